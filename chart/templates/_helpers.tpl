@@ -1,0 +1,94 @@
+{{- define "gpushare.labels" -}}
+app.kubernetes.io/name: gpushare-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{/* Labels that a Deployment and its Service select on. Takes the component's name and the root. */}}
+{{- define "gpushare.selector" -}}
+app.kubernetes.io/name: gpushare-operator
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "gpushare.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/* One process role. Takes the root, component, role, replicas and resources. */}}
+{{- define "gpushare.deployment" -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: gpushare-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "gpushare.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  replicas: {{ .replicas }}
+  selector:
+    matchLabels:
+      {{- include "gpushare.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "gpushare.labels" .root | nindent 8 }}
+        app.kubernetes.io/component: {{ .component }}
+    spec:
+      serviceAccountName: gpushare-{{ .component }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        seccompProfile: {type: RuntimeDefault}
+      containers:
+        - name: gpushare
+          image: {{ include "gpushare.image" .root | quote }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args: [{{ .role }}]
+          env:
+            - name: GPUSHARE_NAMESPACE
+              valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+            - name: GPUSHARE_IDENTITY
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
+            - name: GPUSHARE_PLUGIN_NAMESPACE
+              value: {{ .root.Values.pluginNamespace | quote }}
+            - name: GPUSHARE_WEBHOOK_PORT
+              value: {{ .root.Values.webhook.port | quote }}
+            - name: GPUSHARE_METRICS_PORT
+              value: {{ .root.Values.metricsPort | quote }}
+            - name: GPUSHARE_LOG_LEVEL
+              value: {{ .root.Values.logLevel | quote }}
+          ports:
+            - {name: metrics, containerPort: {{ .root.Values.metricsPort }}}
+            {{- if ne .role "controller" }}
+            - {name: webhook, containerPort: {{ .root.Values.webhook.port }}}
+            {{- end }}
+          livenessProbe:
+            httpGet: {path: /healthz, port: metrics}
+            periodSeconds: 10
+            timeoutSeconds: 5
+          readinessProbe:
+            httpGet: {path: /readyz, port: metrics}
+            periodSeconds: 2
+            timeoutSeconds: 2
+          resources:
+            {{- toYaml .resources | nindent 12 }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities: {drop: [ALL]}
+          volumeMounts:
+            # Keys pass through a file on their way into TLS; this one is memory.
+            - {name: tmp, mountPath: /tmp}
+      volumes:
+        - name: tmp
+          emptyDir: {medium: Memory, sizeLimit: 16Mi}
+{{- end }}

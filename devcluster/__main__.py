@@ -1,0 +1,132 @@
+"""``python -m devcluster``: the cluster from the command line, for make and for people."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from devcluster.cluster import Cluster
+from devcluster.editions import EDITIONS, Edition, install_edition
+from devcluster.errors import DevclusterError
+from devcluster.installation import Installation
+from devcluster.nodes import add_nodes, build_gpu_node, remove_nodes
+
+app = typer.Typer(
+    help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+nodes = typer.Typer(help="Simulated GPU nodes.", no_args_is_help=True)
+app.add_typer(nodes, name="nodes")
+
+Name = Annotated[str, typer.Option(help="The cluster's name.")]
+Folder = Annotated[Path, typer.Option(help="The cluster's folder.")]
+DEMO, DEV = "demo", Path(".dev")
+
+
+def _report(text: str) -> None:
+    typer.echo(f"devcluster: {text}", err=True)
+
+
+@app.command()
+def up(name: Name = DEMO, folder: Folder = DEV) -> None:
+    """Start the cluster, building its binaries if that has not been done on this machine."""
+    Cluster(name, folder).up(report=_report)
+
+
+@app.command()
+def down(name: Name = DEMO, folder: Folder = DEV) -> None:
+    """End the cluster: no process and no file of it stays."""
+    Cluster(name, folder).down()
+    _report(f"cluster {name} is down")
+
+
+@app.command()
+def edition(
+    edition: Annotated[str, typer.Argument(help=f"One of {', '.join(EDITIONS)}.")],
+    name: Name = DEMO,
+    folder: Folder = DEV,
+) -> None:
+    """Install an edition's DaemonSets in place of another's."""
+    known: dict[str, Edition] = {item.lower(): item for item in EDITIONS}
+    if edition.lower() not in known:
+        raise typer.BadParameter(f"{edition!r}: use one of {', '.join(EDITIONS)}")
+    install_edition(Cluster(name, folder), known[edition.lower()])
+    _report(f"{known[edition.lower()]} is installed")
+
+
+@nodes.command("add")
+def nodes_add(
+    names: Annotated[list[str], typer.Argument(help="Names of the nodes.")],
+    cards: Annotated[int, typer.Option(min=1, help="GPU cards of each.")] = 1,
+    card_memory_gib: Annotated[int, typer.Option(min=1, help="Memory of a card, GiB.")] = 15,
+    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE, repeatable.")] = None,
+    name: Name = DEMO,
+    folder: Folder = DEV,
+) -> None:
+    """Add GPU nodes and wait until they are Ready."""
+    labels = dict(_parse_label(text) for text in label or [])
+    add_nodes(
+        Cluster(name, folder),
+        [
+            build_gpu_node(node, cards=cards, card_memory_gib=card_memory_gib, labels=labels)
+            for node in names
+        ],
+    )
+
+
+@nodes.command("remove")
+def nodes_remove(
+    names: Annotated[list[str], typer.Argument(help="Names of the nodes.")],
+    name: Name = DEMO,
+    folder: Folder = DEV,
+) -> None:
+    """Delete nodes."""
+    remove_nodes(Cluster(name, folder), names)
+
+
+@app.command()
+def operator(name: Name = DEMO, folder: Folder = DEV) -> None:
+    """Install the operator from the chart and run it beside the cluster until Ctrl-C."""
+    installation = Installation(Cluster(name, folder))
+    installation.apply()
+    process = installation.start("run", identity="operator")
+    _report(f"gpushare run is started; it logs to {process.log}; Ctrl-C ends it")
+    try:
+        while process.alive:
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        process.stop()
+        return
+    raise DevclusterError(f"gpushare run ended with status {process.process.returncode}.")
+
+
+def _parse_label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise typer.BadParameter(f"{text!r}: write a label as KEY=VALUE")
+    return key, value
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the command line; an error is one message and status 1, an interrupt status 130."""
+    # A SIGTERM (of make, of CI) and a closed terminal clear up as Ctrl-C does.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        app(standalone_mode=True)
+    except DevclusterError as error:
+        _report(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

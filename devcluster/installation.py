@@ -1,0 +1,183 @@
+"""The operator on a devcluster: the chart's objects in it, its processes beside it.
+
+The chart is the one source of the CRD, the rights and the webhook configuration, here too; the
+processes run under the chart's ServiceAccounts, so a missing right shows.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from devcluster.cluster import Cluster
+from devcluster.errors import ClusterError
+from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
+from devcluster.ports import is_free
+from devcluster.startup import PROJECT, tail
+
+NAMESPACE = "gpushare-system"
+RELEASE = "gpushare"
+
+Role = Literal["run", "controller", "webhook"]
+
+_CHART = PROJECT / "chart"
+_ACCOUNTS: dict[Role, str] = {
+    "run": "gpushare-controller",
+    "controller": "gpushare-controller",
+    "webhook": "gpushare-webhook",
+}
+_TOKEN_SECONDS = 24 * 3600
+_STOP_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class OperatorProcess:
+    """One process of the operator; it ends with the cluster at the latest."""
+
+    role: Role
+    identity: str
+    metrics_port: int
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL, as when its node dies: it can tidy up nothing."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, as when its Pod is deleted; :class:`ClusterError` if it outlives 30 s."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise ClusterError(
+                f"{self.identity} ({self.role}) ignored SIGTERM for {_STOP_SECONDS} s and was "
+                f"killed. The end of its log:\n{tail(self.log)}"
+            ) from error
+
+
+@dataclass
+class Installation:
+    """The operator installed from the chart; ``values`` as in ``helm --set``.
+
+    ``all_in_one`` gives the controller's account the webhook's rights, as `gpushare run` needs.
+    """
+
+    cluster: Cluster
+    values: Mapping[str, str] = field(default_factory=dict)
+    all_in_one: bool = True
+    processes: list[OperatorProcess] = field(default_factory=list, init=False)
+
+    def render(self) -> str:
+        """The chart's manifests for processes outside the cluster, as YAML."""
+        values = {
+            "deploy": "false",
+            "allInOne": str(self.all_in_one).lower(),
+            "webhook.url": f"https://127.0.0.1:{self.cluster.ports.webhook}",
+            **self.values,
+        }
+        settings = [f"--set={key}={value}" for key, value in values.items()]
+        return self.cluster.helm(
+            "template", RELEASE, str(_CHART), f"--namespace={NAMESPACE}", *settings
+        )
+
+    def apply(self) -> None:
+        """Create or update the chart's objects; returns once the API server serves the CRD."""
+        crds, others = split_crds(self.render())
+        if not self.cluster.api.exists(f"/api/v1/namespaces/{NAMESPACE}"):
+            self.cluster.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(crds))
+        wanted = [f"crd/{crd['metadata']['name']}" for crd in crds]
+        if wanted:
+            self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", *wanted)
+        self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(others))
+
+    def start(
+        self,
+        role: Role = "run",
+        *,
+        identity: str,
+        env: Mapping[str, str] | None = None,
+        api_url: str | None = None,
+    ) -> OperatorProcess:
+        """Start one process under its role's ServiceAccount; it may not be ready yet on return.
+
+        ``env`` adds GPUSHARE_* settings; ``api_url`` leads to the API server through a proxy.
+        """
+        if role == "run" and not self.all_in_one:
+            raise ClusterError("role 'run' needs the webhook's rights: all_in_one=True.")
+        metrics_port = self._spare_port()
+        settings = {
+            "PYTHONPATH": str(PROJECT / "operator"),
+            "GPUSHARE_KUBECONFIG": str(self._write_kubeconfig(role, identity, api_url)),
+            "GPUSHARE_NAMESPACE": NAMESPACE,
+            "GPUSHARE_IDENTITY": identity,
+            "GPUSHARE_WEBHOOK_HOST": "127.0.0.1",
+            "GPUSHARE_WEBHOOK_PORT": str(self.cluster.ports.webhook),
+            "GPUSHARE_METRICS_HOST": "127.0.0.1",
+            "GPUSHARE_METRICS_PORT": str(metrics_port),
+            **(env or {}),
+        }
+        # A KUBECONFIG of the user's, or the cluster's admin one, must not come in by the back door.
+        inherited = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+        command = [sys.executable, "-m", "gpushare", role]
+        log = f"{identity}.log"
+        process = self.cluster.spawn(command, log=log, env={**inherited, **settings})
+        started = OperatorProcess(role, identity, metrics_port, self.cluster.logs / log, process)
+        self.processes.append(started)
+        return started
+
+    def remove(self) -> None:
+        """Stop the processes that still run and delete what :meth:`apply` made, the CRD last."""
+        for process in self.processes:
+            if process.alive:
+                process.stop()
+        crds, others = split_crds(self.render())
+        for manifests in (others, crds):
+            self.cluster.kubectl(
+                "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(manifests)
+            )
+
+    def _spare_port(self) -> int:
+        taken = {process.metrics_port for process in self.processes if process.alive}
+        for port in self.cluster.ports.spare:
+            if port not in taken and is_free(port):
+                return port
+        raise ClusterError("The cluster's block has no port left: stop some operator processes.")
+
+    def _write_kubeconfig(self, role: Role, identity: str, api_url: str | None) -> Path:
+        account = _ACCOUNTS[role]
+        answer = self.cluster.api.call(
+            "POST",
+            f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token",
+            {"spec": {"expirationSeconds": _TOKEN_SECONDS}},
+        )
+        kubeconfig = build_token_kubeconfig(
+            read_own_kubeconfig(self.cluster.kubeconfig),
+            token=answer["status"]["token"],
+            namespace=NAMESPACE,
+            server=api_url,
+        )
+        path = self.cluster.logs.parent / f"kubeconfig-{identity}"
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(kubeconfig))
+        return path
+
+
+def split_crds(manifests: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The CRDs of a YAML stream, and the rest."""
+    items = [item for item in yaml.safe_load_all(manifests) if item]
+    crds = [item for item in items if item["kind"] == "CustomResourceDefinition"]
+    return crds, [item for item in items if item not in crds]

@@ -1,0 +1,57 @@
+"""Kubeconfigs: proof that one leads to a devcluster, and one for a ServiceAccount."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster.errors import ForeignContextError
+
+CONTEXT_PREFIX = "kwok-devcluster-"
+_LOCAL = ("https://127.0.0.1:", "http://127.0.0.1:")
+
+
+def expect_own_context(kubeconfig: dict[str, Any], *, where: Path) -> None:
+    """Raise :class:`ForeignContextError` unless everything in ``kubeconfig`` is a devcluster's."""
+    contexts = [context["name"] for context in kubeconfig.get("contexts") or []]
+    servers = [cluster["cluster"]["server"] for cluster in kubeconfig.get("clusters") or []]
+    current = kubeconfig.get("current-context", "")
+    for context in [current, *contexts]:
+        if not context.startswith(CONTEXT_PREFIX):
+            raise ForeignContextError(
+                f"{where}: context {context!r} is not a devcluster's (they start with "
+                f"{CONTEXT_PREFIX!r}). Nothing was sent; start a cluster with `make cluster`."
+            )
+    for server in servers:
+        if not server.startswith(_LOCAL):
+            raise ForeignContextError(
+                f"{where}: server {server} is not on this machine. Nothing was sent; "
+                "start a cluster with `make cluster`."
+            )
+
+
+def read_own_kubeconfig(path: Path) -> dict[str, Any]:
+    """The kubeconfig at ``path``, once :func:`expect_own_context` has passed."""
+    kubeconfig: dict[str, Any] = yaml.safe_load(path.read_text()) or {}
+    expect_own_context(kubeconfig, where=path)
+    return kubeconfig
+
+
+def build_token_kubeconfig(
+    admin: dict[str, Any], *, token: str, namespace: str, server: str | None = None
+) -> dict[str, Any]:
+    """``admin``'s cluster seen with a bearer ``token``; ``server`` goes through a proxy instead."""
+    name = admin["current-context"]
+    cluster = dict(admin["clusters"][0]["cluster"])
+    if server is not None:
+        cluster["server"] = server
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": cluster}],
+        "contexts": [
+            {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}
+        ],
+        "users": [{"name": name, "user": {"token": token}}],
+    }

@@ -1,0 +1,62 @@
+"""Every key that the development cluster reads or writes.
+
+The simulator keeps its own copy of the vendor's keys: if the operator misspells one, the two
+disagree and a test shows it.
+"""
+
+from typing import Final
+
+PREFIX: Final = "sim.devcluster/"
+
+# Annotations of tests and of the cluster's own manifests, read by the simulator.
+PLAYED: Final = PREFIX + "played"  # pod: the simulator plays it, KWOK's stages leave it alone
+CARDS: Final = PREFIX + "cards"  # node: number of GPU cards
+CARD_MEMORY_GIB: Final = PREFIX + "card-memory-gib"  # node: memory of one card, GiB
+FAULT: Final = PREFIX + "fault"  # node: JSON, see devcluster.simulator.faults
+UNINSTALL: Final = PREFIX + "uninstall"  # node: the module's files are gone; it unloads at reboot
+USES_GIB: Final = PREFIX + "uses-gib"  # pod: what its first GPU container really uses, GiB
+RESTART: Final = PREFIX + "restart"  # plugin pod: restart its container in place, N times so far
+RESTART_CONTAINER: Final = PREFIX + "restart-container"  # pod: the same for a workload
+
+# Annotations that the simulator writes, for tests to read.
+READ: Final = PREFIX + "read"  # plugin pod: JSON, what the plugin read when it started
+MODULE: Final = PREFIX + "module"  # node: the kernel module that is loaded, "cgpu"
+CONTAINERS: Final = PREFIX + "containers"  # pod: JSON, what each container got at admission
+MEMORY_USED: Final = PREFIX + "memory-used"  # node: JSON, card -> GiB really in use
+
+# Extended resources.
+GPU_MEM: Final = "aliyun.com/gpu-mem"
+GPU_COUNT: Final = "aliyun.com/gpu-count"
+GPU_CORE: Final = "aliyun.com/gpu-core.percentage"
+TOPOLOGY_CARD: Final = "aliyun.com/gpu"
+WHOLE_CARD: Final = "nvidia.com/gpu"
+
+# Node labels of the three editions and of the card inventory.
+SCHEDULE: Final = "ack.node.gpu.schedule"  # Professional: the mode
+PLACEMENT: Final = "ack.node.gpu.placement"  # Professional: binpack or spread
+CGPU: Final = "cgpu"  # Basic: sharing on or off
+DISABLE_ISOLATION: Final = "cgpu.disable.isolation"  # Basic: isolation off
+GPUSHARE: Final = "gpushare"  # OpenSource: sharing on or off
+NVIDIA_COUNT: Final = "aliyun.accelerator/nvidia_count"
+NVIDIA_MEM: Final = "aliyun.accelerator/nvidia_mem"
+NVIDIA_NAME: Final = "aliyun.accelerator/nvidia_name"
+
+# The ledger that the scheduler writes on a pod: OpenSource and Basic ...
+MEM_IDX: Final = "ALIYUN_COM_GPU_MEM_IDX"
+MEM_DEV: Final = "ALIYUN_COM_GPU_MEM_DEV"
+MEM_POD: Final = "ALIYUN_COM_GPU_MEM_POD"
+MEM_CONTAINER: Final = "ALIYUN_COM_GPU_MEM_CONTAINER"  # environment only
+MEM_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
+MEM_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"  # unix nanoseconds
+# ... and Professional.
+ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
+ASSIGNED: Final = "scheduler.framework.gpushare.assigned"
+ASSUME_TIME: Final = "scheduler.framework.gpushare.assume-time"  # unix nanoseconds
+CORE_PERCENTAGE: Final = "gpushare.alibabacloud.com/core-percentage"
+
+# Container environment.
+VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+CGPU_DISABLE: Final = "CGPU_DISABLE"
+
+# Where the editions' components run.
+SYSTEM_NAMESPACE: Final = "kube-system"

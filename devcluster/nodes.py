@@ -1,0 +1,128 @@
+"""Simulated GPU nodes: KWOK nodes that look as ACK's do when they join."""
+
+import hashlib
+import ipaddress
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from devcluster import names
+from devcluster.cluster import Cluster
+from devcluster.waiting import wait_until
+
+_IN_FLIGHT = 8
+_READY_SECONDS = 60
+# nvidia-smi shows 16130 MiB on a card whose plugin offers 15 (guide 000): the plugin floors to GiB.
+_MIB_BEYOND_WHOLE_GIB = 770
+
+
+def build_gpu_node(
+    name: str,
+    *,
+    cards: int = 1,
+    card_memory_gib: int = 15,
+    card_name: str = "Tesla-V100-SXM2-16GB",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A Node manifest with ``cards`` equal cards of ``card_memory_gib`` GiB each.
+
+    Its InternalIP is the one in the name (``cn-beijing.192.168.8.4``), else made from the name.
+    Extended resources are absent, as before any device plugin has registered.
+    """
+    memory_mib = card_memory_gib * 1024 + _MIB_BEYOND_WHOLE_GIB
+    capacity = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                names.NVIDIA_COUNT: str(cards),
+                names.NVIDIA_MEM: f"{memory_mib}MiB",
+                names.NVIDIA_NAME: card_name,
+                **(labels or {}),
+            },
+            "annotations": {
+                "kwok.x-k8s.io/node": "fake",
+                names.CARDS: str(cards),
+                names.CARD_MEMORY_GIB: str(card_memory_gib),
+                **(annotations or {}),
+            },
+        },
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": internal_ip(name)},
+                {"type": "Hostname", "address": name},
+            ],
+            "capacity": capacity,
+            "allocatable": dict(capacity),
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"boot.{name}")),
+                "containerRuntimeVersion": "containerd://2.1.0",
+                "kernelVersion": "5.10.134",
+                "kubeProxyVersion": "",
+                "kubeletVersion": "v1.37.0",
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "Alibaba Cloud Linux 3",
+                "systemUUID": "",
+            },
+        },
+    }
+
+
+def internal_ip(name: str) -> str:
+    """The address of node ``name``: four numbers in it, else one of 10.0.0.0/8 made from it."""
+    if match := re.search(r"\d+\.\d+\.\d+\.\d+", name):
+        return match[0]
+    digest = hashlib.sha256(name.encode()).digest()
+    return str(ipaddress.ip_address(bytes([10, *digest[:3]])))
+
+
+def add_nodes(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> None:
+    """Create the nodes and wait until KWOK has made all of them Ready.
+
+    Raises :class:`~devcluster.apiserver.ApiError` where one exists already.
+    """
+    nodes = list(manifests)
+    _for_each(lambda node: cluster.api.call("POST", "/api/v1/nodes", node), nodes)
+    wanted = {node["metadata"]["name"] for node in nodes}
+
+    def all_ready() -> bool:
+        ready = {node["metadata"]["name"] for node in list_nodes(cluster) if is_ready(node)}
+        return wanted <= ready
+
+    wait_until(
+        all_ready,
+        expectation=f"all of {len(wanted)} added nodes are Ready",
+        timeout_seconds=_READY_SECONDS,
+    )
+
+
+def remove_nodes(cluster: Cluster, node_names: Iterable[str]) -> None:
+    """Delete the nodes; their pods go as in a real cluster, when the pod collector comes by."""
+    _for_each(lambda name: cluster.api.call("DELETE", f"/api/v1/nodes/{name}"), list(node_names))
+
+
+def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
+    """All nodes of the cluster."""
+    nodes: list[dict[str, Any]] = cluster.api.call("GET", "/api/v1/nodes")["items"]
+    return nodes
+
+
+def is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether the Ready condition of ``node`` is True."""
+    conditions = node.get("status", {}).get("conditions") or []
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def _for_each(action: Any, items: list[Any]) -> None:
+    with ThreadPoolExecutor(_IN_FLIGHT) as pool:
+        list(pool.map(action, items))

@@ -1,0 +1,90 @@
+"""The processes that belong to a cluster, told by an environment variable that all inherit.
+
+Pid files lie after a kill -9 and a reboot; a process's own environment does not.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from devcluster.waiting import wait_until
+
+_MARK = "DEVCLUSTER_PROCESS_OF"
+_PROC = Path("/proc")
+
+
+def spawn(
+    command: Sequence[str], *, folder: Path, working_folder: Path, log: Path, env: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a process that ends with the cluster in ``folder``; it appends what it says to ``log``.
+
+    It has a session of its own: a Ctrl-C meant for this process does not reach it.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            cwd=working_folder,
+            env={**env, _MARK: str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def is_marked(environ: bytes, argv: bytes, folder: Path) -> bool:
+    """Whether a process with this ``/proc/PID/environ`` and ``cmdline`` is the cluster's.
+
+    A component that someone started again by hand lacks the mark, but runs the folder's binary.
+    """
+    mark = f"{_MARK}={folder}".encode()
+    return mark in environ.split(b"\0") or argv.startswith(f"{folder}/control-plane/kwok/".encode())
+
+
+def observe_processes(folder: Path) -> list[int]:
+    """Pids of the cluster's processes; this process is not among them, nor is a zombie."""
+    return [
+        int(entry.name)
+        for entry in _PROC.iterdir()
+        if entry.name.isdecimal()
+        and int(entry.name) != os.getpid()
+        and is_marked(_read(entry / "environ"), _read(entry / "cmdline"), folder)
+    ]
+
+
+def kill_processes(folder: Path, *, timeout_seconds: float = 30) -> None:
+    """End every process of the cluster, at once: what it wrote is thrown away with it.
+
+    SIGTERM would take an API server with open watches up to a minute. Repeats until none is
+    left, since one that is being killed may just have started another.
+    """
+
+    def none_left() -> bool:
+        pids = observe_processes(folder)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        return not pids
+
+    wait_until(
+        none_left,
+        expectation=f"every process of the cluster in {folder} has ended",
+        timeout_seconds=timeout_seconds,
+    )
+
+
+def is_alive(pid: int) -> bool:
+    """Whether ``pid`` runs; a zombie does not."""
+    return bool(_read(_PROC / str(pid) / "cmdline"))
+
+
+def _read(path: Path) -> bytes:
+    # Gone in between, or another user's: either way not one of ours.
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,125 @@
+"""What a container gets from the device plugin, fixed when its pod is admitted."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from devcluster import names
+from devcluster.simulator.faults import Faults
+from devcluster.simulator.ledger import Units
+from devcluster.simulator.objects import Container, Node, Pod, parse_object
+from devcluster.simulator.plugin import Read, is_isolated
+
+MIB_PER_GIB = 1024
+CGPU_SLACK = 1.05  # guide 000: 3 GiB shows as 3226 MiB; guide 003: 4 GiB as 4301 MiB
+CARD_EXTRA_MIB = 770  # guide 000: a card that counts as 15 GiB shows 16130 MiB
+
+
+@dataclass(frozen=True)
+class Got:
+    """What one container holds; a restart of the container changes nothing of it."""
+
+    isolated: bool
+    cards: tuple[int, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    plugin: str = ""  # UID of the plugin pod that served it
+    visible_memory_mib: int = 0  # what nvidia-smi shows inside, of one card
+
+    @property
+    def start_error(self) -> str:
+        """Why the container cannot start; empty if it can."""
+        devices = self.env.get(names.VISIBLE_DEVICES, "")
+        return f"unknown device id: {devices}" if devices.startswith("no-gpu-has-") else ""
+
+
+def card_total_mib(node: Node) -> int:
+    """Return the memory of one card as nvidia-smi shows it, in MiB."""
+    return node.card_memory_gib * MIB_PER_GIB + CARD_EXTRA_MIB
+
+
+def give_shared(
+    pod: Pod,
+    container: Container,
+    node: Node,
+    cards: Units | None,
+    *,
+    plugin: str,
+    read: Read,
+    module: str,
+    mps_running: bool,
+    faults: Faults,
+) -> Got:
+    """Return what a sharing plugin gives a container that asks for gpu-mem.
+
+    `cards` are those of the pod that the plugin found; None lets the container fail to start, as
+    the real plugin does instead of refusing the call.
+    """
+    units = container.limits[names.GPU_MEM]
+    index = ",".join(map(str, sorted(cards))) if cards else "-1"
+    env = {
+        names.VISIBLE_DEVICES: index if cards else f"no-gpu-has-{units}GiB-to-run",
+        names.MEM_IDX: index,
+        names.MEM_POD: str(pod.demand(names.GPU_MEM)),
+        names.MEM_CONTAINER: str(units),
+        names.MEM_DEV: str(node.card_memory_gib),
+    }
+    if read.disables_isolation:
+        env[names.CGPU_DISABLE] = "true"
+    if not cards:
+        return Got(isolated=False, cards=(-1,), env=env, plugin=plugin)
+    isolated = is_isolated(
+        read, {**container.env, **env}, module=module, mps_running=mps_running, faults=faults
+    )
+    per_card = units / len(cards)
+    visible = round(per_card * MIB_PER_GIB * CGPU_SLACK) if isolated else card_total_mib(node)
+    return Got(isolated, tuple(sorted(cards)), env, plugin, visible)
+
+
+def give_whole(count: int, taken: Iterable[int], node: Node, *, plugin: str) -> Got:
+    """Return what a whole-card plugin gives: the lowest free cards, with all their memory."""
+    held = set(taken)
+    cards = tuple(i for i in range(node.cards) if i not in held)[:count]
+    env = {names.VISIBLE_DEVICES: ",".join(map(str, cards))}
+    return Got(
+        isolated=False, cards=cards, env=env, plugin=plugin, visible_memory_mib=card_total_mib(node)
+    )
+
+
+def give_unaccounted(node: Node) -> Got:
+    """Return what a GPU container sees that asks for none: every card, nothing enforced."""
+    return Got(
+        isolated=False, cards=tuple(range(node.cards)), visible_memory_mib=card_total_mib(node)
+    )
+
+
+def build_record(got: Mapping[str, Got]) -> str:
+    """Return the value of the annotation `sim.devcluster/containers`."""
+    record = {
+        name: {
+            "isolated": one.isolated,
+            "env": dict(one.env),
+            "card": one.cards[0] if one.cards else None,
+            "cards": list(one.cards),
+            "plugin": one.plugin,
+            "visible_memory_mib": one.visible_memory_mib,
+        }
+        for name, one in got.items()
+    }
+    return json.dumps(record, sort_keys=True)
+
+
+def parse_record(text: str | None) -> dict[str, Got] | None:
+    """Return an earlier `build_record`, or None if the pod was not admitted yet."""
+    record = parse_object(text)
+    if record is None:
+        return None
+    return {
+        name: Got(
+            isolated=bool(one["isolated"]),
+            cards=tuple(one["cards"]),
+            env=one["env"],
+            plugin=one["plugin"],
+            visible_memory_mib=int(one["visible_memory_mib"]),
+        )
+        for name, one in record.items()
+    }

@@ -1,0 +1,124 @@
+"""The components' processes on one node: they start, read, get ready, restart and leave."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from devcluster import names
+from devcluster.simulator.faults import Faults
+from devcluster.simulator.objects import Node, Pod, Shown
+from devcluster.simulator.plugin import (
+    INSTALLERS,
+    MPS_CONTROL,
+    PLUGINS,
+    Read,
+    parse_read,
+    read_node,
+)
+from devcluster.simulator.status import Look, PodStatus
+
+INSTALL_ERROR = "failed to load the module: switched off by sim.devcluster/fault"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process of a component: from the start of its container to the end or a restart."""
+
+    daemonset: str
+    read: Read
+    started_at: float  # seconds, as all times here
+    restarts: int = 0
+    ready_at: float | None = None
+    serving: bool = False  # a plugin that has registered with the kubelet
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its readiness probe passes."""
+        return self.ready_at is not None
+
+
+Runs = Mapping[str, Run]  # by pod UID
+
+
+def find_starting(runs: Runs, pods: Iterable[Pod]) -> list[Pod]:
+    """Return the components whose process starts now: what they read must be fresh."""
+    return [pod for pod in pods if _is_live(pod) and _wants_start(runs.get(pod.uid), pod)]
+
+
+def find_ended(runs: Runs, pods: Iterable[Pod]) -> set[str]:
+    """Return the UIDs whose process has ended: the pod is gone, or told to stop."""
+    return set(runs) - {pod.uid for pod in pods if _is_live(pod)}
+
+
+def start(runs: Runs, pods: Iterable[Pod], node: Node, module: str, now: float) -> dict[str, Run]:
+    """Start (or restart in place) what has to: this is the only moment that reads labels."""
+    started = dict(runs)
+    for pod in find_starting(runs, pods):
+        started[pod.uid] = Run(pod.daemonset, read_node(node, module), now, _restarts(pod))
+    return started
+
+
+def resume(pods: Iterable[Pod], now: float) -> dict[str, Run]:
+    """Return the processes that ran before the simulator was started, from its own records."""
+    runs = {}
+    for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
+        read = parse_read(pod.annotations.get(names.READ))
+        if read is None or not _is_live(pod):
+            continue
+        restarts = max((shown.restarts for shown in pod.shown.values()), default=0)
+        ready_at = now if pod.ready else None
+        runs[pod.uid] = Run(pod.daemonset, read, now, restarts, ready_at, serving=pod.ready)
+    return runs
+
+
+def get_ready(runs: Runs, faults: Faults, now: float) -> dict[str, Run]:
+    """Let those become Ready whose time has come."""
+    return {
+        uid: replace(run, ready_at=now)
+        if not run.is_ready and (due := ready_time(run, faults)) is not None and due <= now
+        else run
+        for uid, run in runs.items()
+    }
+
+
+def ready_time(run: Run, faults: Faults) -> float | None:
+    """Return when a process that is not Ready will be; None while a fault keeps it from that."""
+    if run.daemonset in INSTALLERS:
+        return None if faults.installer_fails else run.started_at + faults.installer_delay_seconds
+    if run.daemonset in PLUGINS and faults.plugin_never_ready:
+        return None
+    return run.started_at + faults.start_delay_seconds
+
+
+def register_time(run: Run, faults: Faults) -> float | None:
+    """Return when a Ready plugin will register; None for anything else."""
+    if run.daemonset not in PLUGINS or run.serving or run.ready_at is None:
+        return None
+    return run.ready_at + faults.resource_delay_seconds
+
+
+def is_mps_running(runs: Runs) -> bool:
+    """Tell whether the MPS control daemon of the node is Ready."""
+    return any(run.daemonset == MPS_CONTROL and run.is_ready for run in runs.values())
+
+
+def plan_status(pod: Pod, run: Run, faults: Faults) -> PodStatus:
+    """Return how a component's pod should look."""
+    if run.daemonset in INSTALLERS and faults.installer_fails and not run.is_ready:
+        shown = Shown(waiting="CrashLoopBackOff", restarts=max(1, run.restarts))
+        look = Look(shown, "back-off restarting failed container", INSTALL_ERROR)
+    else:
+        look = Look(Shown(running=True, ready=run.is_ready, restarts=run.restarts))
+    return PodStatus("Running", {container.name: look for container in pod.containers})
+
+
+def _is_live(pod: Pod) -> bool:
+    return pod.is_component and not pod.terminating and not pod.is_finished
+
+
+def _wants_start(run: Run | None, pod: Pod) -> bool:
+    return run is None or _restarts(pod) > run.restarts
+
+
+def _restarts(pod: Pod) -> int:
+    text = pod.annotations.get(names.RESTART, "")
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,72 @@
+"""Faults and open facts that a test switches on, per node, in one annotation."""
+
+import json
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+DEFAULT_DELAY_SECONDS = 0.2
+
+
+class FaultError(ValueError):
+    """The fault annotation of a node cannot be used."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What the annotation `sim.devcluster/fault` of a node says, as JSON with these keys.
+
+    The last three are no faults: they choose between readings of facts that no public source
+    settles, so that tests can run both ways.
+    """
+
+    plugin_never_ready: bool = False
+    resource_zero: bool = False  # Ready, yet the resource stays 0 (NVIDIA/k8s-device-plugin #1228)
+    installer_fails: bool = False
+    not_ready: bool = False  # the node's Ready condition is False and its kubelet starts nothing
+    start_delay_seconds: float = DEFAULT_DELAY_SECONDS
+    resource_delay_seconds: float = DEFAULT_DELAY_SECONDS
+    installer_delay_seconds: float = DEFAULT_DELAY_SECONDS
+    report_lag_seconds: float = 0.05  # kubelet knows a device is gone, the API server does not yet
+    bind_delay_seconds: float = 0.0  # between the extender's decision and its Binding
+    kubelet_delay_seconds: float = 0.0  # between the Binding and the kubelet's admission
+    allocatable_when_gone: Literal["zero", "absent"] = "zero"
+    capacity_expires_seconds: float | None = None  # a kubelet's endpointStopGracePeriod is 300
+    isolation_survives_share: bool = True  # cgpu -> share keeps isolation (guide 002)
+
+
+NO_FAULTS = Faults()
+
+
+def parse_faults(text: str | None) -> Faults:
+    """Return the faults of an annotation's value; absent or empty means none.
+
+    Raises FaultError for anything but a JSON object with known keys and fitting values.
+    """
+    if not text:
+        return NO_FAULTS
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise FaultError(f"expected a JSON object, got {text!r}: {error}") from None
+    if not isinstance(given, dict):
+        raise FaultError(f"expected a JSON object, got {text!r}")
+    known = {field.name: field.default for field in fields(Faults)}
+    for key, value in given.items():
+        if key not in known:
+            raise FaultError(f"unknown key {key!r}; known are {', '.join(sorted(known))}")
+        if not _fits(key, known[key], value):
+            raise FaultError(f"{key} cannot be {value!r}; its default is {known[key]!r}")
+    return Faults(**given)
+
+
+def _fits(key: str, default: object, value: Any) -> bool:
+    if key == "allocatable_when_gone":
+        return value in ("zero", "absent")
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    if key == "capacity_expires_seconds" and value is None:
+        return True
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and value >= 0

@@ -1,0 +1,183 @@
+"""The kubelet's admission of pods to a node, and how admitted pods look from then on."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from devcluster import names
+from devcluster.simulator.affinity import selects
+from devcluster.simulator.allocation import (
+    Got,
+    give_shared,
+    give_unaccounted,
+    give_whole,
+)
+from devcluster.simulator.components import Runs, is_mps_running
+from devcluster.simulator.devices import Endpoints
+from devcluster.simulator.faults import Faults
+from devcluster.simulator.ledger import find_assumed
+from devcluster.simulator.objects import Node, Pod, Shown
+from devcluster.simulator.plugin import Read
+from devcluster.simulator.status import Look, PodStatus
+from devcluster.simulator.usage import OUT_OF_MEMORY
+
+LONGEST_BACKOFF_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What became of a pod at the kubelet's door, for good."""
+
+    at: float = 0.0
+    got: Mapping[str, Got] = field(default_factory=dict)  # by container
+    demand: Mapping[str, int] = field(default_factory=dict)  # devices held, by resource
+    reason: str = ""  # of a refusal
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A container in a crash loop."""
+
+    restarts: int
+    retry_at: float
+
+
+@dataclass(frozen=True)
+class Door:
+    """What the kubelet and its plugins know at the instant of an admission."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+    endpoints: Endpoints
+    runs: Runs
+    module: str
+    faults: Faults
+    admissions: Mapping[str, Admission]
+    settled: Mapping[str, float]  # UIDs whose ASSIGNED a plugin has set, and when
+
+
+def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]]:
+    """Admit a bound pod or refuse it, and return the pods that its Allocate calls settled.
+
+    Source: kubelet checks the node selector again, then asks the device manager container by
+    container; a refusal makes the pod Failed for good.
+    """
+    if not selects(pod, door.node):
+        return Admission(
+            now,
+            reason="NodeAffinity",
+            message="Pod was rejected: Predicate NodeAffinity failed: "
+            "node(s) didn't match Pod's node affinity/selector",
+        ), {}
+    demand = _demand(pod)
+    for resource, count in demand.items():
+        if refusal := _refusal(resource, count, door):
+            return Admission(now, reason="UnexpectedAdmissionError", message=refusal), {}
+    got: dict[str, Got] = {}
+    settled: dict[str, float] = {}
+    taken = {c for a in door.admissions.values() for g in a.got.values() for c in g.cards}
+    for container in pod.containers:
+        if units := container.limits.get(names.GPU_MEM, 0):
+            endpoint = door.endpoints[names.GPU_MEM]
+            found = find_assumed(door.pods, units, door.settled)
+            cards = found[1] if found else {0: units} if door.node.cards == 1 else None
+            if found:
+                settled[found[0].uid] = now
+            run = door.runs.get(endpoint.plugin)
+            got[container.name] = give_shared(
+                pod,
+                container,
+                door.node,
+                cards,
+                plugin=endpoint.plugin,
+                read=run.read if run else Read(),
+                module=door.module,
+                mps_running=is_mps_running(door.runs),
+                faults=door.faults,
+            )
+        elif whole := _whole_card_resource(container.limits):
+            count, plugin = container.limits[whole], door.endpoints[whole].plugin
+            got[container.name] = one = give_whole(count, taken, door.node, plugin=plugin)
+            taken |= set(one.cards)
+        elif door.node.cards and (container.is_unaccounted or not demand):
+            got[container.name] = give_unaccounted(door.node)
+    return Admission(now, got, demand), settled
+
+
+def plan_status(
+    pod: Pod, admission: Admission, crashes: Mapping[tuple[str, str], Crash]
+) -> PodStatus:
+    """Return how a pod should look that the kubelet has judged."""
+    if admission.reason:
+        return PodStatus("Failed", {}, admission.reason, admission.message)
+    looks: dict[str, Look] = {}
+    for container in pod.containers:
+        crash = crashes.get((pod.uid, container.name))
+        got = admission.got.get(container.name)
+        restarts = max(
+            _requested_restarts(pod),
+            pod.shown[container.name].restarts if container.name in pod.shown else 0,
+        )
+        if got and got.start_error:
+            looks[container.name] = Look(Shown(waiting="RunContainerError"), got.start_error)
+        elif crash and pod.restart_policy == "Never":
+            looks[container.name] = Look(Shown(), last_error=OUT_OF_MEMORY)
+        elif crash:
+            back_off = f"back-off restarting failed container={container.name} pod={pod.name}"
+            shown = Shown(waiting="CrashLoopBackOff", restarts=max(crash.restarts, restarts))
+            looks[container.name] = Look(shown, back_off, OUT_OF_MEMORY)
+        else:
+            looks[container.name] = Look(Shown(running=True, ready=True, restarts=restarts))
+    if any(not look.shown.running and not look.shown.waiting for look in looks.values()):
+        return PodStatus("Failed", looks)
+    waiting = any(look.shown.waiting == "RunContainerError" for look in looks.values())
+    return PodStatus("Pending" if waiting else "Running", looks)
+
+
+def plan_crashes(
+    crashes: Mapping[tuple[str, str], Crash],
+    failing: Iterable[tuple[str, str]],
+    pods: Iterable[Pod],
+    now: float,
+) -> dict[tuple[str, str], Crash]:
+    """Go on with the crash loops of the (pod UID, container) that fail, and end the others."""
+    shown = {(pod.uid, name): look.restarts for pod in pods for name, look in pod.shown.items()}
+    going: dict[tuple[str, str], Crash] = {}
+    for key in failing:
+        crash = crashes.get(key, Crash(shown.get(key, 0), now))
+        if crash.retry_at <= now:
+            restarts = crash.restarts + 1
+            crash = Crash(restarts, now + min(2**restarts, LONGEST_BACKOFF_SECONDS))
+        going[key] = crash
+    return going
+
+
+def _demand(pod: Pod) -> dict[str, int]:
+    resources = {resource for container in pod.containers for resource in container.limits}
+    return {resource: n for resource in sorted(resources) if (n := pod.demand(resource))}
+
+
+def _refusal(resource: str, count: int, door: Door) -> str:
+    endpoint = door.endpoints.get(resource)
+    failed = "Pod was rejected: Allocate failed due to "
+    if endpoint is None or not endpoint.healthy:
+        return (
+            f"{failed}no healthy devices present; cannot allocate unhealthy devices {resource}, "
+            "which is unexpected"
+        )
+    free = endpoint.healthy - sum(a.demand.get(resource, 0) for a in door.admissions.values())
+    if count <= free:
+        return ""
+    return (
+        f"{failed}requested number of devices unavailable for {resource}. "
+        f"Requested: {count}, Available: {max(0, free)}, which is unexpected"
+    )
+
+
+def _whole_card_resource(limits: Mapping[str, int]) -> str | None:
+    return next((r for r in (names.WHOLE_CARD, names.TOPOLOGY_CARD) if limits.get(r)), None)
+
+
+def _requested_restarts(pod: Pod) -> int:
+    text = pod.annotations.get(names.RESTART_CONTAINER, "")
+    return int(text) if text.isdigit() else 0

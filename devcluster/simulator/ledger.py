@@ -1,0 +1,136 @@
+"""The ledger of GPU memory that scheduler and plugin keep in pod annotations, per edition."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from devcluster import names
+from devcluster.simulator.objects import Node, Pod, parse_object
+
+NANOSECONDS = 1_000_000_000
+
+Units = Mapping[int, int]  # card index -> units of gpu-mem
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a pod's annotations say of it: which container holds how much of which card."""
+
+    containers: Mapping[int, Units]  # container index -> its units; -1 stands for the whole pod
+    assigned: bool
+    assume_time: int  # unix nanoseconds; 0 if there is none
+    assigned_key: str
+    assume_time_key: str
+
+    @property
+    def units(self) -> dict[int, int]:
+        """The units of the whole pod, by card."""
+        total: dict[int, int] = {}
+        for cards in self.containers.values():
+            for card, units in cards.items():
+                total[card] = total.get(card, 0) + units
+        return total
+
+
+def is_professional(node: Node) -> bool:
+    """Tell which of the two ledgers is kept for pods on a node."""
+    return names.SCHEDULE in node.labels
+
+
+def parse_entry(pod: Pod) -> Entry | None:
+    """Return a pod's entry: Professional's, else the older one; None without a usable one."""
+    notes = pod.annotations
+    allocation = parse_object(notes.get(names.ALLOCATION))
+    try:
+        if allocation:
+            containers: dict[int, Units] = {
+                int(container): {int(card): int(units) for card, units in cards.items()}
+                for container, cards in allocation.items()
+            }
+            keys = (names.ASSIGNED, names.ASSUME_TIME)
+        else:
+            containers = {-1: {int(notes[names.MEM_IDX]): int(notes[names.MEM_POD])}}
+            keys = (names.MEM_ASSIGNED, names.MEM_ASSUME_TIME)
+        assume_time = int(notes.get(keys[1], "0"))
+    except (KeyError, ValueError, AttributeError):
+        return None
+    return Entry(containers, notes.get(keys[0]) == "true", assume_time, *keys)
+
+
+def find_assumed(
+    pods: Iterable[Pod], size: int, settled: Mapping[str, float]
+) -> tuple[Pod, Units] | None:
+    """Return the pod that a plugin takes an Allocate call of this size to be for, and its cards.
+
+    The call does not name the pod, so the plugin takes the oldest assumed one of that size: of
+    the whole pod in the older ledger, of one of its containers in Professional's. Two pending
+    pods of equal size may swap cards. `settled` holds the pods whose ASSIGNED is under way.
+    """
+    waiting = []
+    for pod in pods:
+        entry = parse_entry(pod)
+        if entry is None or entry.assigned or not entry.assume_time or pod.uid in settled:
+            continue
+        if pod.phase != "Pending":
+            continue
+        for index, cards in sorted(entry.containers.items()):
+            asked = pod.demand(names.GPU_MEM) if index == -1 else sum(cards.values())
+            if asked == size:
+                waiting.append((entry.assume_time, pod.uid, pod, cards))
+                break
+    if not waiting:
+        return None
+    _, _, pod, cards = min(waiting, key=lambda found: found[:2])
+    return pod, cards
+
+
+def build_assigned(pod: Pod, now: float) -> dict[str, str]:
+    """Return the annotations that the plugin writes on the pod that it took a call to be for."""
+    entry = parse_entry(pod)
+    if entry is None:
+        return {}
+    return {entry.assigned_key: "true", entry.assume_time_key: str(int(now * NANOSECONDS))}
+
+
+def build_entry(pod: Pod, node: Node, cards: Iterable[int], now: float) -> dict[str, str]:
+    """Return the annotations that the scheduler writes on a pod before its Binding.
+
+    Each container's units are spread evenly over the cards (label `aliyun.com/gpu-count`).
+    """
+    indices = list(cards)
+    assume_time = str(int(now * NANOSECONDS))
+    if not is_professional(node):
+        return {
+            names.MEM_IDX: str(indices[0]),
+            names.MEM_DEV: str(node.card_memory_gib),
+            names.MEM_POD: str(pod.demand(names.GPU_MEM)),
+            names.MEM_ASSIGNED: "false",
+            names.MEM_ASSUME_TIME: assume_time,
+        }
+    entry = {
+        names.ALLOCATION: _spread(pod, names.GPU_MEM, indices),
+        names.ASSIGNED: "false",
+        names.ASSUME_TIME: assume_time,
+    }
+    if pod.demand(names.GPU_CORE):
+        entry[names.CORE_PERCENTAGE] = _spread(pod, names.GPU_CORE, indices)
+    return entry
+
+
+def parse_core(pod: Pod) -> dict[int, int]:
+    """Return the percentage of compute that a pod holds, by card."""
+    total: dict[int, int] = {}
+    for cards in (parse_object(pod.annotations.get(names.CORE_PERCENTAGE)) or {}).values():
+        for card, percent in cards.items():
+            total[int(card)] = total.get(int(card), 0) + int(percent)
+    return total
+
+
+def _spread(pod: Pod, resource: str, cards: list[int]) -> str:
+    return json.dumps(
+        {
+            str(index): {str(card): container.limits[resource] // len(cards) for card in cards}
+            for index, container in enumerate(pod.containers)
+            if resource in container.limits
+        }
+    )

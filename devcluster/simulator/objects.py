@@ -1,0 +1,236 @@
+"""What the simulator keeps of a Node and of a Pod, read from the API server's JSON."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from devcluster import names
+
+CARD_RESOURCES = (
+    names.GPU_MEM,
+    names.GPU_CORE,
+    names.TOPOLOGY_CARD,
+    names.WHOLE_CARD,
+)
+KEPT_PREFIXES = (
+    names.PREFIX,
+    "ALIYUN_COM_GPU_",
+    "scheduler.framework.gpushare.",
+    "gpushare.alibabacloud.com/",
+)
+SUFFIXES = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A Node: the cards that its annotations claim and the state that the API server shows."""
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    boot_id: str = ""
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    ready: str = "True"  # status of the condition Ready
+    ready_message: str = ""
+    version: int = 0  # resourceVersion
+
+    @property
+    def cards(self) -> int:
+        """The number of GPU cards; 0 on a node without any."""
+        return _count(self.annotations.get(names.CARDS))
+
+    @property
+    def card_memory_gib(self) -> int:
+        """The memory of one card, in whole GiB."""
+        return _count(self.annotations.get(names.CARD_MEMORY_GIB))
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container of a pod's spec."""
+
+    name: str
+    limits: Mapping[str, int] = field(default_factory=dict)  # extended GPU resources only, 0 too
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_unaccounted(self) -> bool:
+        """Whether it reaches for GPUs without asking for any (guide 001, 2.2.3)."""
+        reaches = names.CGPU_DISABLE in self.env or names.VISIBLE_DEVICES in self.env
+        return reaches and not any(self.limits.values())
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a container's status shows, as far as the simulator writes it."""
+
+    running: bool = False
+    ready: bool = False
+    restarts: int = 0
+    waiting: str = ""  # reason
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A Pod that the simulator plays or accounts for."""
+
+    uid: str
+    name: str
+    namespace: str = "default"
+    node: str = ""
+    created: str = ""
+    started: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    daemonset: str = ""  # the owning DaemonSet in kube-system, else empty
+    containers: tuple[Container, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_affinity: tuple[Object, ...] = ()  # required nodeSelectorTerms
+    restart_policy: str = "Always"
+    phase: str = "Pending"
+    ready: bool = False
+    shown: Mapping[str, Shown] = field(default_factory=dict)
+    terminating: bool = False
+    version: int = 0  # resourceVersion
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for log lines."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_component(self) -> bool:
+        """Whether it is a part of an edition: owned by a DaemonSet in kube-system."""
+        return bool(self.daemonset) and names.PLAYED in self.annotations
+
+    @property
+    def is_played(self) -> bool:
+        """Whether its status is the simulator's; KWOK plays the others."""
+        return names.PLAYED in self.annotations or any(c.limits for c in self.containers)
+
+    @property
+    def is_unaccounted(self) -> bool:
+        """Whether one of its containers reaches for GPUs without asking for any."""
+        return any(c.is_unaccounted for c in self.containers)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its phase is final."""
+        return self.phase in ("Succeeded", "Failed")
+
+    def demand(self, resource: str) -> int:
+        """Units of a resource that all its containers ask for together."""
+        return sum(c.limits.get(resource, 0) for c in self.containers)
+
+
+def parse_node(raw: Object) -> Node:
+    """Return what matters of a Node object."""
+    meta, status = raw["metadata"], raw.get("status") or {}
+    conditions = {c["type"]: c for c in status.get("conditions") or ()}
+    ready = conditions.get("Ready", {})
+    return Node(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        labels=meta.get("labels") or {},
+        annotations=_kept(meta),
+        boot_id=(status.get("nodeInfo") or {}).get("bootID", ""),
+        capacity=_gpu_only(status.get("capacity")),
+        allocatable=_gpu_only(status.get("allocatable")),
+        ready=ready.get("status", ""),
+        ready_message=ready.get("message", ""),
+        version=int(meta.get("resourceVersion", 0)),
+    )
+
+
+def parse_pod(raw: Object) -> Pod:
+    """Return what matters of a Pod object."""
+    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+    return Pod(
+        uid=meta.get("uid", ""),
+        name=meta.get("name", ""),
+        namespace=meta.get("namespace", "default"),
+        node=spec.get("nodeName") or "",
+        created=meta.get("creationTimestamp") or "",
+        started=status.get("startTime") or "",
+        labels=meta.get("labels") or {},
+        annotations=_kept(meta),
+        daemonset=_owning_daemonset(meta),
+        containers=tuple(_container(c) for c in spec.get("containers") or ()),
+        node_selector=spec.get("nodeSelector") or {},
+        node_affinity=tuple(required.get("nodeSelectorTerms") or ()),
+        restart_policy=spec.get("restartPolicy", "Always"),
+        phase=status.get("phase", "Pending"),
+        ready=conditions.get("Ready") == "True",
+        shown={c["name"]: _shown(c) for c in status.get("containerStatuses") or ()},
+        terminating="deletionTimestamp" in meta,
+        version=int(meta.get("resourceVersion", 0)),
+    )
+
+
+def parse_quantity(text: object) -> int:
+    """Return a whole quantity ("15", "10G"); 0 for anything else."""
+    value = str(text)
+    for suffix, factor in SUFFIXES.items():
+        if value.endswith(suffix) and value[: -len(suffix)].isdigit():
+            return int(value[: -len(suffix)]) * factor
+    return int(value) if value.isdigit() else 0
+
+
+def parse_object(text: str | None) -> Object | None:
+    """Return a JSON object kept in an annotation, or None if it is absent or broken."""
+    try:
+        value = json.loads(text or "")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _count(text: str | None) -> int:
+    return parse_quantity(text or "0")
+
+
+def _kept(meta: Object) -> dict[str, str]:
+    annotations = meta.get("annotations") or {}
+    return {k: v for k, v in annotations.items() if k.startswith(KEPT_PREFIXES)}
+
+
+def _gpu_only(amounts: Mapping[str, str] | None) -> dict[str, str]:
+    managed = (*CARD_RESOURCES, names.GPU_COUNT)
+    return {k: v for k, v in (amounts or {}).items() if k in managed}
+
+
+def _owning_daemonset(meta: Object) -> str:
+    if meta.get("namespace") != names.SYSTEM_NAMESPACE:
+        return ""
+    owners: Iterator[str] = (
+        o["name"] for o in meta.get("ownerReferences") or () if o["kind"] == "DaemonSet"
+    )
+    return next(owners, "")
+
+
+def _container(raw: Object) -> Container:
+    limits = (raw.get("resources") or {}).get("limits") or {}
+    asked = {r: parse_quantity(limits[r]) for r in CARD_RESOURCES if r in limits}
+    return Container(
+        name=raw["name"],
+        limits=asked,
+        env={e["name"]: e["value"] for e in raw.get("env") or () if "value" in e},
+    )
+
+
+def _shown(raw: Object) -> Shown:
+    state = raw.get("state") or {}
+    return Shown(
+        running="running" in state,
+        ready=bool(raw.get("ready")),
+        restarts=int(raw.get("restartCount", 0)),
+        waiting=(state.get("waiting") or {}).get("reason", ""),
+    )

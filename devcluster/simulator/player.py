@@ -1,0 +1,133 @@
+"""Plays every node of a cluster: one turn at a time each, when something changes or is due."""
+
+import asyncio
+import logging
+import time
+
+from devcluster import names
+from devcluster.simulator.client import ApiError, Client
+from devcluster.simulator.components import find_starting
+from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
+from devcluster.simulator.node import Memory, PodWrite, Turn, play, recall
+from devcluster.simulator.objects import Node, Pod, parse_node
+from devcluster.simulator.world import World
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.5
+MOST_TURNS = 20  # in a row, each with writes: somebody else writes the same fields
+GONE = (404, 409)  # the object has changed or left; the watch brings the news
+
+
+class Player:
+    """Takes turns for all nodes of a world and writes what comes of them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._memories: dict[str, Memory] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._complaints: dict[str, str] = {}
+        self._playing = False
+        self.world = World(client, self.wake)
+
+    def start(self) -> None:
+        """Begin to play, once the world is known."""
+        self._playing = True
+        for name in self.world.node_names():
+            self.wake(name)
+
+    def wake(self, name: str) -> None:
+        """Give a node a turn soon."""
+        if not self._playing:
+            return
+        if name in self._tasks:
+            self._again.add(name)
+        else:
+            self._tasks[name] = asyncio.create_task(self._take_turns(name))
+
+    def faults_of(self, node: Node) -> Faults:
+        """Return a node's faults; a broken annotation is logged once and counts as none."""
+        text = node.annotations.get(names.FAULT)
+        try:
+            return parse_faults(text)
+        except FaultError as error:
+            if self._complaints.get(node.name) != text:
+                log.error("node %s: annotation %s ignored: %s", node.name, names.FAULT, error)
+                self._complaints[node.name] = text or ""
+            return NO_FAULTS
+
+    async def _take_turns(self, name: str) -> None:
+        wake_at: float | None = None
+        try:
+            for _ in range(MOST_TURNS):
+                self._again.discard(name)
+                turn = await self._take_turn(name)
+                wake_at = turn.wake_at if turn else None
+                if name not in self._again and not (turn and _writes(turn)):
+                    break
+            else:
+                log.warning("node %s: %d turns with writes in a row", name, MOST_TURNS)
+                wake_at = time.time() + RETRY_SECONDS
+        except ApiError as error:
+            log.log(logging.DEBUG if error.status in GONE else logging.WARNING, "%s", error)
+            wake_at = time.time() + RETRY_SECONDS
+        except OSError as error:
+            log.info("node %s: %s", name, error)
+            wake_at = time.time() + RETRY_SECONDS
+        except Exception:
+            log.exception("node %s: turn failed", name)
+            wake_at = time.time() + RETRY_SECONDS
+        finally:
+            del self._tasks[name]
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
+        if name in self._again:
+            self.wake(name)
+        elif wake_at is not None:
+            delay = max(0.0, wake_at - time.time())
+            self._timers[name] = asyncio.get_running_loop().call_later(delay, self.wake, name)
+
+    async def _take_turn(self, name: str) -> Turn | None:
+        node = self.world.find_node(name)
+        if node is None:
+            self._memories.pop(name, None)
+            return None
+        pods = self.world.pods_on(name)
+        memory = self._memories.get(name)
+        if memory is None or memory.node_uid != node.uid:
+            memory = recall(node, pods, time.time())
+        if starting := find_starting(memory.runs, pods):
+            # A process that starts asks the API server; what a watch knows may be older.
+            fresh = await self._client.get(f"/api/v1/nodes/{name}")
+            self.world.nodes.overlay(fresh)
+            node = parse_node(fresh)
+            known = {pod.uid for pod in starting}
+            now_pods = self.world.pods_on(name)
+            late = [p for p in find_starting(memory.runs, now_pods) if p.uid not in known]
+            pods = tuple(pod for pod in now_pods if pod not in late)
+        turn = play(
+            memory,
+            node,
+            pods,
+            faults=self.faults_of(node),
+            edition=self.world.edition,
+            now=time.time(),
+        )
+        self._memories[name] = turn.memory
+        if turn.node_patch:
+            path = f"/api/v1/nodes/{name}/status"
+            self.world.nodes.overlay(await self._client.patch(path, turn.node_patch))
+        if turn.pod_writes:
+            await asyncio.gather(*map(self._write_pod, turn.pod_writes))
+        return turn
+
+    async def _write_pod(self, write: PodWrite) -> None:
+        pod: Pod = write.pod
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+        self.world.pods.overlay(await self._client.patch(path, write.body))
+
+
+def _writes(turn: Turn) -> bool:
+    return bool(turn.node_patch or turn.pod_writes)

@@ -1,0 +1,112 @@
+"""The components of the three editions: which DaemonSet does what, and what a plugin reads."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from devcluster import names
+from devcluster.simulator.faults import Faults
+from devcluster.simulator.objects import Node, parse_object
+
+Edition = Literal["OpenSource", "Basic", "Professional"]
+
+PLUGINS: Mapping[str, tuple[str, ...]] = {
+    "gpushare-device-plugin-ds": (names.GPU_MEM,),
+    "gpushare-core-device-plugin-ds": (names.GPU_MEM, names.GPU_CORE),
+    "gpushare-mps-device-plugin-ds": (names.GPU_MEM,),
+    "gputopo-device-plugin-ds": (names.TOPOLOGY_CARD,),
+    "ack-nvidia-device-plugin": (names.WHOLE_CARD,),
+}
+INSTALLERS = frozenset({"cgpu-installer", "cgpu-core-installer"})
+EVICTOR = "device-plugin-evict-ds"  # takes the static whole-card plugin's manifest away
+RECOVERER = "device-plugin-recover-ds"  # puts it back
+MPS_CONTROL = "ack-mps-control"
+STATIC_PLUGIN = "static"  # stands for a pod UID where the static plugin serves a resource
+
+MODULE_NAME = "cgpu"
+READ_LABELS = (names.SCHEDULE, names.CGPU, names.DISABLE_ISOLATION, names.GPUSHARE)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a component saw of its node when it started; it never looks again.
+
+    Source: gpushare-device-plugin reads the label `cgpu.disable.isolation`, cards and unit once,
+    between enumerating the cards and registering with the kubelet.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    module: str = ""
+
+    @property
+    def mode(self) -> str:
+        """The Professional mode; empty on the other editions."""
+        return self.labels.get(names.SCHEDULE, "")
+
+    @property
+    def disables_isolation(self) -> bool:
+        """Whether the plugin gives every container CGPU_DISABLE: exactly "true" counts."""
+        return not self.mode and self.labels.get(names.DISABLE_ISOLATION) == "true"
+
+    def to_json(self) -> str:
+        """Return the value of the annotation `sim.devcluster/read`."""
+        return json.dumps({"labels": dict(self.labels), "module": self.module}, sort_keys=True)
+
+
+def read_node(node: Node, module: str) -> Read:
+    """Return what a component that starts on this node at this instant reads."""
+    labels = {key: node.labels[key] for key in READ_LABELS if key in node.labels}
+    return Read(labels, module)
+
+
+def parse_read(text: str | None) -> Read | None:
+    """Return an earlier record of `Read.to_json`, or None if there is none."""
+    record = parse_object(text)
+    if record is None:
+        return None
+    return Read(record.get("labels") or {}, record.get("module") or "")
+
+
+def offered(daemonset: str, node: Node) -> dict[str, int]:
+    """Return the devices that a plugin registers on a node, by resource.
+
+    gpu-mem has one device per GiB of each card, compute one per percent, the rest one per card.
+    """
+    per_card = {names.GPU_MEM: node.card_memory_gib, names.GPU_CORE: 100}
+    return {
+        resource: node.cards * per_card.get(resource, 1) for resource in PLUGINS.get(daemonset, ())
+    }
+
+
+def find_edition(daemonsets: Iterable[str], before: Edition | None) -> Edition | None:
+    """Tell the installed edition by the DaemonSets in kube-system.
+
+    While none of the telling ones is there, as in the middle of an installation, it stays the
+    edition of `before`.
+    """
+    present = set(daemonsets)
+    if "ack-nvidia-device-plugin" in present:
+        return "Professional"
+    if EVICTOR in present:
+        return "Basic"
+    return "OpenSource" if RECOVERER in present else before
+
+
+def is_isolated(
+    read: Read, env: Mapping[str, str], *, module: str, mps_running: bool, faults: Faults
+) -> bool:
+    """Tell whether a container that starts now is held to its share of GPU memory.
+
+    `env` is the container's whole environment, the plugin's part included: CGPU_DISABLE overrides
+    the node (guide 001). Isolation needs the kernel module *and* a plugin that read an isolated
+    mode. One that read `share` while the module was loaded does not end isolation (guide 002:
+    cgpu -> share without a teardown), if `isolation_survives_share` says so.
+    """
+    if read.mode == "mps":
+        return mps_running
+    if not module or env.get(names.CGPU_DISABLE) in ("true", "1"):
+        return False
+    if read.mode in ("cgpu", "core_mem") or read.labels.get(names.CGPU) == "true":
+        return True
+    return read.mode == "share" and bool(read.module) and faults.isolation_survives_share

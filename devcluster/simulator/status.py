@@ -1,0 +1,111 @@
+"""Pod and node status as a kubelet writes them, built from what the simulator decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from devcluster.simulator.objects import Node, Object, Pod, Shown
+
+NOT_READY_MESSAGE = "switched off by sim.devcluster/fault"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one container's status should look."""
+
+    shown: Shown
+    waiting_message: str = ""
+    last_error: str = ""  # message of the last termination; empty if there was none
+
+
+@dataclass(frozen=True)
+class PodStatus:
+    """How a pod's status should look."""
+
+    phase: str
+    containers: Mapping[str, Look] = field(default_factory=dict)
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether every container is ready."""
+        return self.phase == "Running" and all(c.shown.ready for c in self.containers.values())
+
+    def is_shown_by(self, pod: Pod) -> bool:
+        """Tell whether the pod in the API server looks like this already."""
+        shown = {name: look.shown for name, look in self.containers.items()}
+        return (pod.phase, pod.ready, dict(pod.shown)) == (self.phase, self.ready, shown)
+
+
+def build_pod_status(pod: Pod, status: PodStatus, now: float) -> Object:
+    """Return the body of a pod's status that a kubelet would send."""
+    time = _timestamp(now)
+    body: Object = {"phase": status.phase, "startTime": pod.started or time}
+    if status.reason:
+        body |= {"reason": status.reason, "message": status.message}
+    if status.phase == "Failed" and not status.containers:
+        return body
+    ready = "True" if status.ready else "False"
+    body["conditions"] = [
+        {"type": "Initialized", "status": "True", "lastTransitionTime": time},
+        {"type": "ContainersReady", "status": ready, "lastTransitionTime": time},
+        {"type": "Ready", "status": ready, "lastTransitionTime": time},
+    ]
+    body["containerStatuses"] = [
+        _build_container(name, look, time) for name, look in status.containers.items()
+    ]
+    return body
+
+
+def build_ready_condition(node: Node, wanted: bool, now: float) -> Object | None:
+    """Return the node condition to write so that Ready is as wanted; None if nothing is to do.
+
+    Only a False that the simulator wrote itself is taken back.
+    """
+    if wanted:
+        if node.ready != "False" or node.ready_message != NOT_READY_MESSAGE:
+            return None
+        status, reason, message = "True", "KubeletReady", "kubelet is posting ready status"
+    else:
+        if node.ready == "False" and node.ready_message == NOT_READY_MESSAGE:
+            return None
+        status, reason, message = "False", "KubeletNotReady", NOT_READY_MESSAGE
+    time = _timestamp(now)
+    return {
+        "type": "Ready",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": time,
+        "lastTransitionTime": time,
+    }
+
+
+def parse_timestamp(text: str) -> float:
+    """Return the seconds of an API timestamp; 0 if there is none."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _build_container(name: str, look: Look, time: str) -> Object:
+    ended = {"exitCode": 1, "reason": "Error", "message": look.last_error, "finishedAt": time}
+    if look.shown.running:
+        state: Object = {"running": {"startedAt": time}}
+    elif look.shown.waiting:
+        state = {"waiting": {"reason": look.shown.waiting, "message": look.waiting_message}}
+    else:
+        state = {"terminated": ended}
+    return {
+        "name": name,
+        "image": "simulated",
+        "imageID": "",
+        "ready": look.shown.ready,
+        "started": look.shown.running,
+        "restartCount": look.shown.restarts,
+        "state": state,
+        "lastState": {"terminated": ended} if look.last_error and look.shown.waiting else {},
+    }
+
+
+def _timestamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,73 @@
+"""Who really uses how much of a card: isolation holds a container, sharing alone does not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from devcluster import names
+from devcluster.simulator.allocation import MIB_PER_GIB, Got
+from devcluster.simulator.objects import Pod
+
+OUT_OF_MEMORY = (
+    "CUDA error: out of memory, code=2(cudaErrorMemoryAllocation)"  # guide 003's crash-loop
+)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One container's need for GPU memory on its cards."""
+
+    pod: str  # UID
+    container: str
+    cards: tuple[int, ...]
+    needs_mib: int  # of each card
+    isolated: bool
+    visible_mib: int
+
+
+def find_uses(pod: Pod, got: dict[str, Got]) -> list[Use]:
+    """Return what a pod's containers need: what they asked, or what `uses-gib` says instead.
+
+    The annotation speaks of the pod's first GPU container. One that cannot be read is no need.
+    """
+    uses = []
+    overuse = _gib(pod.annotations.get(names.USES_GIB))
+    for container in pod.containers:
+        one = got.get(container.name)
+        if one is None or not one.cards or one.start_error:
+            continue
+        asked = container.limits.get(names.GPU_MEM, 0)
+        gib = asked if overuse is None else overuse
+        overuse = None
+        needs = round(gib * MIB_PER_GIB / len(one.cards))
+        uses.append(
+            Use(pod.uid, container.name, one.cards, needs, one.isolated, one.visible_memory_mib)
+        )
+    return uses
+
+
+def plan_memory(
+    uses: Iterable[Use], card_mib: int
+) -> tuple[dict[int, int], frozenset[tuple[str, str]]]:
+    """Return the MiB in use by card, and the (pod UID, container) that cannot get theirs.
+
+    In the order of admission: an isolated container fails alone beyond what it sees; any other
+    takes what it needs, and whoever comes later and finds too little left fails instead.
+    """
+    used: dict[int, int] = {}
+    failing = set()
+    for use in uses:
+        most = use.visible_mib if use.isolated else card_mib
+        room = min(card_mib - used.get(card, 0) for card in use.cards)
+        if use.needs_mib > min(most, room):
+            failing.add((use.pod, use.container))
+            continue
+        for card in use.cards:
+            used[card] = used.get(card, 0) + use.needs_mib
+    return used, frozenset(failing)
+
+
+def _gib(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,161 @@
+"""Bringing a cluster up: the control plane, then the simulator, each until it answers."""
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import yaml
+
+from devcluster.apiserver import ApiServer
+from devcluster.controlplane import build_kwokctl_command, build_kwokctl_configuration
+from devcluster.errors import ClusterError
+from devcluster.folder import ClusterFolder
+from devcluster.ports import Ports
+from devcluster.processes import is_alive, spawn
+from devcluster.waiting import wait_until
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+_START_SECONDS = 120
+_TAIL_LINES = 15
+_CLEARED = "The start was cleared away; call again. The end of its log:"
+
+
+def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -> None:
+    """Start etcd and the components and return once pods can be created."""
+    state = folder.state()
+    configuration = folder.contents / "kwokctl.yaml"
+    configuration.write_text(yaml.safe_dump(build_kwokctl_configuration(state.ports)))
+    scheduler = folder.contents / "scheduler.yaml"
+    scheduler.write_text(
+        render_scheduler_configuration(
+            extender_url=f"http://127.0.0.1:{state.ports.simulator}/gpushare-scheduler",
+            kubeconfig=folder.components / "kubeconfig.yaml",
+        )
+    )
+    log = folder.logs / "kwokctl.log"
+    kwokctl = spawn(
+        build_kwokctl_command(
+            folder.cluster_name,
+            binaries=Path(state.binaries),
+            ports=state.ports,
+            kubeconfig=folder.kubeconfig,
+            configuration=configuration,
+            scheduler_configuration=scheduler,
+        ),
+        folder=folder.path,
+        working_folder=PROJECT,
+        log=log,
+        env={**environment, "KWOK_WORKDIR": str(folder.kwok)},
+    )
+    _expect(folder, lambda: kwokctl.poll() is not None, "kwokctl starts the control plane", log)
+    if kwokctl.returncode != 0:
+        raise ClusterError(f"kwokctl could not start the control plane. {_CLEARED}\n{tail(log)}")
+    api = ApiServer(folder.kubeconfig)
+    _expect(folder, api.is_ready, "the API server is ready", _log(folder, "kube-apiserver"))
+    # Pods are refused until their namespace has this account.
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    manager = _log(folder, "kube-controller-manager")
+    _expect(folder, lambda: api.exists(account), "the controllers run", manager)
+
+
+def start_simulator(folder: ClusterFolder, environment: Mapping[str, str]) -> None:
+    """Start the simulator and return once it answers, so that kube-scheduler finds its extender."""
+    ports, log = folder.state().ports, folder.logs / "simulator.log"
+    simulator = spawn(
+        build_simulator_command(folder.kubeconfig, ports.simulator),
+        folder=folder.path,
+        working_folder=PROJECT,
+        log=log,
+        env=environment,
+    )
+
+    def answers() -> bool:
+        if simulator.poll() is not None:
+            raise ClusterError(f"the simulator ended while starting. {_CLEARED}\n{tail(log)}")
+        return simulator_answers(ports)
+
+    _expect(folder, answers, "the simulator answers", log)
+
+
+def simulator_answers(ports: Ports) -> bool:
+    """Whether the simulator serves ``/version``."""
+    # A proxy that the environment names is of no use for 127.0.0.1.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://127.0.0.1:{ports.simulator}/version", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def ended_component(folder: ClusterFolder) -> str | None:
+    """A component of the control plane that was started and runs no more, if there is one."""
+    for file in folder.components.glob("pids/*.pid"):
+        pid = file.read_text()
+        if pid and not is_alive(int(pid)):
+            return file.stem
+    return None
+
+
+def build_simulator_command(kubeconfig: Path, port: int) -> list[str]:
+    """The simulator as a process of its own."""
+    arguments = ["--kubeconfig", str(kubeconfig), "--port", str(port)]
+    return [sys.executable, "-m", "devcluster.simulator", *arguments]
+
+
+def render_scheduler_configuration(*, extender_url: str, kubeconfig: Path) -> str:
+    """The KubeSchedulerConfiguration that the operator's command renders for ``extender_url``.
+
+    By a process, not an import: the simulation shares no code with the operator.
+    """
+    command = [sys.executable, "-m", "gpushare", "render", "scheduler-config"]
+    done = subprocess.run(
+        [*command, "--extender-url", extender_url, "--kubeconfig", str(kubeconfig)],
+        cwd=PROJECT,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "operator")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ClusterError(
+            "`gpushare render scheduler-config` failed, so kube-scheduler has no configuration:\n"
+            f"{done.stderr.strip()}"
+        )
+    return done.stdout
+
+
+def tail(log: Path) -> str:
+    """The last lines of ``log``, indented, for an error's message."""
+    if not log.is_file():
+        return "  (there is none)"
+    lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _expect(
+    folder: ClusterFolder, condition: Callable[[], bool], expectation: str, log: Path
+) -> None:
+    def holds() -> bool:
+        # kwokctl itself would go on waiting for the API server for two minutes.
+        if ended := ended_component(folder):
+            raise ClusterError(
+                f"cluster {folder.name}: {ended} ended while starting. {_CLEARED}\n"
+                f"{tail(_log(folder, ended))}"
+            )
+        return condition()
+
+    wait_until(
+        holds,
+        expectation=f"cluster {folder.name}: {expectation}",
+        timeout_seconds=_START_SECONDS,
+        advice=lambda: f"{_CLEARED}\n{tail(log)}",
+    )
+
+
+def _log(folder: ClusterFolder, component: str) -> Path:
+    return folder.components / "logs" / f"{component}.log"

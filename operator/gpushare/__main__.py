@@ -1,0 +1,5 @@
+"""`python -m gpushare`."""
+
+from gpushare.cli.main import app
+
+app()

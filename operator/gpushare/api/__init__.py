@@ -1,0 +1,1 @@
+"""The GPUSharePool, and the parts of Nodes and Pods that decisions need."""

@@ -1,0 +1,96 @@
+"""A Node, as far as decisions need it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpushare import names
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A projection of a Node: small, and equal when nothing that matters changed."""
+
+    name: str
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those of ours only (`names.NODE_ANNOTATIONS`)."""
+    ready: bool = True
+    unschedulable: bool = False
+    boot_id: str = ""
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    """GPU resources, in the device plugin's units."""
+    owned: frozenset[str] = frozenset()
+    """Keys of labels and annotations that our field manager owns."""
+    owns_cordon: bool = False
+    """Our field manager is among the owners of `spec.unschedulable`."""
+
+    @property
+    def is_control_plane(self) -> bool:
+        return not names.CONTROL_PLANE_LABELS.isdisjoint(self.labels)
+
+    @property
+    def offers_mig(self) -> bool:
+        return any(resource.startswith(names.RESOURCE_MIG_PREFIX) for resource in self.allocatable)
+
+
+def parse_node(raw: dict[str, Any]) -> Node:
+    """A Node from the API server's JSON."""
+    meta = raw["metadata"]
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    annotations = meta.get("annotations") or {}
+    ours = _managed_fields(meta)
+    return Node(
+        name=meta["name"],
+        uid=meta["uid"],
+        labels=meta.get("labels") or {},
+        annotations={k: annotations[k] for k in names.NODE_ANNOTATIONS if k in annotations},
+        ready=any(
+            condition.get("type") == "Ready" and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
+        ),
+        unschedulable=bool(spec.get("unschedulable")),
+        boot_id=(status.get("nodeInfo") or {}).get("bootID", ""),
+        allocatable={
+            resource: parse_quantity(quantity)
+            for resource, quantity in (status.get("allocatable") or {}).items()
+            if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
+        },
+        owned=frozenset(
+            key.removeprefix("f:")
+            for part in ("f:labels", "f:annotations")
+            for key in ours.get("f:metadata", {}).get(part, {})
+            if key != "."
+        ),
+        owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
+    )
+
+
+def _managed_fields(meta: Mapping[str, Any]) -> dict[str, Any]:
+    for entry in meta.get("managedFields") or ():
+        if is_our_entry(entry):
+            fields: dict[str, Any] = entry.get("fieldsV1") or {}
+            return fields
+    return {}
+
+
+def is_our_entry(entry: Mapping[str, Any]) -> bool:
+    """Whether a managedFields entry records what we applied."""
+    return (
+        entry.get("manager") == names.FIELD_MANAGER
+        and entry.get("operation") == "Apply"
+        and not entry.get("subresource")
+    )
+
+
+_SUFFIXES = {"k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+def parse_quantity(value: str | int) -> int:
+    """An extended resource's quantity; those are whole numbers, so what is not one counts as 0."""
+    text = str(value)
+    for suffix in sorted(_SUFFIXES, key=len, reverse=True):
+        if text.endswith(suffix) and text.removesuffix(suffix).isdigit():
+            return int(text.removesuffix(suffix)) * _SUFFIXES[suffix]
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,103 @@
+"""The `gpushare` command. What a role needs is imported when it starts: `--help` is quick."""
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpushare.render import render as render_template
+
+if TYPE_CHECKING:
+    from gpushare.settings import Settings
+
+app = typer.Typer(
+    name="gpushare",
+    help="GPU-sharing node pools: the operator's processes and its manifests.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+render = typer.Typer(help="Print a manifest for a component that the operator relies on.")
+app.add_typer(render, name="render", no_args_is_help=True)
+
+
+@render.command("scheduler-config")
+def render_scheduler_config(
+    extender_url: Annotated[
+        str, typer.Option(help="Where kube-scheduler reaches the gpushare scheduler extender.")
+    ],
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="The scheduler's own kubeconfig, on its machine.")
+    ] = None,
+) -> None:
+    """The configuration that wires the gpushare extender into kube-scheduler."""
+    typer.echo(
+        render_template(
+            "kube-scheduler-config.yaml.j2",
+            extender_url=extender_url,
+            kubeconfig=str(kubeconfig) if kubeconfig else None,
+        ),
+        nl=False,
+    )
+
+
+@app.command()
+def webhook() -> None:
+    """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""
+    from gpushare.webhook.role import run_webhook
+
+    _run_role(run_webhook)
+
+
+@app.command()
+def controller() -> None:
+    """Keep the nodes of all pools as their specs say, until SIGTERM; one is active by a Lease."""
+    from gpushare.controller.role import run_controller
+
+    _run_role(run_controller)
+
+
+@app.command()
+def run() -> None:
+    """Controller and webhook in one process, for small clusters and development."""
+    from gpushare.controller.role import run_controller
+    from gpushare.webhook.role import Webhook
+
+    async def run_both(settings: "Settings") -> None:
+        await run_controller(settings, build_webhook=Webhook)
+
+    _run_role(run_both)
+
+
+def _run_role(role: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
+    """Run a process role; what a person can put right is one line and exit status 1."""
+    import asyncio
+
+    from gpushare.kube.errors import KubeError
+    from gpushare.observe.logs import configure_logs
+    from gpushare.settings import Settings
+
+    try:
+        settings = Settings()
+        configure_logs(settings.log_level)
+    except ValueError as error:
+        raise _refusal(error) from error
+    try:
+        asyncio.run(role(settings))
+    except (KubeError, OSError) as error:
+        raise _refusal(error) from error
+    except ExceptionGroup as group:
+        if (unforeseen := group.split((KubeError, OSError))[1]) is not None:
+            raise unforeseen from group
+        raise _refusal(_first_of(group)) from group
+
+
+def _first_of(group: ExceptionGroup[Exception]) -> Exception:
+    first = group.exceptions[0]
+    return _first_of(first) if isinstance(first, ExceptionGroup) else first
+
+
+def _refusal(error: Exception) -> typer.Exit:
+    typer.echo(f"gpushare: {error}", err=True)
+    return typer.Exit(1)

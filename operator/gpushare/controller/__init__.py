@@ -1,0 +1,1 @@
+"""The active part: watches, decides and writes."""

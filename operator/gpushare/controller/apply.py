@@ -1,0 +1,116 @@
+"""Carries out what was planned for one node."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpushare.api.node import parse_node
+from gpushare.controller.caches import Caches
+from gpushare.core.actions import (
+    Action,
+    ApplyNode,
+    DeletePlugins,
+    LookAgain,
+    RecordPlugins,
+    ReleaseNode,
+)
+from gpushare.core.records import Step, parse_records
+from gpushare.core.rollout import Observed, Timing, plan_after_look, plan_restart
+from gpushare.kube.client import ApiServer
+from gpushare.kube.errors import ApiError
+from gpushare.kube.events import Subject, post_event
+from gpushare.kube.nodes import PATH as NODES
+from gpushare.kube.nodes import apply_node, release_node
+from gpushare.kube.pods import delete_plugin, list_pods_on_node
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    """Turns an action into calls, and shows their answers to the caches at once."""
+
+    api: ApiServer
+    caches: Caches
+    settings: Settings
+    timing: Timing
+    metrics: Metrics
+
+    async def carry_out(self, action: Action, *, pool: str, reason: Reason) -> None:
+        """Do `action` for `pool`; `reason` is why, for log and metrics.
+
+        Raises `ApiError` or aiohttp's errors; whatever was not done is planned anew.
+        """
+        match action:
+            case ApplyNode():
+                await self._apply(action, pool, reason)
+            case LookAgain():
+                await self._look_again(action, pool, reason)
+            case RecordPlugins():
+                if (seen := await self._observe(action.node, Step.LABELLED)) is not None:
+                    await self._apply(plan_restart(seen), pool, reason)
+            case DeletePlugins():
+                await self._delete_plugins(action, pool, reason)
+            case ReleaseNode():
+                if (node := await release_node(self.api, action)) is not None:
+                    self.caches.nodes.offer(node)
+                self._log("released; labels stay", action.node, pool, reason)
+
+    async def _apply(self, action: ApplyNode, pool: str, reason: Reason) -> None:
+        node = await apply_node(self.api, action)
+        self.caches.nodes.offer(node)
+        self.metrics.node_applies.labels(pool, reason).inc()
+        self._log(action.message, action.node, pool, reason)
+
+    async def _look_again(self, action: LookAgain, pool: str, reason: Reason) -> None:
+        """The second look: a binding that was under way during the cordon arrives by now."""
+        for gap in (0.0, self.settings.second_look_seconds):
+            await asyncio.sleep(gap)
+            seen = await self._observe(action.node, Step.CORDONED)
+            if seen is None or not seen.node.unschedulable:
+                return
+            plan = plan_after_look(seen, datetime.now(UTC), self.timing)
+            if not plan.cordon:
+                break
+        await self._apply(plan, pool, reason)
+
+    async def _observe(self, name: str, step: Step) -> Observed | None:
+        """The node and its pods from the API server, if it still is at `step`."""
+        pods = await list_pods_on_node(
+            self.api, name, plugin_namespace=self.settings.plugin_namespace
+        )
+        node = parse_node(await self.api.get(f"{NODES}/{name}"))
+        records = parse_records(node)
+        if records.change is None or records.change.step is not step:
+            return None
+        return Observed(node, pods, records)
+
+    async def _delete_plugins(self, action: DeletePlugins, pool: str, reason: Reason) -> None:
+        for plugin in action.plugins:
+            try:
+                answer = await delete_plugin(self.api, self.settings.plugin_namespace, plugin)
+            except ApiError as error:
+                if not (error.is_not_found or error.is_conflict):
+                    raise
+                # Gone already, or another pod has its name by now.
+                continue
+            if answer.get("kind") == "Pod":
+                self.caches.pods.offer(answer)
+            self.metrics.plugin_restarts.labels(pool, reason).inc()
+            self._log(f"deleted plugin pod {plugin.name}", action.node, pool, reason)
+            node = self.caches.nodes.records.get(action.node)
+            await post_event(
+                self.api,
+                Subject("v1", "Node", action.node, node.uid if node else ""),
+                Reason.PLUGIN_RESTARTED,
+                f"pool {pool}: deleted device-plugin pod {plugin.name}, so that it reads the "
+                "node's new labels",
+                instance=self.settings.identity,
+            )
+
+    def _log(self, message: str, node: str, pool: str, reason: Reason) -> None:
+        log.info(message, extra={"pool": pool, "node": node, "reason": str(reason)})

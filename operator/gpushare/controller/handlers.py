@@ -1,0 +1,76 @@
+"""All of Kopf on one page: what it watches, and how it is set.
+
+Kopf tells us that a pool changed, starts and stops us, and serves the webhook in the all-in-one
+role. It writes nothing, and decides nothing.
+"""
+
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import aiohttp
+import kopf
+
+from gpushare import names
+
+RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
+
+
+class EndlessDelays:
+    """Delays between Kopf's retries: a finite list would end the process with the outage."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain(RETRY_DELAYS_SECONDS, itertools.repeat(RETRY_DELAYS_SECONDS[-1]))
+
+
+def build_registry(
+    *,
+    on_pool_event: Callable[[], None],
+    on_cleanup: Callable[[], Awaitable[None]],
+    open_session: Callable[[], aiohttp.ClientSession],
+    server: str,
+) -> kopf.OperatorRegistry:
+    """The handlers. `on_cleanup` must end every task of ours: Kopf waits 5 s for strays."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        return kopf.AiohttpSession(server=server, aiohttp_session=open_session())
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
+    async def pool_changed(**_: Any) -> None:
+        on_pool_event()
+
+    @kopf.on.cleanup(registry=registry)
+    async def cleanup(**_: Any) -> None:
+        await on_cleanup()
+
+    return registry
+
+
+def build_settings(webhook_server: Any = None) -> kopf.OperatorSettings:
+    """Kopf's settings, each with the reason that it is not the default."""
+    settings = kopf.OperatorSettings()
+    # A Lease of our own elects the active one; Kopf's peering has no lock.
+    settings.peering.standalone = True
+    # The CRD is there before we start; watching CRDs and namespaces would need more rights.
+    settings.scanning.disabled = True
+    # Logs are not Events; ours are posted where something changed.
+    settings.posting.enabled = False
+    # The chart owns the webhook configuration; Kopf would remove it at every exit.
+    settings.admission.managed = None
+    settings.admission.server = webhook_server
+    settings.watching.chunk_size = 500
+    # The default keeps every object's last body for 5 s.
+    settings.queueing.idle_timeout = 0.2
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 5
+    settings.networking.error_backoffs = EndlessDelays()
+    # Kopf takes away a finalizer of this name from objects that no handler of it holds: it must
+    # not be ours.
+    settings.persistence.finalizer = f"{names.GROUP}/unused"
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    # Each retry of a request is logged as an error there; the watch's own age tells of outages.
+    logging.getLogger("kopf._core.reactor").setLevel(logging.WARNING)
+    return settings

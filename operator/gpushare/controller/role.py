@@ -1,0 +1,130 @@
+"""The controller as a process: what starts, in which order, and how it ends."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Protocol
+
+import kopf
+from aiohttp import ClientError
+
+from gpushare.controller.handlers import build_registry, build_settings
+from gpushare.controller.reconcile import Reconciler
+from gpushare.kube.client import ApiServer
+from gpushare.kube.errors import ApiError
+from gpushare.kube.lease import Lease, Terms
+from gpushare.kube.pools import check_crd
+from gpushare.kube.session import load_credentials, open_session
+from gpushare.observe import http
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+
+log = logging.getLogger(__name__)
+
+CRD_RETRY_SECONDS = 2.0
+
+
+class WebhookServer(Protocol):
+    """The webhook, in the all-in-one role: Kopf serves it."""
+
+    def __call__(self, fn: object) -> AsyncIterator[dict[str, str]]: ...
+
+    def find_unready(self) -> str | None: ...
+
+
+async def run_controller(
+    settings: Settings,
+    *,
+    build_webhook: Callable[[ApiServer, Settings, Metrics], WebhookServer] | None = None,
+) -> None:
+    """Run until SIGTERM or SIGINT; then let go of the Lease, so that another takes over at once.
+
+    Raises `CredentialsError`, `CrdMissingError`, `LeaseLostError`, and OSError where a port is
+    taken.
+    """
+    metrics = Metrics()
+    credentials = await load_credentials(settings.kubeconfig)
+    async with AsyncExitStack() as stack:
+        api = await stack.enter_async_context(
+            ApiServer(open_session(credentials), metrics.observe_api_request)
+        )
+        await _wait_for_crd(api)
+        lease = Lease(api, _terms(settings))
+        reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
+        webhook = build_webhook(api, settings, metrics) if build_webhook else None
+        readiness: list[http.Check] = [partial(_find_unsynced, reconciler)]
+        if webhook is not None:
+            readiness.append(webhook.find_unready)
+        app = http.build_app(
+            metrics.registry, health=[reconciler.find_standstill], readiness=readiness
+        )
+        await stack.enter_async_context(
+            http.listening(app, host=settings.metrics_host, port=settings.metrics_port)
+        )
+        active = asyncio.create_task(_be_active(lease, reconciler, metrics), name="active")
+
+        async def stop() -> None:
+            active.cancel()
+            await asyncio.gather(active, return_exceptions=True)
+            await lease.release()
+            await stack.aclose()
+
+        registry = build_registry(
+            on_pool_event=reconciler.mark_pools_changed,
+            on_cleanup=stop,
+            open_session=partial(open_session, credentials),
+            server=credentials.host,
+        )
+        watching = asyncio.create_task(
+            kopf.operator(registry=registry, settings=build_settings(webhook), clusterwide=True),
+            name="kopf",
+        )
+        try:
+            await asyncio.wait({active, watching}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await stop()
+        for task in (active, watching):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+    log.info("stopped")
+
+
+async def _be_active(lease: Lease, reconciler: Reconciler, metrics: Metrics) -> None:
+    """Fill the caches, stand by, and reconcile while the Lease is ours."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(reconciler.caches.run())
+        await lease.acquire()
+        log.info("active")
+        metrics.leader.set(1)
+        tasks.create_task(lease.keep())
+        tasks.create_task(reconciler.run())
+
+
+async def _wait_for_crd(api: ApiServer) -> None:
+    """Kopf stays deaf for ever where the CRD is missing at start: say so, and end."""
+    while True:
+        try:
+            return await check_crd(api)
+        except (ApiError, ClientError, TimeoutError) as error:
+            if isinstance(error, ApiError) and not error.is_transient:
+                raise
+            log.warning("API server not ready: %s", error or type(error))
+        await asyncio.sleep(CRD_RETRY_SECONDS)
+
+
+def _find_unsynced(reconciler: Reconciler) -> str | None:
+    return None if reconciler.caches.is_synced else "nodes and pods are not known yet"
+
+
+def _terms(settings: Settings) -> Terms:
+    return Terms(
+        namespace=settings.namespace,
+        name=settings.lease_name,
+        identity=settings.identity,
+        duration_seconds=settings.lease_duration_seconds,
+        renew_seconds=settings.lease_renew_seconds,
+    )

@@ -1,0 +1,1 @@
+"""Decisions. Pure: no I/O, no clock, no framework; equal inputs give equal answers."""

@@ -1,0 +1,102 @@
+"""What can be done to a node or a pool: values, carried out elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpushare.api.node import Node
+from gpushare.core.records import NodeRecords, PluginPod
+from gpushare.names import Reason
+
+
+class NodeState(StrEnum):
+    """Where a member is; the counts in a pool's status."""
+
+    READY = "ready"
+    UPDATING = "updating"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyNode:
+    """One server-side apply: labels, records and cordon together, all that we own on the node.
+
+    What is left out and was ours before is removed by the API server.
+    """
+
+    node: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    cordon: bool
+    message: str
+    """What this write does, for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """Read the cordoned node's pods from the API server, twice, and go on or let go."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlugins:
+    """Read the plugin's pods now, and write on the node which of them will be deleted."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePlugins:
+    """Delete these pods, and only while they have these UIDs."""
+
+    node: str
+    plugins: tuple[PluginPod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseNode:
+    """Give up what we own on the node and leave every label as it is."""
+
+    node: str
+    uid: str
+
+
+Action = ApplyNode | LookAgain | RecordPlugins | DeletePlugins | ReleaseNode
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """Where one member is, why, and what is to be done next, if anything."""
+
+    node: str
+    state: NodeState
+    reason: Reason
+    message: str
+    action: Action | None = None
+    takes_slot: bool = field(default=False)
+    """The action takes the node out of service, within the pool's budget."""
+    wake_after_seconds: float | None = None
+    """When to decide again even if nothing happens."""
+
+
+def build_apply(
+    node: Node,
+    labels: Mapping[str, str],
+    records: NodeRecords,
+    *,
+    cordon: bool,
+    message: str,
+) -> ApplyNode:
+    """An apply to `node` that leaves exactly this of ours on it."""
+    return ApplyNode(
+        node=node.name,
+        uid=node.uid,
+        labels=dict(sorted(labels.items())),
+        annotations=records.annotations(),
+        cordon=cordon,
+        message=message,
+    )

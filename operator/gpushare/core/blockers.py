@@ -1,0 +1,72 @@
+"""What must be gone from a node before its mode may change."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.pod import Pod
+from gpushare.core.modes import Mode
+from gpushare.core.transitions import Transition
+from gpushare.names import Reason
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """Why a node can't change now, and a sentence that says what would unblock it."""
+
+    reason: Reason
+    message: str
+
+
+def find_blocking_pods(
+    transition: Transition, of: Mode, to: Mode, pods: Iterable[Pod]
+) -> Blocker | None:
+    """The first kind of pod on the node that the change would harm.
+
+    Where the resource goes, every live pod that asked for it: the scheduler's ledger would lose
+    it. Where it stays (the Basic edition's isolation flip, a plugin's restart), a pod that is
+    bound but not started: the kubelet asks the plugin for devices when the pod starts, and fails
+    it for good while the plugin is away. In both, pods that select what the node will not have.
+    """
+    live = [pod for pod in pods if pod.is_live]
+    groups = [
+        ([pod for pod in live if _selects_lost(pod, of, to)], f"select the mode {of.schedule}"),
+        ([pod for pod in live if pod.phase == "Pending" and pod.requests], "have yet to start"),
+    ]
+    if not transition.keeps_workloads:
+        users = [pod for pod in live if of.resource and of.resource in pod.requests]
+        groups.append((users, f"use {of.resource}"))
+    elif not to.isolated:
+        strict = [pod for pod in live if pod.requires_isolation and pod.requests]
+        groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))
+    for blocking, what in groups:
+        if blocking:
+            return Blocker(
+                Reason.WORKLOADS_PRESENT,
+                f"pods that {what} must finish or be moved first: {_listed(blocking)}",
+            )
+    return None
+
+
+def find_missing_daemonset(to: Mode, daemonsets: Collection[str]) -> Blocker | None:
+    """A DaemonSet without which the node would never become what the mode says."""
+    missing = [name for name in to.daemonsets if name not in daemonsets]
+    if not missing:
+        return None
+    return Blocker(
+        Reason.COMPONENT_MISSING,
+        f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet "
+        f"{' and '.join(missing)}, which is not in the cluster; install it, nothing was changed",
+    )
+
+
+def _selects_lost(pod: Pod, of: Mode, to: Mode) -> bool:
+    return any(of.labels.get(key) == value != to.labels.get(key) for key, value in pod.selects)
+
+
+def _listed(pods: list[Pod]) -> str:
+    shown = sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
+    more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+    return ", ".join(shown[:SHOWN]) + more

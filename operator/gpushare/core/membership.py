@@ -1,0 +1,78 @@
+"""Which nodes a pool claims, and which pool gets a node that several claim."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import LabelSelector, Nodes, Pool, SelectorOperator, SelectorRequirement
+
+
+def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Whether all requirements hold, as Kubernetes' label selectors define them.
+
+    NotIn and DoesNotExist also hold where the key is absent ("Labels and Selectors" in the
+    Kubernetes documentation).
+    """
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _matches(requirement, labels) for requirement in selector.match_expressions
+    )
+
+
+def _matches(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case SelectorOperator.IN:
+            return value is not None and value in requirement.values
+        case SelectorOperator.NOT_IN:
+            return value is None or value not in requirement.values
+        case SelectorOperator.EXISTS:
+            return value is not None
+        case SelectorOperator.DOES_NOT_EXIST:
+            return value is None
+
+
+def is_member(nodes: Nodes, node: Node) -> bool:
+    """Whether a pool with this membership claims `node`.
+
+    A control-plane node only when it is named: a selector that is too wide must not reach it.
+    """
+    if node.name in nodes.exclude:
+        return False
+    if node.name in nodes.names:
+        return True
+    if nodes.selector is None or node.is_control_plane:
+        return False
+    if not (nodes.selector.match_labels or nodes.selector.match_expressions):
+        return False
+    return matches_selector(nodes.selector, node.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who gets a node, and who else wanted it."""
+
+    winner: Pool
+    losers: tuple[Pool, ...] = ()
+
+
+def decide_claim(node: Node, pools: Sequence[Pool]) -> Claim | None:
+    """Who gets `node`, of the pools that claim it; None where none does.
+
+    The higher priority wins; equal priorities keep the current owner, so that a new pool takes
+    no node away; without an owner the older pool wins.
+    """
+    claimants = [pool for pool in pools if not pool.deleting and is_member(pool.spec.nodes, node)]
+    if not claimants:
+        return None
+    owner = find_owner(node)
+    ranked = sorted(
+        claimants,
+        key=lambda pool: (-pool.spec.priority, pool.name != owner, pool.created, pool.name),
+    )
+    return Claim(ranked[0], tuple(ranked[1:]))
+
+
+def find_owner(node: Node) -> str | None:
+    """Name of the pool that owns `node` now: its label, where the label is really ours."""
+    return node.labels.get(names.LABEL_POOL) if names.LABEL_POOL in node.owned else None

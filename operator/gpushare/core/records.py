@@ -1,0 +1,154 @@
+"""What we remember on a node: the annotations `found`, `change` and `applied`.
+
+Nothing about a node is remembered in the process. Each record carries its version: a newer
+operator's record is left alone rather than misread.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Edition, Schedule
+
+Moment = Annotated[
+    datetime, PlainSerializer(lambda moment: moment.isoformat(timespec="milliseconds"))
+]
+
+
+class RecordError(ValueError):
+    """An annotation of ours that can't be read; the message says which, and what to do."""
+
+
+class Step(StrEnum):
+    """How far an isolation change on a node is."""
+
+    DEFERRED = "Deferred"
+    """A pod arrived while the node was being cordoned; let go, and waiting for another try."""
+    CORDONED = "Cordoned"
+    LABELLED = "Labelled"
+    RESTARTING = "Restarting"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid"
+    )
+
+    def dump(self) -> str:
+        """Compact JSON; what is absent is left out."""
+        return self.model_dump_json(by_alias=True, exclude_none=True)
+
+
+class PluginPod(_Record):
+    """A device plugin's pod, named so that just this one can be deleted."""
+
+    name: str
+    uid: str
+
+
+class Change(_Record):
+    """An isolation change under way."""
+
+    v: Literal[1] = 1
+    pool: str
+    edition: Edition
+    of: Schedule = Field(alias="from")
+    to: Schedule
+    step: Step
+    since: Moment
+    restart: bool = False
+    """The plugin's pod must be deleted."""
+    joining: bool = False
+    """The node has just come: it takes no capacity away, so it uses no budget."""
+    labelled_at: Moment | None = None
+    not_before: Moment | None = None
+    plugins: tuple[PluginPod, ...] = ()
+    """The plugin's pods of this change: these are deleted, each once, and no others."""
+    before: tuple[str, ...] = ()
+    """UIDs of the GPU pods that were bound when the plugin was replaced."""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.step is not Step.DEFERRED
+
+
+class Applied(_Record):
+    """What was last applied and verified."""
+
+    v: Literal[1] = 1
+    pool: str
+    edition: Edition
+    schedule: Schedule
+    boot_id: str = Field(default="", alias="bootID")
+    plugins: Mapping[str, int] = {}
+    """The plugin's pods at that time: UID and container restarts."""
+    before: tuple[str, ...] = ()
+    """UIDs of the GPU pods that were bound when the plugin was replaced: in the same boot
+    they still have the isolation that they were admitted with."""
+    awaits_restart: bool = False
+    """The labels are written, and the pool leaves restarting the plugin to a person."""
+
+
+_FOUND: TypeAdapter[dict[str, str | None]] = TypeAdapter(dict[str, str | None])
+
+
+class NodeRecords(BaseModel):
+    """The three records of one node."""
+
+    model_config = ConfigDict(frozen=True)
+
+    found: Mapping[str, str | None] | None = None
+    change: Change | None = None
+    applied: Applied | None = None
+
+    def annotations(self) -> dict[str, str]:
+        """The annotations that say the same."""
+        result: dict[str, str] = {}
+        if self.found is not None:
+            result[names.ANNOTATION_FOUND] = _FOUND.dump_json(dict(self.found)).decode()
+        if self.change is not None:
+            result[names.ANNOTATION_CHANGE] = self.change.dump()
+        if self.applied is not None:
+            result[names.ANNOTATION_APPLIED] = self.applied.dump()
+        return result
+
+
+def parse_records(node: Node) -> NodeRecords:
+    """Read the records of `node`.
+
+    Raises `RecordError` for one that is not ours or of another version: somebody edited it, or
+    another version of the operator was here, and acting on a guess could restart what must not.
+    """
+    found, change, applied = (
+        node.annotations.get(key)
+        for key in (names.ANNOTATION_FOUND, names.ANNOTATION_CHANGE, names.ANNOTATION_APPLIED)
+    )
+    try:
+        return NodeRecords(
+            found=_FOUND.validate_json(found) if found else None,
+            change=Change.model_validate_json(change) if change else None,
+            applied=Applied.model_validate_json(applied) if applied else None,
+        )
+    except ValidationError as error:
+        where = error.title
+        raise RecordError(
+            f"node {node.name}: the annotations {names.GROUP}/found, /change and /applied can't be "
+            f"read ({where}: {error.errors()[0]['msg']}). If a newer operator wrote them, run that "
+            "one; else remove the broken annotation."
+        ) from error
+
+
+def extend_found(
+    found: Mapping[str, str | None] | None, node: Node, keys: frozenset[str]
+) -> dict[str, str | None]:
+    """`found`, with the values that `keys` have on `node` before we own them."""
+    result = dict(found or {})
+    for key in sorted(keys - node.owned):
+        result.setdefault(key, node.labels.get(key))
+    return result

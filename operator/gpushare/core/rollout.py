@@ -1,0 +1,275 @@
+"""An isolation change on one node, step by step; each step is one write, readable from the node.
+
+    blockers gone -> cordon -> second look -> labels -> plugin's pods recorded -> deleted
+    -> verified return -> uncordon
+
+The steps are `Change.step`. A process that starts anew goes on wherever the node says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.core.actions import (
+    Action,
+    ApplyNode,
+    DeletePlugins,
+    LookAgain,
+    NodePlan,
+    NodeState,
+    RecordPlugins,
+    build_apply,
+)
+from gpushare.core.blockers import find_blocking_pods
+from gpushare.core.modes import MODES, Mode
+from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, extend_found
+from gpushare.core.transitions import REPAIR, Transition, find_transition
+from gpushare.core.verify import verify_return
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long the steps take at least and at most."""
+
+    backoff: timedelta = timedelta(seconds=30)
+    ready_timeout: timedelta = timedelta(minutes=10)
+    settle: timedelta = timedelta(seconds=12)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One node, its pods and its records, at one moment."""
+
+    node: Node
+    pods: Sequence[Pod]
+    records: NodeRecords
+    was_zero: bool = False
+    """The resource was seen at zero since the plugin's pods were deleted."""
+
+    def plan(
+        self, state: NodeState, reason: Reason, message: str, action: Action | None = None
+    ) -> NodePlan:
+        return NodePlan(self.node.name, state, reason, message, action)
+
+
+def owned_labels(node: Node) -> dict[str, str]:
+    """The labels of ours on `node`, as they are: what an apply must carry to change none."""
+    return {
+        key: node.labels[key] for key in sorted(names.NODE_LABELS & node.owned & {*node.labels})
+    }
+
+
+def change_labels(node: Node, change: Change) -> dict[str, str]:
+    """The labels of ours on `node` once `change` has put its mode there."""
+    mode = MODES[change.edition, change.to]
+    kept = {k: v for k, v in owned_labels(node).items() if k not in names.MODE_LABELS}
+    return {**kept, **mode.labels, names.LABEL_POOL: change.pool}
+
+
+def transition_of(change: Change) -> Transition:
+    """What `change` needs; going to the mode that the node has is a plugin's restart alone."""
+    if change.of == change.to:
+        return REPAIR
+    return find_transition(change.edition, change.of, change.to)
+
+
+def _modes_of(change: Change) -> tuple[Mode, Mode]:
+    return MODES[change.edition, change.of], MODES[change.edition, change.to]
+
+
+def plan_cordon(seen: Observed, change: Change) -> ApplyNode:
+    """Step 2: the cordon and the record of the change, in one write."""
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        seen.records.model_copy(update={"change": change}),
+        cordon=True,
+        message=f"cordoned for {change.of} -> {change.to}",
+    )
+
+
+def plan_let_go(seen: Observed, *, why: str, change: Change | None = None) -> ApplyNode:
+    """Back to before the cordon; `change` is what is to be remembered, if anything."""
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        seen.records.model_copy(update={"change": change}),
+        cordon=False,
+        message=f"uncordoned: {why}",
+    )
+
+
+def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
+    """Steps 3 and 4: `seen.pods` were read from the API server after the cordon.
+
+    A pod among them that the change would harm was bound while the cordon went out: let go and
+    wait, since it must start on a node that still is what the scheduler took it for.
+    """
+    change = seen.records.change
+    assert change is not None
+    of, to = _modes_of(change)
+    blocker = find_blocking_pods(transition_of(change), of, to, seen.pods)
+    if blocker is not None:
+        deferred = change.model_copy(
+            update={"step": Step.DEFERRED, "since": now, "not_before": now + timing.backoff}
+        )
+        return plan_let_go(seen, why=blocker.message, change=deferred)
+    labels = change_labels(seen.node, change)
+    records = seen.records.model_copy(
+        update={
+            "found": extend_found(seen.records.found, seen.node, frozenset(labels)),
+            "change": change.model_copy(update={"step": Step.LABELLED, "labelled_at": now}),
+        }
+    )
+    return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
+
+
+def plan_restart(seen: Observed) -> ApplyNode:
+    """Step 5: record which pods of the plugin will be deleted; `seen.pods` were read just now.
+
+    Whatever started before the labels is among them. A process that resumes deletes only what
+    is recorded, so that each is deleted once.
+    """
+    change = seen.records.change
+    assert change is not None
+    plugin = MODES[change.edition, change.to].plugin
+    recorded = change.model_copy(
+        update={
+            "step": Step.RESTARTING,
+            "plugins": tuple(
+                PluginPod(name=pod.name, uid=pod.uid)
+                for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+                if pod.daemonset == plugin
+            ),
+            "before": bound_gpu_pods(seen.pods),
+        }
+    )
+    return build_apply(
+        seen.node,
+        change_labels(seen.node, change),
+        seen.records.model_copy(update={"change": recorded}),
+        cordon=seen.node.unschedulable,
+        message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
+    )
+
+
+def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
+    """What a change that is under way (not Deferred) needs next."""
+    change = seen.records.change
+    assert change is not None
+    if change.step is Step.CORDONED:
+        if not seen.node.unschedulable:
+            # Somebody uncordoned it by hand during our change: their wish counts.
+            deferred = change.model_copy(
+                update={"step": Step.DEFERRED, "since": now, "not_before": now + timing.backoff}
+            )
+            action = plan_let_go(seen, why="a person uncordoned the node", change=deferred)
+            return seen.plan(NodeState.UPDATING, Reason.CORDONED, "giving way", action)
+        message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
+        return seen.plan(NodeState.UPDATING, Reason.CORDONED, message, LookAgain(seen.node.name))
+    labels = change_labels(seen.node, change)
+    if not labels.items() <= seen.node.labels.items():
+        action = build_apply(
+            seen.node, labels, seen.records, cordon=seen.node.unschedulable, message="drift"
+        )
+        return seen.plan(NodeState.UPDATING, Reason.LABELLED, "labels put back", action)
+    if change.step is Step.LABELLED and change.restart:
+        return seen.plan(
+            NodeState.UPDATING,
+            Reason.LABELLED,
+            "labelled; the plugin is restarted next",
+            RecordPlugins(seen.node.name),
+        )
+    present = {pod.uid for pod in seen.pods if not pod.deleting}
+    if remaining := tuple(plugin for plugin in change.plugins if plugin.uid in present):
+        return seen.plan(
+            NodeState.UPDATING,
+            Reason.PLUGIN_RESTARTING,
+            "restarting the device plugin",
+            DeletePlugins(seen.node.name, remaining),
+        )
+    return _plan_verified(seen, change, now, timing)
+
+
+def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing) -> NodePlan:
+    """Steps 6 and 7: wait for the verified return, then uncordon and write `applied`."""
+    of, to = _modes_of(change)
+    missing = verify_return(
+        seen.node,
+        seen.pods,
+        change=change,
+        of=of,
+        to=to,
+        was_zero=seen.was_zero,
+        settle=timing.settle,
+        now=now,
+    )
+    if missing is None:
+        records = NodeRecords(
+            found=seen.records.found,
+            applied=build_applied(seen, change.pool, to, before=change.before),
+        )
+        action = build_apply(
+            seen.node,
+            change_labels(seen.node, change),
+            records,
+            cordon=False,
+            message=f"{change.to} verified, uncordoned",
+        )
+        return seen.plan(NodeState.UPDATING, Reason.UPDATING, "verified", action)
+    assert change.labelled_at is not None
+    left = change.labelled_at + timing.ready_timeout - now
+    if left <= timedelta():
+        return seen.plan(
+            NodeState.FAILED,
+            Reason.DEADLINE_EXCEEDED,
+            f"{missing.message}, {timing.ready_timeout.total_seconds():g} s after the labels; the "
+            "node stays cordoned and no other node of the pool is started until this is mended",
+        )
+    wake = min(left, missing.wait or left).total_seconds()
+    return NodePlan(
+        seen.node.name,
+        NodeState.UPDATING,
+        missing.reason,
+        f"{missing.message}; failed if that lasts until "
+        f"{(change.labelled_at + timing.ready_timeout).isoformat(timespec='seconds')}",
+        wake_after_seconds=wake,
+    )
+
+
+def build_applied(
+    seen: Observed,
+    pool: str,
+    mode: Mode,
+    *,
+    before: tuple[str, ...] = (),
+    awaits_restart: bool = False,
+) -> Applied:
+    """The record of a mode that is in force on the node."""
+    return Applied(
+        pool=pool,
+        edition=mode.edition,
+        schedule=mode.schedule,
+        boot_id=seen.node.boot_id,
+        plugins=running_plugins(seen.pods, mode),
+        before=before,
+        awaits_restart=awaits_restart,
+    )
+
+
+def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
+    """The plugin's pods of `mode`: UID and container restarts; equal means nothing restarted."""
+    return {
+        pod.uid: pod.restarts
+        for pod in sorted(pods, key=lambda pod: pod.uid)
+        if mode.plugin and pod.daemonset == mode.plugin and not pod.deleting
+    }
+
+
+def bound_gpu_pods(pods: Sequence[Pod]) -> tuple[str, ...]:
+    """UIDs of the live pods that hold GPUs."""
+    return tuple(sorted(pod.uid for pod in pods if pod.is_live and pod.requests))

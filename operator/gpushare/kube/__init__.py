@@ -1,0 +1,1 @@
+"""The API server: thin verbs, typed in and out; no decision is made here."""

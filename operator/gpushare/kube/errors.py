@@ -1,0 +1,85 @@
+"""What the API server's refusals mean; the only place where status codes are read."""
+
+import re
+from typing import Any
+
+import orjson
+
+_MANAGER = re.compile(r'conflict with "([^"]+)"')
+
+
+class KubeError(Exception):
+    """Base of what can go wrong between us and the API server."""
+
+
+class CredentialsError(KubeError):
+    """No usable credentials: the message says what was looked at and what to do."""
+
+
+class CrdMissingError(KubeError):
+    """The GPUSharePool is not installed in this cluster."""
+
+
+class NotLeaderError(KubeError):
+    """A write that was held back: another controller may be the active one by now."""
+
+
+class ApiError(KubeError):
+    """An answer other than 2xx; the message is the API server's own sentence."""
+
+    def __init__(self, status: int, body: bytes, *, what: str, retry_after: float | None = None):
+        self.status = status
+        self.retry_after_seconds = retry_after
+        try:
+            parsed: Any = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            parsed = None
+        fields = parsed if isinstance(parsed, dict) else {}
+        self.reason: str = fields.get("reason") or ""
+        self.causes: tuple[dict[str, str], ...] = tuple(
+            (fields.get("details") or {}).get("causes") or ()
+        )
+        self.message: str = fields.get("message") or body[:200].decode(errors="replace")
+        super().__init__(f"{what}: {status} {self.message}")
+
+    @classmethod
+    def from_status(cls, status: dict[str, Any], *, what: str) -> "ApiError":
+        """From a Status object, as the ERROR event of a watch carries it."""
+        return cls(int(status.get("code") or 500), orjson.dumps(status), what=what)
+
+    @property
+    def is_not_found(self) -> bool:
+        return self.status == 404
+
+    @property
+    def is_conflict(self) -> bool:
+        """409: another writer was first, or the object is not the one that was meant."""
+        return self.status == 409
+
+    @property
+    def is_invalid(self) -> bool:
+        """422: among others, a test of a JSON patch failed."""
+        return self.status == 422
+
+    @property
+    def is_expired(self) -> bool:
+        """410: the resourceVersion is too old; list again."""
+        return self.status == 410
+
+    @property
+    def is_transient(self) -> bool:
+        """Worth another try without anybody doing anything.
+
+        403 is among them: an API server that has just started answers it for seconds.
+        """
+        return self.status in (401, 403, 408, 429) or self.status >= 500
+
+    @property
+    def rival_managers(self) -> frozenset[str]:
+        """Field managers that own what an apply without force wanted to change."""
+        return frozenset(
+            match.group(1)
+            for cause in self.causes
+            if cause.get("reason") == "FieldManagerConflict"
+            and (match := _MANAGER.search(cause.get("message", "")))
+        )

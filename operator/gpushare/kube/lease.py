@@ -1,0 +1,165 @@
+"""One active controller: a lock on a Lease.
+
+The rules are those of client-go's leader election: who holds the Lease renews it; others take it
+once it was silent for its duration, measured by their own clock from when they last saw it change.
+A holder gives up well before that, so two never hold it at once.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from aiohttp import ClientError
+
+from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.errors import ApiError, KubeError
+
+log = logging.getLogger(__name__)
+
+
+class LeaseLostError(KubeError):
+    """We held the Lease and could not renew it in time: stop at once, another may hold it."""
+
+
+def boot_clock() -> float:
+    """Seconds on a clock that goes on while the machine or the process is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a Lease is held."""
+
+    namespace: str
+    name: str
+    identity: str
+    duration_seconds: float
+    renew_seconds: float
+
+    @property
+    def deadline_seconds(self) -> float:
+        """A holder stops this long after its last renewal: before others may take over."""
+        return self.duration_seconds * 0.7
+
+
+class Lease:
+    """The lock; `acquire`, then `keep` in a task, and check `is_held` before each write."""
+
+    def __init__(self, api: ApiServer, terms: Terms, clock: Callable[[], float] = boot_clock):
+        self._api = api
+        self._terms = terms
+        self._clock = clock
+        self._seen: tuple[str, str] | None = None
+        self._seen_at = 0.0
+        self._renewed_at: float | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we hold it now, by a clock that counts suspended time."""
+        return (
+            self._renewed_at is not None
+            and self._clock() - self._renewed_at < self._terms.deadline_seconds
+        )
+
+    async def acquire(self) -> None:
+        """Wait until it is ours."""
+        waiting_for: str | None = None
+        while True:
+            try:
+                if await self._try():
+                    return
+                holder = self._seen[0] if self._seen else None
+                if holder != waiting_for:
+                    waiting_for = holder
+                    log.info("standing by; the Lease is held by %s", holder)
+            except (ApiError, ClientError, TimeoutError, OSError) as error:
+                log.warning("Lease %s: %s", self._terms.name, error or type(error))
+            await asyncio.sleep(self._terms.renew_seconds / 2)
+
+    async def keep(self) -> None:
+        """Renew for ever; `LeaseLostError` as soon as it can no longer be ours for sure."""
+        while True:
+            await asyncio.sleep(self._terms.renew_seconds)
+            try:
+                async with asyncio.timeout(self._terms.renew_seconds):
+                    if await self._try():
+                        continue
+                raise LeaseLostError(f"Lease {self._terms.name} was taken by another controller")
+            except (ApiError, ClientError, TimeoutError, OSError) as error:
+                log.warning("Lease %s not renewed: %s", self._terms.name, error or type(error))
+            if not self.is_held:
+                raise LeaseLostError(
+                    f"Lease {self._terms.name} could not be renewed for "
+                    f"{self._terms.deadline_seconds:g} s"
+                )
+
+    async def release(self) -> None:
+        """Let the next one in at once, at a graceful stop; best effort."""
+        if not self.is_held:
+            return
+        self._renewed_at = None
+        try:
+            lease = await self._api.get(self._path(self._terms.name))
+            if lease["spec"].get("holderIdentity") == self._terms.identity:
+                lease["spec"]["holderIdentity"] = ""
+                await self._api.replace(self._path(self._terms.name), lease)
+        except (ApiError, ClientError, TimeoutError, OSError) as error:
+            log.warning("Lease %s not released: %s", self._terms.name, error or type(error))
+
+    async def _try(self) -> bool:
+        started = self._clock()
+        try:
+            lease = await self._api.get(self._path(self._terms.name))
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            return await self._write(self._new(), started, create=True)
+        spec = lease.get("spec") or {}
+        holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
+        if (holder, renewed) != self._seen:
+            self._seen, self._seen_at = (holder, renewed), started
+        silent = started - self._seen_at
+        duration = spec.get("leaseDurationSeconds") or self._terms.duration_seconds
+        if holder not in ("", self._terms.identity) and silent < duration:
+            return False
+        lease["spec"] = {**spec, **self._claim(spec)}
+        return await self._write(lease, started, create=False)
+
+    async def _write(self, lease: Json, started: float, *, create: bool) -> bool:
+        try:
+            if create:
+                await self._api.create(self._path(), lease)
+            else:
+                await self._api.replace(self._path(self._terms.name), lease)
+        except ApiError as error:
+            if error.is_conflict:
+                return False
+            raise
+        self._renewed_at = started
+        return True
+
+    def _claim(self, previous: Json) -> Json:
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        changed = previous.get("holderIdentity") != self._terms.identity
+        return {
+            "holderIdentity": self._terms.identity,
+            "leaseDurationSeconds": max(1, round(self._terms.duration_seconds)),
+            "renewTime": now,
+            "acquireTime": now if changed else previous.get("acquireTime", now),
+            "leaseTransitions": (previous.get("leaseTransitions") or 0) + int(changed),
+        }
+
+    def _new(self) -> Json:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._terms.name, "namespace": self._terms.namespace},
+            "spec": self._claim({}),
+        }
+
+    def _path(self, name: str = "") -> str:
+        base = f"apis/coordination.k8s.io/v1/namespaces/{self._terms.namespace}/leases"
+        return f"{base}/{name}" if name else base

@@ -1,0 +1,73 @@
+"""Nodes: what we write on them."""
+
+from gpushare import names
+from gpushare.api.node import is_our_entry
+from gpushare.core.actions import ApplyNode, ReleaseNode
+from gpushare.kube.client import JSON_PATCH, ApiServer, Json
+from gpushare.kube.errors import ApiError
+
+PATH = "api/v1/nodes"
+_ATTEMPTS = 5
+
+
+async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
+    """Write labels, records and cordon in one server-side apply; the Node as it is then.
+
+    Raises `ApiError`: a conflict where the node is gone or another of the same name has come.
+    """
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": action.node,
+            "uid": action.uid,
+            "labels": dict(action.labels),
+            "annotations": dict(action.annotations),
+        },
+    }
+    if action.cordon:
+        body["spec"] = {"unschedulable": True}
+    return await api.apply(f"{PATH}/{action.node}", body)
+
+
+async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
+    """Give up our ownership, keep every label, take our annotations away; None if it is gone.
+
+    One JSON patch on our own managedFields entry ("Clearing managedFields" in the Kubernetes
+    documentation is the same for all entries): an apply could only remove what it gives up.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            node = await api.get(f"{PATH}/{action.node}")
+            patch = build_release(node, action.uid)
+            if not patch:
+                return node
+            return await api.patch(f"{PATH}/{action.node}", patch, content_type=JSON_PATCH)
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            # A test of the patch failed: somebody wrote meanwhile.
+            if not (error.is_invalid or error.is_conflict) or attempt == _ATTEMPTS - 1:
+                raise
+    return None
+
+
+def build_release(node: Json, uid: str) -> list[Json]:
+    """The JSON patch that gives `node` up; empty where nothing of ours is on it."""
+    meta = node["metadata"]
+    if meta["uid"] != uid:
+        return []
+    entries = meta.get("managedFields") or []
+    index = next((i for i, entry in enumerate(entries) if is_our_entry(entry)), None)
+    ours = sorted(names.NODE_ANNOTATIONS & (meta.get("annotations") or {}).keys())
+    if index is None and not ours:
+        return []
+    patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
+    patch += [
+        {"op": "remove", "path": f"/metadata/annotations/{key.replace('/', '~1')}"} for key in ours
+    ]
+    if index is not None:
+        path = f"/metadata/managedFields/{index}"
+        patch.append({"op": "test", "path": path, "value": entries[index]})
+        patch.append({"op": "remove", "path": path})
+    return patch

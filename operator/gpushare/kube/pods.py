@@ -1,0 +1,25 @@
+"""Pods: read anew where a copy in memory would not do, and deleted one by one."""
+
+from gpushare.api.pod import Pod, parse_pod
+from gpushare.core.records import PluginPod
+from gpushare.kube.client import ApiServer, Json
+
+PATH = "api/v1/pods"
+
+
+async def list_pods_on_node(api: ApiServer, node: str, *, plugin_namespace: str) -> tuple[Pod, ...]:
+    """The pods bound to `node` that decisions depend on, as the API server has them now.
+
+    Without a resourceVersion the answer is up to date, not from a cache.
+    """
+    answer = await api.get(PATH, fieldSelector=f"spec.nodeName={node}")
+    pods = (parse_pod(raw, plugin_namespace=plugin_namespace) for raw in answer["items"])
+    return tuple(pod for pod in pods if pod is not None)
+
+
+async def delete_plugin(api: ApiServer, namespace: str, plugin: PluginPod) -> Json:
+    """Delete just this pod; a pod of the same name that came after it is left alone.
+
+    Raises `ApiError`: not found or conflict mean that it is gone already.
+    """
+    return await api.delete(f"api/v1/namespaces/{namespace}/pods/{plugin.name}", uid=plugin.uid)

@@ -1,0 +1,58 @@
+"""GPUSharePools: listed, adopted, given up, and told how they are."""
+
+from pydantic import ValidationError
+
+from gpushare import names
+from gpushare.api.pool import Pool, PoolStatus
+from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.errors import ApiError, CrdMissingError
+
+PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
+CRD = f"{names.PLURAL}.{names.GROUP}"
+
+
+async def check_crd(api: ApiServer) -> None:
+    """Raise `CrdMissingError` where the cluster does not know the GPUSharePool."""
+    try:
+        await api.get(f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}")
+    except ApiError as error:
+        if not error.is_not_found:
+            raise
+        raise CrdMissingError(
+            f"the CustomResourceDefinition {CRD} is not in the cluster; install the chart with "
+            "crds.install=true, or apply crds/gpusharepools.yaml"
+        ) from error
+
+
+async def list_pools(api: ApiServer) -> tuple[tuple[Pool, ...], dict[str, str]]:
+    """All pools, and by name what is wrong with those that can't be read."""
+    pools: list[Pool] = []
+    unreadable: dict[str, str] = {}
+    for raw in (await api.get(PATH))["items"]:
+        try:
+            pools.append(Pool.parse(raw))
+        except ValidationError as error:
+            unreadable[raw["metadata"]["name"]] = str(error)
+    return tuple(pools), unreadable
+
+
+async def apply_finalizer(api: ApiServer, pool: Pool, *, present: bool) -> None:
+    """Add our finalizer, or drop it; finalizers of others stay."""
+    body = _identify(pool)
+    if present:
+        body["metadata"]["finalizers"] = [names.FINALIZER]
+    await api.apply(f"{PATH}/{pool.name}", body)
+
+
+async def apply_status(api: ApiServer, pool: Pool, status: PoolStatus) -> None:
+    """Write the whole status; what is left out is removed."""
+    body = _identify(pool) | {"status": status.model_dump(mode="json", by_alias=True)}
+    await api.apply(f"{PATH}/{pool.name}/status", body)
+
+
+def _identify(pool: Pool) -> Json:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": pool.name, "uid": pool.uid},
+    }

@@ -1,0 +1,165 @@
+"""A copy in memory of one kind of object, kept by a list and a watch.
+
+Kopf's index of nodes costs quadratic time and never notices what vanished while a watch was cut;
+this one pages its lists, keeps small records, and after a relist reports exactly the difference.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Generic, Protocol, TypeVar
+
+from aiohttp import ClientError
+
+from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.errors import ApiError
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+WATCH_SECONDS = 20.0
+"""The server ends each watch after this; one that is silent 5 s longer is cut. A connection
+that died without a word is noticed after 25 s."""
+REMEMBERED_DELETIONS = 1000
+"""So that the late answer to a write of ours does not bring a deleted object back to life."""
+BACKOFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+Record = TypeVar("Record")
+
+
+class Listener(Protocol):
+    """Told of each record that appeared, changed, or is gone (`new` is None)."""
+
+    def __call__(self, key: str, new: object | None) -> None: ...
+
+
+class Reflector(Generic[Record]):
+    """Records of the objects under `path`, by `namespace/name` (or name alone).
+
+    `project` makes the record, or None for objects that are of no interest. Records compare by
+    value: an event that changes nothing in the record reaches nobody.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        path: str,
+        project: Callable[[Json], Record | None],
+        *,
+        on_change: Listener = lambda key, new: None,
+        on_alive: Callable[[], None] = lambda: None,
+        params: Mapping[str, str] = MappingProxyType({}),
+    ):
+        self._api = api
+        self._path = path
+        self._project = project
+        self._on_change = on_change
+        self._on_alive = on_alive
+        self._params = dict(params)
+        self._records: dict[str, Record] = {}
+        self._versions: dict[str, int] = {}
+        self._gone: dict[str, int] = {}
+        self._version: str | None = None
+        self.synced = asyncio.Event()
+        """Set once the first list is complete; never before."""
+
+    @property
+    def records(self) -> Mapping[str, Record]:
+        return MappingProxyType(self._records)
+
+    async def run(self) -> None:
+        """List and watch for ever; every failure is met by waiting a little and going on."""
+        failures = 0
+        while True:
+            try:
+                if self._version is None:
+                    self._version = await self._list()
+                    self.synced.set()
+                await self._watch(self._version)
+                failures = 0
+            except ApiError as error:
+                if error.is_expired:
+                    self._version = None
+                log.warning("watch interrupted: %s", error)
+            except (ClientError, TimeoutError, OSError, ValueError) as error:
+                log.warning("watch of %s interrupted: %s", self._path, error or type(error))
+            else:
+                continue
+            await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+            failures += 1
+
+    def offer(self, raw: Json) -> None:
+        """Take in an object that a write of ours was answered with, ahead of the watch's echo.
+
+        Deciding on a copy that does not show our own writes yet would send them again.
+        """
+        self._take(raw, deleted=False)
+
+    async def _list(self) -> str:
+        seen: set[str] = set()
+        params = {**self._params, "limit": str(PAGE)}
+        version = ""
+        while True:
+            page = await self._api.get(self._path, **params)
+            for raw in page.get("items") or ():
+                seen.add(_key(raw["metadata"]))
+                self._take(raw, deleted=False)
+            version = version or page["metadata"]["resourceVersion"]
+            token = page["metadata"].get("continue")
+            if not token:
+                break
+            params["continue"] = token
+        for key in self._versions.keys() - seen:
+            # What this process wrote after the list was taken is newer than the list.
+            if self._versions[key] <= int(version):
+                self._drop(key, int(version))
+        self._on_alive()
+        return version
+
+    async def _watch(self, version: str) -> None:
+        stream = self._api.watch(
+            self._path, timeout_seconds=WATCH_SECONDS, resourceVersion=version, **self._params
+        )
+        async with contextlib.aclosing(stream) as events:
+            async for event in events:
+                raw = event["object"]
+                if event["type"] == "ERROR":
+                    raise ApiError.from_status(raw, what=f"watch {self._path}")
+                if event["type"] != "BOOKMARK":
+                    self._take(raw, deleted=event["type"] == "DELETED")
+                self._version = raw["metadata"]["resourceVersion"]
+                self._on_alive()
+
+    def _take(self, raw: Json, *, deleted: bool) -> None:
+        meta = raw["metadata"]
+        key = _key(meta)
+        version = int(meta["resourceVersion"])
+        if version < max(self._versions.get(key, 0), self._gone.get(key, 0)):
+            return
+        if deleted:
+            self._drop(key, version)
+            return
+        self._versions[key] = version
+        record = self._project(raw)
+        if record == self._records.get(key):
+            return
+        if record is None:
+            del self._records[key]
+        else:
+            self._records[key] = record
+        self._on_change(key, record)
+
+    def _drop(self, key: str, version: int) -> None:
+        self._versions.pop(key, None)
+        if len(self._gone) > REMEMBERED_DELETIONS:
+            self._gone.clear()
+        self._gone[key] = version
+        if self._records.pop(key, None) is not None:
+            self._on_change(key, None)
+
+
+def _key(metadata: Json) -> str:
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

@@ -1,0 +1,66 @@
+"""Secrets with one owner: read, created and replaced as a whole."""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.errors import ApiError
+
+TLS = "kubernetes.io/tls"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A Secret as it was read, so that a replacement meets just that version."""
+
+    data: dict[str, bytes] = field(repr=False)
+    raw: Json = field(repr=False)
+
+
+async def read_secret(api: ApiServer, namespace: str, name: str) -> Secret | None:
+    """The Secret, or None where there is none; what is not base64 in it reads as empty."""
+    try:
+        raw = await api.get(_path(namespace, name))
+    except ApiError as error:
+        if error.is_not_found:
+            return None
+        raise
+    return Secret({key: _decode(value) for key, value in (raw.get("data") or {}).items()}, raw)
+
+
+async def create_secret(api: ApiServer, namespace: str, name: str, data: dict[str, bytes]) -> None:
+    """A new Secret of type kubernetes.io/tls; a 409 says that somebody else was first."""
+    await api.create(
+        _path(namespace),
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace},
+            "type": TLS,
+            "data": _encode(data),
+        },
+    )
+
+
+async def replace_secret(
+    api: ApiServer, namespace: str, name: str, secret: Secret, data: dict[str, bytes]
+) -> None:
+    """New data in `secret`, its type and metadata kept; a 409 says that it changed meanwhile."""
+    await api.replace(_path(namespace, name), {**secret.raw, "data": _encode(data)})
+
+
+def _path(namespace: str, name: str = "") -> str:
+    return f"api/v1/namespaces/{namespace}/secrets" + (f"/{name}" if name else "")
+
+
+def _encode(data: dict[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(value).decode() for key, value in data.items()}
+
+
+def _decode(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""

@@ -1,0 +1,77 @@
+"""Credentials, and HTTP sessions that carry them.
+
+`kubernetes.aio` reads kubeconfigs, ServiceAccounts and credential plugins, and keeps short-lived
+tokens fresh; requests go through aiohttp directly.
+"""
+
+from pathlib import Path
+
+import aiohttp
+from kubernetes.aio import client as kube_client
+from kubernetes.aio import config as kube_config
+
+from gpushare import __version__, names
+from gpushare.kube.errors import CredentialsError
+
+REQUEST_TIMEOUT_SECONDS = 30.0
+CONNECT_TIMEOUT_SECONDS = 5.0
+READ_BUFFER_BYTES = 2**20
+"""A watch event is one line, and a busy node's line is long."""
+
+
+async def load_credentials(kubeconfig: Path | None) -> kube_client.Configuration:
+    """The credentials of `kubeconfig`, or of the Pod's ServiceAccount.
+
+    Raises `CredentialsError` where there are none; nothing is sent to the API server.
+    """
+    configuration = kube_client.Configuration()
+    source = str(kubeconfig or "the Pod's ServiceAccount")
+    try:
+        if kubeconfig is not None:
+            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=str(kubeconfig),
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        else:
+            kube_config.load_incluster_config(  # type: ignore[no-untyped-call]
+                client_configuration=configuration
+            )
+    except (kube_config.ConfigException, OSError) as error:
+        raise CredentialsError(
+            f"no credentials from {source}: {error}. Run inside a cluster, or set "
+            f"{names.SETTINGS_PREFIX}KUBECONFIG to a kubeconfig file."
+        ) from error
+    token = await configuration.get_api_key_with_prefix("BearerToken")
+    if not token and not configuration.cert_file:
+        # A failing credential plugin is only logged by the library; calls would go out anonymous.
+        raise CredentialsError(
+            f"{source} gives neither a token nor a client certificate; check its user entry, and "
+            "that its credential plugin works."
+        )
+    return configuration
+
+
+def open_session(configuration: kube_client.Configuration) -> aiohttp.ClientSession:
+    """A session to the API server of `configuration`; relative paths are below its address."""
+
+    async def authorize(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        # Asked for each request, so that the library's refresh of short-lived tokens runs.
+        if token := await configuration.get_api_key_with_prefix("BearerToken"):
+            request.headers["Authorization"] = token
+        return await handler(request)
+
+    tls = kube_client.ApiClient(configuration).rest_client.ssl_context
+    return aiohttp.ClientSession(
+        base_url=configuration.host.rstrip("/") + "/",
+        connector=aiohttp.TCPConnector(ssl=tls, limit=0),
+        middlewares=(authorize,),
+        timeout=aiohttp.ClientTimeout(
+            total=REQUEST_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS
+        ),
+        headers={"User-Agent": f"gpushare-operator/{__version__}", "Accept": "application/json"},
+        read_bufsize=READ_BUFFER_BYTES,
+        proxy=configuration.proxy,
+    )

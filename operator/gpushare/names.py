@@ -1,0 +1,117 @@
+"""Every key, label, annotation, condition, reason and metric prefix, in one place.
+
+What stands here is an interface: manifests, dashboards, runbooks and nodes carry these words.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+GROUP: Final = "gpushare.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "GPUSharePool"
+PLURAL: Final = "gpusharepools"
+
+FIELD_MANAGER: Final = "gpushare-operator"
+FINALIZER: Final = f"{GROUP}/labels"
+METRIC_PREFIX: Final = "gpushare"
+SETTINGS_PREFIX: Final = "GPUSHARE_"
+
+# Labels that we write on nodes, by edition, and the one of our own.
+LABEL_POOL: Final = f"{GROUP}/pool"
+LABEL_SCHEDULE: Final = "ack.node.gpu.schedule"
+LABEL_PLACEMENT: Final = "ack.node.gpu.placement"
+LABEL_CGPU: Final = "cgpu"
+LABEL_CGPU_DISABLE_ISOLATION: Final = "cgpu.disable.isolation"
+LABEL_GPUSHARE: Final = "gpushare"
+MODE_LABELS: Final = frozenset(
+    {LABEL_SCHEDULE, LABEL_CGPU, LABEL_CGPU_DISABLE_ISOLATION, LABEL_GPUSHARE}
+)
+NODE_LABELS: Final = MODE_LABELS | {LABEL_PLACEMENT, LABEL_POOL}
+
+# Annotations on nodes: what must survive a crash.
+ANNOTATION_FOUND: Final = f"{GROUP}/found"
+"""JSON object: the value (or null) that each of our keys had before we first owned it."""
+ANNOTATION_CHANGE: Final = f"{GROUP}/change"
+"""JSON object: the isolation change under way on this node, and how far it is."""
+ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
+"""JSON object: the mode that was last applied and verified, and what ran at that time."""
+NODE_ANNOTATIONS: Final = frozenset({ANNOTATION_FOUND, ANNOTATION_CHANGE, ANNOTATION_APPLIED})
+
+# Annotations on pods, written by their owners.
+ANNOTATION_ISOLATION: Final = f"{GROUP}/isolation"
+"""`required` or `none`: the isolation that the pod's owner asks for."""
+ISOLATION_REQUIRED: Final = "required"
+ISOLATION_NONE: Final = "none"
+
+# Extended resources.
+RESOURCE_GPU_MEMORY: Final = "aliyun.com/gpu-mem"
+RESOURCE_GPU_CORE: Final = "aliyun.com/gpu-core.percentage"
+RESOURCE_GPU_COUNT: Final = "aliyun.com/gpu-count"
+RESOURCE_TOPOLOGY_GPU: Final = "aliyun.com/gpu"
+RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
+RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"
+GPU_RESOURCES: Final = frozenset(
+    {RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE, RESOURCE_TOPOLOGY_GPU, RESOURCE_WHOLE_GPU}
+)
+"""What a pod can ask for; gpu-count is left out: it survives its plugin and gives no card."""
+
+ENV_CGPU_DISABLE: Final = "CGPU_DISABLE"
+CONTROL_PLANE_LABELS: Final = frozenset(
+    {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+)
+
+
+class Condition(StrEnum):
+    """Condition types of a GPUSharePool."""
+
+    READY = "Ready"
+
+
+class Reason(StrEnum):
+    """Why a pool, a node or a pod is as it is; `docs/reasons.md` has a paragraph for each."""
+
+    # Pools.
+    ALL_NODES_READY = "AllNodesReady"
+    NO_NODES = "NoNodes"
+
+    # Nodes that are as the pool says.
+    APPLIED = "Applied"
+
+    # Nodes on their way.
+    UPDATING = "Updating"
+    CORDONED = "Cordoned"
+    LABELLED = "Labelled"
+    PLUGIN_RESTARTING = "PluginRestarting"
+    PLUGIN_RESTARTED = "PluginRestarted"
+    COMPONENT_NOT_READY = "ComponentNotReady"
+    RESOURCE_NOT_READY = "ResourceNotReady"
+    WAITING_FOR_BUDGET = "WaitingForBudget"
+    WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"
+    LEAVING = "Leaving"
+
+    # Nodes that something else holds up.
+    WORKLOADS_PRESENT = "WorkloadsPresent"
+    REQUIRES_TEARDOWN = "RequiresTeardown"
+    REQUIRES_PERSON = "RequiresPerson"
+    COMPONENT_MISSING = "ComponentMissing"
+    MIG_NODE = "MigNode"
+    OTHER_EDITION_LABELS = "OtherEditionLabels"
+    OWNED_BY_OTHER_POOL = "OwnedByOtherPool"
+    PLUGIN_RESTART_NEEDED = "PluginRestartNeeded"
+    RECORD_UNREADABLE = "RecordUnreadable"
+
+    # Nodes that ran out of time.
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+
+    # Pods at admission.
+    ROUTED = "Routed"
+    ROUTED_WITHOUT_ISOLATION = "RoutedWithoutIsolation"
+    ALREADY_SELECTS = "AlreadySelects"
+    NOT_ROUTED = "NotRouted"
+    NO_GPU_REQUEST = "NoGPURequest"
+    NO_ELIGIBLE_POOL = "NoEligiblePool"
+
+    # Calls of the webhook that it can't decide.
+    NOT_SYNCED = "NotSynced"
+    MALFORMED_REVIEW = "MalformedReview"

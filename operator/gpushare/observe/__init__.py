@@ -1,0 +1,1 @@
+"""What a process says about itself: metrics, probes and logs."""

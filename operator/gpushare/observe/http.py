@@ -1,0 +1,49 @@
+"""/metrics, /healthz and /readyz of a process, on a port of their own."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0, generate_latest
+
+Check = Callable[[], str | None]
+"""Says in a sentence what is wrong; None where nothing is."""
+
+
+def build_app(
+    registry: CollectorRegistry, *, health: Sequence[Check] = (), readiness: Sequence[Check] = ()
+) -> web.Application:
+    """The application; a probe answers 200 `ok`, or 503 with a sentence a line."""
+
+    async def metrics(request: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0}
+        )
+
+    def probe(checks: Sequence[Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            flaws = [flaw for check in checks if (flaw := check())]
+            if flaws:
+                return web.Response(status=503, text="\n".join(flaws) + "\n")
+            return web.Response(text="ok\n")
+
+        return answer
+
+    app = web.Application()
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/healthz", probe(health))
+    app.router.add_get("/readyz", probe(readiness))
+    return app
+
+
+@contextlib.asynccontextmanager
+async def listening(app: web.Application, *, host: str, port: int) -> AsyncIterator[None]:
+    """Serve `app` within the block. Raises OSError where the port is taken."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,61 @@
+"""What an installation can set: one frozen tree, read from GPUSHARE_* variables."""
+
+import socket
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gpushare.names import SETTINGS_PREFIX
+
+
+class Settings(BaseSettings):
+    """The settings of one process.
+
+    Raises pydantic's ValidationError, which names the variable, where a value is of no use.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=SETTINGS_PREFIX, frozen=True, extra="ignore")
+
+    kubeconfig: Path | None = None
+    """Kubeconfig file; without one the Pod's own ServiceAccount is used."""
+    namespace: str = "gpushare-system"
+    """Namespace of the installation: its Lease and its certificate Secret are there."""
+    identity: str = Field(default_factory=socket.gethostname)
+    """Holder of the Lease. The Pod's name: a restarted container takes its own Lease back at
+    once, where another identity would wait for it to expire."""
+
+    plugin_namespace: str = "kube-system"
+    """Namespace of the device plugins' DaemonSets; no pod outside it is ever deleted."""
+    second_look_seconds: float = Field(2.0, ge=0)
+    """Gap between the two readings of a cordoned node's pods: longer than a binding that was
+    under way when the node was cordoned takes to arrive."""
+    backoff_seconds: float = Field(30.0, ge=0)
+    """Wait after a late binding before the same node is cordoned again."""
+    ready_timeout_seconds: float = Field(600.0, gt=0)
+    """From the labels to the plugin's verified return; image pulls are part of it."""
+    resource_settle_seconds: float = Field(12.0, ge=0)
+    """How long a new plugin must be Ready before a resource that never went through zero is
+    believed: the kubelet reports its devices at most every 10 s."""
+    resync_seconds: float = Field(30.0, gt=0)
+    """At least this often the pools are listed and everything is decided again."""
+    write_concurrency: int = Field(64, ge=1)
+    """Writes in flight at once; the API server's own fairness is the rate limit."""
+
+    lease_name: str = "gpushare-controller"
+    lease_duration_seconds: float = Field(10.0, gt=0)
+    """How long others wait for a holder that fell silent."""
+    lease_renew_seconds: float = Field(2.0, gt=0)
+
+    webhook_host: str = "0.0.0.0"
+    webhook_port: int = 9443
+    webhook_configuration: str = "gpushare-webhook"
+    """MutatingWebhookConfiguration whose caBundle is kept equal to our CA."""
+    certificate_secret: str = "gpushare-webhook-tls"
+    webhook_dns_names: tuple[str, ...] = ()
+    """Names in the certificate besides the Service's and 127.0.0.1."""
+    webhook_service: str = "gpushare-webhook"
+
+    metrics_host: str = "0.0.0.0"
+    metrics_port: int = 8080
+    log_level: str = "INFO"

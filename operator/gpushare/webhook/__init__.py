@@ -1,0 +1,1 @@
+"""Admission of pods: a server of our own that answers from memory."""

@@ -1,0 +1,150 @@
+"""What is read off a pod under admission."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.api.podrequest import MalformedPodError, parse_pod_request
+from tests.kit.reviews import CORE, MEMORY, build_affinity, build_container, build_gpu_pod
+
+
+def asked(**spec: Any) -> set[str]:
+    return set(parse_pod_request(build_gpu_pod(**spec)).resources)
+
+
+def test_a_limit_counts_as_a_request() -> None:
+    container = {"name": "a", "resources": {"limits": {MEMORY: "3"}}}
+    assert asked(containers=[container]) == {MEMORY}
+
+
+def test_a_request_without_a_limit_counts() -> None:
+    container = {"name": "a", "resources": {"requests": {MEMORY: "3"}}}
+    assert asked(containers=[container]) == {MEMORY}
+
+
+def test_an_init_container_counts() -> None:
+    init = build_container("warm-up", memory="2", core="20")
+    assert asked(initContainers=[init], containers=[build_container()]) == {MEMORY, CORE}
+
+
+@pytest.mark.parametrize("quantity", ["0", "0Gi", "-3", "", "many", None])
+def test_a_quantity_that_is_not_above_zero_asks_for_nothing(quantity: Any) -> None:
+    assert asked(containers=[build_container(memory=quantity)]) == set()
+
+
+@pytest.mark.parametrize("quantity", ["3", "1e3", "2k", "0.5", "+1", 4])
+def test_every_notation_of_a_quantity_above_zero_asks_for_it(quantity: Any) -> None:
+    assert asked(containers=[build_container(memory=quantity)]) == {MEMORY}
+
+
+@pytest.mark.parametrize(
+    ("env", "disables"),
+    [
+        ({"CGPU_DISABLE": "true"}, True),
+        ({"CGPU_DISABLE": "1"}, True),
+        ({"CGPU_DISABLE": "false"}, False),
+        ({"CGPU_DISABLE": "yes"}, False),
+        ({"OTHER": "true"}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_only_true_or_1_disables_isolation(env: Any, disables: bool) -> None:
+    pod = build_gpu_pod(containers=[build_container(memory="3", env=env)])
+    assert parse_pod_request(pod).disables_isolation is disables
+
+
+def test_the_last_of_two_equal_variables_holds() -> None:
+    container = build_container(memory="3")
+    container["env"] = [
+        {"name": "CGPU_DISABLE", "value": "true"},
+        {"name": "CGPU_DISABLE", "value": "false"},
+    ]
+    assert not parse_pod_request(build_gpu_pod(containers=[container])).disables_isolation
+
+
+def test_one_gpu_container_that_keeps_isolation_is_enough_to_want_it() -> None:
+    off = build_container("a", memory="3", env={"CGPU_DISABLE": "true"})
+    on = build_container("b", memory="3")
+    assert not parse_pod_request(build_gpu_pod(containers=[off, on])).disables_isolation
+
+
+def test_a_container_without_gpu_has_no_say_in_isolation() -> None:
+    off = build_container("a", memory="3", env={"CGPU_DISABLE": "1"})
+    sidecar = build_container("b")
+    assert parse_pod_request(build_gpu_pod(containers=[off, sidecar])).disables_isolation
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "ack.node.gpu.schedule",
+        "ack.node.gpu.placement",
+        "cgpu",
+        "cgpu.disable.isolation",
+        "gpushare",
+        "gpushare.io/pool",
+    ],
+)
+def test_a_selector_and_a_required_affinity_on_a_mode_or_pool_key_are_seen(key: str) -> None:
+    by_selector = parse_pod_request(build_gpu_pod(nodeSelector={key: "x", "zone": "a"}))
+    by_affinity = parse_pod_request(build_gpu_pod(affinity=build_affinity(key)))
+    assert by_selector.selects == by_affinity.selects == (key,)
+
+
+def test_a_preferred_affinity_selects_nothing() -> None:
+    term = {"matchExpressions": [{"key": "cgpu", "operator": "Exists"}]}
+    affinity = {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]
+        }
+    }
+    assert parse_pod_request(build_gpu_pod(affinity=affinity)).selects == ()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeName": "gpu-1"},
+        {"affinity": build_affinity("metadata.name", part="matchFields")},
+        {"affinity": build_affinity("kubernetes.io/hostname")},
+        {"nodeSelector": {"kubernetes.io/hostname": "gpu-1"}},
+    ],
+)
+def test_a_pod_for_one_certain_node_is_placed_by_others(spec: dict[str, Any]) -> None:
+    assert parse_pod_request(build_gpu_pod(**spec)).placed_by
+
+
+def test_avoiding_a_node_is_not_choosing_one() -> None:
+    pod = build_gpu_pod(affinity=build_affinity("kubernetes.io/hostname", operator="NotIn"))
+    assert not parse_pod_request(pod).placed_by
+
+
+@pytest.mark.parametrize(("kind", "placed"), [("DaemonSet", True), ("StatefulSet", False)])
+def test_only_a_daemonset_places_its_pods(kind: str, placed: bool) -> None:
+    pod = build_gpu_pod()
+    pod["metadata"]["ownerReferences"] = [{"kind": kind, "name": "x", "controller": True}]
+    assert bool(parse_pod_request(pod).placed_by) is placed
+
+
+def test_null_stands_for_any_empty_list_or_map() -> None:
+    pod = build_gpu_pod(
+        initContainers=None, nodeSelector=None, affinity=None, containers=[{"resources": None}]
+    )
+    pod["metadata"].update(annotations=None, ownerReferences=None)
+    assert parse_pod_request(pod).resources == frozenset()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": "a"},
+        {"containers": [None, 1]},
+        {"nodeSelector": ["a"]},
+        {"affinity": "a"},
+        {"containers": [{"resources": {"limits": [1]}}]},
+    ],
+)
+def test_another_shape_than_the_apis_is_malformed(spec: dict[str, Any]) -> None:
+    with pytest.raises(MalformedPodError, match="must be"):
+        parse_pod_request(build_gpu_pod(**spec))

@@ -1,0 +1,163 @@
+"""Faults and open facts: each switch does what it says, and lets go when it is cleared."""
+
+import pytest
+
+from devcluster import names
+from devcluster.simulator.faults import NO_FAULTS, FaultError, parse_faults
+from tests.unit.simulator.scene import PLUGIN, Scene, serving
+
+SHARE = {"ack.node.gpu.schedule": "share"}
+MEM3 = {names.GPU_MEM: 3}
+
+
+def test_a_plugin_that_is_never_ready_registers_nothing_until_cleared() -> None:
+    scene = Scene(SHARE)
+    scene.fault(plugin_never_ready=True)
+    scene.add_component()
+    scene.advance(60)
+    assert scene.pod(PLUGIN).phase == "Running"
+    assert not scene.pod(PLUGIN).ready
+    assert scene.allocatable() is None
+    scene.fault()
+    scene.advance(1)
+    assert scene.allocatable() == "15"
+
+
+def test_a_ready_plugin_can_stay_silently_at_zero_until_cleared() -> None:
+    scene = Scene(SHARE)
+    scene.fault(resource_zero=True)
+    scene.add_component()
+    scene.advance(60)
+    assert scene.pod(PLUGIN).ready
+    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    assert scene.pod("a").phase == "Failed"
+    scene.fault()
+    scene.advance(1)
+    assert scene.allocatable() == "15"
+
+
+def test_resource_zero_leaves_a_plugin_alone_that_serves_already() -> None:
+    scene = serving(SHARE)
+    scene.fault(resource_zero=True)
+    scene.advance(1)
+    assert scene.allocatable() == "15"
+
+
+def test_delays_are_read_live() -> None:
+    scene = Scene(SHARE)
+    scene.fault(start_delay_seconds=100)
+    scene.add_component()
+    scene.advance(50)
+    assert not scene.pod(PLUGIN).ready
+    scene.fault(resource_delay_seconds=30)
+    scene.advance(29)
+    assert scene.pod(PLUGIN).ready
+    assert scene.allocatable() is None
+    scene.advance(2)
+    assert scene.allocatable() == "15"
+
+
+def test_a_failing_installer_crash_loops_and_loads_nothing_until_cleared() -> None:
+    scene = Scene(SHARE)
+    scene.fault(installer_fails=True)
+    scene.add_component("cgpu-installer")
+    scene.advance(60)
+    assert scene.pod("cgpu-installer").shown["main"].waiting == "CrashLoopBackOff"
+    assert names.MODULE not in scene.node.annotations
+    scene.fault()
+    scene.advance(1)
+    assert scene.pod("cgpu-installer").ready
+    assert scene.node.annotations[names.MODULE] == "cgpu"
+
+
+def test_a_slow_installer_loads_the_module_late() -> None:
+    scene = Scene(SHARE)
+    scene.fault(installer_delay_seconds=10)
+    scene.add_component("cgpu-installer")
+    scene.advance(9)
+    assert names.MODULE not in scene.node.annotations
+    scene.advance(2)
+    assert scene.node.annotations[names.MODULE] == "cgpu"
+
+
+def test_the_kubelet_refuses_at_once_while_the_api_server_still_shows_devices() -> None:
+    scene = serving(SHARE)
+    scene.fault(report_lag_seconds=10)
+    scene.remove(PLUGIN)
+    scene.add_pod("a", MEM3)
+    scene.play()
+    assert scene.allocatable() == "15"
+    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
+
+
+def test_allocatable_of_a_plugin_that_left_can_be_absent() -> None:
+    scene = serving(SHARE)
+    scene.fault(allocatable_when_gone="absent")
+    scene.remove(PLUGIN)
+    scene.advance(1)
+    assert (scene.capacity(), scene.allocatable()) == ("15", None)
+
+
+def test_capacity_can_expire_after_the_kubelets_grace_period() -> None:
+    scene = serving(SHARE)
+    scene.fault(capacity_expires_seconds=300)
+    scene.remove(PLUGIN)
+    scene.advance(299)
+    assert scene.capacity() == "15"
+    scene.advance(2)
+    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
+    scene.add_component(name="next")
+    scene.advance(1)
+    assert (scene.capacity(), scene.allocatable()) == ("15", "15")
+
+
+def test_a_slow_kubelet_leaves_a_bound_pod_pending_and_judges_it_then() -> None:
+    scene = serving(SHARE)
+    scene.fault(kubelet_delay_seconds=5)
+    scene.add_pod("a", MEM3)
+    scene.advance(4)
+    assert scene.pod("a").phase == "Pending"
+    scene.remove(PLUGIN)
+    scene.advance(2)
+    assert scene.pod("a").phase == "Failed"
+
+
+def test_a_node_that_is_not_ready_starts_nothing_until_cleared() -> None:
+    scene = serving(SHARE)
+    scene.fault(not_ready=True)
+    scene.add_pod("a", MEM3)
+    scene.add_component("cgpu-installer")
+    scene.advance(60)
+    assert scene.node.ready == "False"
+    assert scene.pod("a").phase == "Pending"
+    assert not scene.pod("cgpu-installer").ready
+    scene.fault()
+    scene.advance(1)
+    assert scene.node.ready == "True"
+    assert scene.pod("a").phase == "Running"
+    assert scene.pod("cgpu-installer").ready
+
+
+def test_no_annotation_means_no_fault() -> None:
+    assert parse_faults(None) == NO_FAULTS
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "expected a JSON object"),
+        ("[]", "expected a JSON object"),
+        ('{"plugin_is_ready": true}', "unknown key 'plugin_is_ready'"),
+        ('{"not_ready": 1}', "not_ready cannot be 1"),
+        ('{"report_lag_seconds": "2"}', "report_lag_seconds cannot be '2'"),
+        ('{"report_lag_seconds": -1}', "report_lag_seconds cannot be -1"),
+        ('{"report_lag_seconds": null}', "report_lag_seconds cannot be None"),
+        ('{"report_lag_seconds": true}', "report_lag_seconds cannot be True"),
+        ('{"allocatable_when_gone": "gone"}', "allocatable_when_gone cannot be 'gone'"),
+    ],
+)
+def test_a_fault_annotation_that_cannot_be_used_is_refused_whole(text: str, message: str) -> None:
+    with pytest.raises(FaultError, match=message):
+        parse_faults(text)

@@ -1,0 +1,261 @@
+"""Admission, what containers get, isolation, and who uses the card's memory."""
+
+import pytest
+
+from devcluster import names
+from tests.unit.simulator.scene import PLUGIN, Scene, assumed, serving
+
+ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
+OFF = {"cgpu": "true", "cgpu.disable.isolation": "true"}
+SHARE = {"ack.node.gpu.schedule": "share"}
+CGPU = {"ack.node.gpu.schedule": "cgpu"}
+MEM3, MEM4 = {names.GPU_MEM: 3}, {names.GPU_MEM: 4}
+
+
+def test_a_pod_bound_while_the_plugin_is_away_fails_for_good() -> None:
+    scene = serving(ON)
+    scene.remove(PLUGIN)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    scene.add_component()
+    scene.advance(1)
+    assert scene.allocatable() == "15"
+    assert scene.pod("a").phase == "Failed"
+    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
+    assert "cannot allocate unhealthy devices aliyun.com/gpu-mem" in scene.status("a")["message"]
+
+
+def test_a_pod_that_does_not_select_this_node_any_more_is_refused() -> None:
+    scene = serving(ON)
+    scene.add_pod("a", MEM3, nodeSelector={"cgpu.disable.isolation": "true"})
+    scene.advance(1)
+    assert (scene.pod("a").phase, scene.status("a")["reason"]) == ("Failed", "NodeAffinity")
+
+
+def test_more_than_the_free_devices_is_refused() -> None:
+    scene = serving(ON)
+    scene.add_pod("a", {names.GPU_MEM: 10})
+    scene.add_pod("b", {names.GPU_MEM: 6})
+    scene.advance(1)
+    assert scene.pod("a").phase == "Running"
+    assert "Requested: 6, Available: 5" in scene.status("b")["message"]
+
+
+def test_allocate_marks_the_pod_assigned_and_gives_its_environment() -> None:
+    scene = serving(ON, cards=2)
+    scene.add_pod("a", MEM3, annotations=assumed(1, 3))
+    scene.advance(1)
+    notes = scene.pod("a").annotations
+    assert notes[names.MEM_ASSIGNED] == "true"
+    assert int(notes[names.MEM_ASSUME_TIME]) > 1
+    assert scene.got("a") == {
+        "isolated": True,
+        "card": 1,
+        "cards": [1],
+        "plugin": f"{PLUGIN}-uid",
+        "visible_memory_mib": 3226,
+        "env": {
+            names.VISIBLE_DEVICES: "1",
+            names.MEM_IDX: "1",
+            names.MEM_POD: "3",
+            names.MEM_CONTAINER: "3",
+            names.MEM_DEV: "15",
+        },
+    }
+
+
+def test_professionals_own_ledger_is_marked_too() -> None:
+    scene = serving(CGPU, cards=2)
+    entry = {
+        names.ALLOCATION: '{"0": {"1": 3}, "1": {"0": 4}}',
+        names.ASSIGNED: "false",
+        names.ASSUME_TIME: "1",
+    }
+    scene.add_pod("a", MEM3, MEM4, annotations=entry)
+    scene.advance(1)
+    assert (scene.got("a")["card"], scene.got("a", "c1")["card"]) == (1, 0)
+    assert scene.pod("a").annotations[names.ASSIGNED] == "true"
+
+
+def test_the_oldest_assumed_pod_of_the_size_is_served_so_two_can_swap_cards() -> None:
+    scene = serving(ON, cards=2)
+    scene.add_pod("bound-first", MEM3, annotations=assumed(0, 3, time=2))
+    scene.add_pod("assumed-first", MEM3, annotations=assumed(1, 3, time=1))
+    scene.advance(1)
+    assert scene.got("bound-first")["card"] == 1
+    assert scene.got("assumed-first")["card"] == 0
+    assert scene.pod("bound-first").annotations[names.MEM_ASSIGNED] == "true"
+    assert scene.pod("assumed-first").annotations[names.MEM_ASSIGNED] == "true"
+
+
+def test_without_an_assumed_pod_one_card_is_given_and_two_let_the_container_fail() -> None:
+    one, two = serving(ON), serving(ON, cards=2)
+    for scene in (one, two):
+        scene.add_pod("a", MEM3)
+        scene.advance(1)
+    assert one.got("a")["card"] == 0
+    assert two.got("a")["env"][names.VISIBLE_DEVICES] == "no-gpu-has-3GiB-to-run"
+    state = two.status("a")["containerStatuses"][0]["state"]
+    assert state["waiting"]["message"] == "unknown device id: no-gpu-has-3GiB-to-run"
+    assert two.pod("a").phase == "Pending"
+
+
+def test_two_containers_never_match_the_older_ledger_on_two_cards() -> None:
+    scene = serving(ON, cards=2)
+    scene.add_pod("a", MEM3, MEM4, annotations=assumed(0, 7))
+    scene.advance(1)
+    assert scene.got("a")["card"] == -1
+    assert scene.pod("a").annotations[names.MEM_ASSIGNED] == "false"
+
+
+def test_a_label_flip_changes_nothing_before_the_plugin_restarts() -> None:
+    scene = serving(ON)
+    scene.add_pod("before", MEM3)
+    scene.advance(1)
+    scene.label(cgpu__disable__isolation="true")
+    scene.add_pod("flipped", MEM3)
+    scene.advance(1)
+    assert scene.got("flipped")["isolated"]
+    scene.remove(PLUGIN)
+    scene.advance(1)
+    scene.add_component(name="second")
+    scene.advance(1)
+    scene.add_pod("after", MEM3)
+    scene.advance(1)
+    assert not scene.got("after")["isolated"]
+    assert scene.got("after")["env"][names.CGPU_DISABLE] == "true"
+    assert scene.got("after")["visible_memory_mib"] == 16130
+    assert scene.got("before")["isolated"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "module", "env", "isolated"),
+    [
+        (ON, True, {}, True),
+        (ON, False, {}, False),
+        (OFF, True, {}, False),
+        ({"cgpu": "true"}, True, {}, True),
+        ({"cgpu": "true", "cgpu.disable.isolation": "True"}, True, {}, True),
+        ({"gpushare": "true"}, True, {}, False),
+        (CGPU, True, {}, True),
+        (CGPU, False, {}, False),
+        (CGPU, True, {"CGPU_DISABLE": "true"}, False),
+        (CGPU, True, {"CGPU_DISABLE": "1"}, False),
+        (CGPU, True, {"CGPU_DISABLE": "false"}, True),
+        (CGPU | OFF, True, {}, True),
+        (SHARE, False, {}, False),
+        (SHARE, True, {}, True),
+        (SHARE | ON, True, {}, True),
+    ],
+)
+def test_isolation_follows_from_what_was_read_the_module_and_the_environment(
+    labels: dict[str, str], module: bool, env: dict[str, str], isolated: bool
+) -> None:
+    scene = serving(labels, module=module)
+    scene.add_pod("a", MEM3, env=env)
+    scene.advance(1)
+    assert scene.got("a")["isolated"] is isolated
+
+
+def test_share_to_cgpu_isolates_only_after_module_and_plugin_restart() -> None:
+    scene = serving(SHARE, module=False)
+    scene.label(ack__node__gpu__schedule="cgpu")
+    scene.add_component("cgpu-installer")
+    scene.advance(1)
+    scene.add_pod("old-plugin", MEM3)
+    scene.advance(1)
+    scene.remove(PLUGIN)
+    scene.add_component(name="second")
+    scene.advance(1)
+    scene.add_pod("new-plugin", MEM3)
+    scene.advance(1)
+    assert not scene.got("old-plugin")["isolated"]
+    assert scene.got("new-plugin")["isolated"]
+
+
+def test_whether_isolation_survives_share_is_a_switch() -> None:
+    scene = serving(SHARE)
+    scene.fault(isolation_survives_share=False)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    assert not scene.got("a")["isolated"]
+
+
+def test_mps_isolates_while_its_control_daemon_runs() -> None:
+    scene = Scene({"ack.node.gpu.schedule": "mps"})
+    scene.add_component("gpushare-mps-device-plugin-ds")
+    scene.advance(1)
+    scene.add_pod("without", MEM3)
+    scene.add_component("ack-mps-control")
+    scene.advance(1)
+    scene.add_pod("with", MEM3)
+    scene.advance(1)
+    assert (scene.got("without")["isolated"], scene.got("with")["isolated"]) == (False, True)
+
+
+def test_whole_cards_go_to_one_pod_each() -> None:
+    scene = Scene(cards=2, edition="OpenSource")
+    scene.advance(1)
+    scene.add_pod("a", {names.WHOLE_CARD: 1})
+    scene.add_pod("b", {names.WHOLE_CARD: 1})
+    scene.advance(1)
+    assert [scene.got(name)["card"] for name in "ab"] == [0, 1]
+    assert not scene.got("a")["isolated"]
+
+
+def test_a_gpu_container_without_a_limit_sees_every_card_unisolated() -> None:
+    scene = serving(ON, cards=2)
+    scene.add_pod("a", {}, env={names.CGPU_DISABLE: "true"})
+    scene.advance(1)
+    assert scene.got("a")["cards"] == [0, 1]
+    assert not scene.got("a")["isolated"]
+    assert scene.pod("a").phase == "Pending"  # its status is KWOK's to write
+
+
+def test_a_container_restart_keeps_what_it_got() -> None:
+    scene = serving(ON)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    got = scene.got("a")
+    scene.label(cgpu__disable__isolation="true")
+    scene.remove(PLUGIN)
+    scene.add_component(name="second")
+    scene.advance(1)
+    scene.annotate_pod("a", names.RESTART_CONTAINER, "2")
+    scene.advance(1)
+    assert scene.pod("a").shown["main"].restarts == 2
+    assert scene.got("a") == got
+
+
+def test_an_isolated_container_that_takes_too_much_crash_loops_alone() -> None:
+    scene = serving(ON)
+    scene.add_pod("a", MEM4, annotations={names.USES_GIB: "6"})
+    scene.add_pod("b", MEM4)
+    scene.advance(10)
+    shown = scene.pod("a").shown["main"]
+    assert shown.waiting == "CrashLoopBackOff"
+    assert shown.restarts >= 3
+    assert "cudaErrorMemoryAllocation" in str(scene.status("a")["containerStatuses"][0])
+    assert scene.pod("b").ready
+    assert scene.node.annotations[names.MEMORY_USED] == '{"0": 4.0}'
+
+
+def test_an_unisolated_one_takes_the_memory_and_a_later_neighbour_crashes() -> None:
+    scene = serving(SHARE, module=False)
+    scene.add_pod("a", MEM4, annotations={names.USES_GIB: "12"})
+    scene.advance(1)
+    scene.add_pod("b", MEM4)
+    scene.advance(1)
+    assert scene.pod("a").ready
+    assert scene.pod("b").shown["main"].waiting == "CrashLoopBackOff"
+    scene.remove("a")
+    scene.advance(1)
+    assert scene.pod("b").ready
+    assert names.MEMORY_USED not in scene.node.annotations
+
+
+def test_a_pod_that_never_restarts_fails_when_it_runs_out_of_memory() -> None:
+    scene = serving(ON)
+    scene.add_pod("a", MEM4, annotations={names.USES_GIB: "6"}, restartPolicy="Never")
+    scene.advance(1)
+    assert scene.pod("a").phase == "Failed"

@@ -1,0 +1,110 @@
+"""The card-level scheduler: ledger, fit, card choice."""
+
+import json
+
+import pytest
+
+from devcluster import names
+from devcluster.simulator.cards import NO_CARD, NOT_MATCHED, Card, choose_cards, count_cards
+from devcluster.simulator.ledger import build_entry, parse_entry
+from devcluster.simulator.objects import Container, Node, Pod, parse_quantity
+
+SCHEDULE = "ack.node.gpu.schedule"
+SHARED = {names.GPU_MEM: "30", names.GPU_COUNT: "2"}
+BASIC = Node(
+    "n1", labels={"cgpu": "true"}, annotations={names.CARD_MEMORY_GIB: "15"}, capacity=SHARED
+)
+PROFESSIONAL = Node("n1", labels={SCHEDULE: "cgpu"}, capacity=SHARED)
+SPREAD = Node("n1", labels={SCHEDULE: "cgpu", names.PLACEMENT: "spread"}, capacity=SHARED)
+
+
+def pod(memory: int, *, core: int = 0, **fields: object) -> Pod:
+    limits = {names.GPU_MEM: memory} | ({names.GPU_CORE: core} if core else {})
+    return Pod("uid", "p", containers=(Container("main", limits),), **fields)  # type: ignore[arg-type]
+
+
+def held(card: int, units: int, **fields: object) -> Pod:
+    notes = {names.MEM_IDX: str(card), names.MEM_POD: str(units)}
+    return pod(units, annotations=notes, **fields)
+
+
+def test_cards_are_counted_from_capacity_and_charged_from_both_ledgers() -> None:
+    professional = pod(4, annotations={names.ALLOCATION: '{"0": {"1": 4}}'})
+    cards = count_cards(BASIC, [held(0, 3), held(0, 2), professional])
+    assert cards == (Card(0, 15, 5), Card(1, 15, 4))
+
+
+def test_a_terminating_pod_is_released_at_once() -> None:
+    assert count_cards(BASIC, [held(0, 3, terminating=True)])[0].free == 15
+
+
+@pytest.mark.parametrize("broken", ["x", "", '{"0": 3}', '{"a": {"0": 3}}'])
+def test_a_broken_entry_charges_nothing(broken: str) -> None:
+    notes = {names.ALLOCATION: broken}
+    assert parse_entry(pod(3, annotations=notes)) is None
+
+
+def test_binpack_takes_the_least_sufficient_card_and_ties_go_to_the_lowest() -> None:
+    assert choose_cards(pod(3), BASIC, (Card(0, 15), Card(1, 15, 5))) == (1,)
+    assert choose_cards(pod(11), BASIC, (Card(0, 15), Card(1, 15, 5))) == (0,)
+    assert choose_cards(pod(3), BASIC, (Card(0, 15), Card(1, 15))) == (0,)
+
+
+def test_spread_takes_the_emptiest_card_on_professional_nodes_only() -> None:
+    cards = (Card(0, 15, 5), Card(1, 15))
+    assert choose_cards(pod(3), SPREAD, cards) == (1,)
+    basic = Node("n1", labels={"cgpu": "true", names.PLACEMENT: "spread"})
+    assert choose_cards(pod(3), basic, cards) == (0,)
+
+
+def test_free_memory_on_two_cards_does_not_add_up() -> None:
+    assert choose_cards(pod(8), BASIC, (Card(0, 15, 8), Card(1, 15, 8))) == NO_CARD
+
+
+def test_an_overcommitted_card_has_no_room() -> None:
+    assert choose_cards(pod(1), BASIC, (Card(0, 15, 18),)) == NO_CARD
+
+
+def test_a_node_without_shared_memory_is_skipped() -> None:
+    whole = Node("n1", capacity={names.WHOLE_CARD: "1"})
+    assert choose_cards(pod(1), whole, count_cards(whole, [])) == (
+        "The node n1 is not for GPU share, need skip"
+    )
+
+
+def test_a_core_mem_node_refuses_a_pod_that_asks_for_memory_only() -> None:
+    node = Node("n1", labels={SCHEDULE: "core_mem"}, capacity=SHARED)
+    assert choose_cards(pod(3), node, count_cards(node, [])) == NOT_MATCHED
+    assert choose_cards(pod(3, core=60), node, (Card(0, 15, 3, 60), Card(1, 15))) == (1,)
+
+
+def test_a_professional_pod_can_be_spread_evenly_over_cards() -> None:
+    two = pod(8, labels={names.GPU_COUNT: "2"})
+    assert choose_cards(two, PROFESSIONAL, (Card(0, 15), Card(1, 15))) == (0, 1)
+    assert choose_cards(two, PROFESSIONAL, (Card(0, 15, 12), Card(1, 15))) == NO_CARD
+    odd = pod(7, labels={names.GPU_COUNT: "2"})
+    assert "cannot be divided" in str(choose_cards(odd, PROFESSIONAL, (Card(0, 15), Card(1, 15))))
+
+
+def test_the_older_ledger_names_card_units_and_time() -> None:
+    assert build_entry(pod(3), BASIC, [1], 7.0) == {
+        names.MEM_IDX: "1",
+        names.MEM_DEV: "15",
+        names.MEM_POD: "3",
+        names.MEM_ASSIGNED: "false",
+        names.MEM_ASSUME_TIME: "7000000000",
+    }
+
+
+def test_professionals_ledger_names_units_by_container_and_card() -> None:
+    entry = build_entry(pod(8, core=50), PROFESSIONAL, [0, 1], 7.0)
+    assert json.loads(entry[names.ALLOCATION]) == {"0": {"0": 4, "1": 4}}
+    assert json.loads(entry[names.CORE_PERCENTAGE]) == {"0": {"0": 25, "1": 25}}
+    assert (entry[names.ASSIGNED], entry[names.ASSUME_TIME]) == ("false", "7000000000")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("15", 15), ("10G", 10**10), ("2k", 2000), ("1Ki", 1024), ("x", 0)]
+)
+def test_whole_quantities_are_read_with_their_suffix(text: str, value: int) -> None:
+    assert parse_quantity(text) == value
