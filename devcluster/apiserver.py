@@ -1,11 +1,11 @@
 """Plain calls to a cluster's API server, as its administrator.
 
-kubectl costs a process of 60 MB for each call; here each thread keeps one connection.
+kubectl costs a process of 60 MB for each call; here connections are kept and used again.
 """
 
 import http.client
 import ssl
-import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ class ApiServer:
         self._host = urlsplit(cluster["server"]).netloc
         self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
         self._tls.load_cert_chain(user["client-certificate"], user["client-key"])
-        self._local = threading.local()
+        self._idle: deque[http.client.HTTPSConnection] = deque()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send ``body`` as JSON (a merge patch if ``method`` is PATCH); returns the JSON answer.
@@ -71,26 +71,47 @@ class ApiServer:
             "Content-Type": patch if method == "PATCH" else "application/json",
             "User-Agent": "devcluster",
         }
+        data = orjson.dumps(body) if body is not None else None
         connection = self._connection()
+        reused = connection.sock is not None
         try:
-            data = orjson.dumps(body) if body is not None else None
-            connection.request(method, path, data, headers)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except http.client.HTTPException as error:
+            answer = _send(connection, method, path, data, headers)
+        except ConnectionError:
             connection.close()
-            raise ConnectionError(f"{method} {path}: the API server hung up") from error
-        except OSError:
+            if not reused:
+                raise
+            # The server may close a connection while it is idle; it never saw this request.
+            return self._exchange(method, path, body)
+        except BaseException:
             connection.close()
             raise
+        self._idle.append(connection)
+        return answer
+
+    def close(self) -> None:
+        """Close what is kept; the next call opens anew."""
+        while self._idle:
+            self._idle.pop().close()
 
     def _connection(self) -> http.client.HTTPSConnection:
-        if not hasattr(self._local, "connection"):
-            self._local.connection = http.client.HTTPSConnection(
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return http.client.HTTPSConnection(
                 self._host, context=self._tls, timeout=_TIMEOUT_SECONDS
             )
-        connection: http.client.HTTPSConnection = self._local.connection
-        return connection
+
+
+def _send(
+    connection: http.client.HTTPSConnection,
+    method: str,
+    path: str,
+    data: bytes | None,
+    headers: dict[str, str],
+) -> tuple[int, bytes]:
+    connection.request(method, path, data, headers)
+    response = connection.getresponse()
+    return response.status, response.read()
 
 
 def _message(answer: bytes) -> str:

@@ -127,7 +127,9 @@ class Cluster:
         self._folder.expect_own()
         kill_processes(self.folder)
         self._folder.clear()
-        self._api = None
+        if self._api is not None:
+            self._api.close()
+            self._api = None
 
     def is_running(self) -> bool:
         """Whether a start came to its end, every component runs, and API and simulator answer."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import yaml
@@ -54,12 +55,12 @@ def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -
     _expect(folder, lambda: kwokctl.poll() is not None, "kwokctl starts the control plane", log)
     if kwokctl.returncode != 0:
         raise ClusterError(f"kwokctl could not start the control plane. {_CLEARED}\n{tail(log)}")
-    api = ApiServer(folder.kubeconfig)
-    _expect(folder, api.is_ready, "the API server is ready", _log(folder, "kube-apiserver"))
-    # Pods are refused until their namespace has this account.
-    account = "/api/v1/namespaces/default/serviceaccounts/default"
-    manager = _log(folder, "kube-controller-manager")
-    _expect(folder, lambda: api.exists(account), "the controllers run", manager)
+    with closing(ApiServer(folder.kubeconfig)) as api:
+        _expect(folder, api.is_ready, "the API server is ready", _log(folder, "kube-apiserver"))
+        # Pods are refused until their namespace has this account.
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        manager = _log(folder, "kube-controller-manager")
+        _expect(folder, lambda: api.exists(account), "the controllers run", manager)
 
 
 def start_simulator(folder: ClusterFolder, environment: Mapping[str, str]) -> None:

@@ -213,7 +213,7 @@ def _follow(
             f"`{' '.join(command[:2])}` failed:\n  "
             + "\n  ".join(list(dict.fromkeys(complaints))[-_TAIL_LINES:])
             + "\nCheck the network (Go takes modules through GOPROXY) and free disk space (a first "
-            "build needs about 8 GB), then call again: what is compiled stays in Go's cache."
+            "build needs about 6 GB), then call again: what is compiled stays in Go's cache."
         )
     return progress
 

@@ -5,14 +5,13 @@ from collections.abc import Callable
 
 from devcluster.errors import ClusterError
 
-_POLL_SECONDS = 0.1
-
 
 def wait_until(
     condition: Callable[[], bool],
     *,
     expectation: str,
     timeout_seconds: float,
+    poll_seconds: float = 0.1,
     advice: Callable[[], str] = lambda: "",
 ) -> None:
     """Return as soon as ``condition`` holds.
@@ -26,4 +25,4 @@ def wait_until(
             raise ClusterError(
                 f"{expectation}: not within {timeout_seconds:g} s. {advice()}".rstrip()
             )
-        time.sleep(_POLL_SECONDS)
+        time.sleep(poll_seconds)

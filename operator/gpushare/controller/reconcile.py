@@ -205,7 +205,7 @@ class Reconciler:
                 continue
             await pools_api.apply_status(self._api, pool, status)
             before = pool.status.conditions[0].reason if pool.status.conditions else None
-            ready = status.conditions[0]
+            ready, counts = status.conditions[0], status.nodes
             if ready.reason != before:
                 await post_event(
                     self._api,
@@ -213,7 +213,7 @@ class Reconciler:
                     names.Reason(ready.reason),
                     ready.message,
                     instance=self._settings.identity,
-                    kind="Normal" if ready.status == "True" else "Warning",
+                    kind="Warning" if counts.blocked or counts.failed else "Normal",
                 )
             updated = pool.model_copy(update={"status": status})
             self._pools = tuple(updated if p.uid == pool.uid else p for p in self._pools)

@@ -9,6 +9,7 @@ from functools import partial
 
 from gpushare import names
 from gpushare.core.admission import PoolView, view_pool
+from gpushare.kube import pools
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.reflector import Reflector
 from gpushare.observe import http
@@ -18,8 +19,6 @@ from gpushare.webhook.certificate import Certificate
 from gpushare.webhook.server import PATH, build_app, listening
 
 log = logging.getLogger(__name__)
-
-POOLS = f"apis/{names.API_VERSION}/{names.PLURAL}"
 
 
 class Webhook:
@@ -33,7 +32,7 @@ class Webhook:
         self._metrics = metrics
         self._certificate = Certificate(api, settings, metrics)
         self._pools: Reflector[PoolView] = Reflector(
-            api, POOLS, view_pool, on_alive=partial(metrics.observe_watch, names.PLURAL)
+            api, pools.PATH, view_pool, on_alive=partial(metrics.observe_watch, names.PLURAL)
         )
 
     async def __call__(self, fn: object) -> AsyncIterator[dict[str, str]]:

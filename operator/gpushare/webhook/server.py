@@ -1,10 +1,11 @@
 """The HTTPS server that the API server asks about pods. It calls nobody: it answers from memory."""
 
+import asyncio
 import contextlib
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from aiohttp import web
 
@@ -38,6 +39,40 @@ Pools = Callable[[], Sequence[PoolView] | None]
 """The pools of the cluster; None until they are known."""
 
 
+class InFlight:
+    """The requests under way.
+
+    Waited for before aiohttp is told to stop: from then on it drops what clients still send of a
+    request that has begun.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._none = asyncio.Event()
+        self._none.set()
+        self.stopping = False
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        self._count += 1
+        self._none.clear()
+        try:
+            yield
+        finally:
+            self._count -= 1
+            if not self._count:
+                self._none.set()
+
+    async def drain(self) -> None:
+        """Wait for the end of those that have begun, and close each connection behind its last."""
+        self.stopping = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._none.wait(), DRAIN_SECONDS)
+
+
+IN_FLIGHT = web.AppKey("in_flight", InFlight)
+
+
 def build_app(pools: Pools, metrics: Metrics) -> web.Application:
     """The application: `POST /mutate-pods` takes an AdmissionReview.
 
@@ -46,14 +81,18 @@ def build_app(pools: Pools, metrics: Metrics) -> web.Application:
     """
 
     async def mutate_pods(request: web.Request) -> web.Response:
-        body = await request.read()
-        started = time.perf_counter()
-        response, reason = _respond(body, pools())
-        metrics.admissions.labels(reason).inc()
-        metrics.admission_seconds.observe(time.perf_counter() - started)
+        with in_flight.one():
+            body = await request.read()
+            started = time.perf_counter()
+            response, reason = _respond(body, pools())
+            metrics.admissions.labels(reason).inc()
+            metrics.admission_seconds.observe(time.perf_counter() - started)
+        if in_flight.stopping:
+            response.force_close()
         return response
 
     app = web.Application(client_max_size=MAX_BODY_BYTES)
+    in_flight = app[IN_FLIGHT] = InFlight()
     app.router.add_post(PATH, mutate_pods)
     return app
 
@@ -68,11 +107,16 @@ async def listening(
     `port` 0 takes a free one. A certificate loaded into `tls` meanwhile holds for the next
     connection. Raises OSError where the port is taken.
     """
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=DRAIN_SECONDS)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, ssl_context=tls).start()
-        yield runner.addresses[0][1]
+        site = web.TCPSite(runner, host, port, ssl_context=tls)
+        await site.start()
+        try:
+            yield runner.addresses[0][1]
+        finally:
+            await site.stop()
+            await app[IN_FLIGHT].drain()
     finally:
         await runner.cleanup()
 

@@ -80,6 +80,11 @@ class Scene:
     def fault(self, **faults: object) -> None:
         self.annotate_node(names.FAULT, json.dumps(faults))
 
+    def set_not_ready(self, message: str) -> None:
+        """Somebody other than the simulator finds the node not ready."""
+        condition = {"type": "Ready", "status": "False", "message": message}
+        self._node["status"]["conditions"] = [condition]
+
     def reboot(self) -> None:
         self._node["status"]["nodeInfo"]["bootID"] += "-again"
 

@@ -140,6 +140,35 @@ def test_a_node_that_is_not_ready_starts_nothing_until_cleared() -> None:
     assert scene.pod("cgpu-installer").ready
 
 
+def test_a_pod_bound_to_a_node_that_is_not_ready_is_judged_when_it_is_ready_again() -> None:
+    scene = serving(SHARE)
+    scene.fault(not_ready=True)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    scene.remove(PLUGIN)
+    scene.fault()
+    scene.advance(1)
+    assert scene.pod("a").phase == "Failed"
+
+
+def test_pods_that_others_marked_on_a_node_that_is_not_ready_are_left_so() -> None:
+    scene = serving(SHARE)
+    scene.fault(not_ready=True)
+    scene.status(PLUGIN)["conditions"] = [{"type": "Ready", "status": "False"}]
+    scene.advance(1)
+    assert not scene.pod(PLUGIN).ready
+    scene.fault()
+    scene.advance(1)
+    assert scene.pod(PLUGIN).ready
+
+
+def test_a_not_ready_of_somebody_else_is_left_as_it_is() -> None:
+    scene = serving(SHARE)
+    scene.set_not_ready("the container runtime is down")
+    scene.advance(1)
+    assert scene.node.ready == "False"
+
+
 def test_no_annotation_means_no_fault() -> None:
     assert parse_faults(None) == NO_FAULTS
 

@@ -1,6 +1,7 @@
 """The card-level scheduler: ledger, fit, card choice."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,12 @@ PROFESSIONAL = Node("n1", labels={SCHEDULE: "cgpu"}, capacity=SHARED)
 SPREAD = Node("n1", labels={SCHEDULE: "cgpu", names.PLACEMENT: "spread"}, capacity=SHARED)
 
 
-def pod(memory: int, *, core: int = 0, **fields: object) -> Pod:
+def pod(memory: int, *, core: int = 0, **fields: Any) -> Pod:
     limits = {names.GPU_MEM: memory} | ({names.GPU_CORE: core} if core else {})
-    return Pod("uid", "p", containers=(Container("main", limits),), **fields)  # type: ignore[arg-type]
+    return Pod("uid", "p", containers=(Container("main", limits),), **fields)
 
 
-def held(card: int, units: int, **fields: object) -> Pod:
+def held(card: int, units: int, **fields: Any) -> Pod:
     notes = {names.MEM_IDX: str(card), names.MEM_POD: str(units)}
     return pod(units, annotations=notes, **fields)
 

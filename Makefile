@@ -1,0 +1,84 @@
+# Everything runs from a fresh clone: each target makes what it needs.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SOURCES := operator/gpushare devcluster demo tests
+export PYTHONPATH := operator:.
+# Each suite ends by itself: one that hangs is a failure, and says which it was.
+LIMIT = timeout --foreground --kill-after=30
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
+		| while IFS=$$'\t' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
+
+$(READY): requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## Show the whole main job on a real control plane; KEEP=1 leaves it up
+	@$(BIN)/python -m demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: lint test-unit test-integration ## Run everything that must hold (lint, unit, integration)
+
+.PHONY: test-unit
+test-unit: $(READY) ## Run the unit tests
+	$(LIMIT) 120 $(BIN)/pytest tests/unit --timeout=10
+
+.PHONY: test-integration
+test-integration: $(READY) ## Run the tests against the real control plane
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 1200 $(BIN)/pytest tests/integration -p no:randomly --timeout=180
+
+.PHONY: test-safety
+test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail
+	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
+
+.PHONY: lint
+lint: $(READY) ## Check style, types and the direction of imports
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --config pyproject.toml
+
+.PHONY: format
+format: $(READY) ## Put the code in shape
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+.PHONY: crds
+crds: $(READY) ## Write crds/ and the chart's copy from the API's models
+	$(BIN)/python -m gpushare.api.crd > crds/gpusharepools.yaml
+	cp crds/gpusharepools.yaml chart/files/gpusharepools.yaml
+
+.PHONY: cluster
+cluster: $(READY) ## Start a control plane with its kubeconfig in .dev/kubeconfig
+	@$(BIN)/python -m devcluster up
+
+.PHONY: cluster-down
+cluster-down: $(READY) ## End it; nothing is left running
+	@$(BIN)/python -m devcluster down
+
+.PHONY: requirements
+requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
+	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
+	for name in runtime dev go; do CUSTOM_COMPILE_COMMAND="make requirements" \
+		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--output-file=requirements/$$name.txt requirements/$$name.in; done
+
+.PHONY: clean
+clean: ## Remove what the targets made here (built binaries stay in the user's cache)
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m devcluster down; fi
+	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,143 @@
+"""What there is to see in the cluster: nodes, pods and pools, from the API server's JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from devcluster import names
+
+POOL_LABEL = "gpushare.io/pool"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: its labels, and how much of each resource may be given out."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, str]
+
+    def offers(self, resource: str) -> int:
+        """Units of an extended resource that are allocatable; 0 where there are none."""
+        return int(self.allocatable.get(resource, "0"))
+
+    def shows(self, *keys: str) -> str:
+        """The labels ``keys`` as KEY=VALUE, for a person."""
+        return ", ".join(f"{key}={self.labels.get(key, '(none)')}" for key in keys)
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container: what it got when its pod was admitted, and how it fares.
+
+    The first five are the simulator's record (on hardware: `nvidia-smi` and `env` inside it).
+    """
+
+    isolated: bool
+    visible_memory_mib: int
+    cards: tuple[int, ...]
+    env: Mapping[str, str]
+    plugin: str
+    ready: bool
+    restarts: int
+    waiting: str
+    last_error: str
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod of one container."""
+
+    name: str
+    uid: str
+    node: str
+    deleting: bool
+    pool: str
+    annotations: Mapping[str, str]
+    container: Container | None
+    """None until the node has admitted the pod."""
+
+    @property
+    def ready(self) -> bool:
+        return self.container is not None and self.container.ready
+
+    @property
+    def got(self) -> Container:
+        """The container of a pod that has been admitted."""
+        assert self.container is not None, f"pod {self.name} has not been admitted"
+        return self.container
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A GPUSharePool's status; reason and message are those of its Ready condition."""
+
+    name: str
+    matched: int
+    ready: bool
+    blocked: int
+    reason: str
+    message: str
+    current: bool
+    """The status speaks of the newest spec."""
+    node_reasons: frozenset[str]
+
+
+def parse_node(raw: Mapping[str, Any]) -> Node:
+    """A node from the API server's JSON."""
+    labels = raw["metadata"].get("labels", {})
+    return Node(raw["metadata"]["name"], labels, raw["status"].get("allocatable", {}))
+
+
+def parse_pod(raw: Mapping[str, Any]) -> Pod:
+    """A pod from the API server's JSON."""
+    metadata, spec = raw["metadata"], raw["spec"]
+    annotations = metadata.get("annotations", {})
+    name = spec["containers"][0]["name"]
+    record = json.loads(annotations.get(names.CONTAINERS, "{}")).get(name)
+    statuses = raw["status"].get("containerStatuses", [])
+    status = next((item for item in statuses if item["name"] == name), {})
+    return Pod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        node=spec.get("nodeName", ""),
+        deleting="deletionTimestamp" in metadata,
+        pool=spec.get("nodeSelector", {}).get(POOL_LABEL, ""),
+        annotations=annotations,
+        container=_build_container(record, status) if record else None,
+    )
+
+
+def parse_pool(raw: Mapping[str, Any]) -> Pool:
+    """A GPUSharePool from the API server's JSON."""
+    status = raw.get("status", {})
+    conditions = status.get("conditions", [])
+    ready = next((item for item in conditions if item["type"] == "Ready"), {})
+    nodes = status.get("nodes", {})
+    return Pool(
+        name=raw["metadata"]["name"],
+        matched=nodes.get("matched", 0),
+        ready=ready.get("status") == "True",
+        blocked=nodes.get("blocked", 0),
+        reason=ready.get("reason", ""),
+        message=ready.get("message", ""),
+        current=status.get("observedGeneration") == raw["metadata"]["generation"],
+        node_reasons=frozenset(sample["reason"] for sample in status.get("samples", [])),
+    )
+
+
+def _build_container(record: Mapping[str, Any], status: Mapping[str, Any]) -> Container:
+    waiting = status.get("state", {}).get("waiting", {})
+    terminated = status.get("lastState", {}).get("terminated", {})
+    return Container(
+        isolated=record["isolated"],
+        visible_memory_mib=record["visible_memory_mib"],
+        cards=tuple(record["cards"]),
+        env=record["env"],
+        plugin=record["plugin"],
+        ready=status.get("ready", False),
+        restarts=status.get("restartCount", 0),
+        waiting=waiting.get("reason", ""),
+        last_error=terminated.get("message", ""),
+    )

@@ -1,0 +1,95 @@
+"""The stage that the scenes share: one cluster, one operator, and the edition that is installed."""
+
+import shlex
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from demo.view import View
+from devcluster.cluster import Cluster, Report
+from devcluster.editions import Edition, install_edition
+from devcluster.errors import ClusterError
+from devcluster.installation import Installation, OperatorProcess
+from devcluster.nodes import add_nodes, list_nodes, remove_nodes
+from devcluster.startup import tail
+from devcluster.waiting import wait_until
+
+NAME = "demo"
+
+# The operator's own default is 2 s, for bindings that are under way on a big cluster.
+_SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5"}
+_START_SECONDS = 60.0
+_CLEAR_SECONDS = 60.0
+_WORKLOADS = "statefulsets,deployments,pods"
+_GUIDE_NAMESPACES = ("default", "test")
+
+
+class Stage:
+    """A cluster with the operator running; :meth:`close` leaves nothing of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster = Cluster(NAME, folder)
+
+    def open(self, report: Report) -> None:
+        """Start the cluster and the operator; :class:`ClusterError` if a cluster is up already."""
+        if self.cluster.is_running():
+            raise ClusterError(
+                f"A cluster runs in {self.cluster.folder} already, of `make cluster` or of an "
+                "earlier `make demo KEEP=1`. End it with `make cluster-down`, then call again."
+            )
+        self.cluster.up(report=report)
+        report("installing the operator from its chart, and starting it")
+        installation = Installation(self.cluster)
+        installation.apply()
+        self.operator = installation.start("run", identity="operator", env=_SETTINGS)
+        wait_until(
+            self._operator_is_ready,
+            expectation="the operator is ready",
+            timeout_seconds=_START_SECONDS,
+            advice=self.operator_log,
+        )
+        self.view = View(self.cluster, self.operator)
+
+    def close(self) -> None:
+        """End the cluster, and with it the operator."""
+        self.cluster.down()
+
+    def set(self, edition: Edition, nodes: Sequence[dict[str, Any]]) -> None:
+        """Clear away what the scene before left, and have these nodes under this edition.
+
+        The editions' DaemonSets select on different labels, so the old nodes are empty once the
+        new edition is there, and can go without leaving a pod that no node would ever end.
+        """
+        for namespace in _GUIDE_NAMESPACES:
+            self.run(f"kubectl delete {_WORKLOADS} --all --namespace={namespace}")
+        self.run("kubectl delete gsp --all")
+        self._strip_modes()
+        install_edition(self.cluster, edition)
+        remove_nodes(self.cluster, [node["metadata"]["name"] for node in list_nodes(self.cluster)])
+        add_nodes(self.cluster, nodes)
+
+    def run(self, command: str) -> str:
+        """Run a kubectl command as a person types it; what it prints.
+
+        Raises :class:`~devcluster.errors.CommandError` with kubectl's words if it fails.
+        """
+        program, *arguments = shlex.split(command)
+        if program != "kubectl":
+            raise ValueError(f"{command!r}: only kubectl is known here")
+        return self.cluster.kubectl(*arguments)
+
+    def operator_log(self) -> str:
+        """The end of the operator's log."""
+        return tail(self.operator.log)
+
+    def _operator_is_ready(self) -> bool:
+        if not self.operator.alive:
+            raise ClusterError(f"The operator ended. The end of its log:\n{self.operator_log()}")
+        try:
+            url = f"http://127.0.0.1:{self.operator.metrics_port}/readyz"
+            with urllib.request.urlopen(url, timeout=_START_SECONDS):
+                return True
+        except (urllib.error.URLError, ConnectionError):
+            return False

@@ -1,0 +1,150 @@
+"""The cluster as a step sees it: facts are read from it, and waited for."""
+
+import json
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from demo.audit import Write, read_operator_writes
+from demo.sights import POOL_LABEL, Node, Pod, Pool, parse_node, parse_pod, parse_pool
+from devcluster.cluster import Cluster
+from devcluster.installation import OperatorProcess
+from devcluster.waiting import wait_until
+
+PLUGIN = "gpushare-device-plugin-ds"
+
+_POOLS = "/apis/gpushare.io/v1alpha1/gpusharepools"
+_TIMEOUT_SECONDS = 45.0
+
+
+class View:
+    """Facts of one cluster; writes and restarts are counted from the step's beginning."""
+
+    def __init__(self, cluster: Cluster, operator: OperatorProcess) -> None:
+        self._cluster = cluster
+        self._operator = operator
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Count from here on."""
+        self._audited_bytes = self._cluster.audit_log.stat().st_size
+        self._plugin_nodes = {pod.name: pod.node for pod in self._plugins()}
+        self._admissions = self._count_admissions()
+
+    # What there is.
+
+    def nodes(self, pool: str) -> list[Node]:
+        """The nodes that carry the pool's label."""
+        items = self._cluster.api.call("GET", "/api/v1/nodes")["items"]
+        nodes = [parse_node(item) for item in items]
+        return [node for node in nodes if node.labels.get(POOL_LABEL) == pool]
+
+    def pool(self, name: str) -> Pool:
+        """The pool as its status has it."""
+        return parse_pool(self._cluster.api.call("GET", f"{_POOLS}/{name}"))
+
+    def pods(self, app: str, *, namespace: str = "default") -> list[Pod]:
+        """The pods with the label ``app`` that are not being deleted, by name."""
+        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}"
+        pods = [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
+        return sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.name)
+
+    def allocated(self, node: str) -> str:
+        """Allocated and total GPU memory in the card scheduler's ledger, as `9/14 (64%)`."""
+        url = f"http://127.0.0.1:{self._cluster.ports.simulator}/gpushare-scheduler/inspect"
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            nodes = {item["name"]: item for item in json.load(answer)["nodes"]}
+        used, total = nodes[node]["usedGPU"], nodes[node]["totalGPU"]
+        return f"{used}/{total} ({100 * used // total}%)"
+
+    # What is waited for.
+
+    def ready_pool(self, name: str, *, nodes: int) -> list[Node]:
+        """Wait until the pool says that all of its ``nodes`` are as its spec; these nodes."""
+        self._wait(
+            lambda: (pool := self.pool(name)).ready and pool.current and pool.matched == nodes,
+            f"pool {name} is Ready with {nodes} nodes",
+            lambda: self.pool(name),
+        )
+        return self.nodes(name)
+
+    def blocked_pool(self, name: str, reason: str) -> Pool:
+        """Wait until the pool says that ``reason`` holds a node up; the pool."""
+        self._wait(
+            lambda: (pool := self.pool(name)).current and reason in pool.node_reasons,
+            f"pool {name} says {reason}",
+            lambda: self.pool(name),
+        )
+        return self.pool(name)
+
+    def started(self, app: str, *, pods: int = 1, namespace: str = "default") -> list[Pod]:
+        """Wait until there are ``pods`` pods with the label ``app``, all Ready; these pods."""
+
+        def all_ready() -> bool:
+            found = self.pods(app, namespace=namespace)
+            return len(found) == pods and all(pod.ready for pod in found)
+
+        self._wait(
+            all_ready,
+            f"{pods} pods of {app} are Ready",
+            lambda: self.pods(app, namespace=namespace),
+        )
+        return self.pods(app, namespace=namespace)
+
+    def waiting_pod(self, app: str, reason: str) -> Pod:
+        """Wait until the only pod of ``app`` has its container wait for ``reason``; the pod."""
+        self._wait(
+            lambda: [pod.got.waiting for pod in self.pods(app) if pod.container] == [reason],
+            f"the pod of {app} is in {reason}",
+            lambda: self.pods(app),
+        )
+        return self.pods(app)[0]
+
+    def offering(self, pool: str, resource: str, *, units: int) -> list[Node]:
+        """Wait until each node of the pool offers exactly ``units`` of a resource; the nodes."""
+        self._wait(
+            lambda: all(node.offers(resource) == units for node in self.nodes(pool)),
+            f"the nodes of pool {pool} offer {resource}: {units}",
+            lambda: {node.name: node.offers(resource) for node in self.nodes(pool)},
+        )
+        return self.nodes(pool)
+
+    # What happened in this step.
+
+    def restarts(self) -> dict[str, int]:
+        """How many of the plugin pods of each node the operator deleted."""
+        deleted = [w.name for w in self._writes() if (w.verb, w.resource) == ("delete", "pods")]
+        now = {pod.name: pod.node for pod in self._plugins()}
+        return Counter((self._plugin_nodes | now).get(name, f"unknown: {name}") for name in deleted)
+
+    def node_writes(self) -> list[Write]:
+        """What the operator wrote to nodes."""
+        return [write for write in self._writes() if write.resource == "nodes"]
+
+    def admissions(self) -> int:
+        """How many pods the webhook was asked about."""
+        return self._count_admissions() - self._admissions
+
+    def _writes(self) -> list[Write]:
+        return read_operator_writes(self._cluster.audit_log, after=self._audited_bytes)
+
+    def _plugins(self) -> Sequence[Pod]:
+        path = f"/api/v1/namespaces/kube-system/pods?labelSelector=name%3D{PLUGIN}"
+        return [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
+
+    def _count_admissions(self) -> int:
+        url = f"http://127.0.0.1:{self._operator.metrics_port}/metrics"
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            lines = answer.read().decode().splitlines()
+        counters = [line for line in lines if line.startswith("gpushare_admission_requests_total{")]
+        return round(sum(float(line.rpartition(" ")[2]) for line in counters))
+
+    def _wait(
+        self, condition: Callable[[], bool], expectation: str, seen: Callable[[], object]
+    ) -> None:
+        wait_until(
+            condition,
+            expectation=expectation,
+            timeout_seconds=_TIMEOUT_SECONDS,
+            advice=lambda: f"Seen: {seen()}",
+        )

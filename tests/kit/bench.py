@@ -1,0 +1,201 @@
+"""What an integration test works on: a cluster, the operator on it, and the audit log."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from devcluster import names
+from devcluster.apiserver import ApiError
+from devcluster.cluster import Cluster
+from devcluster.editions import Edition, install_edition
+from devcluster.nodes import add_nodes, build_gpu_node
+from devcluster.waiting import wait_until
+
+from tests.kit.audit import AuditTrail
+from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL
+from tests.kit.operator import Operators
+from tests.kit.watch import Recording
+
+Json = dict[str, Any]
+
+PLUGIN = "gpushare-device-plugin-ds"
+GPU_MEM = "aliyun.com/gpu-mem"
+POOLS = "/apis/gpushare.io/v1alpha1/gpusharepools"
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/namespaces/default/pods"
+SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
+DAEMONSETS = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+_WORKLOADS = "/apis/apps/v1/namespaces/default"
+
+
+@dataclass
+class Bench:
+    """One cluster; every test gets it empty."""
+
+    cluster: Cluster
+    operators: Operators = field(init=False)
+    audit: AuditTrail = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.operators = Operators(self.cluster)
+        self.audit = AuditTrail(self.cluster.audit_log)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """A request of the administrator; a PATCH is a merge patch."""
+        return self.cluster.api.call(method, path, body)
+
+    def watching(self, path: str = NODES) -> Recording:
+        """A block that records every state that the objects under `path` go through."""
+        return Recording(self.cluster, path)
+
+    # What is there.
+
+    def node(self, name: str) -> Json:
+        node: Json = self.call("GET", f"{NODES}/{name}")
+        return node
+
+    def pod(self, name: str) -> Json:
+        pod: Json = self.call("GET", f"{PODS}/{name}")
+        return pod
+
+    def pods(self, path: str = PODS) -> list[Json]:
+        pods: list[Json] = self.call("GET", path)["items"]
+        return pods
+
+    def pool(self, name: str = "training") -> Json:
+        pool: Json = self.call("GET", f"{POOLS}/{name}")
+        return pool
+
+    def plugins(self, daemonset: str = PLUGIN) -> dict[str, Json]:
+        """The running pods of a DaemonSet, by node."""
+        return {
+            pod["spec"]["nodeName"]: pod
+            for pod in self.pods(SYSTEM_PODS)
+            if pod["spec"].get("nodeName")
+            and pod["metadata"]["ownerReferences"][0]["name"] == daemonset
+            and "deletionTimestamp" not in pod["metadata"]
+        }
+
+    # What a person does.
+
+    def install(self, edition: Edition, *, name_label: bool = True) -> None:
+        """Make `edition` the installed one."""
+        install_edition(self.cluster, edition, name_label=name_label)
+
+    def add_nodes(
+        self,
+        *node_names: str,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        faults: Mapping[str, Any] | None = None,
+        node_pool: str = NODE_POOL,
+        cards: int = 1,
+    ) -> None:
+        """GPU nodes of one node pool, Ready."""
+        notes = {**(annotations or {}), **({names.FAULT: json.dumps(faults)} if faults else {})}
+        pool_label = {NODE_POOL_LABEL: node_pool}
+        add_nodes(
+            self.cluster,
+            [
+                build_gpu_node(
+                    name, cards=cards, labels={**pool_label, **(labels or {})}, annotations=notes
+                )
+                for name in node_names
+            ],
+        )
+
+    def create_pool(self, pool: Json) -> Json:
+        created: Json = self.call("POST", POOLS, pool)
+        return created
+
+    def change_pool(self, name: str = "training", **spec: Any) -> None:
+        self.call("PATCH", f"{POOLS}/{name}", {"spec": spec})
+
+    def delete_pool(self, name: str = "training") -> None:
+        self.call("DELETE", f"{POOLS}/{name}")
+
+    def create_pod(self, pod: Json) -> str:
+        created: Json = self.call("POST", PODS, pod)
+        name: str = created["metadata"]["name"]
+        return name
+
+    def delete_pod(self, name: str) -> None:
+        self.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    def label(self, node: str, labels: Mapping[str, str | None]) -> None:
+        """Label a node by hand; None takes a label off."""
+        self.call("PATCH", f"{NODES}/{node}", {"metadata": {"labels": dict(labels)}})
+
+    def annotate(self, path: str, annotations: Mapping[str, str | None]) -> None:
+        self.call("PATCH", path, {"metadata": {"annotations": dict(annotations)}})
+
+    def cordon(self, node: str, *, on: bool = True) -> None:
+        """As kubectl cordon and uncordon do it."""
+        self.call("PATCH", f"{NODES}/{node}", {"spec": {"unschedulable": on or None}})
+
+    def set_faults(self, node: str, **faults: Any) -> None:
+        """What goes wrong on a node from now on; nothing given: nothing more does."""
+        self.annotate(f"{NODES}/{node}", {names.FAULT: json.dumps(faults) if faults else None})
+
+    # Between tests.
+
+    def clear(self) -> None:
+        """Empty the cluster; what belongs to the installation and to the edition stays."""
+        self.operators.end()
+        for kind in ("deployments", "statefulsets"):
+            self.call("DELETE", f"{_WORKLOADS}/{kind}")
+        for pool in self.call("GET", POOLS)["items"]:
+            self._release_and_delete(f"{POOLS}/{pool['metadata']['name']}")
+        for node in self.call("GET", NODES)["items"]:
+            self.call("DELETE", f"{NODES}/{node['metadata']['name']}")
+        wait_until(self._is_empty, expectation="the cluster is empty", timeout_seconds=30)
+
+    def _release_and_delete(self, path: str) -> None:
+        self.call("DELETE", path)
+        try:
+            self.call("PATCH", path, {"metadata": {"finalizers": None}})
+        except ApiError as error:
+            # The operator was faster.
+            if error.status != 404:
+                raise
+
+    def _is_empty(self) -> bool:
+        left: Sequence[Json] = [*self.pods(PODS), *self.pods(SYSTEM_PODS)]
+        for path in (PODS, SYSTEM_PODS):
+            self.call("DELETE", f"{path}?gracePeriodSeconds=0")
+        return not (left or self.call("GET", POOLS)["items"] or self.call("GET", NODES)["items"])
+
+    # For a failure's message.
+
+    def describe(self) -> str:
+        """Everything that a person would look at first."""
+        parts = [
+            *(f"node {_describe_node(node)}" for node in self.call("GET", NODES)["items"]),
+            *(
+                f"pool {pool['metadata']['name']} {json.dumps(pool.get('status'))}"
+                for pool in self.call("GET", POOLS)["items"]
+            ),
+            *(f"pod {_describe_pod(pod)}" for pod in [*self.pods(), *self.plugins().values()]),
+            self.operators.tail(),
+        ]
+        return "\n".join(parts)
+
+
+def _describe_node(node: Json) -> str:
+    meta, status = node["metadata"], node["status"]
+    noted = {k: v for k, v in meta["annotations"].items() if "gpushare.io" in k or "sim." in k}
+    cordoned = " cordoned" if node["spec"].get("unschedulable") else ""
+    return (
+        f"{meta['name']}{cordoned} {json.dumps(meta['labels'])} {json.dumps(noted)} "
+        f"{GPU_MEM}={status.get('allocatable', {}).get(GPU_MEM)}"
+    )
+
+
+def _describe_pod(pod: Json) -> str:
+    status = pod["status"]
+    return (
+        f"{pod['metadata']['name']} on {pod['spec'].get('nodeName')} {status.get('phase')} "
+        f"{status.get('reason', '')} {status.get('message', '')} "
+        f"{pod['spec'].get('nodeSelector', '')}"
+    )

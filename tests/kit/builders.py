@@ -1,0 +1,86 @@
+"""Pools, pods and workloads as people write them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.kit.reviews import build_container
+
+Json = dict[str, Any]
+
+NODE_POOL_LABEL = "alibabacloud.com/nodepool-id"
+NODE_POOL = "np1"
+IMAGE = "registry.example/app:1"
+
+
+def build_pool(
+    name: str = "training",
+    *,
+    schedule: str = "share",
+    edition: str = "Professional",
+    node_pool: str | None = NODE_POOL,
+    nodes: Json | None = None,
+    **spec: Any,
+) -> Json:
+    """A pool of the nodes of `node_pool`, or of `nodes` as in its spec."""
+    members = nodes or {"selector": {"matchLabels": {NODE_POOL_LABEL: node_pool}}}
+    return {
+        "apiVersion": "gpushare.io/v1alpha1",
+        "kind": "GPUSharePool",
+        "metadata": {"name": name},
+        "spec": {"nodes": members, "edition": edition, "schedule": schedule, **spec},
+    }
+
+
+def build_pod(
+    name: str,
+    *,
+    gib: int | None = 3,
+    core: int | None = None,
+    env: Mapping[str, str] | None = None,
+    selects: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Json:
+    """A pod that asks for `gib` GiB of GPU memory, and `core` percent of a card's compute."""
+    asked = {
+        key: str(value) for key, value in (("memory", gib), ("core", core)) if value is not None
+    }
+    container = build_container(env=env, **asked) | {"image": IMAGE}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": dict(annotations or {})},
+        "spec": {
+            "containers": [container],
+            **({"nodeSelector": dict(selects)} if selects else {}),
+            **spec,
+        },
+    }
+
+
+def build_whole_card_pod(name: str, *, cards: int = 1, **spec: Any) -> Json:
+    """A pod that asks for whole cards."""
+    pod = build_pod(name, gib=None, **spec)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": str(cards)}}
+    return pod
+
+
+def build_workload(kind: str, name: str, *, replicas: int, pod: Json) -> Json:
+    """A Deployment or StatefulSet of `pod`."""
+    labels = {"app": name}
+    workload: Json = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},
+                "spec": pod["spec"],
+            },
+        },
+    }
+    if kind == "StatefulSet":
+        workload["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+    return workload

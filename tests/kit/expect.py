@@ -1,0 +1,166 @@
+"""Verbs that wait for a condition and, where it does not come, say what was there instead."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from devcluster import names
+from devcluster.apiserver import ApiError
+
+from tests.kit.bench import GPU_MEM, Bench
+
+Json = dict[str, Any]
+Found = TypeVar("Found")
+
+WITHIN_SECONDS = 30.0
+_POLL_SECONDS = 0.1
+
+
+def expect(
+    bench: Bench,
+    sentence: str,
+    probe: Callable[[], Found | None],
+    *,
+    within_seconds: float = WITHIN_SECONDS,
+) -> Found:
+    """The first thing that `probe` finds; it may find nothing (None, False, 404) for a while.
+
+    Raises AssertionError with `sentence` and the state of the cluster.
+    """
+    deadline = time.monotonic() + within_seconds
+    while True:
+        try:
+            found = probe()
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            found = None
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{sentence}: not within {within_seconds:g} s\n{bench.describe()}")
+        time.sleep(_POLL_SECONDS)
+
+
+def expect_pool_ready(
+    bench: Bench, name: str = "training", *, nodes: int, within: float = 60
+) -> Json:
+    """The pool, once its current generation is Ready on exactly so many nodes."""
+
+    def probe() -> Json | None:
+        pool = bench.pool(name)
+        status = pool.get("status", {})
+        settled = (
+            status.get("observedGeneration") == pool["metadata"]["generation"]
+            and status["nodes"]["matched"] == nodes
+            and find_condition(pool)["status"] == "True"
+        )
+        return pool if settled else None
+
+    return expect(bench, f"pool {name} is Ready with {nodes} nodes", probe, within_seconds=within)
+
+
+def find_condition(pool: Json, kind: str = "Ready") -> Json:
+    """A condition of the pool; empty strings where it has none yet."""
+    conditions = pool.get("status", {}).get("conditions", [])
+    absent = {"status": "", "reason": "", "message": ""}
+    return next((c for c in conditions if c["type"] == kind), absent)
+
+
+def expect_reason(
+    bench: Bench, node: str, reason: str, *, pool: str = "training", within: float = WITHIN_SECONDS
+) -> Json:
+    """The node's sample in the pool's status, once it gives `reason`."""
+
+    def probe() -> Json | None:
+        samples = bench.pool(pool).get("status", {}).get("samples", [])
+        return next((s for s in samples if s["node"] == node and s["reason"] == reason), None)
+
+    return expect(bench, f"pool {pool} says {reason} of {node}", probe, within_seconds=within)
+
+
+def expect_labels(bench: Bench, node: str, labels: Mapping[str, str | None]) -> Json:
+    """The node, once it has these labels; None stands for one that is absent."""
+
+    def probe() -> Json | None:
+        found = bench.node(node)
+        has = found["metadata"]["labels"]
+        return found if all(has.get(key) == value for key, value in labels.items()) else None
+
+    return expect(bench, f"{node} has {dict(labels)}", probe)
+
+
+def expect_running(bench: Bench, pod: str, *, within: float = WITHIN_SECONDS) -> Json:
+    """The pod, once it runs; a pod that failed at the kubelet's door fails the test at once."""
+
+    def probe() -> Json | None:
+        found = bench.pod(pod)
+        expect_not_lost(found)
+        return found if found["status"].get("phase") == "Running" else None
+
+    return expect(bench, f"pod {pod} runs", probe, within_seconds=within)
+
+
+def expect_not_lost(pod: Json) -> None:
+    """No kubelet refused the pod: such a pod is Failed for good."""
+    status = pod["status"]
+    assert status.get("phase") != "Failed", (
+        f"pod {pod['metadata']['name']} was lost: {status.get('reason')}: {status.get('message')}"
+    )
+
+
+def expect_gone(bench: Bench, path: str) -> None:
+    """Until there is no object at `path`."""
+    expect(bench, f"{path} is gone", lambda: not bench.cluster.api.exists(path))
+
+
+def expect_bound(bench: Bench, pod: str) -> str:
+    """The node that the scheduler gave the pod."""
+    found: str = expect(bench, f"{pod} is bound", lambda: bench.pod(pod)["spec"].get("nodeName"))
+    return found
+
+
+def expect_gpu_memory(bench: Bench, node: str, gib: int = 15) -> None:
+    """Until the node offers that much GPU memory."""
+    expect(
+        bench,
+        f"{node} offers {gib} GiB",
+        lambda: bench.node(node)["status"]["allocatable"].get(GPU_MEM) == str(gib),
+    )
+
+
+# What the simulator recorded.
+
+
+def is_isolated(pod: Json, container: str = "main") -> bool:
+    """Whether the kernel holds the container to its share, by the simulator's own record."""
+    isolated: bool = read_record(pod)[container]["isolated"]
+    return isolated
+
+
+def read_record(pod: Json) -> Json:
+    """What each container of an admitted pod got."""
+    record: Json = json.loads(pod["metadata"]["annotations"][names.CONTAINERS])
+    return record
+
+
+def started_at(pod: Json) -> datetime:
+    """When the kubelet took the pod in."""
+    return datetime.fromisoformat(pod["status"]["startTime"])
+
+
+# What the operator recorded.
+
+
+def read_change(node: Json) -> Json:
+    """The change under way on a node; empty where there is none."""
+    change: Json = json.loads(node["metadata"]["annotations"].get("gpushare.io/change", "{}"))
+    return change
+
+
+def is_out_of_service(node: Json) -> bool:
+    """Cordoned, or without GPU memory."""
+    offered = node["status"].get("allocatable", {}).get(GPU_MEM, "0")
+    return bool(node["spec"].get("unschedulable")) or offered == "0"

@@ -1,0 +1,68 @@
+"""An API server's memory of a few objects, over real HTTP: names, versions, conflicts, 404."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import jsonpatch
+import orjson
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gpushare.kube.client import ApiServer
+
+
+class FakeApi:
+    """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those refused so."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.writes: list[str] = []
+        self.conflicts: list[str] = []
+        self._version = 0
+
+    def put(self, path: str, body: dict[str, Any]) -> None:
+        """Store `body` under `path`, as a write of somebody else."""
+        self._version += 1
+        metadata = {**body.get("metadata", {}), "resourceVersion": str(self._version)}
+        self.objects[path] = {**body, "metadata": metadata}
+
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[ApiServer]:
+        """The API server that is asked about these objects."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        async with TestServer(app) as server:
+            session = aiohttp.ClientSession(base_url=server.make_url("/"))
+            async with ApiServer(session) as api:
+                yield api
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        path = request.match_info["path"]
+        body = orjson.loads(await request.read() or b"null")
+        if request.method == "POST":
+            path = f"{path}/{body['metadata']['name']}"
+            if path in self.objects:
+                return self._conflict(request, path)
+            self.put(path, body)
+        elif path not in self.objects:
+            return _refuse(404, "NotFound")
+        elif request.method == "PUT":
+            versions = [o["metadata"].get("resourceVersion") for o in (body, self.objects[path])]
+            if versions[0] != versions[1]:
+                return self._conflict(request, path)
+            self.put(path, body)
+        elif request.method == "PATCH":
+            self.put(path, jsonpatch.apply_patch(self.objects[path], body))
+        if request.method != "GET":
+            self.writes.append(f"{request.method} {path}")
+        return web.json_response(self.objects[path])
+
+    def _conflict(self, request: web.Request, path: str) -> web.Response:
+        self.conflicts.append(f"{request.method} {path}")
+        return _refuse(409, "Conflict")
+
+
+def _refuse(status: int, reason: str) -> web.Response:
+    return web.json_response({"kind": "Status", "reason": reason}, status=status)

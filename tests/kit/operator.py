@@ -1,0 +1,142 @@
+"""The operator's processes in a test: started, killed, stopped, started again."""
+
+import os
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from devcluster.cluster import Cluster
+from devcluster.installation import NAMESPACE, Installation, OperatorProcess, Role
+from devcluster.waiting import wait_until
+
+QUICK: Mapping[str, str] = {
+    "GPUSHARE_SECOND_LOOK_SECONDS": "0.3",
+    "GPUSHARE_BACKOFF_SECONDS": "1",
+    "GPUSHARE_RESOURCE_SETTLE_SECONDS": "2",
+    "GPUSHARE_READY_TIMEOUT_SECONDS": "90",
+    "GPUSHARE_LEASE_DURATION_SECONDS": "3",
+    "GPUSHARE_LEASE_RENEW_SECONDS": "0.5",
+}
+"""Settings that keep tests short; none of them takes a step away."""
+
+SOURCE_VARIABLE = "GPUSHARE_SOURCE"
+"""Folder of the operator's source to run instead of the project's own (see tests/mutations.py)."""
+CONTROLLER_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gpushare-controller"
+_READY_SECONDS = 40
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass
+class Operators:
+    """All processes of the operator on one cluster."""
+
+    cluster: Cluster
+    installation: Installation = field(init=False)
+    _standard: OperatorProcess | None = None
+    _started: int = 0
+
+    def __post_init__(self) -> None:
+        self.installation = Installation(self.cluster)
+
+    def standard(self) -> OperatorProcess:
+        """One `gpushare run` with quick settings; it goes on from test to test."""
+        if self._standard is None or not self._standard.alive:
+            self.end()
+            self._standard = self._start("run", None, None, None)
+        return self._standard
+
+    def start(
+        self,
+        role: Role = "run",
+        *,
+        identity: str | None = None,
+        env: Mapping[str, str] | None = None,
+        api_url: str | None = None,
+        wait: bool = True,
+    ) -> OperatorProcess:
+        """Start a process of this test's own; the standard one is stopped before.
+
+        Returns once it is ready, unless `wait` says otherwise: a standby is never ready.
+        """
+        if self._standard is not None:
+            self._standard.stop()
+            self._standard = None
+        return self._start(role, identity, env, api_url, wait=wait)
+
+    def end(self) -> None:
+        """Kill every process of a test's own; the standard one goes on."""
+        for process in self.installation.processes:
+            if process.alive and process is not self._standard:
+                process.kill()
+        if self._standard is None and self.cluster.api.exists(CONTROLLER_LEASE):
+            # Of one that was killed: nobody should wait for it to expire.
+            self.cluster.api.call("DELETE", CONTROLLER_LEASE)
+
+    def end_all(self) -> None:
+        """Kill all of them."""
+        if self._standard is not None:
+            self._standard.stop()
+            self._standard = None
+        self.end()
+
+    def tail(self, lines: int = 25) -> str:
+        """The end of the log of each process that was started last."""
+        logs = {process.log: process for process in self.installation.processes[-2:]}
+        return "\n".join(
+            f"--- {log.name} ({'alive' if process.alive else 'ended'})\n"
+            + "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+            for log, process in logs.items()
+        )
+
+    def _start(
+        self,
+        role: Role,
+        identity: str | None,
+        env: Mapping[str, str] | None,
+        api_url: str | None,
+        *,
+        wait: bool = True,
+    ) -> OperatorProcess:
+        self._started += 1
+        source = os.environ.get(SOURCE_VARIABLE)
+        settings = {**QUICK, **({"PYTHONPATH": source} if source else {}), **(env or {})}
+        process = self.installation.start(
+            role, identity=identity or f"operator-{self._started}", env=settings, api_url=api_url
+        )
+        if wait:
+            wait_ready(process)
+        return process
+
+
+def wait_ready(process: OperatorProcess) -> None:
+    """Return once /readyz of the process says ok."""
+
+    def ready() -> bool:
+        if not process.alive:
+            raise AssertionError(f"the operator ended:\n{process.log.read_text()[-3000:]}")
+        try:
+            return "ok" in fetch(process, "/readyz")
+        except OSError:
+            return False
+
+    wait_until(
+        ready,
+        expectation=f"{process.identity} is ready",
+        timeout_seconds=_READY_SECONDS,
+        advice=lambda: process.log.read_text()[-3000:],
+    )
+
+
+def fetch(process: OperatorProcess, path: str) -> str:
+    """What the process answers on its port for metrics and probes."""
+    url = f"http://127.0.0.1:{process.metrics_port}{path}"
+    with _direct.open(url, timeout=5) as answer:
+        body: bytes = answer.read()
+    return body.decode()
+
+
+def read_metric(process: OperatorProcess, name: str) -> float:
+    """A metric's value, summed over its labels."""
+    lines = fetch(process, "/metrics").splitlines()
+    samples = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
+    return sum(float(value) for key, value in samples if key.split("{")[0] == name)

@@ -1,0 +1,101 @@
+"""Frozen values for unit tests: a node, a pod, a pool, with what a test cares about."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool, PoolSpec, PoolStatus
+from gpushare.core.modes import GPUSHARE_PLUGIN
+from gpushare.core.plan import World
+from gpushare.core.records import NodeRecords
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+MEMORY = names.RESOURCE_GPU_MEMORY
+PRO_DAEMONSETS = frozenset(
+    {GPUSHARE_PLUGIN, "cgpu-installer", "ack-nvidia-device-plugin", "gputopo-device-plugin-ds"}
+)
+
+
+def a_pool(
+    name: str = "training", schedule: str = "cgpu", *, edition: str = "Professional", **more: Any
+) -> Pool:
+    """A pool of all nodes labelled `pool-of: NAME`, unless `nodes` says otherwise."""
+    top: dict[str, Any] = {
+        key: more.pop(key)
+        for key in ("created", "deleting", "finalizers", "status", "generation")
+        if key in more
+    }
+    spec = {
+        "nodes": {"selector": {"match_labels": {"group": "gpu"}}},
+        "schedule": schedule,
+        "edition": edition,
+        **more,
+    }
+    values: dict[str, Any] = {
+        "name": name,
+        "uid": f"uid-of-{name}",
+        "generation": 1,
+        "created": NOW,
+        "deleting": False,
+        "finalizers": frozenset({names.FINALIZER}),
+        "spec": PoolSpec.model_validate(spec),
+        "status": PoolStatus(),
+        **top,
+    }
+    return Pool(**values)
+
+
+def a_node(
+    name: str = "gpu-1",
+    labels: Mapping[str, str] | None = None,
+    *,
+    records: NodeRecords | None = None,
+    owned: frozenset[str] | None = None,
+    **more: Any,
+) -> Node:
+    """A ready node in the group `gpu`; labels of ours that it has are owned by us if `records`."""
+    all_labels = {"group": "gpu", **(labels or {})}
+    annotations = records.annotations() if records else {}
+    ours = frozenset(names.NODE_LABELS & all_labels.keys()) if records else frozenset()
+    return Node(
+        name=name,
+        uid=f"uid-of-{name}",
+        labels=all_labels,
+        annotations=annotations,
+        owned=(ours | annotations.keys()) if owned is None else owned,
+        boot_id="boot-1",
+        **more,
+    )
+
+
+def a_gpu_pod(name: str = "train-1", *, node: str = "gpu-1", **more: Any) -> Pod:
+    """A running pod that holds 4 GiB of GPU memory."""
+    values: dict[str, Any] = {"phase": "Running", "requests": {MEMORY: 4}, **more}
+    return Pod("default", name, f"uid-of-{name}", node=node, **values)
+
+
+def a_plugin_pod(
+    uid: str = "plugin-1", *, node: str = "gpu-1", daemonset: str = GPUSHARE_PLUGIN, **more: Any
+) -> Pod:
+    """A Ready pod of a node component."""
+    values: dict[str, Any] = {"phase": "Running", "ready": True, "ready_since": NOW, **more}
+    return Pod("kube-system", f"{daemonset}-{uid}", uid, node=node, daemonset=daemonset, **values)
+
+
+def a_world(
+    *, pools: tuple[Pool, ...], nodes: tuple[Node, ...], pods: tuple[Pod, ...] = ()
+) -> World:
+    """A world with the Professional edition's DaemonSets installed."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_node.setdefault(pod.node, []).append(pod)
+    return World(
+        pools=pools,
+        nodes={node.name: node for node in nodes},
+        pods=by_node,
+        daemonsets=PRO_DAEMONSETS,
+    )

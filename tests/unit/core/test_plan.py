@@ -1,0 +1,201 @@
+"""A pass over the whole world."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.actions import ApplyNode, NodeState
+from gpushare.core.plan import Plan, World, plan_world
+from gpushare.core.records import Applied, Change, NodeRecords, Step
+from gpushare.core.rollout import Timing
+from gpushare.names import Reason
+from tests.kit.values import NOW, a_gpu_pod, a_node, a_pool, a_world
+
+SHARE = {names.LABEL_SCHEDULE: "share", names.LABEL_POOL: "training"}
+
+
+def _settled(name: str, pool: str = "training", **more: object) -> Node:
+    """A member that is in mode share, as the operator left it."""
+    applied = Applied(pool=pool, edition=Edition.PROFESSIONAL, schedule=Schedule.SHARE)
+    labels = {names.LABEL_SCHEDULE: "share", names.LABEL_POOL: pool}
+    return a_node(name, labels, records=NodeRecords(found={}, applied=applied), **more)  # type: ignore[arg-type]
+
+
+def _in_change(name: str, *, joining: bool = False) -> Node:
+    change = Change(
+        pool="training",
+        edition=Edition.PROFESSIONAL,
+        of=Schedule.SHARE,
+        to=Schedule.CGPU,
+        step=Step.LABELLED,
+        since=NOW,
+        labelled_at=NOW,
+        joining=joining,
+    )
+    labels = {names.LABEL_SCHEDULE: "cgpu", names.LABEL_POOL: "training"}
+    return a_node(name, labels, records=NodeRecords(found={}, change=change), unschedulable=True)
+
+
+def _plan(world: World) -> Plan:
+    return plan_world(world, NOW, Timing())
+
+
+def _cordoned(plan: Plan) -> list[str]:
+    return [
+        member.node
+        for members in plan.members.values()
+        for member in members
+        if isinstance(member.action, ApplyNode) and member.action.cordon
+    ]
+
+
+def _states(plan: Plan, pool: str = "training") -> dict[str, Reason]:
+    return {member.node: member.reason for member in plan.members[pool]}
+
+
+def test_one_node_of_a_pool_goes_out_of_service_at_a_time() -> None:
+    world = a_world(pools=(a_pool(),), nodes=tuple(_settled(f"gpu-{i}") for i in range(4)))
+    assert _cordoned(_plan(world)) == ["gpu-0"]
+
+
+def test_no_node_starts_while_another_is_in_its_change() -> None:
+    world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _in_change("gpu-1")))
+    assert _states(_plan(world))["gpu-0"] is Reason.WAITING_FOR_BUDGET
+
+
+def test_a_node_that_is_not_ready_uses_up_the_budget_of_the_others() -> None:
+    world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _settled("gpu-1", ready=False)))
+    assert _cordoned(_plan(world)) == ["gpu-1"]
+
+
+def test_a_node_that_a_person_cordoned_uses_up_the_budget_of_the_others() -> None:
+    world = a_world(
+        pools=(a_pool(),), nodes=(_settled("gpu-0"), _settled("gpu-1", unschedulable=True))
+    )
+    assert _cordoned(_plan(world)) == ["gpu-1"]
+
+
+def test_a_node_that_is_being_written_to_uses_up_the_budget() -> None:
+    world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _settled("gpu-1")))
+    busy = World(
+        world.pools, nodes=world.nodes, daemonsets=world.daemonsets, busy=frozenset({"gpu-1"})
+    )
+    assert "gpu-0" not in _cordoned(_plan(busy))
+
+
+def test_nodes_that_join_are_changed_all_at_once_and_hold_up_nobody() -> None:
+    nodes = (a_node("gpu-0"), a_node("gpu-1"), _in_change("gpu-2", joining=True), _settled("gpu-3"))
+    world = a_world(pools=(a_pool(),), nodes=nodes)
+    assert _cordoned(_plan(world)) == ["gpu-0", "gpu-1", "gpu-3"]
+
+
+def test_pools_have_budgets_of_their_own() -> None:
+    other = a_pool("other", nodes={"names": ("gpu-1",)}, priority=200)
+    nodes = (_settled("gpu-0"), _settled("gpu-1", pool="other"))
+    world = a_world(pools=(a_pool(), other), nodes=nodes)
+    assert sorted(_cordoned(_plan(world))) == ["gpu-0", "gpu-1"]
+
+
+def test_the_loser_of_an_overlap_is_told_who_has_the_node() -> None:
+    rival = a_pool("rival", priority=200)
+    plan = _plan(a_world(pools=(a_pool(), rival), nodes=(a_node("gpu-0"),)))
+    (lost,) = plan.members["training"]
+    assert lost.reason is Reason.OWNED_BY_OTHER_POOL
+    assert "rival" in lost.message
+    assert "200 > 100" in lost.message
+
+
+def test_a_pool_gets_our_finalizer_before_anything_else() -> None:
+    pool = a_pool(finalizers=frozenset())
+    assert _plan(a_world(pools=(pool,), nodes=())).adopt == (pool,)
+
+
+def test_a_deleted_pool_is_released_only_when_no_node_remembers_it() -> None:
+    pool = a_pool(deleting=True)
+    holding = _plan(a_world(pools=(pool,), nodes=(_settled("gpu-0"),)))
+    assert holding.release == ()
+    assert [member.node for member in holding.leaving] == ["gpu-0"]
+    free = a_node("gpu-0", SHARE)
+    assert _plan(a_world(pools=(pool,), nodes=(free,))).release == (pool,)
+
+
+def test_nodes_of_a_pool_that_cant_be_read_are_left_as_they_are() -> None:
+    world = World(unreadable_pools=frozenset({"training"}), nodes={"gpu-0": _settled("gpu-0")})
+    plan = _plan(world)
+    assert (plan.leaving, plan.members) == ((), {})
+
+
+def test_a_node_with_a_broken_record_is_reported_and_left_alone() -> None:
+    broken = Node(
+        "gpu-0", "uid", labels={"group": "gpu"}, annotations={names.ANNOTATION_CHANGE: "{"}
+    )
+    (member,) = _plan(a_world(pools=(a_pool(),), nodes=(broken,))).members["training"]
+    assert (member.state, member.reason, member.action) == (
+        NodeState.BLOCKED,
+        Reason.RECORD_UNREADABLE,
+        None,
+    )
+
+
+_NODES = st.lists(
+    st.sampled_from(["new", "settled", "changing", "joining", "not ready", "cordoned"]),
+    max_size=8,
+)
+
+
+def _build(kinds: list[str], pools: tuple[Pool, ...]) -> World:
+    nodes = []
+    for index, kind in enumerate(kinds):
+        name = f"gpu-{index}"
+        match kind:
+            case "new":
+                nodes.append(a_node(name))
+            case "settled":
+                nodes.append(_settled(name))
+            case "changing":
+                nodes.append(_in_change(name))
+            case "joining":
+                nodes.append(_in_change(name, joining=True))
+            case "not ready":
+                nodes.append(_settled(name, ready=False))
+            case "cordoned":
+                nodes.append(_settled(name, unschedulable=True))
+    return a_world(pools=pools, nodes=tuple(nodes), pods=(a_gpu_pod(node="gpu-0"),))
+
+
+@given(_NODES)
+def test_equal_worlds_give_equal_plans(kinds: list[str]) -> None:
+    pools = (a_pool(), a_pool("other", priority=7))
+    forth, back = _build(kinds, pools), _build(kinds, pools[::-1])
+    reordered = World(
+        back.pools,
+        nodes=dict(reversed(list(back.nodes.items()))),
+        pods=back.pods,
+        daemonsets=back.daemonsets,
+    )
+    assert repr(_plan(forth)) == repr(_plan(reordered))
+
+
+@given(_NODES)
+def test_nothing_starts_beyond_the_budget(kinds: list[str]) -> None:
+    world = _build(kinds, (a_pool(),))
+    plan = _plan(world)
+    started = [member.node for member in plan.members["training"] if member.takes_slot]
+    out = {
+        f"gpu-{i}" for i, kind in enumerate(kinds) if kind in ("changing", "not ready", "cordoned")
+    }
+    assert len(started) <= 1
+    assert not started or out <= set(started)
+
+
+def test_a_deadline_holds_the_pool() -> None:
+    world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _in_change("gpu-1")))
+    plan = plan_world(world, NOW + timedelta(hours=1), Timing())
+    assert _states(plan) == {
+        "gpu-0": Reason.WAITING_FOR_BUDGET,
+        "gpu-1": Reason.DEADLINE_EXCEEDED,
+    }

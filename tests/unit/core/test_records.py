@@ -1,0 +1,86 @@
+"""The records on a node survive the way there and back, and nothing else is believed."""
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.records import (
+    Applied,
+    Change,
+    NodeRecords,
+    PluginPod,
+    RecordError,
+    Step,
+    extend_found,
+    parse_records,
+)
+from tests.kit.values import LATER, NOW, a_node
+
+CHANGE = Change(
+    pool="training",
+    edition=Edition.BASIC,
+    of=Schedule.SHARE,
+    to=Schedule.CGPU,
+    step=Step.RESTARTING,
+    since=NOW,
+    restart=True,
+    labelled_at=LATER,
+    plugins=(PluginPod(name="plugin-x", uid="1"),),
+    before=("2",),
+)
+APPLIED = Applied(
+    pool="training",
+    edition=Edition.BASIC,
+    schedule=Schedule.SHARE,
+    boot_id="boot-1",
+    plugins={"1": 0},
+)
+
+
+def _with(annotation: str, text: str) -> Node:
+    return Node("gpu-1", "uid", annotations={annotation: text})
+
+
+def test_records_survive_the_way_to_the_node_and_back() -> None:
+    records = NodeRecords(found={"cgpu": None}, change=CHANGE, applied=APPLIED)
+    assert parse_records(a_node(records=records)) == records
+
+
+def test_a_node_without_annotations_has_no_records() -> None:
+    assert parse_records(a_node()) == NodeRecords()
+
+
+@pytest.mark.parametrize("annotation", sorted(names.NODE_ANNOTATIONS))
+@pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"v":1', "null", '{"v":[]}'])
+def test_an_annotation_that_somebody_broke_is_refused(annotation: str, text: str) -> None:
+    with pytest.raises(RecordError, match=r"gpu-1.*remove the broken annotation"):
+        parse_records(_with(annotation, text))
+
+
+def test_a_record_of_a_newer_version_is_refused() -> None:
+    newer = APPLIED.dump().replace('"v":1', '"v":2')
+    with pytest.raises(RecordError, match="newer operator"):
+        parse_records(_with(names.ANNOTATION_APPLIED, newer))
+
+
+def test_a_change_between_modes_that_nobody_knows_is_refused() -> None:
+    odd = CHANGE.dump().replace('"from":"share"', '"from":"egpu"')
+    with pytest.raises(RecordError):
+        parse_records(_with(names.ANNOTATION_CHANGE, odd))
+
+
+def test_found_keeps_the_value_that_was_there_before_we_came() -> None:
+    node = a_node(labels={"cgpu": "false"})
+    found = extend_found(None, node, frozenset({"cgpu", "cgpu.disable.isolation"}))
+    assert found == {"cgpu": "false", "cgpu.disable.isolation": None}
+
+
+def test_found_is_never_overwritten() -> None:
+    node = a_node(labels={"cgpu": "true"})
+    assert extend_found({"cgpu": "false"}, node, frozenset({"cgpu"})) == {"cgpu": "false"}
+
+
+def test_a_key_that_we_own_already_was_not_found() -> None:
+    node = a_node(labels={"cgpu": "true"}, owned=frozenset({"cgpu"}))
+    assert extend_found(None, node, frozenset({"cgpu"})) == {}

@@ -1,0 +1,225 @@
+"""An isolation change on one node, step by step."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.actions import (
+    ApplyNode,
+    DeletePlugins,
+    LookAgain,
+    NodePlan,
+    NodeState,
+    RecordPlugins,
+)
+from gpushare.core.records import Change, NodeRecords, PluginPod, Step, parse_records
+from gpushare.core.rollout import Observed, Timing, plan_after_look, plan_restart, plan_step
+from gpushare.names import Reason
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
+
+TIMING = Timing(
+    backoff=timedelta(seconds=30),
+    ready_timeout=timedelta(seconds=600),
+    settle=timedelta(seconds=12),
+)
+SHARE = {names.LABEL_SCHEDULE: "share", names.LABEL_POOL: "training"}
+CGPU = {names.LABEL_SCHEDULE: "cgpu", names.LABEL_POOL: "training"}
+INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
+OLD, NEW = a_plugin_pod("old"), a_plugin_pod("new")
+RECORDED = (PluginPod(name=OLD.name, uid="old"),)
+
+
+def _change(step: Step, **more: Any) -> NodeRecords:
+    values: dict[str, Any] = {
+        "pool": "training",
+        "edition": Edition.PROFESSIONAL,
+        "of": Schedule.SHARE,
+        "to": Schedule.CGPU,
+        "step": step,
+        "since": NOW,
+        "restart": True,
+        "labelled_at": None if step is Step.CORDONED else NOW,
+        **more,
+    }
+    return NodeRecords(found={}, change=Change(**values))
+
+
+def _restarting(offered: int = 15, **more: Any) -> Node:
+    records = _change(Step.RESTARTING, plugins=RECORDED, **more)
+    return a_node(labels=CGPU, records=records, unschedulable=True, allocatable={MEMORY: offered})
+
+
+def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> Observed:
+    return Observed(node, pods, parse_records(node), was_zero)
+
+
+def _step(node: Node, *pods: Pod, now: datetime = NOW, was_zero: bool = True) -> NodePlan:
+    return plan_step(_seen(node, *pods, was_zero=was_zero), now, TIMING)
+
+
+def _read_change(apply: ApplyNode) -> Change:
+    return Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])
+
+
+def test_a_cordoned_node_gets_its_second_look() -> None:
+    node = a_node(labels=SHARE, records=_change(Step.CORDONED), unschedulable=True)
+    assert _step(node).action == LookAgain("gpu-1")
+
+
+def test_a_person_who_uncordons_the_node_is_given_way() -> None:
+    node = a_node(labels=SHARE, records=_change(Step.CORDONED), unschedulable=False)
+    apply = _step(node).action
+    assert isinstance(apply, ApplyNode)
+    assert not apply.cordon
+    assert _read_change(apply).step is Step.DEFERRED
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) -> None:
+    node = a_node(labels=SHARE, records=_change(Step.CORDONED), unschedulable=True)
+    apply = plan_after_look(_seen(node, a_gpu_pod(phase=phase)), NOW, TIMING)
+    assert not apply.cordon
+    assert apply.labels == SHARE
+    change = _read_change(apply)
+    assert (change.step, change.not_before) == (Step.DEFERRED, NOW + timedelta(seconds=30))
+
+
+def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
+    node = a_node(labels=SHARE, records=_change(Step.CORDONED), unschedulable=True)
+    apply = plan_after_look(_seen(node, OLD), NOW, TIMING)
+    assert apply.cordon
+    assert apply.labels == CGPU
+    change = _read_change(apply)
+    assert (change.step, change.labelled_at) == (Step.LABELLED, NOW)
+
+
+def test_on_basic_running_pods_stay_through_the_flip_and_starting_ones_do_not() -> None:
+    labels = {"cgpu": "true", "cgpu.disable.isolation": "true", names.LABEL_POOL: "training"}
+    records = _change(Step.CORDONED, edition=Edition.BASIC)
+    node = a_node(labels=labels, records=records, unschedulable=True)
+    running, starting = a_gpu_pod("a"), a_gpu_pod("b", phase="Pending")
+    assert plan_after_look(_seen(node, running), NOW, TIMING).cordon
+    assert not plan_after_look(_seen(node, running, starting), NOW, TIMING).cordon
+
+
+def test_on_basic_a_pod_that_requires_isolation_holds_up_leaving_it() -> None:
+    labels = {"cgpu": "true", "cgpu.disable.isolation": "false", names.LABEL_POOL: "training"}
+    records = _change(Step.CORDONED, edition=Edition.BASIC, of=Schedule.CGPU, to=Schedule.SHARE)
+    node = a_node(labels=labels, records=records, unschedulable=True)
+    strict = a_gpu_pod(requires_isolation=True)
+    assert not plan_after_look(_seen(node, strict), NOW, TIMING).cordon
+    assert plan_after_look(_seen(node, a_gpu_pod()), NOW, TIMING).cordon
+
+
+def test_a_labelled_node_has_its_plugin_recorded_next() -> None:
+    node = a_node(labels=CGPU, records=_change(Step.LABELLED), unschedulable=True)
+    assert _step(node, OLD).action == RecordPlugins("gpu-1")
+
+
+def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:
+    node = a_node(labels=CGPU, records=_change(Step.LABELLED), unschedulable=True)
+    change = _read_change(plan_restart(_seen(node, OLD, INSTALLER, a_gpu_pod("train-1"))))
+    assert change.step is Step.RESTARTING
+    assert change.plugins == RECORDED
+    assert change.before == ("uid-of-train-1",)
+
+
+def test_without_a_restart_only_the_wait_remains() -> None:
+    records = _change(Step.LABELLED, of=Schedule.DEFAULT, restart=False)
+    node = a_node(labels=CGPU, records=records, unschedulable=True)
+    plan = _step(node)
+    assert (plan.action, plan.reason) == (None, Reason.COMPONENT_NOT_READY)
+
+
+def test_only_recorded_pods_are_deleted() -> None:
+    assert _step(_restarting(), OLD, NEW).action == DeletePlugins("gpu-1", RECORDED)
+
+
+def test_a_pod_that_is_being_deleted_is_not_deleted_again() -> None:
+    plan = _step(_restarting(), a_plugin_pod("old", deleting=True))
+    assert plan.action is None
+
+
+def test_the_old_plugin_does_not_count_as_returned() -> None:
+    plan = _step(_restarting(), a_plugin_pod("old", deleting=True), INSTALLER)
+    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.PLUGIN_RESTARTING)
+
+
+def test_a_new_plugin_that_is_not_ready_does_not_count_as_returned() -> None:
+    plan = _step(_restarting(), a_plugin_pod("new", ready=False, ready_since=None), INSTALLER)
+    assert plan.reason is Reason.PLUGIN_RESTARTING
+
+
+def test_the_installer_must_be_ready_before_the_node_counts_as_isolated() -> None:
+    plan = _step(_restarting(), NEW)
+    assert (plan.reason, plan.action) == (Reason.COMPONENT_NOT_READY, None)
+
+
+def test_a_ready_plugin_without_a_resource_proves_nothing() -> None:
+    plan = _step(_restarting(offered=0), NEW, INSTALLER)
+    assert (plan.reason, plan.action) == (Reason.RESOURCE_NOT_READY, None)
+
+
+def test_a_resource_that_never_went_through_zero_is_believed_only_after_a_while() -> None:
+    plan = _step(_restarting(), NEW, INSTALLER, was_zero=False)
+    assert (plan.reason, plan.wake_after_seconds) == (Reason.RESOURCE_NOT_READY, 12)
+    later = NOW + timedelta(seconds=12)
+    assert isinstance(
+        _step(_restarting(), NEW, INSTALLER, was_zero=False, now=later).action, ApplyNode
+    )
+
+
+def test_the_verified_node_is_uncordoned_in_the_write_that_records_it() -> None:
+    apply = _step(_restarting(before=("uid-of-train-1",)), NEW, INSTALLER).action
+    assert isinstance(apply, ApplyNode)
+    assert not apply.cordon
+    assert names.ANNOTATION_CHANGE not in apply.annotations
+    applied = apply.annotations[names.ANNOTATION_APPLIED]
+    for part in ('"schedule":"cgpu"', '"plugins":{"new":0}', '"bootID":"boot-1"', "uid-of-train-1"):
+        assert part in applied
+
+
+def test_a_deadline_that_passed_fails_the_node_and_leaves_it_cordoned() -> None:
+    plan = _step(_restarting(offered=0), NEW, INSTALLER, now=NOW + timedelta(seconds=601))
+    assert (plan.state, plan.reason, plan.action) == (
+        NodeState.FAILED,
+        Reason.DEADLINE_EXCEEDED,
+        None,
+    )
+
+
+def test_a_node_that_returns_after_its_deadline_is_finished_all_the_same() -> None:
+    plan = _step(_restarting(), NEW, INSTALLER, now=NOW + timedelta(hours=9))
+    assert isinstance(plan.action, ApplyNode)
+
+
+def test_labels_that_somebody_changes_during_the_change_are_put_back() -> None:
+    records = _change(Step.RESTARTING, plugins=RECORDED)
+    node = a_node(labels=SHARE, records=records, unschedulable=True)
+    apply = _step(node, NEW, INSTALLER).action
+    assert isinstance(apply, ApplyNode)
+    assert apply.labels == CGPU
+    assert apply.cordon
+
+
+def test_a_cordon_that_a_person_lifted_after_the_labels_is_not_set_again() -> None:
+    records = _change(Step.LABELLED)
+    node = a_node(labels=CGPU, records=records, unschedulable=False)
+    assert not plan_restart(_seen(node, OLD)).cordon
+
+
+def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone() -> None:
+    labels = {names.LABEL_GPUSHARE: "false", names.LABEL_POOL: "training"}
+    records = _change(
+        Step.LABELLED, edition=Edition.OPEN_SOURCE, to=Schedule.DEFAULT, restart=False
+    )
+    busy = a_node(labels=labels, records=records, unschedulable=True, allocatable={MEMORY: 15})
+    free = a_node(labels=labels, records=records, unschedulable=True, allocatable={MEMORY: 0})
+    assert _step(busy, OLD).reason is Reason.PLUGIN_RESTARTING
+    assert _step(busy).reason is Reason.RESOURCE_NOT_READY
+    assert isinstance(_step(free).action, ApplyNode)

@@ -1,0 +1,169 @@
+"""Building the control plane's binaries, against a ``go`` that only pretends to compile."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from devcluster import toolchain
+from devcluster.errors import ToolchainError
+from devcluster.progress import BuildProgress, ProgressLine
+from devcluster.toolchain import BINARIES, build_cache_key, ensure_binaries
+
+FAKE_GO = """#!/bin/sh
+case "$1" in
+  version) echo "go version {version} linux/amd64" ;;
+  list) printf 'a/one\\na/two\\n' ;;
+  build)
+    while [ "$1" != -o ]; do shift; done
+    for name in {built}; do echo fake > "$2/$name"; chmod +x "$2/$name"; done
+    echo $$ > "{log}"
+    {then} ;;
+esac
+"""
+AS_BUILT = " ".join("server" if name == "etcd" else name for name in BINARIES)
+
+
+class FakeGo:
+    """A ``go`` on a PATH of its own, and a cache folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bin = folder / "go-bin"
+        self.bin.mkdir()
+        self.cache = folder / "cache" / "gpushare-devcluster"
+        self.log = folder / "go-build.pid"
+        self.environment: Mapping[str, str] = {
+            "PATH": f"{self.bin}{os.pathsep}/usr/bin{os.pathsep}/bin",
+            "XDG_CACHE_HOME": str(folder / "cache"),
+        }
+        self.install()
+
+    def install(
+        self, *, version: str = "go1.26.9", built: str = AS_BUILT, then: str = "true"
+    ) -> None:
+        script = self.bin / "go"
+        script.write_text(FAKE_GO.format(version=version, built=built, then=then, log=self.log))
+        script.chmod(0o755)
+
+    def left(self) -> list[str]:
+        return sorted(entry.name for entry in self.cache.iterdir() if entry.name != "lock")
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> FakeGo:
+    return FakeGo(tmp_path)
+
+
+def silent(text: str) -> None:
+    """Nobody reads the reports."""
+
+
+def test_a_build_leaves_one_folder_with_every_binary_and_etcd_under_its_own_name(
+    go: FakeGo,
+) -> None:
+    folder = ensure_binaries(go.environment, report=silent)
+    assert sorted(entry.name for entry in folder.iterdir()) == sorted(BINARIES)
+    assert go.left() == [folder.name]
+
+
+def test_a_second_call_builds_nothing(go: FakeGo) -> None:
+    first = ensure_binaries(go.environment, report=silent)
+    go.log.unlink()
+    assert ensure_binaries(go.environment, report=silent) == first
+    assert not go.log.exists()
+
+
+def test_a_failed_build_quotes_go_says_what_to_do_and_leaves_nothing(go: FakeGo) -> None:
+    go.install(then="echo 'one.go:1: no space left on device'; exit 1")
+    with pytest.raises(ToolchainError, match=r"no space left on device(.|\n)*call again"):
+        ensure_binaries(go.environment, report=silent)
+    assert go.left() == []
+
+
+def test_an_incomplete_build_is_refused_and_leaves_nothing(go: FakeGo) -> None:
+    go.install(built=AS_BUILT.replace("kubectl", ""))
+    with pytest.raises(ToolchainError, match="made no kubectl"):
+        ensure_binaries(go.environment, report=silent)
+    assert go.left() == []
+
+
+def test_an_interrupted_build_ends_its_processes_and_leaves_nothing(
+    go: FakeGo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(ProgressLine):
+        def show(self, progress: BuildProgress) -> None:
+            if go.log.exists():
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(toolchain, "ProgressLine", Interrupted)
+    go.install(then="exec sleep 60")
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        ensure_binaries(go.environment, report=said.append)
+    assert "interrupted; call again" in said[-1]
+    assert go.left() == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(go.log.read_text()), 0)
+
+
+def test_the_call_after_an_interrupt_that_killed_everything_clears_up_and_builds(
+    go: FakeGo,
+) -> None:
+    (go.cache / "building-x" / "bin").mkdir(parents=True)
+    folder = ensure_binaries(go.environment, report=silent)
+    assert go.left() == [folder.name]
+
+
+def test_binaries_of_ones_own_are_used_as_they_are(go: FakeGo, tmp_path: Path) -> None:
+    built = ensure_binaries(go.environment, report=silent)
+    own = built.rename(tmp_path / "own")
+    assert ensure_binaries({**go.environment, "DEVCLUSTER_BIN": str(own)}) == own
+    assert go.left() == []
+
+
+def test_a_folder_of_ones_own_that_lacks_a_binary_is_refused_by_name(
+    go: FakeGo, tmp_path: Path
+) -> None:
+    own = ensure_binaries(go.environment, report=silent).rename(tmp_path / "own")
+    (own / "helm").chmod(0o644)
+    (own / "etcd").unlink()
+    with pytest.raises(ToolchainError, match="lacks etcd, helm"):
+        ensure_binaries({**go.environment, "DEVCLUSTER_BIN": str(own)})
+
+
+def test_a_go_that_is_too_old_makes_way_for_the_pinned_one(go: FakeGo) -> None:
+    go.install(version="go1.25.3")
+    found = toolchain.observe_toolchain(go.environment)
+    requirements = toolchain._GO_REQUIREMENTS.read_text()
+    assert found.version == toolchain.parse_pinned_go(requirements)
+
+
+@pytest.mark.parametrize(
+    ("go_mod", "go_sum", "go_version"),
+    [(b"x", b"s", "go1.26.6"), (b"m", b"x", "go1.26.6"), (b"m", b"s", "go1.27.0")],
+    ids=["go.mod", "go.sum", "compiler"],
+)
+def test_the_cache_key_changes_with(go_mod: bytes, go_sum: bytes, go_version: str) -> None:
+    usual = build_cache_key(go_mod=b"m", go_sum=b"s", go_version="go1.26.6")
+    assert build_cache_key(go_mod=go_mod, go_sum=go_sum, go_version=go_version) != usual
+
+
+def test_the_cache_key_does_not_change_by_itself() -> None:
+    keys = {build_cache_key(go_mod=b"m", go_sum=b"s", go_version="go1.26.6") for _ in range(2)}
+    assert len(keys) == 1
+    assert keys.pop().endswith("-go1.26.6")
+
+
+def test_the_linker_gives_the_binaries_the_version_that_go_mod_requires() -> None:
+    flags = toolchain.build_ldflags("require (\n\tk8s.io/kubernetes v1.37.0 // indirect\n)\n")
+    assert "version.gitVersion=v1.37.0 " in flags
+    assert flags.endswith("version.gitMinor=37")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("go1.26.6", (1, 26)), ("go1.27rc1", (1, 27)), ("devel", None), ("", None)],
+)
+def test_versions_are_read_as_go_names_them(text: str, version: tuple[int, int] | None) -> None:
+    assert toolchain.parse_go_version(text) == version

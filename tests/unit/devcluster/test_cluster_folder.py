@@ -1,0 +1,94 @@
+"""A cluster's folder and processes: what is removed and ended, and what never is."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.errors import ClusterError
+from devcluster.folder import ClusterFolder, State
+from devcluster.processes import is_marked, kill_processes, observe_processes, spawn
+
+STATE = State("demo", binaries="/b", first_port=21000)
+
+
+def test_down_without_a_cluster_is_fine(tmp_path: Path) -> None:
+    Cluster("demo", tmp_path / "none").down()
+
+
+def test_down_removes_what_the_cluster_left_and_nothing_else(tmp_path: Path) -> None:
+    folder = ClusterFolder("demo", tmp_path)
+    folder.record(STATE)
+    folder.logs.mkdir()
+    folder.kubeconfig.touch()
+    (tmp_path / "notes").touch()
+    Cluster("demo", tmp_path).down()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["notes"]
+
+
+def test_down_removes_a_folder_that_is_empty_then(tmp_path: Path) -> None:
+    ClusterFolder("demo", tmp_path / "own").record(STATE)
+    Cluster("demo", tmp_path / "own").down()
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize("theirs", ["kubeconfig", "control-plane/src"])
+def test_a_folder_that_someone_else_filled_is_left_alone(tmp_path: Path, theirs: str) -> None:
+    (tmp_path / theirs).mkdir(parents=True)
+    with pytest.raises(ClusterError, match="no devcluster made"):
+        Cluster("demo", tmp_path).down()
+    assert (tmp_path / theirs).exists()
+
+
+def test_a_folder_holds_one_cluster(tmp_path: Path) -> None:
+    ClusterFolder("demo", tmp_path).record(STATE)
+    with pytest.raises(ClusterError, match="holds cluster 'demo', not 'tests'"):
+        Cluster("tests", tmp_path).down()
+
+
+@pytest.mark.parametrize("name", ["", "Demo", "a_b", "-a", "x" * 33])
+def test_a_name_that_no_context_could_carry_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ClusterError, match="Cluster name"):
+        Cluster(name, tmp_path)
+
+
+def test_a_cluster_that_was_never_started_says_how_to_start_it(tmp_path: Path) -> None:
+    cluster = Cluster("demo", tmp_path)
+    assert not cluster.is_running()
+    with pytest.raises(ClusterError, match="make cluster"):
+        _ = cluster.ports
+
+
+def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_not(
+    tmp_path: Path,
+) -> None:
+    command = ["/bin/sh", "-c", "trap '' TERM INT; sleep 60"]
+
+    def start(folder: str) -> subprocess.Popen[bytes]:
+        log = tmp_path / f"{folder}.log"
+        return spawn(
+            command, folder=tmp_path / folder, working_folder=tmp_path, log=log, env=os.environ
+        )
+
+    with start("a") as mine, start("b") as other:
+        try:
+            kill_processes(tmp_path / "a")
+            assert mine.wait(timeout=1) == -9
+            assert observe_processes(tmp_path / "a") == []
+            assert other.pid in observe_processes(tmp_path / "b")
+        finally:
+            kill_processes(tmp_path / "b")
+
+
+def test_a_mark_of_another_folder_with_the_same_beginning_is_not_ones_own() -> None:
+    environ = b"HOME=/root\0DEVCLUSTER_PROCESS_OF=/x/.dev2\0"
+    assert is_marked(environ, b"", Path("/x/.dev2"))
+    assert not is_marked(environ, b"", Path("/x/.dev"))
+
+
+def test_a_component_that_was_started_again_by_hand_is_known_by_its_binary() -> None:
+    argv = b"/x/.dev/control-plane/kwok/clusters/devcluster-demo/bin/etcd\0--name=node0\0"
+    assert is_marked(b"HOME=/root\0", argv, Path("/x/.dev"))
+    assert not is_marked(b"", b"less\0/x/.dev/control-plane/kwok/logs/etcd.log", Path("/x/.dev"))

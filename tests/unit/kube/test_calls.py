@@ -1,0 +1,90 @@
+"""What is sent to the API server, and what its refusals mean."""
+
+from typing import Any
+
+import jsonpatch
+import orjson
+import pytest
+
+from gpushare import names
+from gpushare.kube.client import ApiServer, _resource
+from gpushare.kube.errors import ApiError, NotLeaderError
+from gpushare.kube.nodes import build_release
+
+OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
+THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [
+        ("api/v1/nodes", "nodes"),
+        ("api/v1/nodes/gpu-1", "nodes"),
+        ("api/v1/namespaces/kube-system/pods/x", "pods"),
+        ("apis/gpushare.io/v1alpha1/gpusharepools/a/status", "gpusharepools/status"),
+        ("apis/apps/v1/namespaces/kube-system/daemonsets", "daemonsets"),
+        ("api/v1/namespaces/kube-system", "namespaces"),
+    ],
+)
+def test_metrics_know_the_resource_and_never_a_name(path: str, resource: str) -> None:
+    assert _resource(path) == resource
+
+
+def test_a_conflict_names_the_rivals() -> None:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": 'conflict with "kubectl-label" using v1'},
+        {"reason": "FieldManagerConflict", "message": 'conflict with "nfd"'},
+        {"reason": "Other", "message": 'conflict with "nobody"'},
+    ]
+    body = orjson.dumps({"reason": "Conflict", "details": {"causes": causes}})
+    assert ApiError(409, body, what="x").rival_managers == {"kubectl-label", "nfd"}
+
+
+@pytest.mark.parametrize("body", [b"", b"gateway timeout", b"[]", b'{"details": null}'])
+def test_an_answer_that_is_no_status_is_an_error_all_the_same(body: bytes) -> None:
+    error = ApiError(504, body, what="GET x")
+    assert error.is_transient
+    assert error.causes == ()
+    assert "GET x: 504" in str(error)
+
+
+async def test_an_apply_without_a_uid_is_refused_here() -> None:
+    with pytest.raises(ValueError, match=r"metadata\.uid"):
+        await ApiServer(None).apply("api/v1/nodes/a", {"metadata": {"name": "a"}})  # type: ignore[arg-type]
+
+
+async def test_nothing_is_written_once_the_lease_is_lost() -> None:
+    api = ApiServer(None).only_while(lambda: False)  # type: ignore[arg-type]
+    with pytest.raises(NotLeaderError):
+        await api.delete("api/v1/namespaces/kube-system/pods/x", uid="1")
+
+
+def _node(*entries: dict[str, Any], **annotations: str) -> dict[str, Any]:
+    metadata = {
+        "uid": "1",
+        "labels": {"cgpu": "true"},
+        "annotations": {"other": "stays", **annotations},
+        "managedFields": list(entries),
+    }
+    return {"metadata": metadata}
+
+
+def test_a_release_takes_our_entry_and_annotations_and_nothing_else() -> None:
+    node = _node(THEIRS, OURS, **{names.ANNOTATION_FOUND: "{}", names.ANNOTATION_APPLIED: "{}"})
+    released = jsonpatch.apply_patch(node, build_release(node, "1"))
+    assert released == _node(THEIRS)
+
+
+def test_a_release_fails_where_our_entry_changed_meanwhile() -> None:
+    patch = build_release(_node(OURS), "1")
+    changed = _node({**OURS, "fieldsV1": {"f:metadata": {}}})
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        jsonpatch.apply_patch(changed, patch)
+
+
+def test_nothing_is_released_of_another_node_with_the_same_name() -> None:
+    assert build_release(_node(OURS), "2") == []
+
+
+def test_nothing_is_released_where_nothing_is_ours() -> None:
+    assert build_release(_node(THEIRS), "1") == []

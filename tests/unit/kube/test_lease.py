@@ -1,0 +1,154 @@
+"""The lock: one holder at a time, by every holder's own clock."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.kube.errors import ApiError
+from gpushare.kube.lease import Lease, LeaseLostError, Terms
+
+Json = dict[str, Any]
+
+
+class Store:
+    """A Lease in an API server, with its optimistic locking."""
+
+    def __init__(self) -> None:
+        self.lease: Json | None = None
+        self.version = 0
+        self.down = False
+
+    def _check(self) -> None:
+        if self.down:
+            raise ApiError(503, b"{}", what="lease")
+
+    async def get(self, path: str) -> Json:
+        self._check()
+        if self.lease is None:
+            raise ApiError(404, b"{}", what="lease")
+        return {**self.lease, "spec": dict(self.lease["spec"]), "version": self.version}
+
+    async def create(self, path: str, body: Json) -> None:
+        self._check()
+        if self.lease is not None:
+            raise ApiError(409, b"{}", what="lease")
+        self.lease = body
+
+    async def replace(self, path: str, body: Json) -> None:
+        self._check()
+        if body["version"] != self.version:
+            raise ApiError(409, b"{}", what="lease")
+        self.version += 1
+        self.lease = body
+
+    @property
+    def holder(self) -> str:
+        assert self.lease is not None
+        holder: str = self.lease["spec"]["holderIdentity"]
+        return holder
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
+
+
+def _lease(store: Store, identity: str) -> Lease:
+    terms = Terms("ns", "lock", identity, duration_seconds=10, renew_seconds=0.001)
+    return Lease(store, terms, clock=CLOCK)  # type: ignore[arg-type]
+
+
+async def test_the_first_to_come_holds_it() -> None:
+    store = Store()
+    lease = _lease(store, "a")
+    await lease.acquire()
+    assert lease.is_held
+    assert store.holder == "a"
+
+
+async def test_nobody_takes_it_while_it_is_renewed() -> None:
+    store = Store()
+    await _lease(store, "a").acquire()
+    other = _lease(store, "b")
+    assert not await other._try()
+    CLOCK.now += 9
+    assert await _lease(store, "a")._try()
+    CLOCK.now += 9
+    assert not await other._try()
+
+
+async def test_a_holder_that_fell_silent_is_followed() -> None:
+    store = Store()
+    await _lease(store, "a").acquire()
+    other = _lease(store, "b")
+    assert not await other._try()
+    CLOCK.now += 10
+    assert await other._try()
+    assert store.holder == "b"
+
+
+async def test_a_holder_stops_believing_before_others_may_follow() -> None:
+    lease = _lease(Store(), "a")
+    await lease.acquire()
+    CLOCK.now += 7
+    assert not lease.is_held
+
+
+async def test_a_restarted_process_of_the_same_name_takes_its_own_back_at_once() -> None:
+    store = Store()
+    await _lease(store, "a").acquire()
+    assert await _lease(store, "a")._try()
+
+
+async def test_two_who_try_at_once_do_not_both_win() -> None:
+    store = Store()
+    await _lease(store, "old").acquire()
+    one, two = _lease(store, "one"), _lease(store, "two")
+    assert not await one._try()
+    assert not await two._try()
+    CLOCK.now += 10
+    assert [await one._try(), await two._try()] == [True, False]
+
+
+async def test_a_released_lease_is_free_at_once() -> None:
+    store = Store()
+    lease = _lease(store, "a")
+    await lease.acquire()
+    await lease.release()
+    assert not lease.is_held
+    assert await _lease(store, "b")._try()
+
+
+async def test_what_another_holds_is_not_released() -> None:
+    store = Store()
+    lease = _lease(store, "a")
+    await lease.acquire()
+    assert store.lease is not None
+    store.lease["spec"]["holderIdentity"] = "b"
+    await lease.release()
+    assert store.holder == "b"
+
+
+async def test_a_holder_ends_when_another_took_over() -> None:
+    store = Store()
+    lease = _lease(store, "a")
+    await lease.acquire()
+    assert store.lease is not None
+    store.lease["spec"]["holderIdentity"] = "b"
+    with pytest.raises(LeaseLostError, match="another controller"):
+        await lease.keep()
+
+
+async def test_a_holder_ends_when_it_could_not_renew_in_time() -> None:
+    store = Store()
+    lease = _lease(store, "a")
+    await lease.acquire()
+    store.down = True
+    CLOCK.now += 7
+    with pytest.raises(LeaseLostError, match="7 s"):
+        await lease.keep()

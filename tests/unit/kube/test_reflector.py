@@ -1,0 +1,145 @@
+"""The copy in memory: complete before it is used, and never older than what was seen."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import orjson
+import pytest
+
+from gpushare.kube.errors import ApiError
+from gpushare.kube.reflector import Reflector
+
+Json = dict[str, Any]
+
+
+class Server:
+    """An API server's answers in order: lists, and the watches after them."""
+
+    def __init__(self, *answers: Json | list[Json] | ApiError):
+        self.answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+        self.exhausted = asyncio.Event()
+
+    async def get(self, path: str, **params: str) -> Json:
+        self.asked.append(params)
+        answer = self.answers.pop(0)
+        if isinstance(answer, ApiError):
+            raise answer
+        assert isinstance(answer, dict)
+        return answer
+
+    async def watch(
+        self, path: str, *, timeout_seconds: float, **params: str
+    ) -> AsyncGenerator[Json, None]:
+        self.asked.append(params)
+        if not self.answers:
+            self.exhausted.set()
+            await asyncio.Event().wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, ApiError):
+            raise answer
+        for event in answer:
+            assert isinstance(event, dict)
+            yield event
+
+
+def _object(name: str, version: int, value: str = "") -> Json:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}, "value": value}
+
+
+def _list(version: int, *items: Json, more: str = "") -> Json:
+    return {"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)}
+
+
+def _event(kind: str, item: Json) -> Json:
+    return {"type": kind, "object": item}
+
+
+def _error(status: int) -> ApiError:
+    return ApiError(status, orjson.dumps({"message": "no"}), what="watch")
+
+
+async def _run(server: Server) -> tuple[Reflector[str], list[tuple[str, object]]]:
+    changes: list[tuple[str, object]] = []
+    reflector: Reflector[str] = Reflector(
+        server,  # type: ignore[arg-type]
+        "api/v1/things",
+        lambda raw: raw["value"],
+        on_change=lambda key, new: changes.append((key, new)),
+    )
+    task = asyncio.create_task(reflector.run())
+    await server.exhausted.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return reflector, changes
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpushare.kube.reflector.BACKOFF_SECONDS", (0.0,))
+
+
+async def test_pages_are_followed_to_the_end_before_the_copy_counts_as_complete() -> None:
+    server = Server(_list(9, _object("a", 1, "x"), more="next"), _list(9, _object("b", 2, "y")))
+    reflector, _ = await _run(server)
+    assert dict(reflector.records) == {"a": "x", "b": "y"}
+    assert reflector.synced.is_set()
+    assert server.asked[1]["continue"] == "next"
+    assert server.asked[2]["resourceVersion"] == "9"
+
+
+async def test_a_list_that_fails_half_way_is_not_complete() -> None:
+    server = Server(_list(9, _object("a", 1), more="next"), _error(500), _list(9, _object("a", 1)))
+    reflector, _ = await _run(server)
+    assert "continue" not in server.asked[2]
+    assert reflector.synced.is_set()
+
+
+async def test_events_change_the_copy_and_are_told_once() -> None:
+    events = [
+        _event("ADDED", _object("b", 10, "y")),
+        _event("MODIFIED", _object("b", 11, "y")),
+        _event("MODIFIED", _object("b", 12, "z")),
+        _event("DELETED", _object("a", 13)),
+    ]
+    reflector, changes = await _run(Server(_list(9, _object("a", 1, "x")), events))
+    assert dict(reflector.records) == {"b": "z"}
+    assert changes == [("a", "x"), ("b", "y"), ("b", "z"), ("a", None)]
+
+
+async def test_an_expired_watch_is_listed_anew_and_what_vanished_is_noticed() -> None:
+    server = Server(
+        _list(9, _object("a", 1, "x"), _object("b", 2, "y")),
+        _error(410),
+        _list(20, _object("b", 2, "y")),
+    )
+    reflector, changes = await _run(server)
+    assert dict(reflector.records) == {"b": "y"}
+    assert changes[-1] == ("a", None)
+
+
+async def test_an_interrupted_watch_goes_on_where_it_was() -> None:
+    server = Server(_list(9), [_event("ADDED", _object("a", 12, "x"))], _error(500))
+    await _run(server)
+    assert server.asked[-1]["resourceVersion"] == "12"
+
+
+async def test_an_answer_to_our_own_write_is_seen_before_the_watch_echoes_it() -> None:
+    reflector, _ = await _run(Server(_list(9, _object("a", 1, "x"))))
+    reflector.offer(_object("a", 15, "ours"))
+    reflector._take(_object("a", 12, "older"), deleted=False)
+    assert reflector.records["a"] == "ours"
+
+
+async def test_a_late_answer_does_not_bring_a_deleted_object_back() -> None:
+    events = [_event("DELETED", _object("a", 15))]
+    reflector, _ = await _run(Server(_list(9, _object("a", 1, "x")), events))
+    reflector.offer(_object("a", 14, "late"))
+    assert "a" not in reflector.records
+
+
+async def test_a_bookmark_moves_the_place_to_resume_from() -> None:
+    server = Server(_list(9), [_event("BOOKMARK", _object("", 40))])
+    await _run(server)
+    assert server.asked[-1]["resourceVersion"] == "40"

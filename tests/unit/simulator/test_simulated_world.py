@@ -1,0 +1,122 @@
+"""What the simulator believes of the cluster while answers and watch events cross."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from devcluster.simulator.client import ApiError, Client
+from devcluster.simulator.objects import Node, parse_node
+from devcluster.simulator.plugin import Edition, find_edition
+from devcluster.simulator.world import Mirror
+
+Event = tuple[str, dict[str, Any]]
+
+
+class ScriptEndedError(Exception):
+    """The scripted server has nothing more to say."""
+
+
+class ScriptedClient:
+    """Answers lists and watches from a script, then raises ScriptEndedError."""
+
+    def __init__(
+        self, lists: Sequence[tuple[list[dict[str, Any]], int]], watches: Sequence[list[Any]]
+    ) -> None:
+        self.lists, self.watches = list(lists), list(watches)
+        self.versions: list[int] = []
+
+    async def list(self, path: str, params: object) -> tuple[list[dict[str, Any]], int]:
+        if not self.lists:
+            raise ScriptEndedError
+        return self.lists.pop(0)
+
+    async def watch(self, path: str, params: object, version: int) -> AsyncIterator[Event]:
+        self.versions.append(version)
+        if not self.watches:
+            raise ScriptEndedError
+        for event in self.watches.pop(0):
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
+class Watched:
+    """A mirror of nodes and what it told of them: (name, resourceVersion or gone)."""
+
+    def __init__(self, client: ScriptedClient) -> None:
+        self.told: list[tuple[str, int | None]] = []
+        self.mirror = Mirror(cast(Client, client), "/api/v1/nodes", {}, parse_node, self._note)
+
+    async def run(self) -> None:
+        with pytest.raises(ScriptEndedError):
+            await self.mirror.run()
+
+    def _note(self, old: Node | None, new: Node | None) -> None:
+        known = new or old
+        assert known is not None
+        self.told.append((known.name, new.version if new else None))
+
+
+def node(name: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": name, "resourceVersion": str(version)}}
+
+
+async def test_a_relist_tells_only_what_differs() -> None:
+    first, second = [node("a", 1), node("b", 2)], [node("a", 1), node("c", 7)]
+    client = ScriptedClient([(first, 5), (second, 9)], [[ApiError(410, "too old")]])
+    watched = Watched(client)
+    await watched.run()
+    assert watched.told == [("a", 1), ("b", 2), ("b", None), ("c", 7)]
+
+
+async def test_a_broken_watch_goes_on_from_the_last_version_without_a_relist() -> None:
+    events: list[Any] = [("MODIFIED", node("a", 6)), ("BOOKMARK", node("", 8))]
+    client = ScriptedClient([([node("a", 1)], 5)], [[*events, ConnectionError("reset")]])
+    watched = Watched(client)
+    await watched.run()
+    assert client.versions == [5, 8]
+
+
+async def test_the_answer_to_a_write_counts_until_the_watch_has_passed_it() -> None:
+    client = ScriptedClient([([node("a", 1)], 5)], [[("DELETED", node("a", 9))]])
+    watched = Watched(client)
+    await watched.run()
+    watched.mirror.overlay(node("a", 8))
+    watched.mirror.overlay(node("b", 10))
+    assert watched.told == [("a", 1), ("a", None), ("b", 10)]
+
+
+async def test_an_event_older_than_a_known_answer_is_ignored() -> None:
+    client = ScriptedClient([([node("a", 1)], 5)], [])
+    watched = Watched(client)
+    await watched.run()
+    watched.mirror.overlay(node("a", 8))
+    client.watches.append([("MODIFIED", node("a", 7)), ("MODIFIED", node("a", 8))])
+    await watched.run()
+    assert watched.told == [("a", 1), ("a", 8)]
+
+
+@pytest.mark.parametrize(
+    ("daemonsets", "before", "edition"),
+    [
+        ([], None, None),
+        (["gpushare-device-plugin-ds", "device-plugin-recover-ds"], None, "OpenSource"),
+        (["device-plugin-evict-ds", "device-plugin-recover-ds"], None, "Basic"),
+        (["ack-nvidia-device-plugin", "cgpu-installer"], "Basic", "Professional"),
+        (["cgpu-installer"], "Professional", "Professional"),
+        ([], "Basic", "Basic"),
+    ],
+)
+def test_the_edition_is_told_by_its_daemonsets_and_kept_while_they_are_replaced(
+    daemonsets: list[str], before: Edition | None, edition: Edition | None
+) -> None:
+    assert find_edition(daemonsets, before) == edition
+
+
+def test_a_kubeconfig_that_is_not_a_devclusters_is_refused(tmp_path: Path) -> None:
+    foreign = tmp_path / "config"
+    foreign.write_text("current-context: production\n")
+    with pytest.raises(Exception, match="not a devcluster"):
+        Client(foreign)

@@ -1,0 +1,103 @@
+"""TLS of the running webhook."""
+
+import asyncio
+import contextlib
+import ssl
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gpushare.certs.issue import issue_authority, issue_identity
+from gpushare.observe.metrics import Metrics
+from gpushare.webhook.certificate import load_identity
+from gpushare.webhook.server import PATH, build_app, listening
+from tests.kit.reviews import build_gpu_pod, build_review, encode
+
+HOST = "gpushare-webhook.gpushare-system.svc"
+
+
+def build_tls() -> tuple[ssl.SSLContext, ssl.SSLContext, Any]:
+    """A server's context with a certificate, a client's that trusts only its CA, and the CA."""
+    authority = issue_authority(datetime.now(UTC))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
+    trusting = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+    return server, trusting, authority
+
+
+async def served_certificate(port: int, trusting: ssl.SSLContext, name: str) -> bytes:
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting, server_hostname=name)
+    try:
+        certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return certificate
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("name", [HOST, "127.0.0.1"])
+async def test_a_client_that_trusts_the_ca_reaches_it_by_each_of_its_names(name: str) -> None:
+    server, trusting, _ = build_tls()
+    app = build_app(lambda: (), Metrics())
+    async with listening(app, server, host="127.0.0.1", port=0) as port:
+        assert await served_certificate(port, trusting, name)
+
+
+async def test_a_client_that_trusts_another_ca_is_not_fooled() -> None:
+    server, _, _ = build_tls()
+    _, trusting_another, _ = build_tls()
+    app = build_app(lambda: (), Metrics())
+    async with listening(app, server, host="127.0.0.1", port=0) as port:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await served_certificate(port, trusting_another, HOST)
+
+
+async def test_a_new_certificate_holds_for_new_connections_and_cuts_none() -> None:
+    server, trusting, authority = build_tls()
+    app = build_app(lambda: (), Metrics())
+    async with (
+        listening(app, server, host="127.0.0.1", port=0) as port,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting, limit=1)) as session,
+    ):
+        url, body = f"https://127.0.0.1:{port}{PATH}", encode(build_review(build_gpu_pod()))
+        async with session.post(url, data=body) as response:
+            assert response.status == 200
+        before = await served_certificate(port, trusting, HOST)
+        load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
+        assert await served_certificate(port, trusting, HOST) != before
+        async with session.post(url, data=body) as response:
+            assert response.status == 200
+
+
+async def test_a_request_under_way_when_the_server_stops_is_answered() -> None:
+    server, trusting, _ = build_tls()
+    app = build_app(lambda: (), Metrics())
+    body = encode(build_review(build_gpu_pod()))
+    stack = contextlib.AsyncExitStack()
+    port = await stack.enter_async_context(listening(app, server, host="127.0.0.1", port=0))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+    head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+    # The server's "go on" says that the request has reached the handler.
+    assert b"100" in await reader.readline()
+    await reader.readline()
+    stopping = asyncio.create_task(stack.aclose())
+    while await is_listening(port):
+        continue
+    writer.write(body)
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"Connection: close" in answer
+    writer.close()
+    await stopping
+
+
+async def is_listening(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
