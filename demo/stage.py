@@ -3,14 +3,15 @@
 import shlex
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from demo.view import View
+from devcluster import names
 from devcluster.cluster import Cluster, Report
 from devcluster.editions import Edition, install_edition
-from devcluster.errors import ClusterError
+from devcluster.errors import ClusterError, CommandError
 from devcluster.installation import Installation, OperatorProcess
 from devcluster.nodes import add_nodes, list_nodes, remove_nodes
 from devcluster.startup import tail
@@ -21,9 +22,10 @@ NAME = "demo"
 # The operator's own default is 2 s, for bindings that are under way on a big cluster.
 _SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5"}
 _START_SECONDS = 60.0
-_CLEAR_SECONDS = 60.0
-_WORKLOADS = "statefulsets,deployments,pods"
-_GUIDE_NAMESPACES = ("default", "test")
+_CLEAR_SECONDS = 60
+_NAMESPACES = ("default", "test")
+_MODE_LABELS = (names.SCHEDULE, names.CGPU, names.GPUSHARE)
+_SYSTEM_PODS = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
 
 
 class Stage:
@@ -40,16 +42,12 @@ class Stage:
                 "earlier `make demo KEEP=1`. End it with `make cluster-down`, then call again."
             )
         self.cluster.up(report=report)
-        report("installing the operator from its chart, and starting it")
-        installation = Installation(self.cluster)
-        installation.apply()
-        self.operator = installation.start("run", identity="operator", env=_SETTINGS)
-        wait_until(
-            self._operator_is_ready,
-            expectation="the operator is ready",
-            timeout_seconds=_START_SECONDS,
-            advice=self.operator_log,
-        )
+        try:
+            report("installing the operator from its chart, and starting it")
+            self._start_operator()
+        except BaseException:
+            self.close()
+            raise
         self.view = View(self.cluster, self.operator)
 
     def close(self) -> None:
@@ -57,17 +55,13 @@ class Stage:
         self.cluster.down()
 
     def set(self, edition: Edition, nodes: Sequence[dict[str, Any]]) -> None:
-        """Clear away what the scene before left, and have these nodes under this edition.
-
-        The editions' DaemonSets select on different labels, so the old nodes are empty once the
-        new edition is there, and can go without leaving a pod that no node would ever end.
-        """
-        for namespace in _GUIDE_NAMESPACES:
-            self.run(f"kubectl delete {_WORKLOADS} --all --namespace={namespace}")
-        self.run("kubectl delete gsp --all")
-        self._strip_modes()
+        """Clear away what the scene before left, and have these nodes under this edition."""
+        for namespace in _NAMESPACES:
+            workloads = f"deployments,statefulsets --all --namespace={namespace}"
+            self.run(f"kubectl delete {workloads} --cascade=foreground --timeout={_CLEAR_SECONDS}s")
+        self.run(f"kubectl delete gsp --all --timeout={_CLEAR_SECONDS}s")
+        self._remove_all_nodes()
         install_edition(self.cluster, edition)
-        remove_nodes(self.cluster, [node["metadata"]["name"] for node in list_nodes(self.cluster)])
         add_nodes(self.cluster, nodes)
 
     def run(self, command: str) -> str:
@@ -80,9 +74,44 @@ class Stage:
             raise ValueError(f"{command!r}: only kubectl is known here")
         return self.cluster.kubectl(*arguments)
 
+    def evidence(self) -> Iterator[tuple[str, str]]:
+        """What helps to understand a failure, each with its title."""
+        for command in ("kubectl get gsp -o yaml", "kubectl get pods -A -o wide"):
+            try:
+                yield command, self.run(command)
+            except CommandError as error:
+                yield command, str(error)
+        yield f"the end of {self.operator.log}", self.operator_log()
+
     def operator_log(self) -> str:
         """The end of the operator's log."""
         return tail(self.operator.log)
+
+    def _start_operator(self) -> None:
+        installation = Installation(self.cluster)
+        installation.apply()
+        self.operator = installation.start("run", identity="operator", env=_SETTINGS)
+        wait_until(
+            self._operator_is_ready,
+            expectation="the operator is ready",
+            timeout_seconds=_START_SECONDS,
+            advice=self.operator_log,
+        )
+
+    def _remove_all_nodes(self) -> None:
+        """Remove the nodes once they are empty: a pod on a missing node stays for a minute."""
+        nodes = [node["metadata"]["name"] for node in list_nodes(self.cluster)]
+        for name in nodes:
+            labels = dict.fromkeys(_MODE_LABELS)
+            self.cluster.api.call(
+                "PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}}
+            )
+        wait_until(
+            lambda: not self.cluster.api.call("GET", _SYSTEM_PODS)["items"],
+            expectation="the device plugins have left the nodes of the scene before",
+            timeout_seconds=_CLEAR_SECONDS,
+        )
+        remove_nodes(self.cluster, nodes)
 
     def _operator_is_ready(self) -> bool:
         if not self.operator.alive:

@@ -1,5 +1,6 @@
 """``python -m devcluster``: the cluster from the command line, for make and for people."""
 
+import os
 import signal
 import sys
 import time
@@ -14,6 +15,7 @@ from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
 from devcluster.installation import Installation
 from devcluster.nodes import add_nodes, build_gpu_node, remove_nodes
+from devcluster.toolchain import ensure_binaries
 
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
@@ -28,6 +30,12 @@ DEMO, DEV = "demo", Path(".dev")
 
 def _report(text: str) -> None:
     typer.echo(f"devcluster: {text}", err=True)
+
+
+@app.command()
+def build() -> None:
+    """Build the control plane's binaries, where that has not been done on this machine."""
+    _report(f"the binaries are in {ensure_binaries(os.environ, report=_report)}")
 
 
 @app.command()

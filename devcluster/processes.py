@@ -13,6 +13,7 @@ from devcluster.waiting import wait_until
 
 _MARK = "DEVCLUSTER_PROCESS_OF"
 _PROC = Path("/proc")
+_children: list[subprocess.Popen[bytes]] = []  # of this process; reaped once they have ended
 
 
 def spawn(
@@ -23,7 +24,7 @@ def spawn(
     It has a session of its own: a Ctrl-C meant for this process does not reach it.
     """
     with log.open("ab") as output:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             command,
             cwd=working_folder,
             env={**env, _MARK: str(folder)},
@@ -32,6 +33,8 @@ def spawn(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    _children.append(child)
+    return child
 
 
 def is_marked(environ: bytes, argv: bytes, folder: Path) -> bool:
@@ -75,6 +78,7 @@ def kill_processes(folder: Path, *, timeout_seconds: float = 30) -> None:
         expectation=f"every process of the cluster in {folder} has ended",
         timeout_seconds=timeout_seconds,
     )
+    _children[:] = [child for child in _children if child.poll() is None]
 
 
 def is_alive(pid: int) -> bool:

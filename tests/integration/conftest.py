@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
-
 from tests.kit.bench import Bench
 
 

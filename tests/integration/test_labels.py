@@ -3,9 +3,9 @@
 import json
 
 import pytest
+
 from devcluster.installation import OperatorProcess
 from devcluster.nodes import add_nodes, build_gpu_node
-
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
 from tests.kit.expect import (
@@ -282,9 +282,8 @@ def expect_untouched(bench: Bench, node: str, reason: str, mark: int) -> str:
 def test_a_node_that_offers_mig_devices_is_left_alone(bench: Bench) -> None:
     bench.add_nodes("n1")
     amount = {"nvidia.com/mig-1g.5gb": "7"}
-    bench.call(
-        "PATCH", f"{NODES}/n1/status", {"status": {"capacity": amount, "allocatable": amount}}
-    )
+    status = {"capacity": amount, "allocatable": amount}
+    bench.call("PATCH", f"{NODES}/n1/status", {"status": status})
     mark = bench.audit.mark()
     bench.create_pool(build_pool())
     expect_untouched(bench, "n1", "MigNode", mark)

@@ -11,7 +11,6 @@ from devcluster.cluster import Cluster
 from devcluster.editions import Edition, install_edition
 from devcluster.nodes import add_nodes, build_gpu_node
 from devcluster.waiting import wait_until
-
 from tests.kit.audit import AuditTrail
 from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL
 from tests.kit.operator import Operators

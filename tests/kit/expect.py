@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from devcluster import names
 from devcluster.apiserver import ApiError
-
 from tests.kit.bench import GPU_MEM, Bench
 
 Json = dict[str, Any]

@@ -11,6 +11,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import orjson
+
 from devcluster.cluster import Cluster
 from devcluster.kubeconfig import read_own_kubeconfig
 

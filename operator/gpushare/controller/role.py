@@ -83,9 +83,11 @@ async def run_controller(
         )
         try:
             await asyncio.wait({active, watching}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            watching.cancel()
+            if not active.cancelled():
+                watching.cancel()
+            # At a signal, Kopf has us stop first, and ends after that.
             await asyncio.gather(watching, return_exceptions=True)
+        finally:
             await stop()
         for task in (active, watching):
             if not task.cancelled() and (error := task.exception()) is not None:

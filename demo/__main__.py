@@ -1,0 +1,76 @@
+"""``python -m demo``: the guides, replayed on a control plane of their own."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from demo.scenes import SCENES
+from demo.stage import Stage
+from demo.story import Story
+from devcluster.errors import DevclusterError
+from devcluster.startup import PROJECT
+
+_WIDTH = 100
+_LOOK_AROUND = """
+The cluster and the operator stay up; `make cluster-down` ends them. To look around:
+
+  export KUBECONFIG={kubeconfig}
+  kubectl get gsp
+  kubectl get nodes -L gpushare.io/pool,cgpu,cgpu.disable.isolation,ack.node.gpu.schedule,gpushare
+"""
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def play(
+    keep: Annotated[bool, typer.Option(help="Leave the cluster and the operator up.")] = False,
+    folder: Annotated[Path, typer.Option(help="The cluster's folder.")] = PROJECT / ".dev",
+) -> None:
+    """Replay the guides on GPU-sharing node pools with the operator at work."""
+    console = Console(highlight=False)
+    console.width = min(_WIDTH, console.width) if console.is_terminal else _WIDTH
+    stage = Stage(folder.absolute())
+    os.chdir(PROJECT)  # the commands that are shown name files from here
+    stage.open(report=lambda text: console.print(text, style="dim"))
+    story = Story(stage, console)
+    kept = False
+    try:
+        for scene in SCENES:
+            story.play(scene)
+        kept = keep
+    finally:
+        if not kept:
+            stage.close()
+    if kept:
+        console.print(_LOOK_AROUND.format(kubeconfig=stage.cluster.kubeconfig), soft_wrap=True)
+    console.print(f"\n{story.summary()}")
+    sys.exit(1 if story.failed else 0)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the demo; an error is one message and status 1, an interrupt status 130."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        app()
+    except DevclusterError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
