@@ -1,5 +1,8 @@
-"""What a step insists on."""
+"""What the steps insist on."""
 
+from collections.abc import Iterable, Mapping
+
+from demo.sights import Node, Pod
 from devcluster.errors import DevclusterError
 
 
@@ -11,3 +14,23 @@ def expect(condition: bool, expectation: str, seen: object) -> None:
     """Raise :class:`UnmetError` unless ``condition`` holds; both others are parts of a sentence."""
     if not condition:
         raise UnmetError(f"Expected {expectation}; seen: {seen}.")
+
+
+def expect_memory(pod: Pod, mib: int, *, isolated: bool) -> str:
+    """What nvidia-smi shows in the pod: ``mib``, and whether that is a limit; as a sentence."""
+    got = pod.got
+    what = "isolated" if isolated else "not isolated"
+    expect(
+        (got.visible_memory_mib, got.isolated) == (mib, isolated),
+        f"{pod.name} to be {what} and to see {mib} MiB",
+        got,
+    )
+    extent = "its share" if isolated else "the whole card"
+    return f"{pod.name} on {pod.node} is {what} and sees {mib} MiB, {extent}"
+
+
+def expect_one_restart_each(restarts: Mapping[str, int], nodes: Iterable[Node]) -> str:
+    """The operator deleted one plugin pod on each of ``nodes``, and no other; as a sentence."""
+    wanted = {node.name: 1 for node in nodes}
+    expect(dict(restarts) == wanted, "one deletion of the plugin's pod on each node", restarts)
+    return f"the plugin's pod was deleted exactly once on {' and '.join(sorted(wanted))}"

@@ -46,9 +46,7 @@ class Scene:
     steps: tuple[Step, ...]
 
 
-def step(
-    title: str, *commands: str, by_hand: str
-) -> Callable[[Callable[[View], Facts]], Step]:
+def step(title: str, *commands: str, by_hand: str) -> Callable[[Callable[[View], Facts]], Step]:
     """Make a Step of the function that sees what came of it."""
     return lambda see: Step(title, commands, by_hand, see)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from demo.audit import Write, read_operator_writes
 from demo.sights import POOL_LABEL, Node, Pod, Pool, parse_node, parse_pod, parse_pool
+from devcluster import names
 from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
 from devcluster.waiting import wait_until
@@ -56,6 +57,12 @@ class View:
             nodes = {item["name"]: item for item in json.load(answer)["nodes"]}
         used, total = nodes[node]["usedGPU"], nodes[node]["totalGPU"]
         return f"{used}/{total} ({100 * used // total}%)"
+
+    def used_gib(self, node: str) -> float:
+        """GPU memory that programs on the node really take, of all its cards."""
+        raw = self._cluster.api.call("GET", f"/api/v1/nodes/{node}")
+        used = json.loads(raw["metadata"]["annotations"].get(names.MEMORY_USED, "{}"))
+        return float(sum(used.values()))
 
     # What is waited for.
 

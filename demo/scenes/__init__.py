@@ -1,0 +1,19 @@
+"""The scenes, in the order in which they are played."""
+
+from demo.scenes import (
+    basic,
+    node_pools,
+    open_source,
+    professional,
+    shared_card,
+    unselected,
+)
+
+SCENES = (
+    basic.SCENE,
+    professional.SCENE,
+    node_pools.SCENE,
+    shared_card.SCENE,
+    open_source.SCENE,
+    unselected.SCENE,
+)

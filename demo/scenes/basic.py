@@ -1,0 +1,148 @@
+"""Guide 000: node pools on the Basic edition, one with isolation and one without."""
+
+from demo.checks import expect, expect_memory, expect_one_restart_each
+from demo.story import Facts, Scene, step
+from demo.view import View
+from devcluster.names import CGPU, DISABLE_ISOLATION, GPU_MEM, WHOLE_CARD
+from devcluster.nodes import build_gpu_node
+
+FILES = "demo/manifests/basic"
+ISOLATED_MIB, WHOLE_MIB = 3226, 16130
+
+
+def _node(address: str, node_pool: str) -> dict[str, object]:
+    return build_gpu_node(
+        f"cn-shanghai.{address}", labels={"alibabacloud.com/nodepool-id": node_pool}
+    )
+
+
+@step(
+    "Two node pools become two GPUSharePools",
+    f"kubectl apply -f {FILES}/pools.yaml",
+    by_hand="write two labels on each of four nodes in the console; look whether each node's "
+    "device plugin and cgpu-installer came up",
+)
+def pools(view: View) -> Facts:
+    for pool in ("cgpu", "cgpu-no-isolation"):
+        for node in view.ready_pool(pool, nodes=2):
+            expect(node.offers(GPU_MEM) == 15, f"15 GiB of {GPU_MEM} on {node.name}", node)
+            yield (f"{node.name}: {node.shows(CGPU, DISABLE_ISOLATION)}; offers {GPU_MEM}: 15")
+
+
+@step(
+    "The guide's two jobs, each with its nodeSelector",
+    f"kubectl apply -f {FILES}/jobs-selecting.yaml",
+    by_hand="the same: every workload must name its nodes, and none may forget it",
+)
+def jobs_that_select(view: View) -> Facts:
+    yield from _jobs(view)
+
+
+@step(
+    "The same two jobs without a nodeSelector",
+    f"kubectl apply -f {FILES}/jobs.yaml",
+    "kubectl rollout status statefulset/cgpu-test --timeout=45s",
+    "kubectl rollout status statefulset/cgpu-test-no-isolation --timeout=45s",
+    by_hand="not possible: such pods land in any pool, and their results are a mess",
+)
+def jobs_that_do_not_select(view: View) -> Facts:
+    yield from _jobs(view)
+    for app, pool in (("cgpu-test", "cgpu"), ("cgpu-test-no-isolation", "cgpu-no-isolation")):
+        (pod,) = view.started(app)
+        expect(pod.pool == pool, f"{pod.name} routed to pool {pool}", pod)
+        yield f"{pod.name} was routed: nodeSelector gpushare.io/pool={pool}"
+
+
+@step(
+    "Pool cgpu stops isolating",
+    """kubectl patch gsp cgpu --type=merge -p '{"spec":{"schedule":"share"}}'""",
+    "kubectl wait gsp/cgpu --for=condition=Ready --timeout=45s",
+    by_hand="per node: change the label, find the node's gpushare-device-plugin pod, delete it, "
+    "look for the new one; a pod that is bound meanwhile fails for good",
+)
+def isolation_off(view: View) -> Facts:
+    nodes = view.ready_pool("cgpu", nodes=2)
+    yield expect_one_restart_each(view.restarts(), nodes)
+    (pod,) = view.started("cgpu-test")
+    yield f"running meanwhile: {expect_memory(pod, ISOLATED_MIB, isolated=True)}, as it was admitted"
+
+
+@step(
+    "A pod that starts now has the whole card in sight",
+    "kubectl delete pod cgpu-test-0",
+    by_hand="the same",
+)
+def after_isolation_off(view: View) -> Facts:
+    (pod,) = view.started("cgpu-test")
+    yield expect_memory(pod, WHOLE_MIB, isolated=False)
+
+
+@step(
+    "Pool cgpu isolates again",
+    """kubectl patch gsp cgpu --type=merge -p '{"spec":{"schedule":"cgpu"}}'""",
+    "kubectl wait gsp/cgpu --for=condition=Ready --timeout=45s",
+    "kubectl delete pod cgpu-test-0",
+    by_hand="all of it once more, in the other direction",
+)
+def isolation_on(view: View) -> Facts:
+    nodes = view.ready_pool("cgpu", nodes=2)
+    yield expect_one_restart_each(view.restarts(), nodes)
+    (pod,) = view.started("cgpu-test")
+    yield expect_memory(pod, ISOLATED_MIB, isolated=True)
+
+
+@step(
+    "Pool cgpu-no-isolation goes back to whole cards",
+    "kubectl delete statefulset cgpu-test-no-isolation --cascade=foreground",
+    """kubectl patch gsp cgpu-no-isolation --type=merge -p '{"spec":{"schedule":"default"}}'""",
+    by_hand="set cgpu=false on each node; wait until nvidia.com/gpu is back",
+)
+def whole_cards(view: View) -> Facts:
+    view.ready_pool("cgpu-no-isolation", nodes=2)
+    view.offering("cgpu-no-isolation", GPU_MEM, units=0)
+    for node in view.offering("cgpu-no-isolation", WHOLE_CARD, units=1):
+        yield f"{node.name}: {node.shows(CGPU)}; offers {WHOLE_CARD}: 1, and no {GPU_MEM}"
+
+
+@step(
+    "... and shares its cards again",
+    """kubectl patch gsp cgpu-no-isolation --type=merge -p '{"spec":{"schedule":"share"}}'""",
+    by_hand="set both labels on each node again; wait until aliyun.com/gpu-mem is back",
+)
+def shared_again(view: View) -> Facts:
+    view.ready_pool("cgpu-no-isolation", nodes=2)
+    view.offering("cgpu-no-isolation", WHOLE_CARD, units=0)
+    for node in view.offering("cgpu-no-isolation", GPU_MEM, units=15):
+        yield f"{node.name}: {node.shows(CGPU, DISABLE_ISOLATION)}; offers {GPU_MEM}: 15"
+
+
+def _jobs(view: View) -> Facts:
+    (isolated,), (shared,) = view.started("cgpu-test"), view.started("cgpu-test-no-isolation")
+    yield expect_memory(isolated, ISOLATED_MIB, isolated=True)
+    yield expect_memory(shared, WHOLE_MIB, isolated=False)
+    env = {key: shared.got.env.get(f"ALIYUN_COM_GPU_MEM_{key}") for key in ("CONTAINER", "DEV")}
+    expect(env == {"CONTAINER": "3", "DEV": "15"}, "the guide's environment variables", env)
+    yield f"{shared.name} knows its share: ALIYUN_COM_GPU_MEM_CONTAINER=3, ..._DEV=15"
+
+
+SCENE = Scene(
+    title="Basic edition: isolation by node pool",
+    source="Guide 000, manage shared GPUs by node pool (dedicated clusters, ack-cgpu)",
+    edition="Basic",
+    nodes=(
+        _node("192.168.7.157", "np-cgpu"),
+        _node("192.168.7.158", "np-cgpu"),
+        _node("192.168.7.159", "np-cgpu-no-isolation"),
+        _node("192.168.7.160", "np-cgpu-no-isolation"),
+    ),
+    steps=(
+        pools,
+        jobs_that_select,
+        jobs_that_do_not_select,
+        isolation_off,
+        after_isolation_off,
+        isolation_on,
+        whole_cards,
+        shared_again,
+    ),
+)
