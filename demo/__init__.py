@@ -1,1 +1,1 @@
-"""The guides on GPU-sharing node pools, replayed as a user meets them, with the operator at work."""
+"""The guides on GPU-sharing node pools, replayed as a user meets them."""

@@ -97,7 +97,7 @@ def parse_pod(raw: Mapping[str, Any]) -> Pod:
     name = spec["containers"][0]["name"]
     record = json.loads(annotations.get(names.CONTAINERS, "{}")).get(name)
     statuses = raw["status"].get("containerStatuses", [])
-    status = next((item for item in statuses if item["name"] == name), {})
+    status: Mapping[str, Any] = next((item for item in statuses if item["name"] == name), {})
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -113,7 +113,7 @@ def parse_pool(raw: Mapping[str, Any]) -> Pool:
     """A GPUSharePool from the API server's JSON."""
     status = raw.get("status", {})
     conditions = status.get("conditions", [])
-    ready = next((item for item in conditions if item["type"] == "Ready"), {})
+    ready: Mapping[str, Any] = next((item for item in conditions if item["type"] == "Ready"), {})
     nodes = status.get("nodes", {})
     return Pool(
         name=raw["metadata"]["name"],

@@ -12,7 +12,7 @@ from devcluster import names
 from devcluster.cluster import Cluster, Report
 from devcluster.editions import Edition, install_edition
 from devcluster.errors import ClusterError, CommandError
-from devcluster.installation import Installation, OperatorProcess
+from devcluster.installation import Installation
 from devcluster.nodes import add_nodes, list_nodes, remove_nodes
 from devcluster.startup import tail
 from devcluster.waiting import wait_until

@@ -64,7 +64,7 @@ def isolation_off(view: View) -> Facts:
     nodes = view.ready_pool("cgpu", nodes=2)
     yield expect_one_restart_each(view.restarts(), nodes)
     (pod,) = view.started("cgpu-test")
-    yield f"running meanwhile: {expect_memory(pod, ISOLATED_MIB, isolated=True)}, as it was admitted"
+    yield f"still running: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
 
 
 @step(

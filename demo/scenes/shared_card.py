@@ -1,4 +1,4 @@
-"""Guide 003: an application moves from a card of its own to a shared one, and a greedy one comes."""
+"""Guide 003: an application moves to a shared card, and a greedy one comes beside it."""
 
 from demo.checks import expect, expect_memory
 from demo.story import Facts, Scene, step

@@ -1,17 +1,9 @@
 """Manifests from `templates/`: sandboxed and strict, user values only as JSON."""
 
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2 import PackageLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
-
-
-def templates_folder() -> Path:
-    """Where the templates are: beside the package when installed, else in the source tree."""
-    installed = Path(str(files("gpushare"))) / "templates"
-    return installed if installed.is_dir() else Path(__file__).parents[3] / "templates"
 
 
 def render(template: str, **values: Any) -> str:
@@ -21,7 +13,7 @@ def render(template: str, **values: Any) -> str:
     Raises jinja2's UndefinedError where the template needs a value that is not given.
     """
     environment = SandboxedEnvironment(
-        loader=FileSystemLoader(templates_folder()),
+        loader=PackageLoader("gpushare"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
