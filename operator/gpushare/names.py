@@ -99,6 +99,7 @@ class Reason(StrEnum):
     OTHER_EDITION_LABELS = "OtherEditionLabels"
     OWNED_BY_OTHER_POOL = "OwnedByOtherPool"
     PLUGIN_RESTART_NEEDED = "PluginRestartNeeded"
+    WRITE_REFUSED = "WriteRefused"
     RECORD_UNREADABLE = "RecordUnreadable"
 
     # Nodes that ran out of time.

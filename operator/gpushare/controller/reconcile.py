@@ -7,6 +7,7 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import ClientError
@@ -63,6 +64,8 @@ class Reconciler:
         self._unreadable: dict[str, str] = {}
         self._pools_listed_at: float | None = None
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._refusals: dict[str, str] = {}
+        """By node, what the API server says to our last write, for as long as it does."""
 
     def mark_changed(self) -> None:
         """Something in the caches changed: decide anew."""
@@ -121,12 +124,14 @@ class Reconciler:
             self._pools, frozenset(self._unreadable), frozenset(self._busy)
         )
         plan = plan_world(world, now, self._timing)
+        self._refusals = {k: v for k, v in self._refusals.items() if k in world.nodes}
         await self._settle_finalizers(plan)
         adopted = {pool.name for pool in self._pools if pool.has_our_finalizer}
         for name, members in plan.members.items():
             if name in adopted:
                 self._start(name, members)
-        self._start("", plan.leaving)
+        for name, leaving in plan.leaving.items():
+            self._start(name, leaving)
         await self._write_statuses(plan, now)
         waits = (
             member.wake_after_seconds
@@ -174,7 +179,10 @@ class Reconciler:
         try:
             async with self._writes:
                 await self._applier.carry_out(member.action, pool=pool, reason=member.reason)
+            self._refusals.pop(member.node, None)
         except FAILURES as error:
+            if isinstance(error, ApiError) and not (error.is_not_found or error.is_conflict):
+                self._refusals[member.node] = f"a write was refused, and is tried again: {error}"
             log.warning(
                 "write failed, tried again: %s",
                 error or type(error),
@@ -193,15 +201,25 @@ class Reconciler:
             del self._busy[member.node]
             self.mark_changed()
 
+    def _explain(self, member: NodePlan) -> NodePlan:
+        """`member`, or why nothing comes of what is planned for it."""
+        refusal = self._refusals.get(member.node)
+        if refusal is None or member.action is None:
+            return member
+        return replace(
+            member, state=NodeState.BLOCKED, reason=names.Reason.WRITE_REFUSED, message=refusal
+        )
+
     async def _write_statuses(self, plan: Plan, now: datetime) -> None:
         self._metrics.pool_nodes.clear()
         for pool in self._pools:
-            members = plan.members.get(pool.name, ())
+            planned = plan.leaving.get(pool.name, ()) if pool.deleting else ()
+            members = [self._explain(member) for member in (*plan.members[pool.name], *planned)]
             for state in NodeState:
                 count = sum(member.state is state for member in members)
                 self._metrics.pool_nodes.labels(pool.name, state).set(count)
             status = build_status(pool, members, now)
-            if pool.deleting or status == pool.status:
+            if status == pool.status or (pool.deleting and not members):
                 continue
             await pools_api.apply_status(self._api, pool, status)
             before = pool.status.conditions[0].reason if pool.status.conditions else None

@@ -1,5 +1,6 @@
 """One pass: the whole world in, what is to be done to every node and pool out."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -41,7 +42,8 @@ class Plan:
 
     members: Mapping[str, tuple[NodePlan, ...]]
     """By pool, every node that it claims."""
-    leaving: tuple[NodePlan, ...]
+    leaving: Mapping[str, tuple[NodePlan, ...]]
+    """By pool, the nodes that it had and claims no more."""
     adopt: tuple[Pool, ...]
     """Pools that need our finalizer before anything is written for them."""
     release: tuple[Pool, ...]
@@ -53,7 +55,7 @@ def plan_world(world: World, now: datetime, timing: Timing) -> Plan:
     pools = sorted(world.pools, key=lambda pool: pool.name)
     members: dict[str, list[NodePlan]] = {pool.name: [] for pool in pools}
     claims: dict[str, Claim] = {}
-    leaving: list[NodePlan] = []
+    leaving: defaultdict[str, list[NodePlan]] = defaultdict(list)
     held: set[str] = set()
     """Pools that nodes still remember."""
     observed: dict[str, Observed] = {}
@@ -77,7 +79,7 @@ def plan_world(world: World, now: datetime, timing: Timing) -> Plan:
         if claim := decide_claim(node, pools):
             claims[name] = claim
         elif name not in world.busy and (plan := plan_leaving(seen, now, timing)):
-            leaving.append(plan)
+            leaving[min(remembered, default="")].append(plan)
     adopt = tuple(p for p in pools if not p.deleting and not p.has_our_finalizer)
     for pool in pools:
         mine = [name for name, claim in claims.items() if claim.winner.name == pool.name]
@@ -101,7 +103,7 @@ def plan_world(world: World, now: datetime, timing: Timing) -> Plan:
         members={
             name: tuple(sorted(plans, key=lambda p: p.node)) for name, plans in members.items()
         },
-        leaving=tuple(leaving),
+        leaving={name: tuple(plans) for name, plans in leaving.items()},
         adopt=adopt,
         release=tuple(
             p for p in pools if p.deleting and p.has_our_finalizer and p.name not in held

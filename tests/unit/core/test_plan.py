@@ -118,7 +118,7 @@ def test_a_deleted_pool_is_released_only_when_no_node_remembers_it() -> None:
     pool = a_pool(deleting=True)
     holding = _plan(a_world(pools=(pool,), nodes=(_settled("gpu-0"),)))
     assert holding.release == ()
-    assert [member.node for member in holding.leaving] == ["gpu-0"]
+    assert [member.node for member in holding.leaving["training"]] == ["gpu-0"]
     free = a_node("gpu-0", SHARE)
     assert _plan(a_world(pools=(pool,), nodes=(free,))).release == (pool,)
 
@@ -126,7 +126,7 @@ def test_a_deleted_pool_is_released_only_when_no_node_remembers_it() -> None:
 def test_nodes_of_a_pool_that_cant_be_read_are_left_as_they_are() -> None:
     world = World(unreadable_pools=frozenset({"training"}), nodes={"gpu-0": _settled("gpu-0")})
     plan = _plan(world)
-    assert (plan.leaving, plan.members) == ((), {})
+    assert (plan.leaving, plan.members) == ({}, {})
 
 
 def test_a_node_with_a_broken_record_is_reported_and_left_alone() -> None:
