@@ -20,11 +20,10 @@ _WIDTH = 100
 _LOOK_AROUND = """
 The cluster and the operator stay up; `make cluster-down` ends them. To look around:
 
-  export KUBECONFIG={kubeconfig}
+  export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH
   kubectl get gsp
   kubectl get nodes -L gpushare.io/pool,cgpu,cgpu.disable.isolation,ack.node.gpu.schedule,gpushare
 """
-
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -32,14 +31,16 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def play(
     keep: Annotated[bool, typer.Option(help="Leave the cluster and the operator up.")] = False,
-    folder: Annotated[Path, typer.Option(help="The cluster's folder.")] = PROJECT / ".dev",
+    folder: Annotated[
+        Path, typer.Option(help="The cluster's folder.", show_default=".dev")
+    ] = PROJECT / ".dev",
 ) -> None:
     """Replay the guides on GPU-sharing node pools with the operator at work."""
     console = Console(highlight=False)
     console.width = min(_WIDTH, console.width) if console.is_terminal else _WIDTH
     stage = Stage(folder.absolute())
     os.chdir(PROJECT)  # the commands that are shown name files from here
-    stage.open(report=lambda text: console.print(text, style="dim"))
+    stage.open(report=lambda text: console.print(text, style="dim", soft_wrap=True))
     story = Story(stage, console)
     kept = False
     try:
@@ -50,7 +51,10 @@ def play(
         if not kept:
             stage.close()
     if kept:
-        console.print(_LOOK_AROUND.format(kubeconfig=stage.cluster.kubeconfig), soft_wrap=True)
+        look_around = _LOOK_AROUND.format(
+            kubeconfig=stage.cluster.kubeconfig, binaries=stage.cluster.binaries
+        )
+        console.print(look_around, soft_wrap=True)
     console.print(f"\n{story.summary()}")
     sys.exit(1 if story.failed else 0)
 

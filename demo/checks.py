@@ -1,6 +1,6 @@
 """What the steps insist on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from demo.sights import Node, Pod
 from devcluster.errors import DevclusterError
@@ -26,11 +26,14 @@ def expect_memory(pod: Pod, mib: int, *, isolated: bool) -> str:
         got,
     )
     extent = "its share" if isolated else "the whole card"
-    return f"{pod.name} on {pod.node} is {what} and sees {mib} MiB, {extent}"
+    return f"{pod.name} on {pod.node}: {what}, sees {mib} MiB ({extent})"
 
 
-def expect_one_restart_each(restarts: Mapping[str, int], nodes: Iterable[Node]) -> str:
-    """The operator deleted one plugin pod on each of ``nodes``, and no other; as a sentence."""
+def expect_one_restart_each(
+    nodes: Iterable[Node], *, restarts: Mapping[str, int], turns: Sequence[str]
+) -> str:
+    """The operator deleted one plugin pod on each of ``nodes``, one node at a time; a sentence."""
     wanted = {node.name: 1 for node in nodes}
     expect(dict(restarts) == wanted, "one deletion of the plugin's pod on each node", restarts)
-    return f"the plugin's pod was deleted exactly once on {' and '.join(sorted(wanted))}"
+    expect(len(turns) == len(wanted), "one node done before the next is touched", turns)
+    return f"the plugin's pod was deleted exactly once on {', then on '.join(turns)}"

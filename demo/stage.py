@@ -21,10 +21,16 @@ NAME = "demo"
 
 # The operator's own default is 2 s, for bindings that are under way on a big cluster.
 _SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5"}
-_START_SECONDS = 60.0
+_START_SECONDS = 60
 _CLEAR_SECONDS = 60
 _NAMESPACES = ("default", "test")
 _MODE_LABELS = (names.SCHEDULE, names.CGPU, names.GPUSHARE)
+_EVIDENCE = {
+    "the pools": "kubectl get gsp -o custom-columns=NAME:.metadata.name,"
+    "NODES:.status.nodes.matched,READY:.status.nodes.ready,WHY:.status.conditions[*].message",
+    "the pods": "kubectl get pods -A -o custom-columns=NAME:.metadata.name,"
+    "PHASE:.status.phase,NODE:.spec.nodeName",
+}
 _SYSTEM_PODS = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
 
 
@@ -45,10 +51,10 @@ class Stage:
         try:
             report("installing the operator from its chart, and starting it")
             self._start_operator()
+            self.view = View(self.cluster, self.operator)
         except BaseException:
             self.close()
             raise
-        self.view = View(self.cluster, self.operator)
 
     def close(self) -> None:
         """End the cluster, and with it the operator."""
@@ -56,6 +62,8 @@ class Stage:
 
     def set(self, edition: Edition, nodes: Sequence[dict[str, Any]]) -> None:
         """Clear away what the scene before left, and have these nodes under this edition."""
+        if not self.operator.alive:
+            raise ClusterError("The operator's process ended: no scene can be played.")
         for namespace in _NAMESPACES:
             workloads = f"deployments,statefulsets --all --namespace={namespace}"
             self.run(f"kubectl delete {workloads} --cascade=foreground --timeout={_CLEAR_SECONDS}s")
@@ -76,11 +84,11 @@ class Stage:
 
     def evidence(self) -> Iterator[tuple[str, str]]:
         """What helps to understand a failure, each with its title."""
-        for command in ("kubectl get gsp -o yaml", "kubectl get pods -A -o wide"):
+        for title, command in _EVIDENCE.items():
             try:
-                yield command, self.run(command)
+                yield title, self.run(command)
             except CommandError as error:
-                yield command, str(error)
+                yield title, str(error)
         yield f"the end of {self.operator.log}", self.operator_log()
 
     def operator_log(self) -> str:

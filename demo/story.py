@@ -1,14 +1,13 @@
 """A story in scenes and steps: what a person does, did before, and what comes of it."""
 
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from demo.stage import Stage
@@ -18,8 +17,7 @@ from devcluster.errors import DevclusterError
 
 Facts = Iterator[str]
 
-_INDENT = 4
-_LABEL_WIDTH = 8
+_MARGIN = 14  # left of what is said: the indent and the label, as in `    happens   `
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,16 @@ class Story:
         """Play the scene up to its end or to the first step that fails."""
         self.console.print()
         self.console.print(Rule(Text(scene.title, style="bold"), align="left", style="dim"))
-        self._line("source", Text(scene.source, style="dim"))
+        self._lines("source", [scene.source], style="dim")
         try:
             self.stage.set(scene.edition, scene.nodes)
-        except DevclusterError as error:
+        except Exception as error:
             self._fail(error)
             return
         for number, step in enumerate(scene.steps, start=1):
             if not self._play_step(step):
                 if left := len(scene.steps) - number:
-                    self._line("", Text(f"{left} more steps of this scene were left out"))
+                    self._lines("", [f"{left} more steps of this scene were left out"])
                 return
 
     def summary(self) -> str:
@@ -82,37 +80,43 @@ class Story:
 
     def _play_step(self, step: Step) -> bool:
         self.console.print()
-        self.console.print(Padding(Text(step.title, style="bold"), (0, 0, 0, 2)))
-        self._lines("you run", (Text(f"$ {command}", style="cyan") for command in step.commands))
-        self._line("by hand", Text(step.by_hand, style="dim"))
+        self.console.print(Text(f"  {step.title}", style="bold"))
+        self._lines("you run", step.commands, style="cyan")
+        self._lines("by hand", [step.by_hand], style="dim")
         begin = time.monotonic()
         try:
             self.stage.view.begin_step()
             for command in step.commands:
                 self.stage.run(command)
-            self._lines("happens", (Text(fact) for fact in step.see(self.stage.view)))
-        except DevclusterError as error:
+            self._lines("happens", step.see(self.stage.view))
+        except Exception as error:  # whatever goes wrong in a step is this step's failure
             self._fail(error)
             return False
         self.passed += 1
-        self._line("", Text.assemble(("✓", "bold green"), f" {time.monotonic() - begin:.1f} s"))
+        self._lines("", [f"✓ {time.monotonic() - begin:.1f} s"], style="green")
         return True
 
-    def _fail(self, error: DevclusterError) -> None:
+    def _fail(self, error: Exception) -> None:
         self.failed += 1
-        self._line("", Text.assemble(("✗ ", "bold red"), str(error)))
+        expected = isinstance(error, DevclusterError)
+        message = str(error) if expected else f"{type(error).__name__}: {error}"
+        self._lines("", [f"✗ {message}"], style="red")
         for title, evidence in self.stage.evidence():
-            self._line("", Text(title, style="bold"))
-            self._line("", Text(evidence, style="dim"))
+            self._lines("", [f"{title}:"])
+            self._lines("", evidence.splitlines(), style="dim")
 
-    def _lines(self, label: str, texts: Iterable[Text]) -> None:
+    def _lines(self, label: str, texts: Iterable[str], *, style: str = "") -> None:
+        """Print texts one below the other, each as soon as there is one; the first with a label."""
         for text in texts:
-            self._line(label, text)
-            label = ""
-
-    def _line(self, label: str, text: Text) -> None:
-        row = Table.grid(padding=(0, 2, 0, 0))
-        row.add_column(width=_LABEL_WIDTH, no_wrap=True, style="dim")
-        row.add_column(overflow="fold")
-        row.add_row(label, text)
-        self.console.print(Padding(row, (0, 0, 0, _INDENT)))
+            width = self.console.width - _MARGIN
+            indent = len(text) - len(text.lstrip())
+            for line in textwrap.wrap(
+                text,
+                width,
+                subsequent_indent=" " * indent,
+                break_on_hyphens=False,
+                replace_whitespace=False,
+            ):
+                head = (f"{'':4}{label:{_MARGIN - 4}}", "dim")
+                self.console.print(Text.assemble(head, (line, style)), soft_wrap=True)
+                label = ""

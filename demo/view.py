@@ -4,8 +4,10 @@ import json
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from demo.audit import Write, read_operator_writes
+from demo.checks import expect
 from demo.sights import POOL_LABEL, Node, Pod, Pool, parse_node, parse_pod, parse_pool
 from devcluster import names
 from devcluster.cluster import Cluster
@@ -49,20 +51,6 @@ class View:
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}"
         pods = [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
         return sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.name)
-
-    def allocated(self, node: str) -> str:
-        """Allocated and total GPU memory in the card scheduler's ledger, as `9/14 (64%)`."""
-        url = f"http://127.0.0.1:{self._cluster.ports.simulator}/gpushare-scheduler/inspect"
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-            nodes = {item["name"]: item for item in json.load(answer)["nodes"]}
-        used, total = nodes[node]["usedGPU"], nodes[node]["totalGPU"]
-        return f"{used}/{total} ({100 * used // total}%)"
-
-    def used_gib(self, node: str) -> float:
-        """GPU memory that programs on the node really take, of all its cards."""
-        raw = self._cluster.api.call("GET", f"/api/v1/nodes/{node}")
-        used = json.loads(raw["metadata"]["annotations"].get(names.MEMORY_USED, "{}"))
-        return float(sum(used.values()))
 
     # What is waited for.
 
@@ -116,13 +104,35 @@ class View:
         )
         return self.nodes(pool)
 
+    def allocation(self, node: str, ledger: str) -> str:
+        """Wait until the card scheduler's ledger has the node at ``ledger``; the same."""
+        self._wait(
+            lambda: self._allocated(node) == ledger,
+            f"{ledger} is allocated on {node}",
+            lambda: self._allocated(node),
+        )
+        return ledger
+
+    def usage(self, node: str, *, gib: float) -> float:
+        """Wait until programs on the node take ``gib`` of GPU memory; the same."""
+        self._wait(
+            lambda: self._used_gib(node) == gib,
+            f"{gib} GiB are in use on {node}",
+            lambda: self._used_gib(node),
+        )
+        return gib
+
     # What happened in this step.
 
     def restarts(self) -> dict[str, int]:
         """How many of the plugin pods of each node the operator deleted."""
         deleted = [w.name for w in self._writes() if (w.verb, w.resource) == ("delete", "pods")]
-        now = {pod.name: pod.node for pod in self._plugins()}
-        return Counter((self._plugin_nodes | now).get(name, f"unknown: {name}") for name in deleted)
+        return Counter(self._plugin_nodes.get(name, f"a later pod, {name}") for name in deleted)
+
+    def turns(self) -> list[str]:
+        """The nodes that the operator worked on, in order; one that it came back to is in twice."""
+        nodes = [self._node_of(write) for write in self._writes()]
+        return [node for node, _ in groupby(filter(None, nodes))]
 
     def node_writes(self) -> list[Write]:
         """What the operator wrote to nodes."""
@@ -131,6 +141,25 @@ class View:
     def admissions(self) -> int:
         """How many pods the webhook was asked about."""
         return self._count_admissions() - self._admissions
+
+    def _allocated(self, node: str) -> str:
+        """Allocated and total GPU memory in the card scheduler's ledger, as `9/14 (64%)`."""
+        url = f"http://127.0.0.1:{self._cluster.ports.simulator}/gpushare-scheduler/inspect"
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            nodes = {item["name"]: item for item in json.load(answer)["nodes"]}
+        if node not in nodes:
+            return "not in the ledger"
+        used, total = nodes[node]["usedGPU"], nodes[node]["totalGPU"]
+        return f"{used}/{total} ({100 * used // total}%)"
+
+    def _used_gib(self, node: str) -> float:
+        """GPU memory that programs on the node really take, of all its cards."""
+        raw = self._cluster.api.call("GET", f"/api/v1/nodes/{node}")
+        used = json.loads(raw["metadata"]["annotations"].get(names.MEMORY_USED, "{}"))
+        return float(sum(used.values()))
+
+    def _node_of(self, write: Write) -> str:
+        return write.name if write.resource == "nodes" else self._plugin_nodes.get(write.name, "")
 
     def _writes(self) -> list[Write]:
         return read_operator_writes(self._cluster.audit_log, after=self._audited_bytes)
@@ -149,8 +178,12 @@ class View:
     def _wait(
         self, condition: Callable[[], bool], expectation: str, seen: Callable[[], object]
     ) -> None:
+        def holds() -> bool:
+            expect(self._operator.alive, "the operator to run", "its process ended")
+            return condition()
+
         wait_until(
-            condition,
+            holds,
             expectation=expectation,
             timeout_seconds=_TIMEOUT_SECONDS,
             advice=lambda: f"Seen: {seen()}",

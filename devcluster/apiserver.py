@@ -76,7 +76,7 @@ class ApiServer:
         reused = connection.sock is not None
         try:
             answer = _send(connection, method, path, data, headers)
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLEOFError):
             connection.close()
             if not reused:
                 raise

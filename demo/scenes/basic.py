@@ -43,7 +43,7 @@ def jobs_that_select(view: View) -> Facts:
     f"kubectl apply -f {FILES}/jobs.yaml",
     "kubectl rollout status statefulset/cgpu-test --timeout=45s",
     "kubectl rollout status statefulset/cgpu-test-no-isolation --timeout=45s",
-    by_hand="not possible: such pods land in any pool, and their results are a mess",
+    by_hand="nothing helps: such a pod lands in any pool, and the guide warns of the results",
 )
 def jobs_that_do_not_select(view: View) -> Facts:
     yield from _jobs(view)
@@ -62,7 +62,7 @@ def jobs_that_do_not_select(view: View) -> Facts:
 )
 def isolation_off(view: View) -> Facts:
     nodes = view.ready_pool("cgpu", nodes=2)
-    yield expect_one_restart_each(view.restarts(), nodes)
+    yield expect_one_restart_each(nodes, restarts=view.restarts(), turns=view.turns())
     (pod,) = view.started("cgpu-test")
     yield f"still running: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
 
@@ -86,7 +86,7 @@ def after_isolation_off(view: View) -> Facts:
 )
 def isolation_on(view: View) -> Facts:
     nodes = view.ready_pool("cgpu", nodes=2)
-    yield expect_one_restart_each(view.restarts(), nodes)
+    yield expect_one_restart_each(nodes, restarts=view.restarts(), turns=view.turns())
     (pod,) = view.started("cgpu-test")
     yield expect_memory(pod, ISOLATED_MIB, isolated=True)
 

@@ -63,7 +63,7 @@ def waits_for_workloads(view: View) -> Facts:
 )
 def share_to_cgpu(view: View) -> Facts:
     nodes = view.ready_pool("cgpu-no-isolation", nodes=1)
-    yield expect_one_restart_each(view.restarts(), nodes)
+    yield expect_one_restart_each(nodes, restarts=view.restarts(), turns=view.turns())
     yield f"{nodes[0].name} has {nodes[0].shows(SCHEDULE)}"
 
 

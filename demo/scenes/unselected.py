@@ -15,7 +15,7 @@ NODE_POOLS = ("np-cgpu", "np-cgpu", "np-cgpu-no-isolation", "np-cgpu-no-isolatio
 @step(
     "A pool that isolates beside one that does not",
     f"kubectl apply -f {FILES}/pools.yaml",
-    by_hand="label four nodes",
+    by_hand="label each node pool",
 )
 def pools(view: View) -> Facts:
     for pool in ("cgpu", "cgpu-no-isolation"):
@@ -26,8 +26,8 @@ def pools(view: View) -> Facts:
 @step(
     "Six pods that need isolation, and select nothing",
     f"kubectl apply -f {FILES}/job-b.yaml",
-    by_hand="pods without a nodeSelector land on any of the four nodes: half of them would run "
-    "without isolation",
+    by_hand="a nodeSelector in each: without one they land on any of the four nodes, and those on "
+    "the last two run without isolation",
 )
 def needs_isolation(view: View) -> Facts:
     pods = view.started("job-b", pods=6)

@@ -47,7 +47,6 @@ ISOLATION_NONE: Final = "none"
 # Extended resources.
 RESOURCE_GPU_MEMORY: Final = "aliyun.com/gpu-mem"
 RESOURCE_GPU_CORE: Final = "aliyun.com/gpu-core.percentage"
-RESOURCE_GPU_COUNT: Final = "aliyun.com/gpu-count"
 RESOURCE_TOPOLOGY_GPU: Final = "aliyun.com/gpu"
 RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
 RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"
@@ -100,6 +99,7 @@ class Reason(StrEnum):
     OWNED_BY_OTHER_POOL = "OwnedByOtherPool"
     PLUGIN_RESTART_NEEDED = "PluginRestartNeeded"
     WRITE_REFUSED = "WriteRefused"
+    INTERNAL_ERROR = "InternalError"
     RECORD_UNREADABLE = "RecordUnreadable"
 
     # Nodes that ran out of time.

@@ -1,9 +1,11 @@
 """What an installation can set: one frozen tree, read from GPUSHARE_* variables."""
 
 import socket
+import uuid
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gpushare.names import SETTINGS_PREFIX
@@ -21,9 +23,9 @@ class Settings(BaseSettings):
     """Kubeconfig file; without one the Pod's own ServiceAccount is used."""
     namespace: str = "gpushare-system"
     """Namespace of the installation: its Lease and its certificate Secret are there."""
-    identity: str = Field(default_factory=socket.gethostname)
-    """Holder of the Lease. The Pod's name: a restarted container takes its own Lease back at
-    once, where another identity would wait for it to expire."""
+    identity: str = Field(default_factory=lambda: f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}")
+    """Holder of the Lease. In a cluster the Pod's name: a restarted container takes its own Lease
+    back at once, where another identity waits for it to expire. So no two may share one."""
 
     plugin_namespace: str = "kube-system"
     """Namespace of the device plugins' DaemonSets; no pod outside it is ever deleted."""
@@ -46,6 +48,15 @@ class Settings(BaseSettings):
     lease_duration_seconds: float = Field(10.0, gt=0)
     """How long others wait for a holder that fell silent."""
     lease_renew_seconds: float = Field(2.0, gt=0)
+
+    @model_validator(mode="after")
+    def _renews_in_time(self) -> Self:
+        if self.lease_renew_seconds * 2 > self.lease_duration_seconds:
+            raise ValueError(
+                f"lease_renew_seconds ({self.lease_renew_seconds:g}) must be at most half of "
+                f"lease_duration_seconds ({self.lease_duration_seconds:g})"
+            )
+        return self
 
     webhook_host: str = "0.0.0.0"
     webhook_port: int = 9443

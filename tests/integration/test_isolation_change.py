@@ -18,12 +18,16 @@ from tests.kit.builders import build_pod, build_pool
 from tests.kit.expect import (
     expect,
     expect_gpu_memory,
+    expect_isolated,
     expect_labels,
+    expect_not_lost,
     expect_pool_ready,
     expect_reason,
     expect_running,
+    find_condition,
     is_isolated,
     read_change,
+    read_record,
 )
 
 FOUR = ("n1", "n2", "n3", "n4")
@@ -46,6 +50,24 @@ def test_a_flip_restarts_each_plugin_once_one_node_at_a_time(
     expect_each_restarted_once(bench, before, mark)
     expect_one_node_at_a_time(watch)
     expect_isolated_from_now_on(bench, FOUR)
+
+
+def test_pods_that_keep_coming_during_a_flip_all_run_and_get_what_their_plugin_gives(
+    bench: Bench,
+) -> None:
+    """None is lost; who was served by a plugin that came after the labels is isolated."""
+    old = given_sharing_pool(bench, "Basic", *FOUR).values()
+    bench.change_pool(schedule="cgpu")
+    pods: list[str] = []
+    while find_condition(bench.pool())["reason"] != "AllNodesReady" or not pods:
+        pod = build_pod(f"p{len(pods)}", gib=1, selects={"gpushare.io/pool": "training"})
+        pods.append(bench.create_pod(pod))
+        expect_running(bench, pods[-1])
+
+    for name in pods:
+        pod = bench.pod(name)
+        expect_not_lost(pod)
+        assert is_isolated(pod) == (read_record(pod)["main"]["plugin"] not in old)
 
 
 def test_on_basic_running_pods_keep_running_with_what_they_got(bench: Bench) -> None:
@@ -301,6 +323,6 @@ def test_nobody_is_bound_to_a_node_while_its_plugin_is_away(bench: Bench) -> Non
 
     bench.create_pod(build_pod("patient", selects={"gpushare.io/pool": "training"}))
 
-    assert is_isolated(expect_running(bench, "patient"))
+    expect_isolated(expect_running(bench, "patient"))
     expect_pool_ready(bench, nodes=1)
     assert bench.call("GET", f"{NODES}/n1")["spec"].get("unschedulable") is None

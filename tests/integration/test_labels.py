@@ -1,6 +1,7 @@
 """Nodes get their pool's labels, keep them, and keep them when the pool goes."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ spec:
     }  # fmt: skip
 
 
-def given_pool(bench: Bench, *nodes: str, schedule: str = "share", **spec: object) -> None:
+def given_pool(bench: Bench, *nodes: str, schedule: str = "share", **spec: Any) -> None:
     """Nodes in a pool that is Ready."""
     bench.add_nodes(*nodes)
     bench.create_pool(build_pool(schedule=schedule, **spec))

@@ -8,9 +8,9 @@ from tests.kit.bench import NODES, Bench
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.expect import (
     expect,
+    expect_isolated,
     expect_pool_ready,
     expect_running,
-    is_isolated,
     is_out_of_service,
     read_record,
 )
@@ -65,11 +65,10 @@ def expect_one_node_at_a_time(recording: Recording) -> None:
 
 def expect_isolated_from_now_on(bench: Bench, nodes: Sequence[str]) -> None:
     """A pod that comes now is isolated, on every node, and served by the plugin that runs."""
-    plugins = plugin_uids(bench)
     for node in nodes:
         pod = expect_running(bench, place_pod(bench, f"after-{node}", node))
-        assert is_isolated(pod), f"{node}: {read_record(pod)}\n{bench.describe()}"
-        assert read_record(pod)["main"]["plugin"] == plugins[node]
+        expect_isolated(pod)
+        assert read_record(pod)["main"]["plugin"] == plugin_uids(bench)[node]
 
 
 def place_pod(bench: Bench, name: str, node: str, **options: Any) -> str:

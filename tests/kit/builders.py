@@ -17,12 +17,14 @@ def build_pool(
     *,
     schedule: str = "share",
     edition: str = "Professional",
-    node_pool: str | None = NODE_POOL,
+    node_pool: str = NODE_POOL,
     nodes: Json | None = None,
     **spec: Any,
 ) -> Json:
     """A pool of the nodes of `node_pool`, or of `nodes` as in its spec."""
-    members = nodes or {"selector": {"matchLabels": {NODE_POOL_LABEL: node_pool}}}
+    members = (
+        {"selector": {"matchLabels": {NODE_POOL_LABEL: node_pool}}} if nodes is None else nodes
+    )
     return {
         "apiVersion": "gpushare.io/v1alpha1",
         "kind": "GPUSharePool",

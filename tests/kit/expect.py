@@ -139,6 +139,12 @@ def is_isolated(pod: Json, container: str = "main") -> bool:
     return isolated
 
 
+def expect_isolated(pod: Json) -> None:
+    """The pod's container is held to its share."""
+    meta = pod["metadata"]
+    assert is_isolated(pod), f"pod {meta['name']} is not isolated: {meta['annotations']}"
+
+
 def read_record(pod: Json) -> Json:
     """What each container of an admitted pod got."""
     record: Json = json.loads(pod["metadata"]["annotations"][names.CONTAINERS])

@@ -117,6 +117,10 @@ class FaultProxy:
             self.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
             self._ready.set()
             await self._stopping.wait()
+            for connection in runner.server.connections if runner.server else ():
+                # Closed politely, it would wait for an operator that may be dead.
+                if connection.transport is not None:
+                    connection.transport.abort()
             await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

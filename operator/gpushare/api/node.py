@@ -21,6 +21,8 @@ class Node:
     boot_id: str = ""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
+    resource_version: str = field(default="", compare=False)
+    """Version that was read; a write that was decided on it fails once there is a newer one."""
     owned: frozenset[str] = frozenset()
     """Keys of labels and annotations that our field manager owns."""
     owns_cordon: bool = False
@@ -46,6 +48,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
         uid=meta["uid"],
         labels=meta.get("labels") or {},
         annotations={k: annotations[k] for k in names.NODE_ANNOTATIONS if k in annotations},
+        resource_version=meta.get("resourceVersion", ""),
         ready=any(
             condition.get("type") == "Ready" and condition.get("status") == "True"
             for condition in status.get("conditions") or ()

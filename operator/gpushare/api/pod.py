@@ -25,7 +25,7 @@ class Pod:
     requests: Mapping[str, int] = field(default_factory=dict)
     """GPU resources that it asks for, summed over all containers."""
     selects: frozenset[tuple[str, str]] = frozenset()
-    """Mode labels and values that it needs its node to have."""
+    """Pool and mode labels, with the values that it needs its node to have."""
     requires_isolation: bool = False
     daemonset: str = ""
     """Name of the owning DaemonSet, where it is one of the plugins' namespace."""
@@ -48,7 +48,7 @@ def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
         "",
     )
     # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
-    selects = frozenset() if owner else frozenset(_mode_selections(spec))
+    selects = frozenset() if owner else frozenset(_selections(spec))
     daemonset = owner if meta["namespace"] == plugin_namespace else ""
     if not (requests or selects or daemonset):
         return None
@@ -95,15 +95,18 @@ def count_gpu_requests(spec: Mapping[str, Any]) -> dict[str, int]:
     return totals
 
 
-def _mode_selections(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+_SELECTED = names.MODE_LABELS | {names.LABEL_POOL}
+
+
+def _selections(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Node selector, and what required node affinity wants In; a mode given up breaks both."""
     for key, value in (spec.get("nodeSelector") or {}).items():
-        if key in names.MODE_LABELS:
+        if key in _SELECTED:
             yield key, value
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():
         for expression in term.get("matchExpressions") or ():
-            if expression.get("key") in names.MODE_LABELS and expression.get("operator") == "In":
+            if expression.get("key") in _SELECTED and expression.get("operator") == "In":
                 for value in expression.get("values") or ():
                     yield expression["key"], value

@@ -9,6 +9,8 @@ from gpushare import names
 
 _MORE_THAN_ZERO = re.compile(r"\+?[0.]*[1-9]")
 _HOSTNAME = "kubernetes.io/hostname"
+_CHOOSING = names.MODE_LABELS | {names.LABEL_POOL}
+"""Labels by which a pod chooses its pool; placement is about cards, not about pools."""
 _NODE_NAMES = ("metadata.name", _HOSTNAME)
 
 
@@ -53,7 +55,7 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
         resources=frozenset().union(*(asked for _, asked in sharing)),
         disables_isolation=bool(sharing) and all(_disables_isolation(c) for c, _ in sharing),
         isolation=str(isolation),
-        selects=tuple(sorted(set(_selected_keys(spec)) & names.NODE_LABELS)),
+        selects=tuple(sorted(set(_selected_keys(spec)) & _CHOOSING)),
         placed_by=_placed_by(metadata, spec),
     )
 

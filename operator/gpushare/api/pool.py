@@ -61,10 +61,7 @@ EDITION_SCHEDULES: dict[Edition, tuple[Schedule, ...]] = {
 }
 """The modes that each edition has (vendor's guides on labels, and the open-source installation)."""
 
-_WRITTEN = (
-    f"['{names.LABEL_SCHEDULE}', '{names.LABEL_PLACEMENT}', '{names.LABEL_CGPU}', "
-    f"'{names.LABEL_CGPU_DISABLE_ISOLATION}', '{names.LABEL_GPUSHARE}']"
-)
+_WRITTEN = sorted(names.NODE_LABELS - {names.LABEL_POOL})
 _WRITTEN_MESSAGE = (
     "selects on a label that the operator itself writes; select by a label that says which "
     "nodes these are, such as alibabacloud.com/nodepool-id"
@@ -219,7 +216,7 @@ class PoolSpec(ApiModel):
     placement: Placement | None = Field(
         default=None,
         description="Which card of a node is filled: binpack or spread. Professional only. "
-        "Absent: the label is left alone.",
+        "Absent: the label is not written; taking the field out again removes it.",
     )
     priority: int = Field(
         default=100,

@@ -7,22 +7,22 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-
-from aiohttp import ClientError
+from itertools import chain
 
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
-from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.actions import LookAgain, NodePlan, NodeState
 from gpushare.core.plan import Plan, plan_world
 from gpushare.core.rollout import Timing
 from gpushare.core.status import build_status
 from gpushare.kube import pools as pools_api
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import ApiError, NotLeaderError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError
 from gpushare.kube.events import Subject, post_event
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
@@ -33,9 +33,9 @@ COALESCE_SECONDS = 0.05
 """Changes come in bursts; one pass answers all that came within this time."""
 STANDSTILL_SECONDS = 60.0
 """So much longer than the longest planned pause means that the loop hangs."""
+CONFLICT_SECONDS = 0.2
 RETRY_SECONDS = 1.0
 """How long a node rests after a write to it failed."""
-FAILURES = (ApiError, ClientError, TimeoutError, OSError)
 
 
 class Reconciler:
@@ -108,7 +108,7 @@ class Reconciler:
         started = time.perf_counter()
         try:
             wake = await self._pass()
-        except FAILURES as error:
+        except CALL_FAILURES as error:
             log.warning("pass not finished: %s", error or type(error))
             self._pools_listed_at = None
             self._metrics.reconciles.labels("error").inc()
@@ -133,13 +133,9 @@ class Reconciler:
         for name, leaving in plan.leaving.items():
             self._start(name, leaving)
         await self._write_statuses(plan, now)
-        waits = (
-            member.wake_after_seconds
-            for members in plan.members.values()
-            for member in members
-            if member.wake_after_seconds is not None
-        )
-        return max(COALESCE_SECONDS, min(waits, default=self._settings.resync_seconds))
+        planned = chain(*plan.members.values(), *plan.leaving.values())
+        waits = (p.wake_after_seconds for p in planned if p.wake_after_seconds is not None)
+        return max(COALESCE_SECONDS, min((self._settings.resync_seconds, *waits)))
 
     async def _list_pools(self) -> None:
         """List the pools where they may have changed.
@@ -161,11 +157,12 @@ class Reconciler:
     async def _settle_finalizers(self, plan: Plan) -> None:
         """Ours goes on before the first label, and off after the last node."""
         for pool in plan.adopt:
-            await pools_api.apply_finalizer(self._api, pool, present=True)
-        for pool in plan.release:
-            if not self._busy:
-                await pools_api.apply_finalizer(self._api, pool, present=False)
-        if plan.adopt or plan.release:
+            await pools_api.apply_finalizer(self._api, pool)
+        # Nothing that is under way for a pool may come after its release.
+        released = () if self._busy else plan.release
+        for pool in released:
+            await pools_api.drop_finalizer(self._api, pool)
+        if plan.adopt or released:
             self.mark_pools_changed()
 
     def _start(self, pool: str, members: tuple[NodePlan, ...]) -> None:
@@ -177,19 +174,15 @@ class Reconciler:
     async def _work_on(self, pool: str, member: NodePlan) -> None:
         assert member.action is not None
         try:
-            async with self._writes:
+            # The second look only reads and waits: it must not hold up others' writes.
+            turn = nullcontext() if isinstance(member.action, LookAgain) else self._writes
+            async with turn:
                 await self._applier.carry_out(member.action, pool=pool, reason=member.reason)
             self._refusals.pop(member.node, None)
-        except FAILURES as error:
-            if isinstance(error, ApiError) and not (error.is_not_found or error.is_conflict):
+        except CALL_FAILURES as error:
+            if isinstance(error, ApiError) and error.is_refusal:
                 self._refusals[member.node] = f"a write was refused, and is tried again: {error}"
-            log.warning(
-                "write failed, tried again: %s",
-                error or type(error),
-                extra={"pool": pool, "node": member.node},
-            )
-            wanted = error.retry_after_seconds if isinstance(error, ApiError) else None
-            await asyncio.sleep(wanted or RETRY_SECONDS)
+            await self._rest(error, pool, member.node)
         except NotLeaderError:
             # The Lease's own task ends the process; nothing was sent.
             return
@@ -201,6 +194,11 @@ class Reconciler:
             del self._busy[member.node]
             self.mark_changed()
 
+    def _members_of(self, pool: Pool, plan: Plan) -> list[NodePlan]:
+        """What the pool's status speaks of: its members, and of a deleted pool who still leaves."""
+        leaving = plan.leaving.get(pool.name, ()) if pool.deleting else ()
+        return [self._explain(member) for member in (*plan.members[pool.name], *leaving)]
+
     def _explain(self, member: NodePlan) -> NodePlan:
         """`member`, or why nothing comes of what is planned for it."""
         refusal = self._refusals.get(member.node)
@@ -210,14 +208,28 @@ class Reconciler:
             member, state=NodeState.BLOCKED, reason=names.Reason.WRITE_REFUSED, message=refusal
         )
 
+    async def _rest(self, error: BaseException, pool: str, node: str) -> None:
+        """Leave a node alone for a while after a call failed."""
+        if isinstance(error, ApiError) and error.is_conflict:
+            # Somebody wrote meanwhile: the watch brings it, and it is decided anew.
+            log.info("node changed meanwhile: %s", error, extra={"pool": pool, "node": node})
+            await asyncio.sleep(CONFLICT_SECONDS)
+            return
+        log.warning("tried again: %s", error or type(error), extra={"pool": pool, "node": node})
+        wanted = error.retry_after_seconds if isinstance(error, ApiError) else None
+        await asyncio.sleep(wanted or RETRY_SECONDS)
+
     async def _write_statuses(self, plan: Plan, now: datetime) -> None:
+        by_pool = {pool.name: self._members_of(pool, plan) for pool in self._pools}
         self._metrics.pool_nodes.clear()
+        for name, members in by_pool.items():
+            for state in NodeState:
+                count = sum(member.state is state for member in members)
+                self._metrics.pool_nodes.labels(name, state).set(count)
         for pool in self._pools:
             planned = plan.leaving.get(pool.name, ()) if pool.deleting else ()
             members = [self._explain(member) for member in (*plan.members[pool.name], *planned)]
-            for state in NodeState:
-                count = sum(member.state is state for member in members)
-                self._metrics.pool_nodes.labels(pool.name, state).set(count)
+            members = by_pool[pool.name]
             status = build_status(pool, members, now)
             if status == pool.status or (pool.deleting and not members):
                 continue

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Protocol
 
 import kopf
-from aiohttp import ClientError
 
 from gpushare.controller.handlers import build_registry, build_settings
 from gpushare.controller.reconcile import Reconciler
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import CALL_FAILURES, ApiError
 from gpushare.kube.lease import Lease, Terms
 from gpushare.kube.pools import check_crd
 from gpushare.kube.session import load_credentials, open_session
@@ -111,7 +110,7 @@ async def _wait_for_crd(api: ApiServer) -> None:
     while True:
         try:
             return await check_crd(api)
-        except (ApiError, ClientError, TimeoutError) as error:
+        except CALL_FAILURES as error:
             if isinstance(error, ApiError) and not error.is_transient:
                 raise
             log.warning("API server not ready: %s", error or type(error))

@@ -28,6 +28,8 @@ class ApplyNode:
 
     node: str
     uid: str
+    resource_version: str
+    """Version that this was decided on: where the node has moved on, it is decided anew."""
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     cordon: bool
@@ -95,6 +97,7 @@ def build_apply(
     return ApplyNode(
         node=node.name,
         uid=node.uid,
+        resource_version=node.resource_version,
         labels=dict(sorted(labels.items())),
         annotations=records.annotations(),
         cordon=cordon,

@@ -6,14 +6,15 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.podrequest import PodRequest
-from gpushare.api.pool import Schedule
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.modes import MODES
 from gpushare.names import Reason
 
 MEMORY_SCHEDULES = frozenset({Schedule.SHARE, Schedule.CGPU, Schedule.MPS})
 """Modes that take pods which ask for gpu-mem alone; core_mem nodes refuse those."""
 CORE_SCHEDULES = frozenset({Schedule.CORE_MEM})
 ISOLATED_SCHEDULES = frozenset({Schedule.CGPU, Schedule.MPS, Schedule.CORE_MEM})
-REQUIRED_SCHEDULES = frozenset({Schedule.CGPU, Schedule.CORE_MEM})
+REQUIRED_SCHEDULES = frozenset(mode.schedule for mode in MODES.values() if mode.isolated)
 """Isolated by the kernel: what `gpushare.io/isolation: required` counts as isolation."""
 _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 
@@ -25,6 +26,7 @@ class PoolView:
     name: str
     schedule: Schedule
     priority: int
+    edition: Edition = Edition.PROFESSIONAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,9 @@ class Decision:
     reason: Reason
     message: str
     pool: str | None = None
+    selector: tuple[tuple[str, str], ...] = ()
+    """What the pod's node selector gets: the pool, and for required isolation its mode too, since
+    a pool whose mode is being changed still has nodes in the other one."""
     warnings: tuple[str, ...] = ()
     """Sentences for who created the pod; the API server cuts each at 256 characters."""
 
@@ -44,9 +49,11 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
     None for one that takes no pods any more, or whose mode this version does not know.
     """
     metadata, spec = raw["metadata"], raw.get("spec") or {}
-    if "deletionTimestamp" in metadata or spec.get("schedule") not in frozenset(Schedule):
+    known = spec.get("schedule") in frozenset(Schedule) and spec.get("edition") in frozenset(Edition)
+    if "deletionTimestamp" in metadata or not known:
         return None
-    return PoolView(metadata["name"], Schedule(spec["schedule"]), spec["priority"])
+    schedule, edition = Schedule(spec["schedule"]), Edition(spec["edition"])
+    return PoolView(metadata["name"], schedule, spec["priority"], edition)
 
 
 def decide(pod: PodRequest, pools: Sequence[PoolView]) -> Decision:
@@ -76,19 +83,23 @@ def decide(pod: PodRequest, pools: Sequence[PoolView]) -> Decision:
         key=lambda pool: (pool.schedule not in preferred, -pool.priority, pool.name),
     )
     message = f"pool {chosen.name} ({chosen.schedule}) of {len(eligible)} eligible"
+    selector: tuple[tuple[str, str], ...] = ((names.LABEL_POOL, chosen.name),)
+    if pod.isolation == names.ISOLATION_REQUIRED:
+        selector += tuple(MODES[chosen.edition, chosen.schedule].labels.items())
     if chosen.schedule in preferred:
-        return Decision(Reason.ROUTED, message, chosen.name, warnings)
+        return Decision(Reason.ROUTED, message, chosen.name, selector, warnings)
     if chosen.schedule is Schedule.SHARE:
         warning = (
             f"sent to pool {chosen.name}, which does not isolate GPU memory: no pool that does "
             "takes this pod"
         )
-        return Decision(Reason.ROUTED_WITHOUT_ISOLATION, message, chosen.name, (*warnings, warning))
+        reason = Reason.ROUTED_WITHOUT_ISOLATION
+        return Decision(reason, message, chosen.name, selector, (*warnings, warning))
     warning = (
         f"sent to pool {chosen.name} ({chosen.schedule}), where others count on isolation: there "
         f"is no share pool for a pod that sets {names.ENV_CGPU_DISABLE}"
     )
-    return Decision(Reason.ROUTED, message, chosen.name, (*warnings, warning))
+    return Decision(Reason.ROUTED, message, chosen.name, selector, (*warnings, warning))
 
 
 def _eligible_modes(pod: PodRequest) -> frozenset[Schedule]:

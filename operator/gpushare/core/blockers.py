@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from gpushare import names
+from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.core.modes import Mode
 from gpushare.core.transitions import Transition
@@ -25,10 +26,11 @@ def find_blocking_pods(
 ) -> Blocker | None:
     """The first kind of pod on the node that the change would harm.
 
-    Where the resource goes, every live pod that asked for it: the scheduler's ledger would lose
-    it. Where it stays (the Basic edition's isolation flip, a plugin's restart), a pod that is
-    bound but not started: the kubelet asks the plugin for devices when the pod starts, and fails
-    it for good while the plugin is away. In both, pods that select what the node will not have.
+    In every change: pods that select what the node will not have, and pods that are bound but not
+    started: the kubelet asks the plugin for devices when a pod starts, and fails it for good while
+    the plugin is away. Where running pods keep what they have (the Basic edition's isolation flip,
+    a plugin's restart), those that require isolation hold up leaving it. In all other changes,
+    every live pod that asked for the old mode's resource, as the vendor's common rule says.
     """
     live = [pod for pod in pods if pod.is_live]
     groups = [
@@ -48,6 +50,37 @@ def find_blocking_pods(
                 f"pods that {what} must finish or be moved first: {_listed(blocking)}",
             )
     return None
+
+
+def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
+    """Live pods that hold GPUs which the labels of `to` would give away a second time.
+
+    The labels alone need not tell: deleting one switches no mode off.
+    """
+    users = [
+        pod for pod in pods if pod.is_live and pod.requests and to.resource not in pod.requests
+    ]
+    if not users or not to.resource:
+        return None
+    return Blocker(
+        Reason.WORKLOADS_PRESENT,
+        f"pods that use another mode's GPUs must finish or be moved first: {_listed(users)}",
+    )
+
+
+def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blocker | None:
+    """Live pods that select the pool that the node would leave for `pool`.
+
+    A kubelet that restarts rejects pods whose node selector its node does not match any more.
+    """
+    current = node.labels.get(names.LABEL_POOL, pool)
+    users = [pod for pod in pods if pod.is_live and (names.LABEL_POOL, current) in pod.selects]
+    if current == pool or not users:
+        return None
+    return Blocker(
+        Reason.WORKLOADS_PRESENT,
+        f"pods that select pool {current} must finish or be moved first: {_listed(users)}",
+    )
 
 
 def find_missing_daemonset(to: Mode, daemonsets: Collection[str]) -> Blocker | None:

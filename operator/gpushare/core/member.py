@@ -1,20 +1,26 @@
 """What one member of a pool needs next."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 
 from gpushare import names
-from gpushare.api.node import Node
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.core.actions import NodePlan, NodeState, ReleaseNode, build_apply
-from gpushare.core.blockers import find_blocking_pods, find_missing_daemonset
-from gpushare.core.modes import (
-    MODES,
-    Mode,
-    desired_labels,
-    find_other_edition_labels,
-    find_schedule,
+from gpushare.core.blockers import (
+    Blocker,
+    find_blocking_pods,
+    find_missing_daemonset,
+    find_pods_of_another_mode,
+    find_pods_of_another_pool,
 )
+from gpushare.core.inforce import (
+    find_in_force,
+    is_isolation_left,
+    may_have_misread,
+    running_plugins,
+)
+from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
 from gpushare.core.records import Applied, Change, Step, extend_found
 from gpushare.core.rollout import (
     Observed,
@@ -23,9 +29,9 @@ from gpushare.core.rollout import (
     plan_cordon,
     plan_let_go,
     plan_step,
-    running_plugins,
 )
 from gpushare.core.transitions import REPAIR, Outcome, Transition, find_transition
+from gpushare.core.verify import verify_mode
 from gpushare.names import Reason
 
 
@@ -44,25 +50,29 @@ def plan_member(
     """
     change = seen.records.change
     if change is not None and change.is_under_way:
-        return _plan_under_way(seen, pool, change, now, timing)
-    if seen.node.offers_mig:
-        message = "the node offers MIG devices (nvidia.com/mig-*); it is left alone"
-        return seen.plan(NodeState.BLOCKED, Reason.MIG_NODE, message)
-    if others := find_other_edition_labels(pool.spec.edition, seen.node.labels):
-        shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
-        message = f"labels of another edition share this node's GPUs ({shown}); remove them"
-        return seen.plan(NodeState.BLOCKED, Reason.OTHER_EDITION_LABELS, message)
+        plan = _plan_under_way(seen, pool, change, now, timing)
+        if plan.state is not NodeState.FAILED or pool.spec.schedule is change.to:
+            return plan
+        # The spec changed after the deadline: begin anew, from the mode that was written.
+        again = _plan_mode(
+            seen, pool, of=change.to, daemonsets=daemonsets, slot_free=slot_free, now=now
+        )
+        if again.state is NodeState.BLOCKED:
+            return replace(plan, message=f"{plan.message}. {again.reason}: {again.message}")
+        return again
+    if blocker := _find_reason_to_stay_away(seen, pool):
+        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
     if change is not None and change.not_before is not None and now < change.not_before:
-        wait = (change.not_before - now).total_seconds()
         return NodePlan(
             seen.node.name,
             NodeState.WAITING,
             Reason.WAITING_AFTER_LATE_BINDING,
             "gave way to a pod that was bound during the cordon, or to a person; tried again at "
             f"{change.not_before.isoformat(timespec='seconds')}",
-            wake_after_seconds=wait,
+            wake_after_seconds=(change.not_before - now).total_seconds(),
         )
-    return _plan_mode(seen, pool, daemonsets=daemonsets, slot_free=slot_free, now=now)
+    of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
+    return _plan_mode(seen, pool, of=of, daemonsets=daemonsets, slot_free=slot_free, now=now)
 
 
 def _plan_under_way(
@@ -73,79 +83,96 @@ def _plan_under_way(
     if not wanted and change.step is Step.CORDONED:
         action = plan_let_go(seen, why="the pool wants something else now")
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "the pool changed", action)
-    plan = plan_step(seen, now, timing)
-    if plan.state is NodeState.FAILED and pool.spec.schedule is not change.to:
-        transition = find_transition(change.edition, change.to, pool.spec.schedule)
-        if transition.refusal is None:
-            again = _begin(seen.node, pool, change.to, transition, now, joining=change.joining)
-            return seen.plan(
-                NodeState.UPDATING, Reason.CORDONED, "the spec changed", plan_cordon(seen, again)
-            )
-    return plan
+    return plan_step(seen, now, timing)
+
+
+def _find_reason_to_stay_away(seen: Observed, pool: Pool) -> Blocker | None:
+    """Why the node must be left exactly as it is."""
+    if seen.node.offers_mig:
+        message = "the node offers MIG devices (nvidia.com/mig-*); it is left alone"
+        return Blocker(Reason.MIG_NODE, message)
+    if others := find_other_edition_labels(pool.spec.edition, seen.node.labels):
+        shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
+        message = f"labels of another edition share this node's GPUs ({shown}); remove them"
+        return Blocker(Reason.OTHER_EDITION_LABELS, message)
+    return find_pods_of_another_pool(seen.node, pool.name, seen.pods)
 
 
 def _plan_mode(
-    seen: Observed, pool: Pool, *, daemonsets: Collection[str], slot_free: bool, now: datetime
+    seen: Observed,
+    pool: Pool,
+    *,
+    of: str,
+    daemonsets: Collection[str],
+    slot_free: bool,
+    now: datetime,
 ) -> NodePlan:
+    """What leads from mode `of`, which is in force, to the pool's."""
     mode = MODES[pool.spec.edition, pool.spec.schedule]
-    applied = seen.records.applied
-    current = find_schedule(pool.spec.edition, seen.node.labels)
-    transition = _needed_transition(seen, pool, mode, current)
+    transition = _needed_transition(seen, pool, mode, of)
     if transition is None:
         return _plan_labels(seen, pool, mode)
     if transition.refusal is not None:
-        message = f"{current} -> {mode.schedule}: {transition.message}"
+        message = f"{of} -> {mode.schedule}: {transition.message}"
         return seen.plan(NodeState.BLOCKED, transition.refusal, message)
-    of = MODES[pool.spec.edition, Schedule(current)]
-    blocker = find_missing_daemonset(mode, daemonsets) or find_blocking_pods(
-        transition, of, mode, seen.pods
+    left = MODES[pool.spec.edition, Schedule(of)]
+    blocker = (
+        _find_reason_to_stay_away(seen, pool)
+        or find_missing_daemonset(mode, daemonsets)
+        or find_blocking_pods(transition, left, mode, seen.pods)
     )
     if blocker is not None:
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    if (
-        transition.outcome is Outcome.APPLY_AND_RESTART
-        and pool.spec.device_plugin.restart is RestartPolicy.NEVER
-    ):
+    restart = transition.outcome is Outcome.APPLY_AND_RESTART
+    if restart and pool.spec.device_plugin.restart is RestartPolicy.NEVER:
         return _plan_labels(seen, pool, mode, awaits_restart=True)
-    joining = applied is None and is_joining(seen)
+    under_way = seen.records.change
+    joining = (
+        under_way.joining
+        if under_way is not None and under_way.is_under_way
+        else seen.records.applied is None and is_joining(seen)
+    )
     if not (slot_free or joining):
         return seen.plan(
             NodeState.WAITING,
             Reason.WAITING_FOR_BUDGET,
             "as many members are unavailable as may be; its turn comes when they are back",
         )
-    change = _begin(seen.node, pool, Schedule(current), transition, now, joining=joining)
+    change = Change(
+        pool=pool.name,
+        edition=pool.spec.edition,
+        of=left.schedule,
+        to=mode.schedule,
+        step=Step.CORDONED,
+        since=now,
+        restart=restart,
+        joining=joining,
+    )
     return NodePlan(
         seen.node.name,
         NodeState.UPDATING,
         Reason.CORDONED,
-        f"{current} -> {mode.schedule}",
+        f"{of} -> {mode.schedule}",
         plan_cordon(seen, change),
         takes_slot=not joining,
     )
 
 
-def _needed_transition(seen: Observed, pool: Pool, mode: Mode, current: str) -> Transition | None:
-    """The transition to `mode`; None where writing labels is enough."""
+def _needed_transition(seen: Observed, pool: Pool, mode: Mode, of: str) -> Transition | None:
+    """What the change from `of` to `mode` needs; None where writing labels is enough."""
     applied = seen.records.applied
-    in_force = applied is not None and applied.schedule is mode.schedule
-    misread = applied is not None and in_force and _may_have_misread(seen, applied, mode)
-    if current == mode.schedule:
-        if applied is not None and applied.awaits_restart and in_force:
-            never = pool.spec.device_plugin.restart is RestartPolicy.NEVER
-            restarted = applied.plugins != running_plugins(seen.pods, mode)
-            return None if never or restarted else REPAIR
-        return None
-    if in_force and not misread:
-        # Drift: the plugin still has what it read, so putting the labels back is all.
-        return None
-    return find_transition(pool.spec.edition, current, mode.schedule)
-
-
-def _may_have_misread(seen: Observed, applied: Applied, mode: Mode) -> bool:
-    """A plugin that started since `applied`, while the labels said something else."""
-    running = running_plugins(seen.pods, mode)
-    return any(applied.plugins.get(uid) != restarts for uid, restarts in running.items())
+    if is_isolation_left(seen.node, applied, mode):
+        assert applied is not None
+        return find_transition(mode.edition, applied.schedule, mode.schedule)
+    if of != mode.schedule:
+        return find_transition(mode.edition, of, mode.schedule)
+    if may_have_misread(seen.node, seen.pods, applied):
+        return REPAIR
+    if applied is not None and applied.awaits_restart and applied.schedule is mode.schedule:
+        never = pool.spec.device_plugin.restart is RestartPolicy.NEVER
+        restarted = applied.plugins != running_plugins(seen.pods, mode)
+        return None if never or restarted else REPAIR
+    return None
 
 
 def _plan_labels(
@@ -153,7 +180,11 @@ def _plan_labels(
 ) -> NodePlan:
     """The mode is in force: one apply where a label or a record is missing, else ready."""
     labels = desired_labels(pool.name, pool.spec)
-    applied = _update_applied(seen, pool, mode, awaits_restart=awaits_restart)
+    if not mode.labels.items() <= seen.node.labels.items() and (
+        blocker := find_pods_of_another_mode(mode, seen.pods)
+    ):
+        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+    applied, missing = _update_applied(seen, pool, mode, awaits_restart=awaits_restart)
     records = seen.records.model_copy(
         update={
             "found": extend_found(seen.records.found, seen.node, frozenset(labels)),
@@ -161,7 +192,10 @@ def _plan_labels(
             "applied": applied,
         }
     )
-    if applied.awaits_restart:
+    if missing is not None:
+        state, reason = NodeState.BLOCKED, missing.reason
+        message = f"labelled {mode.schedule}, but {missing.message}"
+    elif applied is not None and applied.awaits_restart:
         state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
         message = (
             f"labelled {mode.schedule}; {mode.plugin} still serves the former mode, and "
@@ -175,23 +209,32 @@ def _plan_labels(
     return seen.plan(NodeState.UPDATING, Reason.UPDATING, "labels are being written", action)
 
 
-def _update_applied(seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool) -> Applied:
-    """`applied` as it should be now that the node's labels are right.
+def _update_applied(
+    seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool
+) -> tuple[Applied | None, Blocker | None]:
+    """`applied` as it should be now that the labels are right, and what is missing for it.
 
-    A plugin that starts meanwhile reads these labels, so it is remembered as one that is right:
-    a later drift can then be told from one that a plugin has read.
+    A mode is recorded only once it is verified. A plugin that starts under the right labels reads
+    them, so it is remembered as one that is right: a later drift can then be told from one that a
+    plugin has read.
     """
     previous = seen.records.applied
+    known = previous if previous is not None and previous.schedule is mode.schedule else None
     running = running_plugins(seen.pods, mode)
-    if previous is None or previous.schedule is not mode.schedule or awaits_restart:
+    if awaits_restart:
         before = previous.before if previous else ()
-        return build_applied(seen, pool.name, mode, before=before, awaits_restart=awaits_restart)
-    changes: dict[str, object] = {}
-    if previous.pool != pool.name:
-        changes["pool"] = pool.name
-    if running and running != previous.plugins:
-        changes |= {"plugins": running, "awaits_restart": False}
-    return previous.model_copy(update=changes)
+        return build_applied(seen, pool.name, mode, before=before, awaits_restart=True), None
+    replaced = known is not None and bool(running) and running != known.plugins
+    if known is None or (known.awaits_restart and replaced):
+        missing = verify_mode(seen.node, seen.pods, mode)
+        if missing is not None:
+            return known, Blocker(missing.reason, missing.message)
+        before = previous.before if previous else ()
+        return build_applied(seen, pool.name, mode, before=before), None
+    changes: dict[str, object] = {"pool": pool.name}
+    if replaced:
+        changes["plugins"] = running
+    return known.model_copy(update=changes), None
 
 
 def _is_settled(seen: Observed, labels: dict[str, str], annotations: dict[str, str]) -> bool:
@@ -201,21 +244,6 @@ def _is_settled(seen: Observed, labels: dict[str, str], annotations: dict[str, s
         and labels.keys() | annotations.keys() == node.owned
         and annotations == dict(node.annotations)
         and not node.owns_cordon
-    )
-
-
-def _begin(
-    node: Node, pool: Pool, of: Schedule, transition: Transition, now: datetime, *, joining: bool
-) -> Change:
-    return Change(
-        pool=pool.name,
-        edition=pool.spec.edition,
-        of=of,
-        to=pool.spec.schedule,
-        step=Step.CORDONED,
-        since=now,
-        restart=transition.outcome is Outcome.APPLY_AND_RESTART,
-        joining=joining,
     )
 
 
@@ -235,10 +263,11 @@ def plan_leaving(seen: Observed, now: datetime, timing: Timing) -> NodePlan | No
     if not seen.node.owned and not seen.node.owns_cordon:
         return None
     change = seen.records.change
-    if change is not None and change.is_under_way:
-        plan = None if change.step is Step.CORDONED else plan_step(seen, now, timing)
-        if plan is not None and plan.state is not NodeState.FAILED:
+    if change is not None and change.is_under_way and change.step is not Step.CORDONED:
+        plan = plan_step(seen, now, timing)
+        if plan.state is not NodeState.FAILED:
             return plan
+    if seen.node.owns_cordon:
         action = plan_let_go(seen, why="the node leaves its pool")
         return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
     release = ReleaseNode(seen.node.name, seen.node.uid)

@@ -93,7 +93,6 @@ MODES: Mapping[tuple[Edition, Schedule], Mode] = {
 
 PLUGINS = frozenset(mode.plugin for mode in MODES.values() if mode.plugin)
 """DaemonSets whose pods may be deleted; no other pod ever is."""
-DAEMONSETS = frozenset(name for mode in MODES.values() for name in mode.daemonsets)
 
 
 def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:

@@ -1,8 +1,8 @@
 """One pass: the whole world in, what is to be done to every node and pool out."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gpushare.api.node import Node
@@ -10,8 +10,8 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.member import plan_leaving, plan_member
-from gpushare.core.membership import Claim, decide_claim, find_owner
-from gpushare.core.records import NodeRecords, RecordError, Step, parse_records
+from gpushare.core.membership import decide_claim, find_owner
+from gpushare.core.records import NodeRecords, RecordError, parse_records
 from gpushare.core.rollout import Observed, Timing
 from gpushare.names import Reason
 
@@ -54,76 +54,117 @@ def plan_world(world: World, now: datetime, timing: Timing) -> Plan:
     """Decide everything anew, from what is."""
     pools = sorted(world.pools, key=lambda pool: pool.name)
     members: dict[str, list[NodePlan]] = {pool.name: [] for pool in pools}
-    claims: dict[str, Claim] = {}
+    mine: defaultdict[str, list[_Judged]] = defaultdict(list)
     leaving: defaultdict[str, list[NodePlan]] = defaultdict(list)
     held: set[str] = set()
-    """Pools that nodes still remember."""
-    observed: dict[str, Observed] = {}
+    """Pools whose nodes must still be given back."""
     for name in sorted(world.nodes):
-        node = world.nodes[name]
-        try:
-            records = parse_records(node)
-        except RecordError as error:
-            claim = decide_claim(node, pools)
-            for pool in (claim.winner, *claim.losers) if claim else ():
-                members[pool.name].append(
-                    NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
-                )
-            continue
-        seen = Observed(node, world.pods.get(name, ()), records, name in world.zeroed)
-        observed[name] = seen
-        remembered = _remembered_pools(node, records)
-        held |= remembered
+        node = _judge(world, name)
+        remembered = _remembered_pools(node.seen)
         if remembered & world.unreadable_pools:
             continue
-        if claim := decide_claim(node, pools):
-            claims[name] = claim
-        elif name not in world.busy and (plan := plan_leaving(seen, now, timing)):
+        if claim := decide_claim(node.seen.node, pools):
+            mine[claim.winner.name].append(node)
+            for loser in claim.losers:
+                members[loser.name].append(_lost(name, claim.winner, loser))
+            continue
+        held |= remembered
+        if (plan := _plan_left(node, now, timing)) is not None:
             leaving[min(remembered, default="")].append(plan)
-    adopt = tuple(p for p in pools if not p.deleting and not p.has_our_finalizer)
     for pool in pools:
-        mine = [name for name, claim in claims.items() if claim.winner.name == pool.name]
-        unavailable = {name for name in mine if _is_unavailable(observed[name], world.busy)}
-        for name in mine:
-            slot_free = len(unavailable - {name}) < MAX_UNAVAILABLE
-            plan = plan_member(
-                observed[name],
-                pool,
-                daemonsets=world.daemonsets,
-                slot_free=slot_free,
-                now=now,
-                timing=timing,
-            )
-            if plan.takes_slot:
-                unavailable.add(name)
-            members[pool.name].append(plan)
-            for loser in claims[name].losers:
-                members[loser.name].append(_lost(name, pool, loser))
+        members[pool.name] += _plan_members(pool, mine[pool.name], world, now, timing)
     return Plan(
         members={
-            name: tuple(sorted(plans, key=lambda p: p.node)) for name, plans in members.items()
+            name: tuple(sorted(plans, key=lambda plan: plan.node))
+            for name, plans in members.items()
         },
         leaving={name: tuple(plans) for name, plans in leaving.items()},
-        adopt=adopt,
+        adopt=tuple(p for p in pools if not p.deleting and not p.has_our_finalizer),
         release=tuple(
             p for p in pools if p.deleting and p.has_our_finalizer and p.name not in held
         ),
     )
 
 
-def _is_unavailable(seen: Observed, busy: frozenset[str]) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A node, and where its records can't be read the plan that leaves it alone."""
+
+    seen: Observed
+    is_busy: bool
+    unreadable: NodePlan | None = None
+
+
+def _judge(world: World, name: str) -> _Judged:
+    node, pods, busy = world.nodes[name], world.pods.get(name, ()), name in world.busy
+    try:
+        return _Judged(Observed(node, pods, parse_records(node), name in world.zeroed), busy)
+    except RecordError as error:
+        plan = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
+        return _Judged(Observed(node, pods, NodeRecords()), busy, plan)
+
+
+def _plan_members(
+    pool: Pool, nodes: Sequence[_Judged], world: World, now: datetime, timing: Timing
+) -> Iterator[NodePlan]:
+    """The plans for all nodes of `pool`; no more go out of service than its budget lets."""
+    unavailable = {node.seen.node.name for node in nodes if _is_unavailable(node)}
+    for node in nodes:
+        name = node.seen.node.name
+        slot_free = len(unavailable - {name}) < MAX_UNAVAILABLE
+        try:
+            plan = node.unreadable or plan_member(
+                node.seen,
+                pool,
+                daemonsets=world.daemonsets,
+                slot_free=slot_free,
+                now=now,
+                timing=timing,
+            )
+        except Exception as error:
+            plan = _give_up_on(name, error)
+        if plan.takes_slot:
+            unavailable.add(name)
+        yield _wait_if_busy(node, plan)
+
+
+def _plan_left(node: _Judged, now: datetime, timing: Timing) -> NodePlan | None:
+    """The plan for a node that no pool claims; None where nothing of ours is on it."""
+    if node.unreadable is not None:
+        return node.unreadable if _remembered_pools(node.seen) else None
+    try:
+        plan = plan_leaving(node.seen, now, timing)
+    except Exception as error:
+        return _give_up_on(node.seen.node.name, error)
+    return None if plan is None else _wait_if_busy(node, plan)
+
+
+def _give_up_on(node: str, error: Exception) -> NodePlan:
+    """One node that can't be judged must stop neither the others nor the process."""
+    message = f"not understood, and left alone; please report this: {error!r}"
+    return NodePlan(node, NodeState.BLOCKED, Reason.INTERNAL_ERROR, message)
+
+
+def _wait_if_busy(node: _Judged, plan: NodePlan) -> NodePlan:
+    # What is being done to it just now is not seen yet: decided again when that is done.
+    return replace(plan, action=None) if node.is_busy else plan
+
+
+def _is_unavailable(node: _Judged) -> bool:
     """Out of service, whoever did it; a node that joins never was in service."""
-    change = seen.records.change
-    if change is not None and change.joining and change.step is not Step.DEFERRED:
-        return False
+    change = node.seen.records.change
     under_way = change is not None and change.is_under_way
-    return under_way or not seen.node.ready or seen.node.unschedulable or seen.node.name in busy
+    if change is not None and under_way and change.joining:
+        return False
+    in_service = node.seen.node.ready and not node.seen.node.unschedulable
+    return under_way or not in_service or node.is_busy
 
 
-def _remembered_pools(node: Node, records: NodeRecords) -> set[str]:
-    """Pools that `node` still carries something of."""
-    remembered = {record.pool for record in (records.change, records.applied) if record is not None}
-    if owner := find_owner(node):
+def _remembered_pools(seen: Observed) -> set[str]:
+    """Pools that the node still carries something of."""
+    records = (seen.records.change, seen.records.applied)
+    remembered = {record.pool for record in records if record is not None}
+    if owner := find_owner(seen.node):
         remembered.add(owner)
     return remembered
 

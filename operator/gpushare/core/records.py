@@ -5,19 +5,27 @@ operator's record is left alone rather than misread.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
 
 Moment = Annotated[
-    datetime, PlainSerializer(lambda moment: moment.isoformat(timespec="milliseconds"))
+    AwareDatetime, PlainSerializer(lambda moment: moment.isoformat(timespec="milliseconds"))
 ]
 
 
@@ -73,13 +81,22 @@ class Change(_Record):
     before: tuple[str, ...] = ()
     """UIDs of the GPU pods that were bound when the plugin was replaced."""
 
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        for schedule in (self.of, self.to):
+            if schedule not in EDITION_SCHEDULES[self.edition]:
+                raise ValueError(f"the {self.edition} edition has no mode {schedule}")
+        if self.step in (Step.LABELLED, Step.RESTARTING) and self.labelled_at is None:
+            raise ValueError(f"labelledAt is missing at the step {self.step}")
+        return self
+
     @property
     def is_under_way(self) -> bool:
         return self.step is not Step.DEFERRED
 
 
 class Applied(_Record):
-    """What was last applied and verified."""
+    """What was last applied, and what ran at that time."""
 
     v: Literal[1] = 1
     pool: str
@@ -93,6 +110,12 @@ class Applied(_Record):
     they still have the isolation that they were admitted with."""
     awaits_restart: bool = False
     """The labels are written, and the pool leaves restarting the plugin to a person."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.schedule not in EDITION_SCHEDULES[self.edition]:
+            raise ValueError(f"the {self.edition} edition has no mode {self.schedule}")
+        return self
 
 
 _FOUND: TypeAdapter[dict[str, str | None]] = TypeAdapter(dict[str, str | None])

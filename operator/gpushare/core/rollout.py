@@ -24,6 +24,7 @@ from gpushare.core.actions import (
     build_apply,
 )
 from gpushare.core.blockers import find_blocking_pods
+from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, extend_found
 from gpushare.core.transitions import REPAIR, Transition, find_transition
@@ -77,10 +78,6 @@ def transition_of(change: Change) -> Transition:
     return find_transition(change.edition, change.of, change.to)
 
 
-def _modes_of(change: Change) -> tuple[Mode, Mode]:
-    return MODES[change.edition, change.of], MODES[change.edition, change.to]
-
-
 def plan_cordon(seen: Observed, change: Change) -> ApplyNode:
     """Step 2: the cordon and the record of the change, in one write."""
     return build_apply(
@@ -111,7 +108,7 @@ def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
     """
     change = seen.records.change
     assert change is not None
-    of, to = _modes_of(change)
+    of, to = MODES[change.edition, change.of], MODES[change.edition, change.to]
     blocker = find_blocking_pods(transition_of(change), of, to, seen.pods)
     if blocker is not None:
         deferred = change.model_copy(
@@ -197,13 +194,11 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
 
 def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing) -> NodePlan:
     """Steps 6 and 7: wait for the verified return, then uncordon and write `applied`."""
-    of, to = _modes_of(change)
+    to = MODES[change.edition, change.to]
     missing = verify_return(
         seen.node,
         seen.pods,
         change=change,
-        of=of,
-        to=to,
         was_zero=seen.was_zero,
         settle=timing.settle,
         now=now,
@@ -228,7 +223,9 @@ def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing
             NodeState.FAILED,
             Reason.DEADLINE_EXCEEDED,
             f"{missing.message}, {timing.ready_timeout.total_seconds():g} s after the labels; the "
-            "node stays cordoned and no other node of the pool is started until this is mended",
+            "node stays cordoned"
+            + ("" if change.joining else ", and no other node of the pool is started")
+            + " until this is mended",
         )
     wake = min(left, missing.wait or left).total_seconds()
     return NodePlan(
@@ -259,15 +256,6 @@ def build_applied(
         before=before,
         awaits_restart=awaits_restart,
     )
-
-
-def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
-    """The plugin's pods of `mode`: UID and container restarts; equal means nothing restarted."""
-    return {
-        pod.uid: pod.restarts
-        for pod in sorted(pods, key=lambda pod: pod.uid)
-        if mode.plugin and pod.daemonset == mode.plugin and not pod.deleting
-    }
 
 
 def bound_gpu_pods(pods: Sequence[Pod]) -> tuple[str, ...]:

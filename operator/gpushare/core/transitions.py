@@ -57,8 +57,8 @@ _MODULE_STAYS = Transition(
 )
 _TEARDOWN = Transition(
     Outcome.REQUIRES_TEARDOWN,
-    "memory isolation stays on until the cGPU kernel module is uninstalled on the node and the "
-    "node is rebooted",
+    "memory isolation stays on until the cGPU kernel module is uninstalled and the node rebooted. "
+    "On the empty, cordoned node: label it share by hand, uninstall the module, reboot",
     _PRO_GUIDE,
 )
 _FLIP = Transition(

@@ -16,7 +16,6 @@ from gpushare.kube.errors import ApiError, NotLeaderError
 from gpushare.kube.session import load_credentials, open_session
 
 JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 """Server-side apply; JSON is YAML."""

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import orjson
+from aiohttp import ClientError
 
 _MANAGER = re.compile(r'conflict with "([^"]+)"')
 
@@ -67,6 +68,11 @@ class ApiError(KubeError):
         return self.status == 410
 
     @property
+    def is_refusal(self) -> bool:
+        """A right is missing, or the object is not acceptable: trying again does not help."""
+        return self.status in (403, 422)
+
+    @property
     def is_transient(self) -> bool:
         """Worth another try without anybody doing anything.
 
@@ -83,3 +89,7 @@ class ApiError(KubeError):
             if cause.get("reason") == "FieldManagerConflict"
             and (match := _MANAGER.search(cause.get("message", "")))
         )
+
+
+CALL_FAILURES = (ApiError, ClientError, OSError)
+"""What a call to the API server may raise, however it failed; a timeout is an OSError."""

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from aiohttp import ClientError
-
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import ApiError, KubeError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, KubeError
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +73,7 @@ class Lease:
                 if holder != waiting_for:
                     waiting_for = holder
                     log.info("standing by; the Lease is held by %s", holder)
-            except (ApiError, ClientError, TimeoutError, OSError) as error:
+            except CALL_FAILURES as error:
                 log.warning("Lease %s: %s", self._terms.name, error or type(error))
             await asyncio.sleep(self._terms.renew_seconds / 2)
 
@@ -88,7 +86,7 @@ class Lease:
                     if await self._try():
                         continue
                 raise LeaseLostError(f"Lease {self._terms.name} was taken by another controller")
-            except (ApiError, ClientError, TimeoutError, OSError) as error:
+            except CALL_FAILURES as error:
                 log.warning("Lease %s not renewed: %s", self._terms.name, error or type(error))
             if not self.is_held:
                 raise LeaseLostError(
@@ -106,7 +104,7 @@ class Lease:
             if lease["spec"].get("holderIdentity") == self._terms.identity:
                 lease["spec"]["holderIdentity"] = ""
                 await self._api.replace(self._path(self._terms.name), lease)
-        except (ApiError, ClientError, TimeoutError, OSError) as error:
+        except CALL_FAILURES as error:
             log.warning("Lease %s not released: %s", self._terms.name, error or type(error))
 
     async def _try(self) -> bool:

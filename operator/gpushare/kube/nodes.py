@@ -13,7 +13,8 @@ _ATTEMPTS = 5
 async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
     """Write labels, records and cordon in one server-side apply; the Node as it is then.
 
-    Raises `ApiError`: a conflict where the node is gone or another of the same name has come.
+    Raises `ApiError`: a conflict where the node changed since it was read, is gone, or another
+    of the same name has come.
     """
     body: Json = {
         "apiVersion": "v1",
@@ -21,6 +22,7 @@ async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
         "metadata": {
             "name": action.node,
             "uid": action.uid,
+            "resourceVersion": action.resource_version,
             "labels": dict(action.labels),
             "annotations": dict(action.annotations),
         },

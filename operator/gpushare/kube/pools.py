@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from gpushare import names
 from gpushare.api.pool import Pool, PoolStatus
-from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.client import JSON_PATCH, ApiServer, Json
 from gpushare.kube.errors import ApiError, CrdMissingError
 
 PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
@@ -36,12 +36,35 @@ async def list_pools(api: ApiServer) -> tuple[tuple[Pool, ...], dict[str, str]]:
     return tuple(pools), unreadable
 
 
-async def apply_finalizer(api: ApiServer, pool: Pool, *, present: bool) -> None:
-    """Add our finalizer, or drop it; finalizers of others stay."""
+async def apply_finalizer(api: ApiServer, pool: Pool) -> None:
+    """Add our finalizer; those of others stay."""
     body = _identify(pool)
-    if present:
-        body["metadata"]["finalizers"] = [names.FINALIZER]
+    body["metadata"]["finalizers"] = [names.FINALIZER]
     await api.apply(f"{PATH}/{pool.name}", body)
+
+
+async def drop_finalizer(api: ApiServer, pool: Pool) -> None:
+    """Take our finalizer away, whoever put it there: a restored pool brings it along.
+
+    An apply could only drop what it owns. Raises `ApiError`: a conflict or an invalid patch where
+    the pool changed meanwhile.
+    """
+    try:
+        raw = await api.get(f"{PATH}/{pool.name}")
+    except ApiError as error:
+        if error.is_not_found:
+            return
+        raise
+    finalizers = raw["metadata"].get("finalizers") or []
+    if raw["metadata"]["uid"] != pool.uid or names.FINALIZER not in finalizers:
+        return
+    path = f"/metadata/finalizers/{finalizers.index(names.FINALIZER)}"
+    patch = [
+        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
+        {"op": "test", "path": path, "value": names.FINALIZER},
+        {"op": "remove", "path": path},
+    ]
+    await api.patch(f"{PATH}/{pool.name}", patch, content_type=JSON_PATCH)
 
 
 async def apply_status(api: ApiServer, pool: Pool, status: PoolStatus) -> None:

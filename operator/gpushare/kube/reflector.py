@@ -83,7 +83,7 @@ class Reflector(Generic[Record]):
                 if error.is_expired:
                     self._version = None
                 log.warning("watch interrupted: %s", error)
-            except (ClientError, TimeoutError, OSError, ValueError) as error:
+            except (ClientError, OSError, ValueError) as error:
                 log.warning("watch of %s interrupted: %s", self._path, error or type(error))
             else:
                 continue
@@ -136,20 +136,19 @@ class Reflector(Generic[Record]):
         meta = raw["metadata"]
         key = _key(meta)
         version = int(meta["resourceVersion"])
-        if version < max(self._versions.get(key, 0), self._gone.get(key, 0)):
+        if version < self._versions.get(key, 0) or version <= self._gone.get(key, 0):
             return
         if deleted:
             self._drop(key, version)
             return
         self._versions[key] = version
-        record = self._project(raw)
-        if record == self._records.get(key):
-            return
-        if record is None:
-            del self._records[key]
-        else:
+        record, previous = self._project(raw), self._records.get(key)
+        if record is not None:
             self._records[key] = record
-        self._on_change(key, record)
+        elif previous is not None:
+            del self._records[key]
+        if record != previous:
+            self._on_change(key, record)
 
     def _drop(self, key: str, version: int) -> None:
         self._versions.pop(key, None)

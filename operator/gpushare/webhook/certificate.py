@@ -8,12 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aiohttp import ClientError
-
 from gpushare.certs.identity import Identity
 from gpushare.certs.issue import renew
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import CALL_FAILURES, ApiError
 from gpushare.kube.secrets import create_secret, read_secret, replace_secret
 from gpushare.kube.webhookconfigurations import apply_ca_bundle
 from gpushare.observe.metrics import Metrics
@@ -69,7 +67,7 @@ class Certificate:
         while True:
             try:
                 await self.ensure()
-            except (ApiError, ClientError, TimeoutError, OSError) as error:
+            except CALL_FAILURES as error:
                 log.warning("certificate not checked: %s", error or type(error).__name__)
             await asyncio.sleep(CHECK_SECONDS if self._identity else RETRY_SECONDS)
 

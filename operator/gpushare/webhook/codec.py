@@ -10,8 +10,6 @@ from typing import Any
 
 import orjson
 
-from gpushare import names
-
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
@@ -65,13 +63,19 @@ def parse_review(body: bytes) -> Review:
     return Review(uid, str(request.get("namespace") or ""), creates_pod, pod)
 
 
-def plan_patch(pod: Mapping[str, Any], pool: str) -> list[dict[str, Any]]:
-    """The JSON patch that makes `pod` select `pool`; it touches no other path."""
+def plan_patch(pod: Mapping[str, Any], selector: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The JSON patch that adds `selector` to the node selector of `pod`, and nothing else."""
     if pod["spec"].get("nodeSelector") is None:
-        value: object = {names.LABEL_POOL: pool}
-        return [{"op": "add", "path": "/spec/nodeSelector", "value": value}]
-    key = names.LABEL_POOL.replace("~", "~0").replace("/", "~1")
-    return [{"op": "add", "path": f"/spec/nodeSelector/{key}", "value": pool}]
+        return [{"op": "add", "path": "/spec/nodeSelector", "value": dict(selector)}]
+    return [
+        {"op": "add", "path": f"/spec/nodeSelector/{_escape(key)}", "value": value}
+        for key, value in selector.items()
+    ]
+
+
+def _escape(key: str) -> str:
+    """A key as part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def build_answer(

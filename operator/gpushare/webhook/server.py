@@ -145,6 +145,6 @@ def _decide(review: Review, pools: Sequence[PoolView]) -> tuple[Decision, list[d
     if not review.creates_pod:
         return Decision(Reason.NOT_ROUTED, "not the creation of a pod"), []
     decision = decide(parse_pod_request(review.pod), pools)
-    if decision.pool is None:
+    if not decision.selector:
         return decision, []
-    return decision, plan_patch(review.pod, decision.pool)
+    return decision, plan_patch(review.pod, dict(decision.selector))

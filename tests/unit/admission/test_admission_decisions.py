@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.api.podrequest import PodRequest
-from gpushare.api.pool import Schedule
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, decide, view_pool
 from gpushare.names import Reason
 from tests.kit.reviews import CORE, MEMORY
@@ -163,12 +163,12 @@ def test_no_warning_is_cut_by_the_api_server(pod: PodRequest, pools: list[PoolVi
 
 
 def build_pool(**more: object) -> dict[str, object]:
-    spec = {"schedule": "cgpu", "priority": 7, **more}
+    spec = {"edition": "Basic", "schedule": "cgpu", "priority": 7, **more}
     return {"metadata": {"name": "training"}, "spec": spec}
 
 
 def test_a_pool_is_seen_with_its_mode_and_priority() -> None:
-    assert view_pool(build_pool()) == PoolView("training", Schedule.CGPU, 7)
+    assert view_pool(build_pool()) == PoolView("training", Schedule.CGPU, 7, Edition.BASIC)
 
 
 def test_a_pool_that_is_being_deleted_takes_no_pods() -> None:
@@ -179,3 +179,18 @@ def test_a_pool_that_is_being_deleted_takes_no_pods() -> None:
 
 def test_a_pool_whose_mode_is_unknown_takes_no_pods() -> None:
     assert view_pool(build_pool(schedule="mig")) is None
+
+
+@pytest.mark.parametrize(
+    ("edition", "labels"),
+    [
+        (Edition.PROFESSIONAL, {"ack.node.gpu.schedule": "cgpu"}),
+        (Edition.BASIC, {"cgpu": "true", "cgpu.disable.isolation": "false"}),
+    ],
+)
+def test_required_isolation_selects_the_mode_too_since_a_pool_may_be_half_way(
+    edition: Edition, labels: dict[str, str]
+) -> None:
+    pod = PodRequest(frozenset({"aliyun.com/gpu-mem"}), isolation="required")
+    decision = decide(pod, [PoolView("training", Schedule.CGPU, 1, edition)])
+    assert dict(decision.selector) == {"gpushare.io/pool": "training", **labels}

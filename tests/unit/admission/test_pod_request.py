@@ -79,7 +79,6 @@ def test_a_container_without_gpu_has_no_say_in_isolation() -> None:
     "key",
     [
         "ack.node.gpu.schedule",
-        "ack.node.gpu.placement",
         "cgpu",
         "cgpu.disable.isolation",
         "gpushare",

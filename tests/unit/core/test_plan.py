@@ -199,3 +199,54 @@ def test_a_deadline_holds_the_pool() -> None:
         "gpu-0": Reason.WAITING_FOR_BUDGET,
         "gpu-1": Reason.DEADLINE_EXCEEDED,
     }
+
+
+def test_a_replaced_pool_goes_though_its_successor_is_held_up() -> None:
+    old = a_pool("training", deleting=True)
+    new = a_pool("successor", schedule="default")
+    world = a_world(pools=(old, new), nodes=(_settled("gpu-0"),), pods=(a_gpu_pod(node="gpu-0"),))
+    plan = _plan(world)
+    assert _states(plan, "successor") == {"gpu-0": Reason.WORKLOADS_PRESENT}
+    assert plan.release == (old,)
+
+
+def test_nothing_is_done_to_a_node_to_which_something_is_being_done() -> None:
+    world = a_world(
+        pools=(a_pool(schedule="share"),), nodes=(_in_change("gpu-0"), _settled("gpu-1"))
+    )
+    busy = World(
+        world.pools,
+        nodes=world.nodes,
+        daemonsets=world.daemonsets,
+        busy=frozenset({"gpu-0", "gpu-1"}),
+    )
+    assert [member.action for member in _plan(busy).members["training"]] == [None, None]
+
+
+def test_a_cordoned_node_with_a_broken_record_uses_up_the_budget() -> None:
+    broken = Node(
+        "gpu-0",
+        "uid",
+        labels={"group": "gpu"},
+        annotations={names.ANNOTATION_CHANGE: "{"},
+        unschedulable=True,
+    )
+    world = a_world(pools=(a_pool(),), nodes=(broken, _settled("gpu-1")))
+    assert _cordoned(_plan(world)) == []
+
+
+def test_a_deleted_pool_waits_for_a_node_whose_record_is_broken_and_says_so() -> None:
+    owned = frozenset({names.LABEL_POOL})
+    broken = Node(
+        "gpu-0", "uid", labels=SHARE, annotations={names.ANNOTATION_CHANGE: "{"}, owned=owned
+    )
+    plan = _plan(a_world(pools=(a_pool(deleting=True),), nodes=(broken,)))
+    assert plan.release == ()
+    assert [member.reason for member in plan.leaving["training"]] == [Reason.RECORD_UNREADABLE]
+
+
+def test_one_node_that_cant_be_judged_does_not_stop_the_others() -> None:
+    odd = a_node("gpu-0", {names.LABEL_SCHEDULE: "cgpu"}, allocatable=None)
+    plan = _plan(a_world(pools=(a_pool(),), nodes=(odd, _settled("gpu-1"))))
+    assert _states(plan)["gpu-0"] is Reason.INTERNAL_ERROR
+    assert _cordoned(plan) == ["gpu-1"]

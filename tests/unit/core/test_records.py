@@ -84,3 +84,24 @@ def test_found_is_never_overwritten() -> None:
 def test_a_key_that_we_own_already_was_not_found() -> None:
     node = a_node(labels={"cgpu": "true"}, owned=frozenset({"cgpu"}))
     assert extend_found(None, node, frozenset({"cgpu"})) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ('"edition":"Basic"', '"edition":"OpenSource"'),
+        ('"to":"cgpu"', '"to":"mps"'),
+        ('"labelledAt":"2026-01-02T04:04:05.000+00:00",', ""),
+        ('"since":"2026-01-02T03:04:05.000+00:00"', '"since":"2026-01-02T03:04:05"'),
+    ],
+)
+def test_a_change_that_can_not_be_is_refused(text: str, instead: str) -> None:
+    assert text in CHANGE.dump()
+    with pytest.raises(RecordError):
+        parse_records(_with(names.ANNOTATION_CHANGE, CHANGE.dump().replace(text, instead)))
+
+
+def test_a_mode_that_the_edition_does_not_have_was_never_applied() -> None:
+    odd = APPLIED.dump().replace('"schedule":"share"', '"schedule":"mps"')
+    with pytest.raises(RecordError):
+        parse_records(_with(names.ANNOTATION_APPLIED, odd))

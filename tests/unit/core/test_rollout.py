@@ -223,3 +223,19 @@ def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone(
     assert _step(busy, OLD).reason is Reason.PLUGIN_RESTARTING
     assert _step(busy).reason is Reason.RESOURCE_NOT_READY
     assert isinstance(_step(free).action, ApplyNode)
+
+
+def test_a_node_that_still_offers_the_old_modes_resource_is_not_done() -> None:
+    records = _change(Step.LABELLED, of=Schedule.DEFAULT, restart=False)
+    both = {MEMORY: 15, names.RESOURCE_WHOLE_GPU: 1}
+    node = a_node(labels=CGPU, records=records, unschedulable=True, allocatable=both)
+    plan = _step(node, NEW, INSTALLER)
+    assert (plan.reason, plan.action) == (Reason.RESOURCE_NOT_READY, None)
+    assert names.RESOURCE_WHOLE_GPU in plan.message
+
+
+def test_a_write_fails_where_the_node_moved_on_since_it_was_decided() -> None:
+    node = a_node(
+        labels=SHARE, records=_change(Step.CORDONED), unschedulable=True, resource_version="7"
+    )
+    assert plan_after_look(_seen(node), NOW, TIMING).resource_version == "7"

@@ -29,7 +29,7 @@ selectors = st.none() | st.dictionaries(st.text(max_size=8), st.text(max_size=8)
 
 
 def patched(pod: dict[str, Any], pool: str) -> Any:
-    return jsonpatch.apply_patch(pod, plan_patch(pod, pool))
+    return jsonpatch.apply_patch(pod, plan_patch(pod, {"gpushare.io/pool": pool}))
 
 
 def test_a_creation_of_a_pod_is_recognised() -> None:
@@ -102,7 +102,7 @@ def test_a_patch_applied_twice_changes_nothing_more(selector: dict[str, str] | N
 
 def test_an_existing_node_selector_is_not_sent_again() -> None:
     pod = build_gpu_pod(nodeSelector={"zone": "a"})
-    assert plan_patch(pod, "training") == [
+    assert plan_patch(pod, {"gpushare.io/pool": "training"}) == [
         {"op": "add", "path": "/spec/nodeSelector/gpushare.io~1pool", "value": "training"}
     ]
 

@@ -1,0 +1,65 @@
+"""Which mode is in force on a node: not always the one that its labels say.
+
+A plugin reads the labels when it starts and never again, so after a label was changed by hand the
+node says one thing and does another. `applied` remembers what the plugin has read.
+"""
+
+from collections.abc import Sequence
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.modes import MODES, Mode, find_schedule
+from gpushare.core.records import Applied
+from gpushare.core.transitions import Outcome, find_transition
+
+
+def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
+    """The plugin's pods of `mode`: UID and container restarts; equal means nothing restarted."""
+    return {
+        pod.uid: pod.restarts
+        for pod in sorted(pods, key=lambda pod: pod.uid)
+        if mode.plugin and pod.daemonset == mode.plugin and not pod.deleting
+    }
+
+
+def find_in_force(
+    edition: Edition, node: Node, pods: Sequence[Pod], applied: Applied | None
+) -> str:
+    """The mode that `node` is in: a Schedule, or a label's own unknown value.
+
+    Without a record, what the labels say. With one, the recorded mode, unless a plugin that is
+    not the recorded one serves the mode that the labels say.
+    """
+    said = find_schedule(edition, node.labels)
+    if applied is None or applied.edition is not edition or said == applied.schedule:
+        return said
+    if said in set(Schedule) and (mode := MODES.get((edition, Schedule(said)))):
+        running = running_plugins(pods, mode)
+        if any(applied.plugins.get(uid) != restarts for uid, restarts in running.items()):
+            return said
+    return applied.schedule
+
+
+def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied | None) -> bool:
+    """Whether the plugin may have started while the recorded mode's labels were not there.
+
+    They are there now, but not as ours: somebody took them away and put them back, and the plugin
+    is not the recorded one.
+    """
+    if applied is None:
+        return False
+    mode = MODES[applied.edition, applied.schedule]
+    running = running_plugins(pods, mode)
+    return bool(running) and running != applied.plugins and not mode.labels.keys() <= node.owned
+
+
+def is_isolation_left(node: Node, applied: Applied | None, to: Mode) -> bool:
+    """Whether isolation would stay on although `to` has none: it takes a teardown and a reboot.
+
+    Whoever set the label by hand did not unload the kernel module; only another boot can have.
+    """
+    if applied is None or applied.edition is not to.edition:
+        return False
+    transition = find_transition(to.edition, applied.schedule, to.schedule)
+    return transition.outcome is Outcome.REQUIRES_TEARDOWN and applied.boot_id == node.boot_id

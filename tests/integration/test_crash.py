@@ -1,0 +1,182 @@
+"""The operator dies at any moment, and another goes on where it was."""
+
+import itertools
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from devcluster.installation import OperatorProcess
+from tests.kit.arrange import (
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    expect_one_node_at_a_time,
+    given_sharing_pool,
+    plugin_names,
+)
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pool
+from tests.kit.expect import expect, expect_labels, expect_pool_ready, read_change
+from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.operator import fetch, read_metric
+
+POOL = "gpushare.io/pool"
+REAL_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "10", "GPUSHARE_LEASE_RENEW_SECONDS": "2"}
+HAND_OVER_AFTER_CRASH_SECONDS = 15
+HAND_OVER_AFTER_STOP_SECONDS = 3
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A write of the flip, and whether the operator dies before or after the API server has it."""
+
+    method: str
+    path: str
+    nth: int
+    sent: bool
+    step: str
+    """What the node's record says then."""
+
+
+NODE = "/nodes/n1[?]"
+PLUGIN = "/pods/gpushare-device-plugin-ds"
+MOMENTS = {
+    "before the cordon": Moment("PATCH", NODE, 1, False, ""),
+    "after the cordon": Moment("PATCH", NODE, 1, True, "Cordoned"),
+    "before the labels": Moment("PATCH", NODE, 2, False, "Cordoned"),
+    "after the labels": Moment("PATCH", NODE, 2, True, "Labelled"),
+    "after the plugin is recorded": Moment("PATCH", NODE, 3, True, "Restarting"),
+    "before the DELETE": Moment("DELETE", PLUGIN, 1, False, "Restarting"),
+    "after the DELETE": Moment("DELETE", PLUGIN, 1, True, "Restarting"),
+    "before the uncordon": Moment("PATCH", NODE, 4, False, "Restarting"),
+    "after the uncordon": Moment("PATCH", NODE, 4, True, ""),
+}
+
+
+@pytest.mark.parametrize(
+    ("moment", "identity"),
+    # A restarted container has its old name and takes its own Lease back; a new Pod waits for it.
+    list(zip(MOMENTS.values(), itertools.cycle(["first", "second"]), strict=False)),
+    ids=MOMENTS.keys(),
+)
+def test_killed_in_a_flip_and_started_again_it_restarts_each_plugin_once(
+    bench: Bench, moment: Moment, identity: str
+) -> None:
+    with FaultProxy(bench.cluster) as proxy:
+        victim = bench.operators.start(identity="first", api_url=proxy.url)
+        given_sharing_pool(bench, "Basic", "n1", "n2")
+        before = plugin_names(bench)
+        mark = bench.audit.mark()
+        rule = Rule(moment.method, moment.path, nth=moment.nth)
+        if moment.sent:
+            rule.after = victim.kill
+        else:
+            rule.before = victim.kill
+        proxy.add(rule)
+        with bench.watching() as watch:
+            bench.change_pool(schedule="cgpu")
+            rule.wait_reached()
+            expect(bench, "the operator is dead", lambda: not victim.alive)
+            assert read_change(bench.node("n1")).get("step", "") == moment.step
+
+            bench.operators.start(identity=identity)
+            expect_pool_ready(bench, nodes=2)
+
+    expect_each_restarted_once(bench, before, mark)
+    expect_one_node_at_a_time(watch)
+    expect_isolated_from_now_on(bench, ["n1", "n2"])
+    assert bench.node("n1")["spec"].get("unschedulable") is None
+
+
+def is_active(process: OperatorProcess) -> bool:
+    return process.alive and read_metric(process, "gpushare_leader") == 1
+
+
+def expect_active(bench: Bench, process: OperatorProcess) -> None:
+    expect(bench, f"{process.identity} is active", lambda: is_active(process))
+
+
+def test_of_two_controllers_one_is_active(bench: Bench) -> None:
+    first = bench.operators.start("run", identity="first")
+    expect_active(bench, first)
+    second = bench.operators.start("controller", identity="second")
+    given_sharing_pool(bench, "Basic", "n1", "n2", "n3")
+    before = plugin_names(bench)
+    mark = bench.audit.mark()
+
+    bench.change_pool(schedule="cgpu")
+    expect_pool_ready(bench, nodes=3)
+
+    expect_each_restarted_once(bench, before, mark)
+    assert is_active(first)
+    assert not is_active(second)
+    assert 'verb="APPLY"' not in fetch(second, "/metrics")
+
+
+def test_after_a_crash_another_controller_takes_over_within_15_seconds(bench: Bench) -> None:
+    first = bench.operators.start("run", identity="first", env=REAL_LEASE)
+    expect_active(bench, first)
+    bench.operators.start("controller", identity="second", env=REAL_LEASE)
+    given_sharing_pool(bench, "Professional", "n1")
+
+    first.kill()
+    killed_at = time.monotonic()
+    bench.add_nodes("n2")
+    expect_labels(bench, "n2", {POOL: "training"})
+
+    assert time.monotonic() - killed_at < HAND_OVER_AFTER_CRASH_SECONDS
+
+
+def test_at_a_stop_another_controller_takes_over_within_3_seconds(bench: Bench) -> None:
+    first = bench.operators.start("run", identity="first", env=REAL_LEASE)
+    expect_active(bench, first)
+    second = bench.operators.start("controller", identity="second", env=REAL_LEASE)
+
+    stopped_at = time.monotonic()
+    first.stop()
+    expect_active(bench, second)
+
+    assert time.monotonic() - stopped_at < HAND_OVER_AFTER_STOP_SECONDS
+    assert first.process.returncode == 0
+
+
+def test_a_node_that_vanishes_in_its_change_does_not_hold_up_the_others(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2")
+    bench.set_faults("n1", plugin_never_ready=True)
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "n1 is at it", lambda: read_change(bench.node("n1")).get("step") == "Restarting")
+
+    bench.call("DELETE", "/api/v1/nodes/n1")
+
+    expect_pool_ready(bench, nodes=1)
+    expect_isolated_from_now_on(bench, ["n2"])
+
+
+def test_a_pool_that_is_deleted_in_a_flip_leaves_no_node_half_way(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2")
+    bench.set_faults("n1", start_delay_seconds=2)
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "n1 is at it", lambda: read_change(bench.node("n1")).get("step") == "Restarting")
+
+    bench.cluster.kubectl("delete", "gsp", "training", "--timeout=60s")
+
+    for node in ("n1", "n2"):
+        found = bench.node(node)
+        assert found["spec"].get("unschedulable") is None
+        assert not [k for k in found["metadata"]["annotations"] if k.startswith("gpushare.io/")]
+    expect_isolated_from_now_on(bench, ["n1"])
+    expect_labels(bench, "n2", {"ack.node.gpu.schedule": "share"})
+
+
+def test_a_refused_write_is_tried_again(bench: Bench) -> None:
+    with FaultProxy(bench.cluster) as proxy:
+        bench.operators.start(api_url=proxy.url)
+        bench.install("Professional")
+        bench.add_nodes("n1")
+        for status in (500, 429, 409):
+            proxy.add(Rule("PATCH", NODE, nth=1, status=status))
+
+        bench.create_pool(build_pool())
+
+        expect_pool_ready(bench, nodes=1)
+        expect_labels(bench, "n1", {POOL: "training"})

@@ -1,0 +1,183 @@
+"""Each step of an isolation change is there for a reason: without it, its test here fails.
+
+`python -m tests.mutations` takes the steps out, one by one, and shows just that.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from devcluster import names
+from tests.kit.arrange import (
+    POOL,
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    given_sharing_pool,
+    place_pod,
+    plugin_names,
+    plugin_uids,
+)
+from tests.kit.bench import GPU_MEM, SYSTEM_PODS, Bench
+from tests.kit.builders import build_pod
+from tests.kit.expect import (
+    expect,
+    expect_gone,
+    expect_isolated,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+    is_isolated,
+    read_change,
+    started_at,
+)
+from tests.kit.faultproxy import FaultProxy, Rule
+
+Json = dict[str, Any]
+
+MODE = "ack.node.gpu.schedule"
+
+
+def test_cordon_keeps_pods_off_a_node_whose_plugin_is_away(bench: Bench) -> None:
+    """The API server hears late that the resource is gone; until then only the cordon helps."""
+    before = given_sharing_pool(bench, "Professional", "n1")
+    bench.set_faults("n1", report_lag_seconds=30, start_delay_seconds=3)
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "the plugin is gone", lambda: plugin_uids(bench).get("n1") != before["n1"])
+    assert bench.node("n1")["status"]["allocatable"][GPU_MEM] == "15"
+
+    bench.create_pod(build_pod("patient", selects={POOL: "training"}))
+
+    expect_isolated(expect_running(bench, "patient"))
+    expect_pool_ready(bench, nodes=1)
+
+
+def test_second_look_gives_way_to_a_binding_that_was_in_flight(bench: Bench) -> None:
+    """The scheduler had decided before the cordon; its Binding arrives after the first look."""
+    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "2"})
+    given_sharing_pool(bench, "Basic", "n1")
+    old = plugin_names(bench)
+    bench.set_faults("n1", bind_delay_seconds=1, kubelet_delay_seconds=1.5, start_delay_seconds=4)
+    mark = bench.audit.mark()
+    bench.create_pod(build_pod("late", selects={POOL: "training"}))
+    expect(bench, "the scheduler has chosen", lambda: "ASSUME_TIME" in str(bench.pod("late")))
+    assert not bench.pod("late")["spec"].get("nodeName")
+
+    with bench.watching() as watch:
+        bench.change_pool(schedule="cgpu")
+        late = expect_running(bench, "late")
+        expect_pool_ready(bench, nodes=1)
+
+    assert not is_isolated(late)
+    assert "Deferred" in {read_change(node).get("step") for node in watch.history}
+    expect_each_restarted_once(bench, old, mark)
+    deleted = next(call for call in bench.audit.our_writes(mark) if call.verb == "delete")
+    assert deleted.at > started_at(late)
+
+
+def test_uid_precondition_spares_a_pod_that_took_the_plugins_name(bench: Bench) -> None:
+    """While our DELETE is under way, the plugin's pod is replaced by one of the same name."""
+    with FaultProxy(bench.cluster) as proxy:
+        bench.operators.start(api_url=proxy.url)
+        given_sharing_pool(bench, "Professional", "n1")
+        held = proxy.add(Rule("DELETE", "/pods/gpushare-device-plugin-ds", hold=True))
+        mark = bench.audit.mark()
+        bench.change_pool(schedule="cgpu")
+        held.wait_reached()
+        with without_controllers(bench):
+            successor = replace_by_namesake(bench, bench.plugins()["n1"])
+
+        held.release()
+
+        expect_pool_ready(bench, nodes=1)
+        assert plugin_uids(bench) == {"n1": successor}
+        assert bench.audit.our_deletions(mark) == []
+        expect_isolated_from_now_on(bench, ["n1"])
+
+
+@contextmanager
+def without_controllers(bench: Bench) -> Iterator[None]:
+    """The DaemonSet controller stands still; it would put a pod of another name in between."""
+    pid = bench.cluster.pid("kube-controller-manager")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def replace_by_namesake(bench: Bench, pod: Json) -> str:
+    """Delete the pod and create another of its name and owner; its UID."""
+    meta = pod["metadata"]
+    bench.call("DELETE", f"{SYSTEM_PODS}/{meta['name']}?gracePeriodSeconds=0")
+    expect_gone(bench, f"{SYSTEM_PODS}/{meta['name']}")
+    kept = {key: meta[key] for key in ("name", "labels", "ownerReferences")}
+    twin = {"metadata": kept | {"annotations": {names.PLAYED: "true"}}, "spec": pod["spec"]}
+    created: Json = bench.call("POST", SYSTEM_PODS, twin)
+    uid: str = created["metadata"]["uid"]
+    return uid
+
+
+def test_wait_for_the_resource_keeps_a_node_out_until_it_offers_memory(bench: Bench) -> None:
+    """A plugin that is Ready and offers nothing: the next node must not be started."""
+    given_sharing_pool(bench, "Professional", "n1", "n2")
+    bench.set_faults("n1", resource_zero=True)
+
+    bench.change_pool(schedule="cgpu")
+
+    sample = expect_reason(bench, "n1", "ResourceNotReady", within=15)
+    assert GPU_MEM in sample["message"]
+    expect_reason(bench, "n2", "WaitingForBudget")
+    assert bench.node("n1")["spec"]["unschedulable"] is True
+    expect_labels(bench, "n2", {MODE: "share"})
+
+    bench.set_faults("n1")
+    expect_pool_ready(bench, nodes=2)
+    expect_isolated_from_now_on(bench, ["n1", "n2"])
+
+
+@pytest.mark.parametrize("lag_seconds", [0.05, 3.0])
+def test_wait_for_the_installer_lets_no_pod_in_unisolated(bench: Bench, lag_seconds: float) -> None:
+    """The plugin is back long before the kernel module is loaded."""
+    given_sharing_pool(bench, "Professional", "n1")
+    bench.set_faults("n1", installer_delay_seconds=4, report_lag_seconds=lag_seconds)
+
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "n1 is cordoned", lambda: bench.node("n1")["spec"].get("unschedulable"))
+    place_pod(bench, "patient", "n1")
+
+    expect_isolated(expect_running(bench, "patient"))
+    expect_pool_ready(bench, nodes=1)
+
+
+def test_a_value_left_over_from_the_old_plugin_is_not_believed(bench: Bench) -> None:
+    """The new plugin is Ready, its resource comes later, and the node still shows the old one."""
+    before = given_sharing_pool(bench, "Professional", "n1")
+    bench.set_faults("n1", report_lag_seconds=30, resource_delay_seconds=1.5)
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "the plugin is gone", lambda: plugin_uids(bench).get("n1") != before["n1"])
+
+    bench.create_pod(build_pod("patient", selects={POOL: "training"}))
+
+    expect_isolated(expect_running(bench, "patient"))
+
+
+def test_a_plugin_that_never_returns_stops_the_pool_and_says_so(bench: Bench) -> None:
+    bench.operators.start(env={"GPUSHARE_READY_TIMEOUT_SECONDS": "3"})
+    given_sharing_pool(bench, "Professional", "n1", "n2")
+    bench.set_faults("n1", plugin_never_ready=True)
+
+    bench.change_pool(schedule="cgpu")
+
+    sample = expect_reason(bench, "n1", "DeadlineExceeded")
+    assert "cordoned" in sample["message"]
+    assert bench.pool()["status"]["nodes"]["failed"] == 1
+    expect_reason(bench, "n2", "WaitingForBudget")
+    expect_labels(bench, "n2", {MODE: "share"})
+
+    bench.set_faults("n1")
+    expect_pool_ready(bench, nodes=2)

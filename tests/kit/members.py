@@ -1,0 +1,73 @@
+"""Plans for one member of a pool."""
+
+from datetime import timedelta
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.actions import ApplyNode, NodePlan
+from gpushare.core.member import plan_leaving, plan_member
+from gpushare.core.records import Applied, Change, NodeRecords, Step, parse_records
+from gpushare.core.rollout import Observed, Timing
+from tests.kit.values import NOW, PRO_DAEMONSETS, a_plugin_pod, a_pool
+
+SHARE = {names.LABEL_SCHEDULE: "share"}
+CGPU = {names.LABEL_SCHEDULE: "cgpu"}
+OURS = {names.LABEL_POOL: "training"}
+INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
+NEVER = a_pool(device_plugin={"restart": "Never"})
+
+
+def plan_of(
+    node: Node,
+    pool: Pool,
+    *pods: Pod,
+    slot_free: bool = True,
+    daemonsets: frozenset[str] = PRO_DAEMONSETS,
+) -> NodePlan:
+    seen = Observed(node, pods, parse_records(node))
+    return plan_member(
+        seen, pool, daemonsets=daemonsets, slot_free=slot_free, now=NOW, timing=Timing()
+    )
+
+
+def applied(schedule: Schedule = Schedule.CGPU, **more: object) -> NodeRecords:
+    values: dict[str, object] = {
+        "pool": "training",
+        "edition": Edition.PROFESSIONAL,
+        "schedule": schedule,
+        "boot_id": "boot-1",
+        "plugins": {"plugin-1": 0},
+        **more,
+    }
+    return NodeRecords(found={}, applied=Applied.model_validate(values))
+
+
+def expect_apply(plan: NodePlan) -> ApplyNode:
+    assert isinstance(plan.action, ApplyNode), plan
+    return plan.action
+
+
+def under_way(step: Step) -> NodeRecords:
+    change = deferred(0).change
+    assert change is not None
+    update = {"step": step, "not_before": None, "labelled_at": NOW}
+    return applied(Schedule.SHARE).model_copy(update={"change": change.model_copy(update=update)})
+
+
+def plan_leave_of(node: Node, *pods: Pod) -> NodePlan | None:
+    return plan_leaving(Observed(node, pods, parse_records(node)), NOW, Timing())
+
+
+def deferred(minutes: float) -> NodeRecords:
+    change = Change(
+        pool="training",
+        edition=Edition.PROFESSIONAL,
+        of=Schedule.SHARE,
+        to=Schedule.CGPU,
+        step=Step.DEFERRED,
+        since=NOW,
+        not_before=NOW + timedelta(minutes=minutes),
+    )
+    return applied(Schedule.SHARE).model_copy(update={"change": change})

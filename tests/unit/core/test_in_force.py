@@ -1,0 +1,123 @@
+"""What is in force on a node is not always what its labels say."""
+
+from datetime import timedelta
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Schedule
+from gpushare.core.actions import NodeState
+from gpushare.core.records import NodeRecords, Step
+from gpushare.names import Reason
+from tests.kit.members import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    SHARE,
+    applied,
+    expect_apply,
+    plan_leave_of,
+    plan_of,
+    under_way,
+)
+from tests.kit.values import (
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+)
+
+
+def test_a_mode_that_was_labelled_by_hand_is_not_taken_for_one_that_is_in_force() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(Schedule.SHARE))
+    apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1")))
+    assert apply.cordon
+    change = apply.annotations[names.ANNOTATION_CHANGE]
+    assert '"from":"share"' in change
+    assert '"restart":true' in change
+
+
+def test_isolation_that_was_unlabelled_by_hand_still_needs_its_teardown() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied())
+    for plugin in (a_plugin_pod("plugin-1"), a_plugin_pod("plugin-2")):
+        plan = plan_of(node, a_pool(schedule="share"), plugin)
+        assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
+
+
+def test_after_the_teardown_by_hand_and_a_reboot_the_node_is_taken_as_it_is() -> None:
+    records = applied(boot_id="boot-0")
+    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
+    apply = expect_apply(plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-2")))
+    assert not apply.cordon
+    assert '"schedule":"share"' in apply.annotations[names.ANNOTATION_APPLIED]
+
+
+def test_a_change_whose_record_somebody_removed_is_begun_again() -> None:
+    records = applied(Schedule.SHARE)
+    node = a_node(labels={**CGPU, **OURS}, records=records, unschedulable=True, owns_cordon=True)
+    assert expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"))).cordon
+
+
+def test_a_label_that_went_and_came_back_under_a_new_plugin_is_not_believed() -> None:
+    owned = frozenset({names.LABEL_POOL})
+    node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=owned)
+    assert expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-2"))).cordon
+    assert not expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"))).cordon
+
+
+def test_a_node_that_was_found_in_the_mode_is_ready_only_when_that_is_verified() -> None:
+    unverified = a_node(labels=CGPU)
+    apply = expect_apply(plan_of(unverified, a_pool()))
+    assert names.ANNOTATION_APPLIED not in apply.annotations
+    labelled = a_node(labels={**CGPU, **OURS}, records=NodeRecords(found={}))
+    plan = plan_of(labelled, a_pool(), INSTALLER)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.PLUGIN_RESTARTING)
+
+
+def test_pods_of_another_mode_hold_up_labels_that_would_give_their_cards_away() -> None:
+    plan = plan_of(a_node(), a_pool(schedule="default"), a_gpu_pod())
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+def test_pods_that_select_their_pool_hold_up_a_move_to_another() -> None:
+    other = {names.LABEL_POOL: "other"}
+    node = a_node(labels={**CGPU, **other}, records=applied(pool="other"))
+    pod = a_gpu_pod(selects=frozenset(other.items()))
+    plan = plan_of(node, a_pool(), pod, a_plugin_pod())
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+    assert expect_apply(plan_of(node, a_pool(), a_gpu_pod(), a_plugin_pod())).labels == {
+        **CGPU,
+        **OURS,
+    }
+
+
+def _failed(**more: object) -> Node:
+    records = under_way(Step.RESTARTING)
+    assert records.change is not None
+    update = {"labelled_at": NOW - timedelta(hours=1), **more}
+    records = records.model_copy(update={"change": records.change.model_copy(update=update)})
+    return a_node(labels={**CGPU, **OURS}, records=records, unschedulable=True)
+
+
+def test_a_failed_node_begins_anew_when_the_spec_changes() -> None:
+    apply = expect_apply(plan_of(_failed(), a_pool(schedule="default")))
+    change = apply.annotations[names.ANNOTATION_CHANGE]
+    assert '"from":"cgpu","to":"default"' in change
+
+
+def test_a_failed_node_says_why_the_new_spec_does_not_help() -> None:
+    plan = plan_of(_failed(), a_pool(schedule="share"))
+    assert (plan.state, plan.reason, plan.action) == (
+        NodeState.FAILED,
+        Reason.DEADLINE_EXCEEDED,
+        None,
+    )
+    assert "RequiresTeardown" in plan.message
+
+
+def test_a_cordon_of_ours_without_a_record_is_lifted_before_the_node_is_released() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(), unschedulable=True, owns_cordon=True)
+    plan = plan_leave_of(node)
+    assert plan is not None
+    assert not expect_apply(plan).cordon
