@@ -49,10 +49,12 @@ def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
     None for one that takes no pods any more, or whose mode this version does not know.
     """
     metadata, spec = raw["metadata"], raw.get("spec") or {}
-    known = spec.get("schedule") in frozenset(Schedule) and spec.get("edition") in frozenset(Edition)
-    if "deletionTimestamp" in metadata or not known:
+    if "deletionTimestamp" in metadata:
         return None
-    schedule, edition = Schedule(spec["schedule"]), Edition(spec["edition"])
+    try:
+        schedule, edition = Schedule(str(spec.get("schedule"))), Edition(str(spec.get("edition")))
+    except ValueError:
+        return None
     return PoolView(metadata["name"], schedule, spec["priority"], edition)
 
 

@@ -1,0 +1,89 @@
+"""The second look: what is bound by then decides."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.controller.apply import Applier
+from gpushare.controller.caches import Caches
+from gpushare.core.actions import LookAgain
+from gpushare.core.records import Step
+from gpushare.core.rollout import Timing
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+from tests.kit.members import OURS, SHARE, under_way
+
+Json = dict[str, Any]
+LATE: Json = {
+    "metadata": {"namespace": "default", "name": "late", "uid": "1"},
+    "spec": {
+        "nodeName": "gpu-1",
+        "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}],
+    },
+    "status": {"phase": "Pending"},
+}
+
+
+class Api:
+    """A cordoned node, and what its pods are each time they are read."""
+
+    def __init__(self, *looks: list[Json], unschedulable: bool = True):
+        self.looks = list(looks)
+        self.unschedulable = unschedulable
+        self.applied: list[Json] = []
+
+    async def get(self, path: str, **params: str) -> Json:
+        if path == "api/v1/pods":
+            assert params == {"fieldSelector": "spec.nodeName=gpu-1"}
+            return {"items": self.looks.pop(0)}
+        records = under_way(Step.CORDONED).annotations()
+        metadata = {
+            "name": "gpu-1",
+            "uid": "1",
+            "labels": {**SHARE, **OURS},
+            "annotations": records,
+        }
+        return {"metadata": metadata, "spec": {"unschedulable": self.unschedulable}}
+
+    async def apply(self, path: str, body: Json) -> Json:
+        self.applied.append(body)
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
+
+
+async def _look(api: Api) -> list[Json]:
+    metrics = Metrics()
+    caches = Caches(
+        api,  # type: ignore[arg-type]
+        plugin_namespace="kube-system",
+        on_change=lambda: None,
+        metrics=metrics,
+    )
+    settings = Settings(second_look_seconds=0)
+    applier = Applier(api, caches, settings, Timing(), metrics)  # type: ignore[arg-type]
+    await applier.carry_out(LookAgain("gpu-1"), pool="training", reason=Reason.CORDONED)
+    return api.applied
+
+
+@pytest.mark.parametrize("looks", [([LATE],), ([], [LATE])])
+async def test_a_pod_in_either_look_makes_the_node_let_go(looks: tuple[list[Json], ...]) -> None:
+    (written,) = await _look(Api(*looks))
+    assert "spec" not in written
+    assert written["metadata"]["labels"][names.LABEL_SCHEDULE] == "share"
+
+
+async def test_two_looks_without_a_pod_lead_to_the_labels_under_the_cordon() -> None:
+    api = Api([], [])
+    before = datetime.now(UTC).isoformat(timespec="milliseconds")
+    (written,) = await _look(api)
+    assert api.looks == []
+    assert written["spec"] == {"unschedulable": True}
+    assert written["metadata"]["labels"][names.LABEL_SCHEDULE] == "cgpu"
+    change = written["metadata"]["annotations"][names.ANNOTATION_CHANGE]
+    assert change.split('"labelledAt":"')[1] >= before
+
+
+async def test_a_node_that_a_person_uncordoned_meanwhile_is_decided_anew() -> None:
+    assert await _look(Api([], [], unschedulable=False)) == []
