@@ -40,11 +40,15 @@ class Api:
             assert params == {"fieldSelector": "spec.nodeName=gpu-1"}
             return {"items": self.looks.pop(0)}
         records = under_way(Step.CORDONED).annotations()
+        labels = {**SHARE, **OURS}
+        fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+        entry = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
         metadata = {
             "name": "gpu-1",
             "uid": "1",
-            "labels": {**SHARE, **OURS},
+            "labels": labels,
             "annotations": records,
+            "managedFields": [entry],
         }
         return {"metadata": metadata, "spec": {"unschedulable": self.unschedulable}}
 
