@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.kit.arrange import (
     plugin_names,
     plugin_uids,
 )
+from tests.kit.audit import Call
 from tests.kit.bench import GPU_MEM, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod
 from tests.kit.expect import (
@@ -75,8 +77,9 @@ def test_second_look_gives_way_to_a_binding_that_was_in_flight(bench: Bench) -> 
     assert not is_isolated(late)
     assert "Deferred" in {read_change(node).get("step") for node in watch.history}
     expect_each_restarted_once(bench, old, mark)
-    deleted = next(call for call in bench.audit.our_writes(mark) if call.verb == "delete")
-    assert deleted.at > started_at(late)
+    deletion = find_deletion(bench, mark)
+    assert deletion is not None
+    assert deletion.at > started_at(late)
 
 
 def test_uid_precondition_spares_a_pod_that_took_the_plugins_name(bench: Bench) -> None:
@@ -90,13 +93,19 @@ def test_uid_precondition_spares_a_pod_that_took_the_plugins_name(bench: Bench) 
         held.wait_reached()
         with without_controllers(bench):
             successor = replace_by_namesake(bench, bench.plugins()["n1"])
-
-        held.release()
+            held.release()
+            answer = expect(bench, "our DELETE is answered", lambda: find_deletion(bench, mark))
+            assert answer.code == HTTPStatus.CONFLICT
+            assert plugin_uids(bench) == {"n1": successor}
 
         expect_pool_ready(bench, nodes=1)
-        assert plugin_uids(bench) == {"n1": successor}
         assert bench.audit.our_deletions(mark) == []
         expect_isolated_from_now_on(bench, ["n1"])
+
+
+def find_deletion(bench: Bench, mark: int) -> Call | None:
+    """The operator's first attempt to delete a pod since the mark."""
+    return next((call for call in bench.audit.our_writes(mark) if call.verb == "delete"), None)
 
 
 @contextmanager
@@ -156,8 +165,9 @@ def test_wait_for_the_installer_lets_no_pod_in_unisolated(bench: Bench, lag_seco
 
 def test_a_value_left_over_from_the_old_plugin_is_not_believed(bench: Bench) -> None:
     """The new plugin is Ready, its resource comes later, and the node still shows the old one."""
+    bench.operators.start(env={"GPUSHARE_RESOURCE_SETTLE_SECONDS": "5"})
     before = given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", report_lag_seconds=30, resource_delay_seconds=1.5)
+    bench.set_faults("n1", report_lag_seconds=30, resource_delay_seconds=3)
     bench.change_pool(schedule="cgpu")
     expect(bench, "the plugin is gone", lambda: plugin_uids(bench).get("n1") != before["n1"])
 

@@ -41,7 +41,7 @@ class Api:
             return {"items": self.looks.pop(0)}
         records = under_way(Step.CORDONED).annotations()
         labels = {**SHARE, **OURS}
-        fields = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+        fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
         entry = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
         metadata = {
             "name": "gpu-1",
