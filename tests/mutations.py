@@ -46,16 +46,11 @@ MUTATIONS: tuple[Mutation, ...] = (
         "test_cordon_keeps_pods_off_a_node_whose_plugin_is_away",
         (
             Replacement("kube/nodes.py", "    if action.cordon:\n", "    if False:\n"),
-            # Else a node that is not cordoned counts as one that a person uncordoned.
+            # Else a node that is not cordoned is given way to, or cordoned again.
             Replacement(
                 "core/rollout.py",
-                "        if not seen.node.unschedulable:\n",
-                "        if False:\n",
-            ),
-            Replacement(
-                "controller/apply.py",
-                "if seen is None or not seen.node.unschedulable:",
-                "if seen is None:",
+                "        return self.node.unschedulable\n",
+                "        return True\n",
             ),
         ),
     ),

@@ -112,6 +112,7 @@ class Reason(StrEnum):
     NOT_ROUTED = "NotRouted"
     NO_GPU_REQUEST = "NoGPURequest"
     NO_ELIGIBLE_POOL = "NoEligiblePool"
+    ISOLATION_UNAVAILABLE = "IsolationUnavailable"
 
     # Calls of the webhook that it can't decide.
     NOT_SYNCED = "NotSynced"

@@ -3,12 +3,18 @@
 import socket
 import uuid
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gpushare.names import SETTINGS_PREFIX
+
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+
+Namespace = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
+Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
+Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Settings(BaseSettings):
@@ -21,33 +27,35 @@ class Settings(BaseSettings):
 
     kubeconfig: Path | None = None
     """Kubeconfig file; without one the Pod's own ServiceAccount is used."""
-    namespace: str = "gpushare-system"
+    namespace: Namespace = "gpushare-system"
     """Namespace of the installation: its Lease and its certificate Secret are there."""
-    identity: str = Field(default_factory=lambda: f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}")
+    identity: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = Field(
+        default_factory=lambda: f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+    )
     """Holder of the Lease. In a cluster the Pod's name: a restarted container takes its own Lease
     back at once, where another identity waits for it to expire. So no two may share one."""
 
-    plugin_namespace: str = "kube-system"
+    plugin_namespace: Namespace = "kube-system"
     """Namespace of the device plugins' DaemonSets; no pod outside it is ever deleted."""
-    second_look_seconds: float = Field(2.0, ge=0)
+    second_look_seconds: Seconds = 2.0
     """Gap between the two readings of a cordoned node's pods: longer than a binding that was
     under way when the node was cordoned takes to arrive."""
-    backoff_seconds: float = Field(30.0, ge=0)
+    backoff_seconds: Seconds = 30.0
     """Wait after a late binding before the same node is cordoned again."""
-    ready_timeout_seconds: float = Field(600.0, gt=0)
+    ready_timeout_seconds: Annotated[Seconds, Field(gt=0)] = 600.0
     """From the labels to the plugin's verified return; image pulls are part of it."""
-    resource_settle_seconds: float = Field(12.0, ge=0)
+    resource_settle_seconds: Seconds = 12.0
     """How long a new plugin must be Ready before a resource that never went through zero is
     believed: the kubelet reports its devices at most every 10 s."""
-    resync_seconds: float = Field(30.0, gt=0)
+    resync_seconds: Annotated[Seconds, Field(gt=0)] = 30.0
     """At least this often the pools are listed and everything is decided again."""
     write_concurrency: int = Field(64, ge=1)
     """Writes in flight at once; the API server's own fairness is the rate limit."""
 
     lease_name: str = "gpushare-controller"
-    lease_duration_seconds: float = Field(10.0, gt=0)
+    lease_duration_seconds: Annotated[Seconds, Field(gt=0)] = 10.0
     """How long others wait for a holder that fell silent."""
-    lease_renew_seconds: float = Field(2.0, gt=0)
+    lease_renew_seconds: Annotated[Seconds, Field(gt=0)] = 2.0
 
     @model_validator(mode="after")
     def _renews_in_time(self) -> Self:
@@ -59,7 +67,7 @@ class Settings(BaseSettings):
         return self
 
     webhook_host: str = "0.0.0.0"
-    webhook_port: int = 9443
+    webhook_port: Port = 9443
     webhook_configuration: str = "gpushare-webhook"
     """MutatingWebhookConfiguration whose caBundle is kept equal to our CA."""
     certificate_secret: str = "gpushare-webhook-tls"
@@ -68,5 +76,5 @@ class Settings(BaseSettings):
     webhook_service: str = "gpushare-webhook"
 
     metrics_host: str = "0.0.0.0"
-    metrics_port: int = 8080
+    metrics_port: Port = 8080
     log_level: str = "INFO"

@@ -95,28 +95,29 @@ def test_a_pod_that_no_pool_takes_is_created_with_a_warning(bench: Bench) -> Non
     bench.delete_pool("isolated")
     expect_gone(bench, f"{POOLS}/isolated")
     pod = build_pod("p", annotations={"gpushare.io/isolation": "required"})
+    pod["metadata"] = {**pod["metadata"], "name": None, "generateName": "p-"}
 
     def warned() -> bool:
-        said = kubectl_create(bench, pod)
-        assert POOL not in bench.pod("p")["spec"].get("nodeSelector", {})
-        return "Warning: not sent to a pool: none has the schedule" in said
+        # Until the webhook has heard that the pool is gone, pods are still sent there.
+        name, said = kubectl_create(bench, pod)
+        selector = bench.pod(name)["spec"].get("nodeSelector", {})
+        return POOL not in selector and "Warning: not sent to a pool: none has" in said
 
     expect(bench, "kubectl prints the warning", warned)
 
 
-def kubectl_create(bench: Bench, pod: Json) -> str:
-    """What kubectl says on stderr when it creates the pod anew."""
-    if bench.cluster.api.exists(f"{PODS}/{pod['metadata']['name']}"):
-        bench.delete_pod(pod["metadata"]["name"])
+def kubectl_create(bench: Bench, pod: Json) -> tuple[str, str]:
+    """The name of the pod that kubectl creates, and what it says on stderr."""
     done = subprocess.run(
-        [str(bench.cluster.binaries / "kubectl"), "create", "-f", "-"],
+        [str(bench.cluster.binaries / "kubectl"), "create", "-o", "name", "-f", "-"],
         input=json.dumps(pod),
         env=bench.cluster.environment,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    return done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().removeprefix("pod/"), done.stderr
 
 
 def test_a_pod_without_shared_gpu_is_never_sent_to_the_webhook(

@@ -24,7 +24,7 @@ _COLUMNS = (
 _KEPT = frozenset(
     {
         "type", "format", "description", "enum", "default", "required",
-        "minimum", "maximum", "minLength", "maxLength", "maxItems", "maxProperties",
+        "minimum", "maximum", "minLength", "maxLength", "pattern", "maxItems", "maxProperties",
         "x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
     }
 )  # fmt: skip

@@ -89,9 +89,12 @@ class SelectorOperator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
-LabelValue = Annotated[str, Field(max_length=63)]
-NodeName = Annotated[str, Field(min_length=1, max_length=253)]
+_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+LabelKey = Annotated[
+    str, Field(max_length=317, pattern=f"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_NAME}$")
+]
+LabelValue = Annotated[str, Field(max_length=63, pattern=f"^({_NAME})?$")]
+NodeName = Annotated[str, Field(max_length=253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
 class SelectorRequirement(ApiModel):

@@ -29,6 +29,9 @@ from gpushare.settings import Settings
 
 log = logging.getLogger(__name__)
 
+NO_CHANGE_SECONDS = 5.0
+"""How long a node rests after a write that changed nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Applier:
@@ -51,8 +54,9 @@ class Applier:
             case LookAgain():
                 await self._look_again(action, pool, reason)
             case RecordPlugins():
-                if (seen := await self._observe(action.node, Step.LABELLED)) is not None:
-                    await self._apply(plan_restart(seen), pool, reason)
+                seen = await self._observe(action.node, Step.LABELLED)
+                if seen is not None and (restart := plan_restart(seen)) is not None:
+                    await self._apply(restart, pool, reason)
             case DeletePlugins():
                 await self._delete_plugins(action, pool, reason)
             case ReleaseNode():
@@ -63,6 +67,10 @@ class Applier:
     async def _apply(self, action: ApplyNode, pool: str, reason: Reason) -> None:
         node = await apply_node(self.api, action)
         self.caches.nodes.offer(node)
+        if node["metadata"]["resourceVersion"] == action.resource_version:
+            # Somebody else holds what we let go of: without a pause this would be sent for ever.
+            log.warning("write changed nothing", extra={"pool": pool, "node": action.node})
+            await asyncio.sleep(NO_CHANGE_SECONDS)
         self.metrics.node_applies.labels(pool, reason).inc()
         self._log(action.message, action.node, pool, reason)
 
@@ -71,7 +79,7 @@ class Applier:
         for gap in (0.0, self.settings.second_look_seconds):
             await asyncio.sleep(gap)
             seen = await self._observe(action.node, Step.CORDONED)
-            if seen is None or not seen.node.unschedulable:
+            if seen is None or not seen.is_out_of_service:
                 return
             plan = plan_after_look(seen, datetime.now(UTC), self.timing)
             if not plan.cordon:

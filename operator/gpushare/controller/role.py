@@ -85,7 +85,9 @@ async def run_controller(
             if not active.cancelled():
                 watching.cancel()
             # At a signal, Kopf has us stop first, and ends after that.
-            await asyncio.gather(watching, return_exceptions=True)
+            (failure,) = await asyncio.gather(watching, return_exceptions=True)
+            if isinstance(failure, Exception) and not active.cancelled():
+                await check_crd(api)
         finally:
             await stop()
         for task in (active, watching):

@@ -40,6 +40,8 @@ class Decision:
     """What the pod's node selector gets: the pool, and for required isolation its mode too, since
     a pool whose mode is being changed still has nodes in the other one."""
     warnings: tuple[str, ...] = ()
+    is_refused: bool = False
+    """The pod must not be created: it would run without the isolation that it requires."""
     """Sentences for who created the pod; the API server cuts each at 256 characters."""
 
 
@@ -78,6 +80,9 @@ def decide(pod: PodRequest, pools: Sequence[PoolView]) -> Decision:
     eligible = [pool for pool in pools if pool.schedule in modes]
     if not eligible:
         message = _explain_none(pod, modes)
+        if pod.isolation == names.ISOLATION_REQUIRED:
+            # Refused rather than run without, on whatever node has room for it.
+            return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True)
         return Decision(Reason.NO_ELIGIBLE_POOL, message, warnings=(*warnings, message))
 
     chosen = min(

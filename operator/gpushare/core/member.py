@@ -234,7 +234,10 @@ def _update_applied(
     changes: dict[str, object] = {"pool": pool.name}
     if replaced:
         changes["plugins"] = running
-    return known.model_copy(update=changes), None
+    # What was verified once is not written again, but it is said when it no longer holds.
+    missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
+    blocker = Blocker(missing.reason, missing.message) if missing is not None else None
+    return known.model_copy(update=changes), blocker
 
 
 def _is_settled(seen: Observed, labels: dict[str, str], annotations: dict[str, str]) -> bool:

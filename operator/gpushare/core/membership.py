@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import LabelSelector, Nodes, Pool, SelectorOperator, SelectorRequirement
+from gpushare.core.records import NodeRecords
 
 
 def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
@@ -56,8 +57,8 @@ class Claim:
     losers: tuple[Pool, ...] = ()
 
 
-def decide_claim(node: Node, pools: Sequence[Pool]) -> Claim | None:
-    """Who gets `node`, of the pools that claim it; None where none does.
+def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim | None:
+    """Who gets `node`, which `owner` has now, of the pools that claim it; None where none does.
 
     The higher priority wins; equal priorities keep the current owner, so that a new pool takes
     no node away; without an owner the older pool wins.
@@ -65,7 +66,6 @@ def decide_claim(node: Node, pools: Sequence[Pool]) -> Claim | None:
     claimants = [pool for pool in pools if not pool.deleting and is_member(pool.spec.nodes, node)]
     if not claimants:
         return None
-    owner = find_owner(node)
     ranked = sorted(
         claimants,
         key=lambda pool: (-pool.spec.priority, pool.name != owner, pool.created, pool.name),
@@ -73,6 +73,13 @@ def decide_claim(node: Node, pools: Sequence[Pool]) -> Claim | None:
     return Claim(ranked[0], tuple(ranked[1:]))
 
 
-def find_owner(node: Node) -> str | None:
-    """Name of the pool that owns `node` now: its label, where the label is really ours."""
-    return node.labels.get(names.LABEL_POOL) if names.LABEL_POOL in node.owned else None
+def find_owner(node: Node, records: NodeRecords) -> str | None:
+    """Name of the pool that has `node` now.
+
+    Its label where that is ours, else what is recorded: a label that somebody removed or wrote by
+    hand does not move a node.
+    """
+    if names.LABEL_POOL in node.owned and names.LABEL_POOL in node.labels:
+        return node.labels[names.LABEL_POOL]
+    record = records.change or records.applied
+    return record.pool if record is not None else None

@@ -63,7 +63,8 @@ def plan_world(world: World, now: datetime, timing: Timing) -> Plan:
         remembered = _remembered_pools(node.seen)
         if remembered & world.unreadable_pools:
             continue
-        if claim := decide_claim(node.seen.node, pools):
+        owner = find_owner(node.seen.node, node.seen.records)
+        if claim := decide_claim(node.seen.node, owner, pools):
             mine[claim.winner.name].append(node)
             for loser in claim.losers:
                 members[loser.name].append(_lost(name, claim.winner, loser))
@@ -164,7 +165,7 @@ def _remembered_pools(seen: Observed) -> set[str]:
     """Pools that the node still carries something of."""
     records = (seen.records.change, seen.records.applied)
     remembered = {record.pool for record in records if record is not None}
-    if owner := find_owner(seen.node):
+    if owner := find_owner(seen.node, seen.records):
         remembered.add(owner)
     return remembered
 

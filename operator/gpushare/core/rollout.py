@@ -23,7 +23,7 @@ from gpushare.core.actions import (
     RecordPlugins,
     build_apply,
 )
-from gpushare.core.blockers import find_blocking_pods
+from gpushare.core.blockers import Blocker, find_blocking_pods
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, extend_found
@@ -50,6 +50,11 @@ class Observed:
     records: NodeRecords
     was_zero: bool = False
     """The resource was seen at zero since the plugin's pods were deleted."""
+
+    @property
+    def is_out_of_service(self) -> bool:
+        """Nothing new is bound to the node."""
+        return self.node.unschedulable
 
     def plan(
         self, state: NodeState, reason: Reason, message: str, action: Action | None = None
@@ -125,14 +130,16 @@ def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
     return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
 
 
-def plan_restart(seen: Observed) -> ApplyNode:
+def plan_restart(seen: Observed) -> ApplyNode | None:
     """Step 5: record which pods of the plugin will be deleted; `seen.pods` were read just now.
 
     Whatever started before the labels is among them. A process that resumes deletes only what
-    is recorded, so that each is deleted once.
+    is recorded, so that each is deleted once. None where the node is not safe for it now.
     """
     change = seen.records.change
     assert change is not None
+    if not seen.is_out_of_service or _find_late_pods(seen, change) is not None:
+        return None
     plugin = MODES[change.edition, change.to].plugin
     recorded = change.model_copy(
         update={
@@ -149,7 +156,7 @@ def plan_restart(seen: Observed) -> ApplyNode:
         seen.node,
         change_labels(seen.node, change),
         seen.records.model_copy(update={"change": recorded}),
-        cordon=seen.node.unschedulable,
+        cordon=True,
         message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
     )
 
@@ -159,7 +166,7 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
     change = seen.records.change
     assert change is not None
     if change.step is Step.CORDONED:
-        if not seen.node.unschedulable:
+        if not seen.is_out_of_service:
             # Somebody uncordoned it by hand during our change: their wish counts.
             deferred = change.model_copy(
                 update={"step": Step.DEFERRED, "since": now, "not_before": now + timing.backoff}
@@ -168,21 +175,24 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
             return seen.plan(NodeState.UPDATING, Reason.CORDONED, "giving way", action)
         message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
         return seen.plan(NodeState.UPDATING, Reason.CORDONED, message, LookAgain(seen.node.name))
-    labels = change_labels(seen.node, change)
-    if not labels.items() <= seen.node.labels.items():
-        action = build_apply(
-            seen.node, labels, seen.records, cordon=seen.node.unschedulable, message="drift"
-        )
-        return seen.plan(NodeState.UPDATING, Reason.LABELLED, "labels put back", action)
+    if (repair := _plan_repair(seen, change)) is not None:
+        return seen.plan(NodeState.UPDATING, Reason.LABELLED, repair.message, repair)
     if change.step is Step.LABELLED and change.restart:
+        if (late := _find_late_pods(seen, change)) is not None:
+            return seen.plan(NodeState.BLOCKED, late.reason, late.message)
         return seen.plan(
             NodeState.UPDATING,
             Reason.LABELLED,
             "labelled; the plugin is restarted next",
             RecordPlugins(seen.node.name),
         )
-    present = {pod.uid for pod in seen.pods if not pod.deleting}
-    if remaining := tuple(plugin for plugin in change.plugins if plugin.uid in present):
+    # Only what is a plugin's pod indeed: whoever may write annotations must not choose victims.
+    plugin, recorded = MODES[change.edition, change.to].plugin, {p.uid for p in change.plugins}
+    if remaining := tuple(
+        PluginPod(name=pod.name, uid=pod.uid)
+        for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+        if plugin and pod.daemonset == plugin and pod.uid in recorded and not pod.deleting
+    ):
         return seen.plan(
             NodeState.UPDATING,
             Reason.PLUGIN_RESTARTING,
@@ -190,6 +200,38 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
             DeletePlugins(seen.node.name, remaining),
         )
     return _plan_verified(seen, change, now, timing)
+
+
+def _plan_repair(seen: Observed, change: Change) -> ApplyNode | None:
+    """What somebody undid after the labels were written: labels, or the cordon.
+
+    A plugin that started under foreign labels has read them, so it is restarted again. The node
+    stays out of service until its plugin is back: a pod that is bound before that is lost.
+    """
+    labels = change_labels(seen.node, change)
+    mode = MODES[change.edition, change.to]
+    if not mode.labels.items() <= seen.node.labels.items():
+        restart = change.restart or bool(running_plugins(seen.pods, mode))
+        again = {"step": Step.LABELLED, "plugins": (), "restart": restart}
+        records = seen.records.model_copy(update={"change": change.model_copy(update=again)})
+        return build_apply(seen.node, labels, records, cordon=True, message="labels put back")
+    if not labels.items() <= seen.node.labels.items():
+        return build_apply(seen.node, labels, seen.records, cordon=True, message="labels put back")
+    if not seen.is_out_of_service:
+        return build_apply(
+            seen.node,
+            labels,
+            seen.records,
+            cordon=True,
+            message="cordoned again: the plugin is not back yet",
+        )
+    return None
+
+
+def _find_late_pods(seen: Observed, change: Change) -> Blocker | None:
+    """Pods that came to the node although it was cordoned, and that the restart would harm."""
+    of, to = MODES[change.edition, change.of], MODES[change.edition, change.to]
+    return find_blocking_pods(transition_of(change), of, to, seen.pods)
 
 
 def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing) -> NodePlan:

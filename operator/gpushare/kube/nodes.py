@@ -29,7 +29,14 @@ async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
     }
     if action.cordon:
         body["spec"] = {"unschedulable": True}
-    return await api.apply(f"{PATH}/{action.node}", body)
+    node = await api.apply(f"{PATH}/{action.node}", body)
+    present = names.NODE_ANNOTATIONS & node["metadata"].get("annotations", {}).keys()
+    if left_over := sorted(present - action.annotations.keys()):
+        # An annotation that somebody else wrote too stays when we let go of it.
+        patch = [{"op": "test", "path": "/metadata/uid", "value": action.uid}]
+        patch += [_remove_annotation(key) for key in left_over]
+        node = await api.patch(f"{PATH}/{action.node}", patch, content_type=JSON_PATCH)
+    return node
 
 
 async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
@@ -65,11 +72,13 @@ def build_release(node: Json, uid: str) -> list[Json]:
     if index is None and not ours:
         return []
     patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
-    patch += [
-        {"op": "remove", "path": f"/metadata/annotations/{key.replace('/', '~1')}"} for key in ours
-    ]
+    patch += [_remove_annotation(key) for key in ours]
     if index is not None:
         path = f"/metadata/managedFields/{index}"
         patch.append({"op": "test", "path": path, "value": entries[index]})
         patch.append({"op": "remove", "path": path})
     return patch
+
+
+def _remove_annotation(key: str) -> Json:
+    return {"op": "remove", "path": f"/metadata/annotations/{key.replace('/', '~1')}"}

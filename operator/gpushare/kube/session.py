@@ -37,10 +37,11 @@ async def load_credentials(kubeconfig: Path | None) -> kube_client.Configuration
             kube_config.load_incluster_config(  # type: ignore[no-untyped-call]
                 client_configuration=configuration
             )
-    except (kube_config.ConfigException, OSError) as error:
+    except Exception as error:
+        # The library answers what is no kubeconfig with whatever breaks first.
         raise CredentialsError(
-            f"no credentials from {source}: {error}. Run inside a cluster, or set "
-            f"{names.SETTINGS_PREFIX}KUBECONFIG to a kubeconfig file."
+            f"no credentials from {source}: {type(error).__name__}: {error}. Run inside a cluster, "
+            f"or set {names.SETTINGS_PREFIX}KUBECONFIG to a kubeconfig file."
         ) from error
     token = await configuration.get_api_key_with_prefix("BearerToken")
     if not token and not configuration.cert_file:

@@ -79,10 +79,16 @@ def _escape(key: str) -> str:
 
 
 def build_answer(
-    uid: str, *, patch: Sequence[Mapping[str, Any]] = (), warnings: Sequence[str] = ()
+    uid: str,
+    *,
+    patch: Sequence[Mapping[str, Any]] = (),
+    warnings: Sequence[str] = (),
+    refusal: str | None = None,
 ) -> bytes:
-    """The body that allows the request `uid`, with a patch and warnings if there are any."""
-    response: dict[str, Any] = {"uid": uid, "allowed": True}
+    """The answer to the request `uid`: allowed with a patch and warnings, or refused with why."""
+    response: dict[str, Any] = {"uid": uid, "allowed": refusal is None}
+    if refusal is not None:
+        response["status"] = {"code": 403, "reason": "Forbidden", "message": refusal}
     if patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(patch)).decode()

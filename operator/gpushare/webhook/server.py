@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 PATH = "/mutate-pods"
 MAX_BODY_BYTES = 8 * 2**20
 """Above what etcd takes of an object (1.5 MiB), and what a review adds to it."""
+BODY_SECONDS = 5.0
+"""A body comes at once; the API server itself gives up after 3 s."""
 DRAIN_SECONDS = 5.0
 """Requests under way get this long when the server stops; the API server waits 3 s for one."""
 
@@ -33,6 +35,7 @@ _LEVELS = {
     Reason.ROUTED: logging.INFO,
     Reason.ROUTED_WITHOUT_ISOLATION: logging.INFO,
     Reason.NO_ELIGIBLE_POOL: logging.WARNING,
+    Reason.ISOLATION_UNAVAILABLE: logging.WARNING,
 }
 
 Pools = Callable[[], Sequence[PoolView] | None]
@@ -82,7 +85,11 @@ def build_app(pools: Pools, metrics: Metrics) -> web.Application:
 
     async def mutate_pods(request: web.Request) -> web.Response:
         with in_flight.one():
-            body = await request.read()
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    body = await request.read()
+            except TimeoutError:
+                return web.Response(status=408, text="the body took too long\n")
             started = time.perf_counter()
             response, reason = _respond(body, pools())
             metrics.admissions.labels(reason).inc()
@@ -131,7 +138,8 @@ def _respond(body: bytes, pools: Sequence[PoolView] | None) -> tuple[web.Respons
     except (MalformedReviewError, MalformedPodError) as error:
         log.warning("refused a malformed review: %s", error)
         return web.Response(status=400, text=f"{error}\n"), Reason.MALFORMED_REVIEW
-    answer = build_answer(review.uid, patch=patch, warnings=decision.warnings)
+    refusal = f"{decision.reason}: {decision.message}" if decision.is_refused else None
+    answer = build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
     log.log(
         _LEVELS.get(decision.reason, logging.DEBUG),
         "%s",

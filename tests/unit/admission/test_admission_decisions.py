@@ -44,9 +44,9 @@ REFUSED = PodRequest(GPU, isolation="none")
         (WITH_CORE, [SHARE, CGPU, CORE_MEM], Reason.ROUTED, CORE_MEM),
         (WITH_CORE, [SHARE, CGPU], Reason.NO_ELIGIBLE_POOL, None),
         (REQUIRED, [SHARE, CGPU], Reason.ROUTED, CGPU),
-        (REQUIRED, [SHARE], Reason.NO_ELIGIBLE_POOL, None),
-        (REQUIRED, [MPS], Reason.NO_ELIGIBLE_POOL, None),
-        (REQUIRED, [CORE_MEM], Reason.NO_ELIGIBLE_POOL, None),
+        (REQUIRED, [SHARE], Reason.ISOLATION_UNAVAILABLE, None),
+        (REQUIRED, [MPS], Reason.ISOLATION_UNAVAILABLE, None),
+        (REQUIRED, [CORE_MEM], Reason.ISOLATION_UNAVAILABLE, None),
         (REFUSED, [SHARE, CGPU], Reason.ROUTED, SHARE),
         (REFUSED, [CGPU, MPS], Reason.NO_ELIGIBLE_POOL, None),
         (PodRequest(), [SHARE], Reason.NO_GPU_REQUEST, None),
@@ -88,7 +88,6 @@ def test_the_order_of_the_pools_does_not_matter(pod: PodRequest) -> None:
         (PLAIN, [SHARE], "does not isolate GPU memory"),
         (UNISOLATED, [CGPU], "others count on isolation"),
         (PLAIN, [], "not sent to a pool"),
-        (REQUIRED, [SHARE], "not sent to a pool"),
         (PodRequest(GPU_AND_CORE, isolation="none"), [CORE_MEM], "no mode gives"),
         (PodRequest(GPU, isolation="maybe"), [CGPU], "neither required nor none"),
         (PodRequest(frozenset({CORE})), [CORE_MEM], "both"),
@@ -129,12 +128,13 @@ pools = st.lists(
 
 
 @given(requests, pools)
-def test_a_pod_that_asks_for_shared_gpu_is_routed_or_warned_unless_others_decided(
+def test_a_pod_that_asks_for_shared_gpu_is_routed_warned_or_refused_unless_others_decided(
     pod: PodRequest, pools: list[PoolView]
 ) -> None:
     decision = decide(pod, pools)
     decided_already = not pod.resources or pod.selects or pod.placed_by
-    assert bool(decision.pool or decision.warnings) is not bool(decided_already)
+    answered = decision.pool or decision.warnings or decision.is_refused
+    assert bool(answered) is not bool(decided_already)
 
 
 @given(requests, pools)
@@ -194,3 +194,9 @@ def test_required_isolation_selects_the_mode_too_since_a_pool_may_be_half_way(
     pod = PodRequest(frozenset({"aliyun.com/gpu-mem"}), isolation="required")
     decision = decide(pod, [PoolView("training", Schedule.CGPU, 1, edition)])
     assert dict(decision.selector) == {"gpushare.io/pool": "training", **labels}
+
+
+def test_a_pod_that_requires_isolation_is_refused_rather_than_run_without() -> None:
+    decision = decide(REQUIRED, [SHARE])
+    assert decision.is_refused
+    assert "cgpu" in decision.message

@@ -46,9 +46,21 @@ def test_the_first_take_over_records_what_was_found_in_the_same_write() -> None:
 
 
 def test_a_node_that_is_as_the_pool_says_is_ready_and_nothing_is_written() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=applied())
-    plan = plan_of(node, a_pool(), a_plugin_pod())
+    node = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 15})
+    plan = plan_of(node, a_pool(), a_plugin_pod(), INSTALLER)
     assert (plan.state, plan.action) == (NodeState.READY, None)
+
+
+def test_a_node_that_serves_nothing_any_more_is_reported_and_nothing_is_written() -> None:
+    silent = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 0})
+    plan = plan_of(silent, a_pool(), a_plugin_pod(), INSTALLER)
+    assert (plan.state, plan.reason, plan.action) == (
+        NodeState.BLOCKED,
+        Reason.RESOURCE_NOT_READY,
+        None,
+    )
+    away = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 15})
+    assert plan_of(away, a_pool(), INSTALLER).reason is Reason.PLUGIN_RESTARTING
 
 
 def test_a_change_of_mode_begins_with_the_cordon_and_its_record() -> None:

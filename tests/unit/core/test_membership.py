@@ -6,7 +6,9 @@ import pytest
 
 from gpushare import names
 from gpushare.api.pool import LabelSelector, Nodes
-from gpushare.core.membership import decide_claim, is_member, matches_selector
+from gpushare.core.membership import decide_claim, find_owner, is_member, matches_selector
+from gpushare.core.records import NodeRecords
+from tests.kit.members import applied
 from tests.kit.values import NOW, a_node, a_pool
 
 
@@ -66,7 +68,7 @@ def test_a_control_plane_node_is_a_member_only_when_named(label: str) -> None:
 
 def test_the_higher_priority_wins_a_node() -> None:
     low, high = a_pool("low", priority=1), a_pool("high", priority=2)
-    claim = decide_claim(a_node(), [low, high])
+    claim = decide_claim(a_node(), None, [low, high])
     assert claim is not None
     assert (claim.winner.name, [pool.name for pool in claim.losers]) == ("high", ["low"])
 
@@ -74,28 +76,32 @@ def test_the_higher_priority_wins_a_node() -> None:
 def test_equal_priorities_keep_the_current_owner() -> None:
     old = a_pool("a-old", created=NOW - timedelta(days=1))
     owner = a_pool("owner", created=NOW)
-    node = a_node(labels={names.LABEL_POOL: "owner"}, owned=frozenset({names.LABEL_POOL}))
-    claim = decide_claim(node, [old, owner])
+    claim = decide_claim(a_node(), "owner", [old, owner])
     assert claim is not None
     assert claim.winner.name == "owner"
 
 
-def test_a_pool_label_that_is_not_ours_makes_no_owner() -> None:
-    old = a_pool("a-old", created=NOW - timedelta(days=1))
-    pretender = a_pool("pretender", created=NOW)
-    claim = decide_claim(a_node(labels={names.LABEL_POOL: "pretender"}), [old, pretender])
-    assert claim is not None
-    assert claim.winner.name == "a-old"
+def test_the_owner_is_the_pool_of_the_label_that_is_ours() -> None:
+    node = a_node(labels={names.LABEL_POOL: "owner"}, owned=frozenset({names.LABEL_POOL}))
+    assert find_owner(node, applied(pool="before")) == "owner"
+
+
+@pytest.mark.parametrize("labels", [{}, {names.LABEL_POOL: "pretender"}])
+def test_a_pool_label_that_somebody_removed_or_wrote_does_not_move_a_node(
+    labels: dict[str, str],
+) -> None:
+    assert find_owner(a_node(labels=labels), applied(pool="owner")) == "owner"
+    assert find_owner(a_node(labels=labels), NodeRecords()) is None
 
 
 def test_without_an_owner_the_older_pool_wins_in_either_order() -> None:
     old = a_pool("z-old", created=NOW - timedelta(days=1))
     young = a_pool("a-young", created=NOW)
     for pools in ([old, young], [young, old]):
-        claim = decide_claim(a_node(), pools)
+        claim = decide_claim(a_node(), None, pools)
         assert claim is not None
         assert claim.winner.name == "z-old"
 
 
 def test_a_pool_that_is_being_deleted_claims_nothing() -> None:
-    assert decide_claim(a_node(), [a_pool(deleting=True)]) is None
+    assert decide_claim(a_node(), None, [a_pool(deleting=True)]) is None

@@ -122,8 +122,12 @@ def test_a_labelled_node_has_its_plugin_recorded_next() -> None:
 
 
 def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:
-    node = a_node(labels=CGPU, records=_change(Step.LABELLED), unschedulable=True)
-    change = _read_change(plan_restart(_seen(node, OLD, INSTALLER, a_gpu_pod("train-1"))))
+    labels = {"cgpu": "true", "cgpu.disable.isolation": "false", names.LABEL_POOL: "training"}
+    records = _change(Step.LABELLED, edition=Edition.BASIC)
+    node = a_node(labels=labels, records=records, unschedulable=True)
+    apply = plan_restart(_seen(node, OLD, INSTALLER, a_gpu_pod("train-1")))
+    assert apply is not None
+    change = _read_change(apply)
     assert change.step is Step.RESTARTING
     assert change.plugins == RECORDED
     assert change.before == ("uid-of-train-1",)
@@ -207,10 +211,50 @@ def test_labels_that_somebody_changes_during_the_change_are_put_back() -> None:
     assert apply.cordon
 
 
-def test_a_cordon_that_a_person_lifted_after_the_labels_is_not_set_again() -> None:
-    records = _change(Step.LABELLED)
-    node = a_node(labels=CGPU, records=records, unschedulable=False)
-    assert not plan_restart(_seen(node, OLD)).cordon
+@pytest.mark.parametrize("step", [Step.LABELLED, Step.RESTARTING])
+def test_a_cordon_that_a_person_lifts_before_the_plugin_is_back_is_set_again(step: Step) -> None:
+    node = a_node(labels=CGPU, records=_change(step), unschedulable=False)
+    apply = _step(node, NEW, INSTALLER).action
+    assert isinstance(apply, ApplyNode)
+    assert apply.cordon
+
+
+def test_no_plugin_is_recorded_for_deletion_on_a_node_that_is_in_service() -> None:
+    node = a_node(labels=CGPU, records=_change(Step.LABELLED), unschedulable=False)
+    assert plan_restart(_seen(node, OLD)) is None
+
+
+def test_a_pod_that_came_after_the_labels_is_waited_for_before_the_restart() -> None:
+    node = a_node(labels=CGPU, records=_change(Step.LABELLED), unschedulable=True)
+    plan = _step(node, OLD, a_gpu_pod())
+    assert (plan.state, plan.reason, plan.action) == (
+        NodeState.BLOCKED,
+        Reason.WORKLOADS_PRESENT,
+        None,
+    )
+    assert plan_restart(_seen(node, OLD, a_gpu_pod())) is None
+
+
+def test_a_record_never_makes_a_pod_a_victim_that_is_no_plugin() -> None:
+    proxy = a_plugin_pod("old", daemonset="kube-proxy")
+    assert _step(_restarting(), proxy, NEW, INSTALLER).action != DeletePlugins("gpu-1", RECORDED)
+    assert not isinstance(_step(_restarting(), proxy).action, DeletePlugins)
+
+
+def test_the_pod_is_deleted_by_its_own_name_whatever_the_record_says() -> None:
+    records = _change(Step.RESTARTING, plugins=(PluginPod(name="../../nodes/x", uid="old"),))
+    node = a_node(labels=CGPU, records=records, unschedulable=True)
+    assert _step(node, OLD).action == DeletePlugins("gpu-1", RECORDED)
+
+
+def test_a_plugin_that_may_have_read_foreign_labels_in_the_change_is_restarted_again() -> None:
+    node = a_node(
+        labels=SHARE, records=_change(Step.RESTARTING, plugins=RECORDED), unschedulable=True
+    )
+    apply = _step(node, NEW, INSTALLER).action
+    assert isinstance(apply, ApplyNode)
+    change = _read_change(apply)
+    assert (change.step, change.plugins, change.restart) == (Step.LABELLED, (), True)
 
 
 def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone() -> None:

@@ -124,3 +124,12 @@ def test_an_answer_carries_uid_patch_and_warnings() -> None:
 def test_an_answer_without_a_patch_names_no_patch_type() -> None:
     answer = orjson.loads(build_answer("u-1"))
     assert answer["response"] == {"uid": "u-1", "allowed": True}
+
+
+def test_a_refusal_says_why() -> None:
+    answer = orjson.loads(build_answer("u-1", refusal="no pool isolates"))
+    assert answer["response"] == {
+        "uid": "u-1",
+        "allowed": False,
+        "status": {"code": 403, "reason": "Forbidden", "message": "no pool isolates"},
+    }

@@ -1,0 +1,34 @@
+"""Settings that are of no use are refused with the variable's name."""
+
+import pytest
+from pydantic import ValidationError
+
+from gpushare.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("IDENTITY", " "),
+        ("NAMESPACE", ""),
+        ("NAMESPACE", "../x"),
+        ("PLUGIN_NAMESPACE", "Kube_System"),
+        ("READY_TIMEOUT_SECONDS", "inf"),
+        ("READY_TIMEOUT_SECONDS", "0"),
+        ("READY_TIMEOUT_SECONDS", "1e12"),
+        ("BACKOFF_SECONDS", "-1"),
+        ("METRICS_PORT", "99999"),
+        ("LEASE_RENEW_SECONDS", "9"),
+    ],
+)
+def test_a_setting_of_no_use_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(f"GPUSHARE_{variable}", value)
+    with pytest.raises(ValidationError, match=variable.lower()):
+        Settings()
+
+
+def test_two_processes_on_one_host_have_two_identities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUSHARE_IDENTITY", raising=False)
+    assert Settings().identity != Settings().identity
