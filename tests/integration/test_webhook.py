@@ -9,12 +9,11 @@ import pytest
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, OperatorProcess
 from tests.kit.arrange import POOL, given_sharing_pool
-from tests.kit.bench import PODS, POOLS, Bench
+from tests.kit.bench import PODS, Bench
 from tests.kit.builders import build_pod, build_pool, build_whole_card_pod, build_workload
 from tests.kit.expect import (
     expect,
     expect_bound,
-    expect_gone,
     expect_isolated,
     expect_pool_ready,
     expect_running,
@@ -92,18 +91,27 @@ def test_the_pool_of_higher_priority_is_preferred(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("pools")
 def test_a_pod_that_no_pool_takes_is_created_with_a_warning(bench: Bench) -> None:
-    bench.delete_pool("isolated")
-    expect_gone(bench, f"{POOLS}/isolated")
+    name, said = kubectl_create(bench, build_pod("p", core=30))
+    assert "Warning: not sent to a pool: none has the schedule" in said
+    assert "nodeSelector" not in bench.pod(name)["spec"]
+
+
+@pytest.mark.usefixtures("pools")
+def test_a_pod_that_requires_isolation_is_sent_to_it_or_refused(bench: Bench) -> None:
     pod = build_pod("p", annotations={"gpushare.io/isolation": "required"})
-    pod["metadata"] = {**pod["metadata"], "name": None, "generateName": "p-"}
+    assert selector_of(bench, pod)[POOL] == "isolated"
+    bench.delete_pool("isolated")
 
-    def warned() -> bool:
+    def refusal() -> str:
         # Until the webhook has heard that the pool is gone, pods are still sent there.
-        name, said = kubectl_create(bench, pod)
-        selector = bench.pod(name)["spec"].get("nodeSelector", {})
-        return POOL not in selector and "Warning: not sent to a pool: none has" in said
+        bench.delete_pod("p")
+        try:
+            bench.create_pod(pod)
+        except ApiError as error:
+            return str(error)
+        return ""
 
-    expect(bench, "kubectl prints the warning", warned)
+    assert "IsolationUnavailable: not sent to a pool" in expect(bench, "it is refused", refusal)
 
 
 def kubectl_create(bench: Bench, pod: Json) -> tuple[str, str]:

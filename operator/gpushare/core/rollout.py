@@ -259,24 +259,25 @@ def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing
         )
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "verified", action)
     assert change.labelled_at is not None
-    left = change.labelled_at + timing.ready_timeout - now
-    if left <= timedelta():
-        return seen.plan(
+    deadline = change.labelled_at + timing.ready_timeout
+    wait = missing.wait.total_seconds() if missing.wait is not None else None
+    if now >= deadline:
+        held = "" if change.joining else ", and no other node of the pool is started"
+        return NodePlan(
+            seen.node.name,
             NodeState.FAILED,
             Reason.DEADLINE_EXCEEDED,
             f"{missing.message}, {timing.ready_timeout.total_seconds():g} s after the labels; the "
-            "node stays cordoned"
-            + ("" if change.joining else ", and no other node of the pool is started")
-            + " until this is mended",
+            f"node stays cordoned{held} until this is mended",
+            wake_after_seconds=wait,
         )
-    wake = min(left, missing.wait or left).total_seconds()
+    left = (deadline - now).total_seconds()
     return NodePlan(
         seen.node.name,
         NodeState.UPDATING,
         missing.reason,
-        f"{missing.message}; failed if that lasts until "
-        f"{(change.labelled_at + timing.ready_timeout).isoformat(timespec='seconds')}",
-        wake_after_seconds=wake,
+        f"{missing.message}; failed if that lasts until {deadline.isoformat(timespec='seconds')}",
+        wake_after_seconds=left if wait is None else min(left, wait),
     )
 
 

@@ -197,6 +197,12 @@ def test_a_deadline_that_passed_fails_the_node_and_leaves_it_cordoned() -> None:
     )
 
 
+def test_a_failed_node_is_looked_at_again_when_its_resource_can_be_believed() -> None:
+    late = a_plugin_pod("new", ready_since=NOW + timedelta(hours=1))
+    plan = _step(_restarting(), late, INSTALLER, was_zero=False, now=NOW + timedelta(hours=1))
+    assert (plan.state, plan.wake_after_seconds) == (NodeState.FAILED, 12)
+
+
 def test_a_node_that_returns_after_its_deadline_is_finished_all_the_same() -> None:
     plan = _step(_restarting(), NEW, INSTALLER, now=NOW + timedelta(hours=9))
     assert isinstance(plan.action, ApplyNode)
