@@ -28,7 +28,12 @@ def plan_of(
 ) -> NodePlan:
     seen = Observed(node, pods, parse_records(node))
     return plan_member(
-        seen, pool, daemonsets=daemonsets, slot_free=slot_free, now=NOW, timing=Timing()
+        seen,
+        pool,
+        daemonsets=daemonsets,
+        in_the_way=() if slot_free else ("gpu-0",),
+        now=NOW,
+        timing=Timing(),
     )
 
 
@@ -52,7 +57,8 @@ def expect_apply(plan: NodePlan) -> ApplyNode:
 def under_way(step: Step) -> NodeRecords:
     change = deferred(0).change
     assert change is not None
-    update = {"step": step, "not_before": None, "labelled_at": NOW}
+    labelled_at = None if step is Step.CORDONED else NOW
+    update = {"step": step, "not_before": None, "labelled_at": labelled_at}
     return applied(Schedule.SHARE).model_copy(update={"change": change.model_copy(update=update)})
 
 

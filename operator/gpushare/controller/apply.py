@@ -29,6 +29,7 @@ from gpushare.settings import Settings
 
 log = logging.getLogger(__name__)
 
+GONE_SECONDS = 0.5
 NO_CHANGE_SECONDS = 5.0
 """How long a node rests after a write that changed nothing."""
 
@@ -91,7 +92,10 @@ class Applier:
         pods = await list_pods_on_node(
             self.api, name, plugin_namespace=self.settings.plugin_namespace
         )
-        node = parse_node(await self.api.get(f"{NODES}/{name}"))
+        raw = await self.api.get(f"{NODES}/{name}")
+        # Where our copy is behind, it learns of it here: else the same would be tried for ever.
+        self.caches.nodes.offer(raw)
+        node = parse_node(raw)
         records = parse_records(node)
         if records.change is None or records.change.step is not step:
             return None
@@ -104,7 +108,8 @@ class Applier:
             except ApiError as error:
                 if not (error.is_not_found or error.is_conflict):
                     raise
-                # Gone already, or another pod has its name by now.
+                # Gone already, or another pod has its name by now; the watch is behind.
+                await asyncio.sleep(GONE_SECONDS)
                 continue
             if answer.get("kind") == "Pod":
                 self.caches.pods.offer(answer)

@@ -4,13 +4,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 
-from gpushare import names
 from gpushare.api.node import Node, parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
 from gpushare.core.modes import MODES
 from gpushare.core.plan import World
-from gpushare.core.records import RecordError, Step, parse_records
+from gpushare.core.records import Change, RecordError, Step, parse_records
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.reflector import Reflector
 from gpushare.observe.metrics import Metrics
@@ -92,8 +91,10 @@ class Caches:
         )
 
     def _on_node(self, key: str, new: object | None) -> None:
-        if isinstance(new, Node) and names.ANNOTATION_CHANGE in new.annotations:
-            if _is_at_zero(new):
+        restarting = _find_restart(new) if isinstance(new, Node) else None
+        if isinstance(new, Node) and restarting is not None:
+            resource = MODES[restarting.edition, restarting.to].resource
+            if resource and not new.allocatable.get(resource):
                 self._zeroed.add(key)
         else:
             self._zeroed.discard(key)
@@ -103,16 +104,13 @@ class Caches:
         self._notify()
 
 
-def _is_at_zero(node: Node) -> bool:
-    """Whether the resource of the change under way is gone while the plugin restarts.
+def _find_restart(node: Node) -> Change | None:
+    """The change on `node` while its plugin restarts: only then does a zero tell something.
 
     Kept in memory only: a process that starts anew falls back to waiting a little longer.
     """
     try:
         change = parse_records(node).change
     except RecordError:
-        return False
-    if change is None or change.step is not Step.RESTARTING:
-        return False
-    resource = MODES[change.edition, change.to].resource
-    return bool(resource) and not node.allocatable.get(resource)
+        return None
+    return change if change is not None and change.step is Step.RESTARTING else None

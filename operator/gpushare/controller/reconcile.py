@@ -7,6 +7,7 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -63,6 +64,7 @@ class Reconciler:
         self._pools: tuple[Pool, ...] = ()
         self._unreadable: dict[str, str] = {}
         self._pools_listed_at: float | None = None
+        self._retry_pools = False
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._refusals: dict[str, str] = {}
         """By node, what the API server says to our last write, for as long as it does."""
@@ -118,6 +120,7 @@ class Reconciler:
         return wake
 
     async def _pass(self) -> float:
+        self._retry_pools = False
         await self._list_pools()
         now = datetime.now(UTC)
         world = self.caches.observe_world(
@@ -133,6 +136,9 @@ class Reconciler:
         for name, leaving in plan.leaving.items():
             self._start(name, leaving)
         await self._write_statuses(plan, now)
+        if self._retry_pools:
+            self._pools_listed_at = None
+            return RETRY_SECONDS
         planned = chain(*plan.members.values(), *plan.leaving.values())
         waits = (p.wake_after_seconds for p in planned if p.wake_after_seconds is not None)
         return max(COALESCE_SECONDS, min((self._settings.resync_seconds, *waits)))
@@ -157,12 +163,12 @@ class Reconciler:
     async def _settle_finalizers(self, plan: Plan) -> None:
         """Ours goes on before the first label, and off after the last node."""
         for pool in plan.adopt:
-            await pools_api.apply_finalizer(self._api, pool)
+            await self._write_pool(pool, pools_api.apply_finalizer(self._api, pool))
         # Nothing that is under way for a pool may come after its release.
         released = () if self._busy else plan.release
         for pool in released:
-            await pools_api.drop_finalizer(self._api, pool)
-        if plan.adopt or released:
+            await self._write_pool(pool, pools_api.drop_finalizer(self._api, pool))
+        if (plan.adopt or released) and not self._retry_pools:
             self.mark_pools_changed()
 
     def _start(self, pool: str, members: tuple[NodePlan, ...]) -> None:
@@ -194,15 +200,27 @@ class Reconciler:
             del self._busy[member.node]
             self.mark_changed()
 
+    async def _write_pool(self, pool: Pool, write: Awaitable[None]) -> bool:
+        """Whether a write to a pool went through; one that is refused must not stop the others."""
+        try:
+            await write
+        except CALL_FAILURES as error:
+            log.warning("pool not written: %s", error or type(error), extra={"pool": pool.name})
+            self._retry_pools = True
+            return False
+        return True
+
     def _members_of(self, pool: Pool, plan: Plan) -> list[NodePlan]:
-        """What the pool's status speaks of: its members, and of a deleted pool who still leaves."""
-        leaving = plan.leaving.get(pool.name, ()) if pool.deleting else ()
-        return [self._explain(member) for member in (*plan.members[pool.name], *leaving)]
+        """What the pool's status speaks of: its members, and nodes that can't leave it."""
+        leaving = [self._explain(node) for node in plan.leaving.get(pool.name, ())]
+        held = [node for node in leaving if pool.deleting or node.state is not NodeState.UPDATING]
+        return [*(self._explain(member) for member in plan.members[pool.name]), *held]
 
     def _explain(self, member: NodePlan) -> NodePlan:
         """`member`, or why nothing comes of what is planned for it."""
         refusal = self._refusals.get(member.node)
-        if refusal is None or member.action is None:
+        # A node that rests after a refusal has no action planned, and is refused all the same.
+        if refusal is None or (member.action is None and member.node not in self._busy):
             return member
         return replace(
             member, state=NodeState.BLOCKED, reason=names.Reason.WRITE_REFUSED, message=refusal
@@ -227,13 +245,12 @@ class Reconciler:
                 count = sum(member.state is state for member in members)
                 self._metrics.pool_nodes.labels(name, state).set(count)
         for pool in self._pools:
-            planned = plan.leaving.get(pool.name, ()) if pool.deleting else ()
-            members = [self._explain(member) for member in (*plan.members[pool.name], *planned)]
             members = by_pool[pool.name]
             status = build_status(pool, members, now)
             if status == pool.status or (pool.deleting and not members):
                 continue
-            await pools_api.apply_status(self._api, pool, status)
+            if not await self._write_pool(pool, pools_api.apply_status(self._api, pool, status)):
+                continue
             before = pool.status.conditions[0].reason if pool.status.conditions else None
             ready, counts = status.conditions[0], status.nodes
             if ready.reason != before:

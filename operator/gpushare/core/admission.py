@@ -40,9 +40,9 @@ class Decision:
     """What the pod's node selector gets: the pool, and for required isolation its mode too, since
     a pool whose mode is being changed still has nodes in the other one."""
     warnings: tuple[str, ...] = ()
+    """Sentences for who created the pod; the API server cuts each at 256 characters."""
     is_refused: bool = False
     """The pod must not be created: it would run without the isolation that it requires."""
-    """Sentences for who created the pod; the API server cuts each at 256 characters."""
 
 
 def view_pool(raw: Mapping[str, Any]) -> PoolView | None:

@@ -8,6 +8,7 @@ from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.core.actions import NodePlan, NodeState, ReleaseNode, build_apply
 from gpushare.core.blockers import (
+    SHOWN,
     Blocker,
     find_blocking_pods,
     find_missing_daemonset,
@@ -27,6 +28,7 @@ from gpushare.core.rollout import (
     Timing,
     build_applied,
     plan_cordon,
+    plan_give_way,
     plan_let_go,
     plan_step,
 )
@@ -40,13 +42,13 @@ def plan_member(
     pool: Pool,
     *,
     daemonsets: Collection[str],
-    slot_free: bool,
+    in_the_way: Collection[str],
     now: datetime,
     timing: Timing,
 ) -> NodePlan:
     """What `seen.node`, a member of `pool`, needs next.
 
-    `slot_free` says whether the pool's budget lets one more node go out of service.
+    `in_the_way` are the nodes that use the pool's budget up; none where a slot is free.
     """
     change = seen.records.change
     if change is not None and change.is_under_way:
@@ -55,9 +57,9 @@ def plan_member(
             return plan
         # The spec changed after the deadline: begin anew, from the mode that was written.
         again = _plan_mode(
-            seen, pool, of=change.to, daemonsets=daemonsets, slot_free=slot_free, now=now
+            seen, pool, of=change.to, daemonsets=daemonsets, in_the_way=in_the_way, now=now
         )
-        if again.state is NodeState.BLOCKED:
+        if again.action is None:
             return replace(plan, message=f"{plan.message}. {again.reason}: {again.message}")
         return again
     if blocker := _find_reason_to_stay_away(seen, pool):
@@ -72,7 +74,7 @@ def plan_member(
             wake_after_seconds=(change.not_before - now).total_seconds(),
         )
     of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
-    return _plan_mode(seen, pool, of=of, daemonsets=daemonsets, slot_free=slot_free, now=now)
+    return _plan_mode(seen, pool, of=of, daemonsets=daemonsets, in_the_way=in_the_way, now=now)
 
 
 def _plan_under_way(
@@ -81,7 +83,7 @@ def _plan_under_way(
     """A change that began is finished, unless it can still be dropped without a trace."""
     wanted = pool.spec.schedule is change.to and pool.name == change.pool
     if not wanted and change.step is Step.CORDONED:
-        action = plan_let_go(seen, why="the pool wants something else now")
+        action = plan_give_way(seen, why="the pool wants something else now")
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "the pool changed", action)
     return plan_step(seen, now, timing)
 
@@ -104,11 +106,14 @@ def _plan_mode(
     *,
     of: str,
     daemonsets: Collection[str],
-    slot_free: bool,
+    in_the_way: Collection[str],
     now: datetime,
 ) -> NodePlan:
     """What leads from mode `of`, which is in force, to the pool's."""
     mode = MODES[pool.spec.edition, pool.spec.schedule]
+    applied = seen.records.applied
+    if applied is not None and is_isolation_left(seen.node, applied, mode):
+        of = applied.schedule
     transition = _needed_transition(seen, pool, mode, of)
     if transition is None:
         return _plan_labels(seen, pool, mode)
@@ -124,20 +129,21 @@ def _plan_mode(
     if blocker is not None:
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
     restart = transition.outcome is Outcome.APPLY_AND_RESTART
+    failed = seen.records.change
+    if failed is not None and not failed.is_under_way:
+        failed = None
     if restart and pool.spec.device_plugin.restart is RestartPolicy.NEVER:
-        return _plan_labels(seen, pool, mode, awaits_restart=True)
-    under_way = seen.records.change
-    joining = (
-        under_way.joining
-        if under_way is not None and under_way.is_under_way
-        else seen.records.applied is None and is_joining(seen)
-    )
-    if not (slot_free or joining):
-        return seen.plan(
-            NodeState.WAITING,
-            Reason.WAITING_FOR_BUDGET,
-            "as many members are unavailable as may be; its turn comes when they are back",
+        if failed is None:
+            return _plan_labels(seen, pool, mode, awaits_restart=True)
+        message = f"{of} -> {mode.schedule} needs a restart, and devicePlugin.restart is Never"
+        return seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
+    joining = failed.joining if failed else applied is None and is_joining(seen)
+    if in_the_way and not joining:
+        others = ", ".join(sorted(in_the_way)[:SHOWN])
+        message = (
+            f"as many nodes are out of service as may be ({others}); its turn comes after them"
         )
+        return seen.plan(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
     change = Change(
         pool=pool.name,
         edition=pool.spec.edition,
@@ -147,6 +153,7 @@ def _plan_mode(
         since=now,
         restart=restart,
         joining=joining,
+        labelled_at=failed.labelled_at if failed else None,
     )
     return NodePlan(
         seen.node.name,
@@ -161,14 +168,13 @@ def _plan_mode(
 def _needed_transition(seen: Observed, pool: Pool, mode: Mode, of: str) -> Transition | None:
     """What the change from `of` to `mode` needs; None where writing labels is enough."""
     applied = seen.records.applied
-    if is_isolation_left(seen.node, applied, mode):
-        assert applied is not None
-        return find_transition(mode.edition, applied.schedule, mode.schedule)
     if of != mode.schedule:
         return find_transition(mode.edition, of, mode.schedule)
+    if applied is None or not applied.is_of(mode):
+        return None
     if may_have_misread(seen.node, seen.pods, applied):
         return REPAIR
-    if applied is not None and applied.awaits_restart and applied.schedule is mode.schedule:
+    if applied.awaits_restart:
         never = pool.spec.device_plugin.restart is RestartPolicy.NEVER
         restarted = applied.plugins != running_plugins(seen.pods, mode)
         return None if never or restarted else REPAIR
@@ -219,7 +225,7 @@ def _update_applied(
     plugin has read.
     """
     previous = seen.records.applied
-    known = previous if previous is not None and previous.schedule is mode.schedule else None
+    known = previous if previous is not None and previous.is_of(mode) else None
     running = running_plugins(seen.pods, mode)
     if awaits_restart:
         before = previous.before if previous else ()
@@ -234,6 +240,9 @@ def _update_applied(
     changes: dict[str, object] = {"pool": pool.name}
     if replaced:
         changes["plugins"] = running
+        if seen.node.boot_id != known.boot_id:
+            # The kubelet admitted every pod anew in this boot, under these labels.
+            changes |= {"boot_id": seen.node.boot_id, "before": ()}
     # What was verified once is not written again, but it is said when it no longer holds.
     missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
     blocker = Blocker(missing.reason, missing.message) if missing is not None else None
@@ -263,7 +272,7 @@ def plan_leaving(seen: Observed, now: datetime, timing: Timing) -> NodePlan | No
     Retain: every label stays, ownership and records go. A change whose labels are written is
     finished first: half-way, the node would say one thing and do another.
     """
-    if not seen.node.owned and not seen.node.owns_cordon:
+    if not (seen.node.owned or seen.node.owns_cordon or seen.node.annotations):
         return None
     change = seen.records.change
     if change is not None and change.is_under_way and change.step is not Step.CORDONED:

@@ -62,6 +62,7 @@ def plan_world(world: World, now: datetime, timing: Timing) -> Plan:
         node = _judge(world, name)
         remembered = _remembered_pools(node.seen)
         if remembered & world.unreadable_pools:
+            held |= remembered
             continue
         owner = find_owner(node.seen.node, node.seen.records)
         if claim := decide_claim(node.seen.node, owner, pools):
@@ -112,13 +113,13 @@ def _plan_members(
     unavailable = {node.seen.node.name for node in nodes if _is_unavailable(node)}
     for node in nodes:
         name = node.seen.node.name
-        slot_free = len(unavailable - {name}) < MAX_UNAVAILABLE
+        others = unavailable - {name}
         try:
             plan = node.unreadable or plan_member(
                 node.seen,
                 pool,
                 daemonsets=world.daemonsets,
-                slot_free=slot_free,
+                in_the_way=others if len(others) >= MAX_UNAVAILABLE else (),
                 now=now,
                 timing=timing,
             )

@@ -23,6 +23,7 @@ from pydantic.alias_generators import to_camel
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
+from gpushare.core.modes import Mode
 
 Moment = Annotated[
     AwareDatetime, PlainSerializer(lambda moment: moment.isoformat(timespec="milliseconds"))
@@ -75,6 +76,8 @@ class Change(_Record):
     joining: bool = False
     """The node has just come: it takes no capacity away, so it uses no budget."""
     labelled_at: Moment | None = None
+    """The deadline runs from here. Already set at the cordon: the change follows one that failed,
+    so the node was out of service before, and is not let go unverified."""
     not_before: Moment | None = None
     plugins: tuple[PluginPod, ...] = ()
     """The plugin's pods of this change: these are deleted, each once, and no others."""
@@ -110,6 +113,10 @@ class Applied(_Record):
     they still have the isolation that they were admitted with."""
     awaits_restart: bool = False
     """The labels are written, and the pool leaves restarting the plugin to a person."""
+
+    def is_of(self, mode: Mode) -> bool:
+        """Whether it is this very mode that was applied."""
+        return (self.edition, self.schedule) == (mode.edition, mode.schedule)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

@@ -23,7 +23,11 @@ from gpushare.core.actions import (
     RecordPlugins,
     build_apply,
 )
-from gpushare.core.blockers import Blocker, find_blocking_pods
+from gpushare.core.blockers import (
+    Blocker,
+    find_blocking_pods,
+    find_pods_of_another_mode,
+)
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, extend_found
@@ -105,6 +109,32 @@ def plan_let_go(seen: Observed, *, why: str, change: Change | None = None) -> Ap
     )
 
 
+def plan_give_way(
+    seen: Observed, *, why: str, not_before: datetime | None = None, now: datetime | None = None
+) -> ApplyNode:
+    """End a change whose labels are not written: let go, and with `not_before` try again then.
+
+    Where the change follows one that failed, the node goes back to that: it stays cordoned until
+    the mode that its labels say is verified.
+    """
+    change = seen.records.change
+    assert change is not None
+    if change.labelled_at is not None:
+        back = {"to": change.of, "step": Step.LABELLED, "restart": False, "plugins": ()}
+        records = seen.records.model_copy(update={"change": change.model_copy(update=back)})
+        return build_apply(
+            seen.node,
+            owned_labels(seen.node),
+            records,
+            cordon=True,
+            message=f"still waiting: {why}",
+        )
+    if not_before is None:
+        return plan_let_go(seen, why=why)
+    deferred = {"step": Step.DEFERRED, "since": now, "not_before": not_before}
+    return plan_let_go(seen, why=why, change=change.model_copy(update=deferred))
+
+
 def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
     """Steps 3 and 4: `seen.pods` were read from the API server after the cordon.
 
@@ -116,10 +146,7 @@ def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
     of, to = MODES[change.edition, change.of], MODES[change.edition, change.to]
     blocker = find_blocking_pods(transition_of(change), of, to, seen.pods)
     if blocker is not None:
-        deferred = change.model_copy(
-            update={"step": Step.DEFERRED, "since": now, "not_before": now + timing.backoff}
-        )
-        return plan_let_go(seen, why=blocker.message, change=deferred)
+        return plan_give_way(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen.node, change)
     records = seen.records.model_copy(
         update={
@@ -168,10 +195,8 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
     if change.step is Step.CORDONED:
         if not seen.is_out_of_service:
             # Somebody uncordoned it by hand during our change: their wish counts.
-            deferred = change.model_copy(
-                update={"step": Step.DEFERRED, "since": now, "not_before": now + timing.backoff}
-            )
-            action = plan_let_go(seen, why="a person uncordoned the node", change=deferred)
+            why = "a person uncordoned the node"
+            action = plan_give_way(seen, why=why, not_before=now + timing.backoff, now=now)
             return seen.plan(NodeState.UPDATING, Reason.CORDONED, "giving way", action)
         message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
         return seen.plan(NodeState.UPDATING, Reason.CORDONED, message, LookAgain(seen.node.name))
@@ -179,7 +204,7 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
         return seen.plan(NodeState.UPDATING, Reason.LABELLED, repair.message, repair)
     if change.step is Step.LABELLED and change.restart:
         if (late := _find_late_pods(seen, change)) is not None:
-            return seen.plan(NodeState.BLOCKED, late.reason, late.message)
+            return _plan_held(seen, late)
         return seen.plan(
             NodeState.UPDATING,
             Reason.LABELLED,
@@ -228,6 +253,11 @@ def _plan_repair(seen: Observed, change: Change) -> ApplyNode | None:
     return None
 
 
+def _plan_held(seen: Observed, blocker: Blocker) -> NodePlan:
+    message = f"{blocker.message}; until then it stays cordoned, and no other node is started"
+    return seen.plan(NodeState.BLOCKED, blocker.reason, message)
+
+
 def _find_late_pods(seen: Observed, change: Change) -> Blocker | None:
     """Pods that came to the node although it was cordoned, and that the restart would harm."""
     of, to = MODES[change.edition, change.of], MODES[change.edition, change.to]
@@ -245,6 +275,8 @@ def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing
         settle=timing.settle,
         now=now,
     )
+    if missing is None and (users := find_pods_of_another_mode(to, seen.pods)) is not None:
+        return _plan_held(seen, users)
     if missing is None:
         records = NodeRecords(
             found=seen.records.found,

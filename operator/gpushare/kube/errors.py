@@ -1,12 +1,9 @@
 """What the API server's refusals mean; the only place where status codes are read."""
 
-import re
 from typing import Any
 
 import orjson
 from aiohttp import ClientError
-
-_MANAGER = re.compile(r'conflict with "([^"]+)"')
 
 
 class KubeError(Exception):
@@ -79,16 +76,6 @@ class ApiError(KubeError):
         403 is among them: an API server that has just started answers it for seconds.
         """
         return self.status in (401, 403, 408, 429) or self.status >= 500
-
-    @property
-    def rival_managers(self) -> frozenset[str]:
-        """Field managers that own what an apply without force wanted to change."""
-        return frozenset(
-            match.group(1)
-            for cause in self.causes
-            if cause.get("reason") == "FieldManagerConflict"
-            and (match := _MANAGER.search(cause.get("message", "")))
-        )
 
 
 CALL_FAILURES = (ApiError, ClientError, OSError)

@@ -85,6 +85,13 @@ class Lease:
                 async with asyncio.timeout(self._terms.renew_seconds):
                     if await self._try():
                         continue
+                if (
+                    self._seen is not None
+                    and self._seen[0] == self._terms.identity
+                    and self.is_held
+                ):
+                    # Somebody else wrote to the Lease meanwhile, and left it ours.
+                    continue
                 raise LeaseLostError(f"Lease {self._terms.name} was taken by another controller")
             except CALL_FAILURES as error:
                 log.warning("Lease %s not renewed: %s", self._terms.name, error or type(error))

@@ -21,10 +21,11 @@ Json = dict[str, Any]
 
 
 class Api:
-    """An API server that takes every write, or refuses those to nodes with `refusal`."""
+    """An API server that takes every write, or refuses those to `refused` with `refusal`."""
 
-    def __init__(self, refusal: int | None = None):
+    def __init__(self, refusal: int | None = None, refused: str = "/nodes/"):
         self.refusal = refusal
+        self.refused = refused
         self.objects: dict[str, Json] = {}
         self.writes: list[tuple[str, str]] = []
 
@@ -33,7 +34,7 @@ class Api:
 
     async def apply(self, path: str, body: Json) -> Json:
         self.writes.append(("APPLY", path))
-        if self.refusal and "/nodes/" in path:
+        if self.refusal and self.refused in path:
             raise ApiError(self.refusal, b'{"message": "no"}', what=path)
         return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
 
@@ -131,7 +132,24 @@ async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPat
     await reconciler._pass_safely()
     (pool,) = reconciler._pools
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
+    written = len(api.written("/status"))
+    assert reconciler._busy
+    await reconciler._pass_safely()
+    assert len(api.written("/status")) == written
     await _settle(reconciler)
+
+
+async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Api(refusal=403, refused="/other")
+    elsewhere = a_pool("other", finalizers=frozenset(), nodes={"names": ("gpu-2",)})
+    pools = [elsewhere, a_pool()]
+    reconciler = _reconciler(monkeypatch, api, pools, a_node(labels=CGPU))
+    assert await reconciler._pass_safely() == 1
+    await _settle(reconciler)
+    assert api.written("/nodes/") == ["APPLY"]
+    assert api.written("/training/status") == ["APPLY"]
 
 
 async def test_a_status_is_written_only_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:

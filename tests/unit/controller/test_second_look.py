@@ -46,6 +46,7 @@ class Api:
         metadata = {
             "name": "gpu-1",
             "uid": "1",
+            "resourceVersion": "8",
             "labels": labels,
             "annotations": records,
             "managedFields": [entry],

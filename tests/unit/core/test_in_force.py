@@ -5,8 +5,8 @@ from datetime import timedelta
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Schedule
-from gpushare.core.actions import NodeState
-from gpushare.core.records import NodeRecords, Step
+from gpushare.core.actions import NodeState, ReleaseNode
+from gpushare.core.records import Change, NodeRecords, Step
 from gpushare.names import Reason
 from tests.kit.members import (
     CGPU,
@@ -121,3 +121,54 @@ def test_a_cordon_of_ours_without_a_record_is_lifted_before_the_node_is_released
     plan = plan_leave_of(node)
     assert plan is not None
     assert not expect_apply(plan).cordon
+
+
+def test_a_reboot_that_changed_nothing_is_remembered_as_the_one_that_counts() -> None:
+    records = applied(boot_id="boot-0", before=("train-1",))
+    node = a_node(labels={**CGPU, **OURS}, records=records)
+    apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1", restarts=1)))
+    record = apply.annotations[names.ANNOTATION_APPLIED]
+    assert '"bootID":"boot-1"' in record
+    assert '"before":[]' in record
+
+
+def test_the_refusal_of_a_teardown_names_the_mode_that_is_still_there() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied())
+    message = plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-2")).message
+    assert message.startswith("cgpu -> share:")
+
+
+def test_after_a_teardown_the_plugin_is_not_restarted_again() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied(boot_id="boot-0"))
+    apply = expect_apply(
+        plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-1", restarts=1))
+    )
+    assert not apply.cordon
+
+
+def test_a_failed_node_keeps_its_cordon_when_its_next_change_is_dropped() -> None:
+    failed = _failed()
+    first = expect_apply(plan_of(failed, a_pool(schedule="default")))
+    begun = a_node(
+        labels={**CGPU, **OURS},
+        records=NodeRecords(
+            change=Change.model_validate_json(first.annotations[names.ANNOTATION_CHANGE])
+        ),
+        unschedulable=True,
+    )
+    back = expect_apply(plan_of(begun, a_pool(schedule="cgpu")))
+    assert back.cordon
+    assert '"to":"cgpu","step":"Labelled"' in back.annotations[names.ANNOTATION_CHANGE]
+
+
+def test_a_failed_node_waits_for_its_turn_as_a_failed_one() -> None:
+    plan = plan_of(_failed(), a_pool(schedule="default"), slot_free=False)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+    assert "gpu-0" in plan.message
+
+
+def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=frozenset())
+    plan = plan_leave_of(node)
+    assert plan is not None
+    assert isinstance(plan.action, ReleaseNode)

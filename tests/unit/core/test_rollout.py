@@ -289,3 +289,26 @@ def test_a_write_fails_where_the_node_moved_on_since_it_was_decided() -> None:
         labels=SHARE, records=_change(Step.CORDONED), unschedulable=True, resource_version="7"
     )
     assert plan_after_look(_seen(node), NOW, TIMING).resource_version == "7"
+
+
+def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> None:
+    records = _change(Step.LABELLED, of=Schedule.DEFAULT, restart=False)
+    node = a_node(labels=CGPU, records=records, unschedulable=True, allocatable={MEMORY: 15})
+    whole = a_gpu_pod(requests={names.RESOURCE_WHOLE_GPU: 1})
+    plan = _step(node, NEW, INSTALLER, whole)
+    assert (plan.state, plan.reason, plan.action) == (
+        NodeState.BLOCKED,
+        Reason.WORKLOADS_PRESENT,
+        None,
+    )
+    assert "stays cordoned" in plan.message
+
+
+def test_a_failed_node_is_not_let_go_for_a_pod_that_came() -> None:
+    records = _change(Step.CORDONED, of=Schedule.CGPU, to=Schedule.DEFAULT, labelled_at=NOW)
+    node = a_node(labels=CGPU, records=records, unschedulable=True)
+    apply = plan_after_look(_seen(node, a_gpu_pod(phase="Pending")), NOW, TIMING)
+    assert apply.cordon
+    assert apply.labels == CGPU
+    change = _read_change(apply)
+    assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.CGPU, Step.LABELLED)

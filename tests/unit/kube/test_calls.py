@@ -3,7 +3,6 @@
 from typing import Any
 
 import jsonpatch
-import orjson
 import pytest
 
 from gpushare import names
@@ -28,16 +27,6 @@ THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
 )
 def test_metrics_know_the_resource_and_never_a_name(path: str, resource: str) -> None:
     assert _resource(path) == resource
-
-
-def test_a_conflict_names_the_rivals() -> None:
-    causes = [
-        {"reason": "FieldManagerConflict", "message": 'conflict with "kubectl-label" using v1'},
-        {"reason": "FieldManagerConflict", "message": 'conflict with "nfd"'},
-        {"reason": "Other", "message": 'conflict with "nobody"'},
-    ]
-    body = orjson.dumps({"reason": "Conflict", "details": {"causes": causes}})
-    assert ApiError(409, body, what="x").rival_managers == {"kubectl-label", "nfd"}
 
 
 @pytest.mark.parametrize("body", [b"", b"gateway timeout", b"[]", b'{"details": null}'])
