@@ -74,14 +74,19 @@ def plan_member(
             wake_after_seconds=(change.not_before - now).total_seconds(),
         )
     of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
-    return _plan_mode(seen, pool, of=of, daemonsets=daemonsets, in_the_way=in_the_way, now=now)
+    plan = _plan_mode(seen, pool, of=of, daemonsets=daemonsets, in_the_way=in_the_way, now=now)
+    if seen.node.owns_cordon and plan.action is None:
+        # Its record was removed by hand: half-way changed, it must not take pods.
+        return replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
+    return plan
 
 
 def _plan_under_way(
     seen: Observed, pool: Pool, change: Change, now: datetime, timing: Timing
 ) -> NodePlan:
     """A change that began is finished, unless it can still be dropped without a trace."""
-    wanted = pool.spec.schedule is change.to and pool.name == change.pool
+    forbidden = change.restart and pool.spec.device_plugin.restart is RestartPolicy.NEVER
+    wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
     if not wanted and change.step is Step.CORDONED:
         action = plan_give_way(seen, why="the pool wants something else now")
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "the pool changed", action)

@@ -11,6 +11,7 @@ from gpushare.names import Reason
 from tests.kit.members import (
     CGPU,
     INSTALLER,
+    NEVER,
     OURS,
     SHARE,
     applied,
@@ -172,3 +173,25 @@ def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None
     plan = plan_leave_of(node)
     assert plan is not None
     assert isinstance(plan.action, ReleaseNode)
+
+
+def test_a_restart_that_is_forbidden_meanwhile_is_not_begun() -> None:
+    records = under_way(Step.CORDONED)
+    assert records.change is not None
+    records = records.model_copy(
+        update={"change": records.change.model_copy(update={"restart": True})}
+    )
+    node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
+    assert not expect_apply(plan_of(node, NEVER)).cordon
+
+
+def test_a_cordon_whose_record_somebody_removed_is_said_to_be_ours() -> None:
+    node = a_node(
+        labels={**CGPU, **OURS},
+        records=applied(Schedule.SHARE),
+        unschedulable=True,
+        owns_cordon=True,
+    )
+    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod())
+    assert plan.reason is Reason.WORKLOADS_PRESENT
+    assert "The cordon is ours" in plan.message
