@@ -83,12 +83,12 @@ def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_n
 
 
 def test_a_mark_of_another_folder_with_the_same_beginning_is_not_ones_own() -> None:
-    environ = b"HOME=/root\0DEVCLUSTER_PROCESS_OF=/x/.dev2\0"
+    environ = b"HOME=/home/me\0DEVCLUSTER_PROCESS_OF=/x/.dev2\0"
     assert is_marked(environ, b"", Path("/x/.dev2"))
     assert not is_marked(environ, b"", Path("/x/.dev"))
 
 
 def test_a_component_that_was_started_again_by_hand_is_known_by_its_binary() -> None:
     argv = b"/x/.dev/control-plane/kwok/clusters/devcluster-demo/bin/etcd\0--name=node0\0"
-    assert is_marked(b"HOME=/root\0", argv, Path("/x/.dev"))
+    assert is_marked(b"HOME=/home/me\0", argv, Path("/x/.dev"))
     assert not is_marked(b"", b"less\0/x/.dev/control-plane/kwok/logs/etcd.log", Path("/x/.dev"))
