@@ -29,7 +29,7 @@ demo: $(READY) ## Show the whole main job on a real control plane; KEEP=1 leaves
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: lint test-unit test-integration ## Run everything that must hold (lint, unit, integration)
+test: lint test-unit test-integration test-demo ## Run everything that must hold
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
@@ -39,6 +39,11 @@ test-unit: $(READY) ## Run the unit tests
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 1200 $(BIN)/pytest tests/integration -p no:randomly --timeout=180
+
+.PHONY: test-demo
+test-demo: $(READY) ## Run the demo's checks on a cluster of its own
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
+		&& $(LIMIT) 300 $(BIN)/python -m demo --folder "$$folder/demo"
 
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail
