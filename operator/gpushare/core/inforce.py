@@ -41,14 +41,12 @@ def find_in_force(
     return applied.schedule
 
 
-def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied | None) -> bool:
+def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
     """Whether the plugin may have started while the recorded mode's labels were not there.
 
     They are there now, but not as ours: somebody took them away and put them back, and the plugin
     is not the recorded one.
     """
-    if applied is None:
-        return False
     mode = MODES[applied.edition, applied.schedule]
     running = running_plugins(pods, mode)
     return bool(running) and running != applied.plugins and not mode.labels.keys() <= node.owned

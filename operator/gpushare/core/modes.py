@@ -91,9 +91,6 @@ MODES: Mapping[tuple[Edition, Schedule], Mode] = {
     )
 }
 
-PLUGINS = frozenset(mode.plugin for mode in MODES.values() if mode.plugin)
-"""DaemonSets whose pods may be deleted; no other pod ever is."""
-
 
 def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
     """The mode that a node's labels stand for: a Schedule, or the label's own unknown value.
