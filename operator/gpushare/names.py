@@ -47,6 +47,7 @@ ISOLATION_NONE: Final = "none"
 # Extended resources.
 RESOURCE_GPU_MEMORY: Final = "aliyun.com/gpu-mem"
 RESOURCE_GPU_CORE: Final = "aliyun.com/gpu-core.percentage"
+RESOURCE_GPU_COUNT: Final = "aliyun.com/gpu-count"
 RESOURCE_TOPOLOGY_GPU: Final = "aliyun.com/gpu"
 RESOURCE_WHOLE_GPU: Final = "nvidia.com/gpu"
 RESOURCE_MIG_PREFIX: Final = "nvidia.com/mig-"

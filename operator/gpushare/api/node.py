@@ -21,6 +21,8 @@ class Node:
     boot_id: str = ""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
+    gpu_count: int = 0
+    """Cards, as the device plugin wrote them; they stay when it leaves."""
     resource_version: str = field(default="", compare=False)
     """Version that was read; a write that was decided on it fails once there is a newer one."""
     owned: frozenset[str] = frozenset()
@@ -60,6 +62,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
             for resource, quantity in (status.get("allocatable") or {}).items()
             if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
         },
+        gpu_count=parse_quantity((status.get("capacity") or {}).get(names.RESOURCE_GPU_COUNT, 0)),
         owned=frozenset(
             key.removeprefix("f:")
             for part in ("f:labels", "f:annotations")

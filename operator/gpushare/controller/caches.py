@@ -90,7 +90,7 @@ class Caches:
             zeroed=frozenset(self._zeroed),
         )
 
-    def _on_node(self, key: str, new: object | None) -> None:
+    def _on_node(self, key: str, old: object | None, new: object | None) -> None:
         restarting = _find_restart(new) if isinstance(new, Node) else None
         if isinstance(new, Node) and restarting is not None:
             resource = MODES[restarting.edition, restarting.to].resource
@@ -100,7 +100,7 @@ class Caches:
             self._zeroed.discard(key)
         self._notify()
 
-    def _on_other(self, key: str, new: object | None) -> None:
+    def _on_other(self, key: str, old: object | None, new: object | None) -> None:
         self._notify()
 
 

@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from aiohttp import ClientError
 
@@ -30,9 +30,9 @@ Record = TypeVar("Record")
 
 
 class Listener(Protocol):
-    """Told of each record that appeared, changed, or is gone (`new` is None)."""
+    """Told of each record that appeared (`old` is None), changed, or is gone (`new` is None)."""
 
-    def __call__(self, key: str, new: object | None) -> None: ...
+    def __call__(self, key: str, old: Any, new: Any) -> None: ...
 
 
 class Reflector(Generic[Record]):
@@ -48,7 +48,7 @@ class Reflector(Generic[Record]):
         path: str,
         project: Callable[[Json], Record | None],
         *,
-        on_change: Listener = lambda key, new: None,
+        on_change: Listener = lambda key, old, new: None,
         on_alive: Callable[[], None] = lambda: None,
         params: Mapping[str, str] = MappingProxyType({}),
     ):
@@ -148,15 +148,15 @@ class Reflector(Generic[Record]):
         elif previous is not None:
             del self._records[key]
         if record != previous:
-            self._on_change(key, record)
+            self._on_change(key, previous, record)
 
     def _drop(self, key: str, version: int) -> None:
         self._versions.pop(key, None)
         if len(self._gone) > REMEMBERED_DELETIONS:
             self._gone.clear()
         self._gone[key] = version
-        if self._records.pop(key, None) is not None:
-            self._on_change(key, None)
+        if (previous := self._records.pop(key, None)) is not None:
+            self._on_change(key, previous, None)
 
 
 def _key(metadata: Json) -> str:

@@ -66,7 +66,7 @@ async def _run(server: Server) -> tuple[Reflector[str], list[tuple[str, object]]
         server,  # type: ignore[arg-type]
         "api/v1/things",
         lambda raw: raw["value"],
-        on_change=lambda key, new: changes.append((key, new)),
+        on_change=lambda key, old, new: changes.append((key, new)),
     )
     task = asyncio.create_task(reflector.run())
     await server.exhausted.wait()
