@@ -23,6 +23,7 @@ class Faults:
     plugin_never_ready: bool = False
     resource_zero: bool = False  # Ready, yet the resource stays 0 (NVIDIA/k8s-device-plugin #1228)
     installer_fails: bool = False
+    whole_card_never_returns: bool = False  # the static whole-card plugin does not start again
     not_ready: bool = False  # the node's Ready condition is False and its kubelet starts nothing
     start_delay_seconds: float = DEFAULT_DELAY_SECONDS
     resource_delay_seconds: float = DEFAULT_DELAY_SECONDS

@@ -211,7 +211,7 @@ def _serve_static_plugin(
     endpoint = memory.endpoints.get(names.WHOLE_CARD)
     served = endpoint is not None and endpoint.plugin == STATIC_PLUGIN and endpoint.lost_at is None
     endpoints = memory.endpoints
-    if wanted and not served:
+    if wanted and not served and not faults.whole_card_never_returns:
         endpoints = register(
             endpoints,
             STATIC_PLUGIN,

@@ -88,9 +88,9 @@ def find_edition(daemonsets: Iterable[str], before: Edition | None) -> Edition |
     present = set(daemonsets)
     if "ack-nvidia-device-plugin" in present:
         return "Professional"
-    if EVICTOR in present:
-        return "Basic"
-    return "OpenSource" if RECOVERER in present else before
+    if RECOVERER in present:
+        return "Basic" if present & INSTALLERS else "OpenSource"
+    return before
 
 
 def is_isolated(

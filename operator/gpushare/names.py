@@ -36,13 +36,31 @@ ANNOTATION_CHANGE: Final = f"{GROUP}/change"
 """JSON object: the isolation change under way on this node, and how far it is."""
 ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
 """JSON object: the mode that was last applied and verified, and what ran at that time."""
-NODE_ANNOTATIONS: Final = frozenset({ANNOTATION_FOUND, ANNOTATION_CHANGE, ANNOTATION_APPLIED})
+ANNOTATION_DRIFT: Final = f"{GROUP}/drift"
+"""JSON object: what others wrote to our labels of late, and the rivals that we gave way to."""
+NODE_ANNOTATIONS: Final = frozenset(
+    {ANNOTATION_FOUND, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
+)
+ANNOTATION_RETRY: Final = f"{GROUP}/retry"
+"""A person's, on a node: any new value makes us try again what we gave up."""
 
 # Annotations on pods, written by their owners.
 ANNOTATION_ISOLATION: Final = f"{GROUP}/isolation"
 """`required` or `none`: the isolation that the pod's owner asks for."""
 ISOLATION_REQUIRED: Final = "required"
 ISOLATION_NONE: Final = "none"
+
+# What the scheduler of each edition writes on a pod: which of its node's cards it holds.
+ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
+"""Professional; JSON object: by container's index, units of gpu-mem by card's index."""
+ANNOTATION_CARD: Final = "ALIYUN_COM_GPU_MEM_IDX"
+"""Basic and OpenSource: the card's index."""
+ANNOTATION_CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
+"""Basic and OpenSource: the pod's units of gpu-mem."""
+
+# Label on pods, written by their owners (Professional).
+LABEL_CARD_COUNT: Final = "aliyun.com/gpu-count"
+"""Number of cards over which the pod's gpu-mem is spread evenly."""
 
 # Extended resources.
 RESOURCE_GPU_MEMORY: Final = "aliyun.com/gpu-mem"
@@ -56,6 +74,9 @@ GPU_RESOURCES: Final = frozenset(
 )
 """What a pod can ask for; gpu-count is left out: it survives its plugin and gives no card."""
 
+SHARED_RESOURCES: Final = frozenset({RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE})
+"""What a pod asks for that takes a part of a card."""
+
 ENV_CGPU_DISABLE: Final = "CGPU_DISABLE"
 CONTROL_PLANE_LABELS: Final = frozenset(
     {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
@@ -66,6 +87,8 @@ class Condition(StrEnum):
     """Condition types of a GPUSharePool."""
 
     READY = "Ready"
+    NODES_LABELLED = "NodesLabelled"
+    CONFLICTING = "Conflicting"
 
 
 class Reason(StrEnum):
@@ -74,12 +97,18 @@ class Reason(StrEnum):
     # Pools.
     ALL_NODES_READY = "AllNodesReady"
     NO_NODES = "NoNodes"
+    ALL_NODES_LABELLED = "AllNodesLabelled"
+    LABELS_MISSING = "LabelsMissing"
+    NO_CONFLICT = "NoConflict"
+    SPEC_INVALID = "SpecInvalid"
+    NODES_LEFT_BEHIND = "NodesLeftBehind"
 
     # Nodes that are as the pool says.
     APPLIED = "Applied"
 
     # Nodes on their way.
     UPDATING = "Updating"
+    DRIFT_REPAIRED = "DriftRepaired"
     CORDONED = "Cordoned"
     LABELLED = "Labelled"
     PLUGIN_RESTARTING = "PluginRestarting"
@@ -89,16 +118,20 @@ class Reason(StrEnum):
     WAITING_FOR_BUDGET = "WaitingForBudget"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"
     LEAVING = "Leaving"
+    WOULD_CHANGE = "WouldChange"
+    PAUSED = "Paused"
 
     # Nodes that something else holds up.
     WORKLOADS_PRESENT = "WorkloadsPresent"
     REQUIRES_TEARDOWN = "RequiresTeardown"
     REQUIRES_PERSON = "RequiresPerson"
     COMPONENT_MISSING = "ComponentMissing"
+    WHOLE_CARD_PLUGIN_MISSING = "WholeCardPluginMissing"
     MIG_NODE = "MigNode"
     OTHER_EDITION_LABELS = "OtherEditionLabels"
     OWNED_BY_OTHER_POOL = "OwnedByOtherPool"
     PLUGIN_RESTART_NEEDED = "PluginRestartNeeded"
+    LABEL_CONFLICT = "LabelConflict"
     WRITE_REFUSED = "WriteRefused"
     INTERNAL_ERROR = "InternalError"
     RECORD_UNREADABLE = "RecordUnreadable"
@@ -114,6 +147,15 @@ class Reason(StrEnum):
     NO_GPU_REQUEST = "NoGPURequest"
     NO_ELIGIBLE_POOL = "NoEligiblePool"
     ISOLATION_UNAVAILABLE = "IsolationUnavailable"
+
+    # Pods that have no pool or no node.
+    UNROUTED = "Unrouted"
+    POOL_NOT_FOUND = "PoolNotFound"
+    POOL_HAS_NO_NODES = "PoolHasNoNodes"
+    POOL_NOT_READY = "PoolNotReady"
+    LARGER_THAN_ANY_CARD = "LargerThanAnyCard"
+    NO_FREE_BLOCK = "NoFreeBlock"
+    UNSCHEDULABLE = "Unschedulable"
 
     # Calls of the webhook that it can't decide.
     NOT_SYNCED = "NotSynced"

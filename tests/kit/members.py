@@ -1,15 +1,16 @@
 """Plans for one member of a pool."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import ApplyNode, NodePlan
-from gpushare.core.member import plan_leaving, plan_member
+from gpushare.core.leaving import plan_leaving
+from gpushare.core.member import plan_member
+from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Applied, Change, NodeRecords, Step, parse_records
-from gpushare.core.rollout import Observed, Timing
 from tests.kit.values import NOW, PRO_DAEMONSETS, a_plugin_pod, a_pool
 
 SHARE = {names.LABEL_SCHEDULE: "share"}
@@ -25,19 +26,20 @@ def plan_of(
     *pods: Pod,
     slot_free: bool = True,
     daemonsets: frozenset[str] = PRO_DAEMONSETS,
+    now: datetime = NOW,
 ) -> NodePlan:
     seen = Observed(node, pods, parse_records(node))
     return plan_member(
         seen,
         pool,
         daemonsets=daemonsets,
-        in_the_way=() if slot_free else ("gpu-0",),
-        now=NOW,
+        may_start=slot_free,
+        now=now,
         timing=Timing(),
     )
 
 
-def applied(schedule: Schedule = Schedule.CGPU, **more: object) -> NodeRecords:
+def applied(schedule: Schedule | str = Schedule.CGPU, **more: object) -> NodeRecords:
     values: dict[str, object] = {
         "pool": "training",
         "edition": Edition.PROFESSIONAL,
@@ -62,8 +64,17 @@ def under_way(step: Step) -> NodeRecords:
     return applied(Schedule.SHARE).model_copy(update={"change": change.model_copy(update=update)})
 
 
-def plan_leave_of(node: Node, *pods: Pod) -> NodePlan | None:
-    return plan_leaving(Observed(node, pods, parse_records(node)), NOW, Timing())
+def plan_leave_of(
+    node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
+) -> NodePlan | None:
+    return plan_leaving(
+        Observed(node, pods, parse_records(node)),
+        pool,
+        daemonsets=PRO_DAEMONSETS,
+        may_start=True,
+        now=now,
+        timing=Timing(),
+    )
 
 
 def deferred(minutes: float) -> NodeRecords:

@@ -7,10 +7,11 @@ from typing import Any
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
-from gpushare.api.pool import Pool, PoolSpec, PoolStatus
+from gpushare.api.pool import Pool, PoolSpec
+from gpushare.api.status import PoolStatus
 from gpushare.core.modes import GPUSHARE_PLUGIN
-from gpushare.core.plan import World
 from gpushare.core.records import NodeRecords
+from gpushare.core.world import World
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

@@ -9,7 +9,8 @@ import yaml
 from pydantic import BaseModel
 
 from gpushare import names
-from gpushare.api.pool import PoolSpec, PoolStatus
+from gpushare.api.pool import PoolSpec
+from gpushare.api.status import PoolStatus
 
 _COLUMNS = (
     ("Schedule", "string", ".spec.schedule"),
@@ -17,6 +18,7 @@ _COLUMNS = (
     ("Nodes", "integer", ".status.nodes.matched"),
     ("Ready", "integer", ".status.nodes.ready"),
     ("Updating", "integer", ".status.nodes.updating"),
+    ("GPU-Mem", "string", ".status.capacity.summary"),
     ("Status", "string", '.status.conditions[?(@.type=="Ready")].reason'),
     ("Age", "date", ".metadata.creationTimestamp"),
 )

@@ -27,6 +27,10 @@ class Node:
     """Version that was read; a write that was decided on it fails once there is a newer one."""
     owned: frozenset[str] = frozenset()
     """Keys of labels and annotations that our field manager owns."""
+    managers: Mapping[str, str] = field(default_factory=dict)
+    """By each label of ours that another field manager owns, that manager's name."""
+    retry: str = ""
+    """What a person wrote to have us try again."""
     owns_cordon: bool = False
     """Our field manager is among the owners of `spec.unschedulable`."""
 
@@ -44,7 +48,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     meta = raw["metadata"]
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     annotations = meta.get("annotations") or {}
-    ours = _managed_fields(meta)
+    ours, managers = _read_managers(meta)
     return Node(
         name=meta["name"],
         uid=meta["uid"],
@@ -69,16 +73,26 @@ def parse_node(raw: dict[str, Any]) -> Node:
             for key in ours.get("f:metadata", {}).get(part, {})
             if key != "."
         ),
+        managers=managers,
+        retry=annotations.get(names.ANNOTATION_RETRY, ""),
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
     )
 
 
-def _managed_fields(meta: Mapping[str, Any]) -> dict[str, Any]:
+def _read_managers(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The fields that are ours, and who else owns which of our labels."""
+    ours: dict[str, Any] = {}
+    managers: dict[str, str] = {}
     for entry in meta.get("managedFields") or ():
+        fields = entry.get("fieldsV1") or {}
         if is_our_entry(entry):
-            fields: dict[str, Any] = entry.get("fieldsV1") or {}
-            return fields
-    return {}
+            ours = fields
+            continue
+        labels = (fields.get("f:metadata") or {}).get("f:labels") or {}
+        for key in names.NODE_LABELS:
+            if f"f:{key}" in labels:
+                managers[key] = entry.get("manager") or ""
+    return ours, managers
 
 
 def is_our_entry(entry: Mapping[str, Any]) -> bool:

@@ -1,12 +1,43 @@
-"""A Pod, as far as decisions about nodes need it."""
+"""A Pod, as far as decisions about nodes, and its own way to one, need it.
 
-from collections.abc import Iterator, Mapping
+Tens of thousands live in memory, and each pod event of the cluster comes through here: what pods
+have in common is kept once, and what is of no interest is left at the first look.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import lru_cache
+from sys import intern
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from gpushare import names
+from gpushare.api.ledger import parse_count, parse_ledger
 from gpushare.api.node import parse_quantity
+from gpushare.api.podrequest import parse_pod_request
+
+MAX_MESSAGE = 300
+"""Of the scheduler's message; it lists every node's refusal, the first ones tell."""
+_KEPT = 4096
+"""Different values of one kind that are kept once; the rest are kept per pod."""
+
+Value = TypeVar("Value", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
+
+
+@lru_cache(_KEPT)
+def _share(value: Value) -> Value:
+    return value
+
+
+@lru_cache(_KEPT)
+def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
+    return MappingProxyType(dict(items))
+
+
+NOTHING: Mapping[Any, int] = MappingProxyType({})
+_NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,77 +53,132 @@ class Pod:
     ready: bool = False
     ready_since: datetime | None = None
     restarts: int = 0
-    requests: Mapping[str, int] = field(default_factory=dict)
-    """GPU resources that it asks for, summed over all containers."""
-    selects: frozenset[tuple[str, str]] = frozenset()
+    requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    """GPU resources that it asks for, as kube-scheduler counts them."""
+    selects: frozenset[tuple[str, str]] = _NO_SELECTION
     """Pool and mode labels, with the values that it needs its node to have."""
     requires_isolation: bool = False
     daemonset: str = ""
     """Name of the owning DaemonSet, where it is one of the plugins' namespace."""
+    cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
+    """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
+    card_count: int = 1
+    """Cards over which its GPU memory is spread evenly."""
+    created: datetime | None = None
+    unschedulable: str = ""
+    """The scheduler's message, cut, where it found no node."""
+    unrouted: bool = False
+    """It asks for shared GPU, and neither its owner nor anything else says on which nodes."""
 
     @property
     def is_live(self) -> bool:
         return self.phase not in ("Succeeded", "Failed")
+
+    @property
+    def gpu_memory(self) -> int:
+        """Units of GPU memory that it asks for in all."""
+        return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
+
+    @property
+    def gpu_memory_per_card(self) -> int:
+        """Units of GPU memory that each of its cards must have free."""
+        return self.gpu_memory // self.card_count
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Names of the pools that it selects: one, unless its affinity lists several."""
+        return tuple(sorted(value for key, value in self.selects if key == names.LABEL_POOL))
 
 
 def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
     """A Pod from the API server's JSON; None where no decision depends on it."""
     meta, spec = raw["metadata"], raw.get("spec") or {}
     requests = count_gpu_requests(spec)
-    owner = next(
-        (
-            reference["name"]
-            for reference in meta.get("ownerReferences") or ()
-            if reference.get("kind") == "DaemonSet" and reference.get("controller")
-        ),
-        "",
-    )
+    owner = _owning_daemonset(meta)
     # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
-    selects = frozenset() if owner else frozenset(_selections(spec))
-    daemonset = owner if meta["namespace"] == plugin_namespace else ""
+    selects = _NO_SELECTION if owner else frozenset(_selections(spec))
+    namespace = meta["namespace"]
+    daemonset = owner if namespace == plugin_namespace else ""
     if not (requests or selects or daemonset):
         return None
     status = raw.get("status") or {}
-    ready_since = next(
-        (
-            condition.get("lastTransitionTime")
-            for condition in status.get("conditions") or ()
-            if condition.get("type") == "Ready" and condition.get("status") == "True"
-        ),
-        None,
-    )
     annotations = meta.get("annotations") or {}
+    node = spec.get("nodeName") or ""
+    ready_since = _ready_since(status)
+    created = meta.get("creationTimestamp")
+    shares = names.RESOURCE_GPU_MEMORY in requests
     return Pod(
-        namespace=meta["namespace"],
+        namespace=intern(namespace),
         name=meta["name"],
         uid=meta["uid"],
-        node=spec.get("nodeName") or "",
-        phase=status.get("phase") or "Pending",
+        node=intern(node),
+        phase=intern(status.get("phase") or "Pending"),
         deleting="deletionTimestamp" in meta,
         ready=ready_since is not None,
-        ready_since=datetime.fromisoformat(ready_since) if ready_since else None,
+        ready_since=ready_since,
         restarts=sum(
             container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
         ),
-        requests=requests,
-        selects=selects,
+        requests=_share_mapping(tuple(requests.items())) if requests else NOTHING,
+        selects=_share(selects) if selects else _NO_SELECTION,
         requires_isolation=(
             annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
         ),
-        daemonset=daemonset,
+        daemonset=intern(daemonset),
+        # A binding that failed leaves its entry behind, on a pod that holds nothing.
+        cards=parse_ledger(annotations) if shares and node else NOTHING,
+        card_count=_count_cards(meta) if shares else 1,
+        created=datetime.fromisoformat(created) if created else None,
+        unschedulable=_unschedulable(status),
+        unrouted=bool(requests) and not selects and _is_unrouted(raw, spec),
     )
 
 
 def count_gpu_requests(spec: Mapping[str, Any]) -> dict[str, int]:
-    """GPU resources that a pod spec asks for, over containers and init containers."""
-    totals: dict[str, int] = {}
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        resources = container.get("resources") or {}
-        asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-        for resource in names.GPU_RESOURCES & asked.keys():
-            if amount := parse_quantity(asked[resource]):
-                totals[resource] = totals.get(resource, 0) + amount
-    return totals
+    """GPU resources that a pod spec asks for.
+
+    As kube-scheduler counts: containers and sidecars run together; an init container runs beside
+    the sidecars started before it; the larger of the two is needed ("Sidecar Containers" in the
+    Kubernetes documentation).
+    """
+    together: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        for resource, amount in _asked(container):
+            together[resource] = together.get(resource, 0) + amount
+    if not (starting := spec.get("initContainers")):
+        return together
+    sidecars: dict[str, int] = {}
+    highest: dict[str, int] = {}
+    for container in starting:
+        stays = container.get("restartPolicy") == "Always"
+        for resource, amount in _asked(container):
+            beside = sidecars.get(resource, 0) + amount
+            highest[resource] = max(highest.get(resource, 0), beside)
+            if stays:
+                sidecars[resource] = beside
+    for resource, amount in sidecars.items():
+        together[resource] = together.get(resource, 0) + amount
+    for resource, amount in highest.items():
+        together[resource] = max(together.get(resource, 0), amount)
+    return together
+
+
+def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    resources = container.get("resources") or {}
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if names.GPU_RESOURCES.isdisjoint(limits) and names.GPU_RESOURCES.isdisjoint(requests):
+        return
+    for resource in names.GPU_RESOURCES:
+        quantity = limits.get(resource, requests.get(resource))
+        if quantity is not None and (amount := parse_quantity(quantity)):
+            yield resource, amount
+
+
+def _owning_daemonset(meta: Mapping[str, Any]) -> str:
+    for reference in meta.get("ownerReferences") or ():
+        if reference.get("kind") == "DaemonSet" and reference.get("controller"):
+            return str(reference["name"])
+    return ""
 
 
 _SELECTED = names.MODE_LABELS | {names.LABEL_POOL}
@@ -110,3 +196,33 @@ def _selections(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if expression.get("key") in _SELECTED and expression.get("operator") == "In":
                 for value in expression.get("values") or ():
                     yield expression["key"], value
+
+
+def _ready_since(status: Mapping[str, Any]) -> datetime | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            since = condition.get("lastTransitionTime")
+            return datetime.fromisoformat(since) if since else None
+    return None
+
+
+def _unschedulable(status: Mapping[str, Any]) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled":
+            found_none = condition.get("reason") == "Unschedulable"
+            return intern((condition.get("message") or "")[:MAX_MESSAGE]) if found_none else ""
+    return ""
+
+
+def _count_cards(meta: Mapping[str, Any]) -> int:
+    """The Professional edition's label; what is no number there makes the pod unschedulable."""
+    return parse_count((meta.get("labels") or {}).get(names.LABEL_CARD_COUNT, "")) or 1
+
+
+def _is_unrouted(raw: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """By the webhook's own reading of the pod, less the node that the scheduler wrote since."""
+    if spec.get("schedulingGates"):
+        # Held back by somebody who may still say where it goes.
+        return False
+    request = parse_pod_request({**raw, "spec": {**spec, "nodeName": None}})
+    return bool(request.resources) and not (request.selects or request.placed_by)

@@ -2,22 +2,13 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field
 
 from gpushare import names
-
-
-def rule(expression: str, message: str, **more: str) -> dict[str, str]:
-    """A CEL rule of the CRD (`x-kubernetes-validations`) with the sentence a person reads."""
-    return {"rule": expression, "message": message, **more}
-
-
-def rules(*all_rules: dict[str, str]) -> dict[str, Any]:
-    """JSON schema extra that carries `all_rules`."""
-    return {"x-kubernetes-validations": list(all_rules)}
+from gpushare.api.model import ApiModel, rule, rules
+from gpushare.api.status import PoolStatus
 
 
 class Edition(StrEnum):
@@ -47,6 +38,29 @@ class Placement(StrEnum):
     SPREAD = "spread"
 
 
+class ReconcilePolicy(StrEnum):
+    """Whether the operator acts on a pool."""
+
+    ENFORCE = "Enforce"
+    OBSERVE = "Observe"
+    PAUSED = "Paused"
+
+
+class ConflictPolicy(StrEnum):
+    """What happens to a label of ours that another manager keeps writing."""
+
+    REPORT = "Report"
+    FORCE = "Force"
+
+
+class DeletionPolicy(StrEnum):
+    """What a node keeps when its pool lets go of it."""
+
+    RETAIN = "Retain"
+    WHOLE_CARD = "WholeCard"
+    RESTORE = "Restore"
+
+
 class RestartPolicy(StrEnum):
     """When the operator restarts a node's device plugin."""
 
@@ -70,14 +84,6 @@ _WRITTEN_MESSAGE = (
 
 def _not_ours(key: str) -> str:
     return f"!({key} in {_WRITTEN}) && !{key}.startsWith('{names.GROUP}/')"
-
-
-class ApiModel(BaseModel):
-    """Base of what is on the wire: camelCase there, unknown fields ignored, never changed."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"
-    )
 
 
 class SelectorOperator(StrEnum):
@@ -228,60 +234,27 @@ class PoolSpec(ApiModel):
         description="Where two pools claim a node, the higher one wins; in admission the higher "
         "one is preferred.",
     )
+    reconcile: ReconcilePolicy = Field(
+        default=ReconcilePolicy.ENFORCE,
+        description="Enforce: nodes are made what the spec says. Observe: nothing is written but "
+        "this status, which says what would be. Paused: nothing new begins, and what was changed "
+        "by hand stays; a node in the middle of its change is finished.",
+    )
+    conflicts: ConflictPolicy = Field(
+        default=ConflictPolicy.REPORT,
+        description="When another manager keeps writing a label of this pool. Report: at its third "
+        "write within 10 minutes the label is left to it and the condition Conflicting names it. "
+        "Force: it is put back, at most 6 times a minute on a node.",
+    )
+    deletion_policy: DeletionPolicy = Field(
+        default=DeletionPolicy.RETAIN,
+        description="What a node keeps that leaves the pool, also because the pool is deleted. "
+        "Retain: every label. WholeCard: it is changed to the mode default. Restore: it is changed "
+        "to what was found on it.",
+    )
     device_plugin: DevicePlugin = Field(
         default=DevicePlugin(),
         description="What happens to the device plugin of a node whose isolation changes.",
-    )
-
-
-class NodeCounts(ApiModel):
-    """How many members are where."""
-
-    matched: int = Field(default=0, description="Members of the pool.")
-    ready: int = Field(default=0, description="Applied, verified, nothing under way.")
-    updating: int = Field(default=0, description="In their change.")
-    waiting: int = Field(default=0, description="For their turn.")
-    blocked: int = Field(default=0, description="Held up by something else.")
-    failed: int = Field(default=0, description="A deadline passed.")
-
-
-class NodeSample(ApiModel):
-    """One node that is not ready, and why."""
-
-    node: str = Field(description="Name of the node.")
-    reason: str = Field(description="Reason code.")
-    since: datetime = Field(description="Since when for this reason.")
-    message: str = Field(description="What it waits for, and what would unblock it.")
-
-
-class ConditionStatus(ApiModel):
-    """A condition, as in the Kubernetes API conventions."""
-
-    type: str = Field(description="Type of the condition.")
-    status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
-    observed_generation: int = Field(default=0, description="Generation that it speaks of.")
-    last_transition_time: datetime = Field(description="When the status last changed.")
-    reason: str = Field(description="Reason code.")
-    message: str = Field(description="A sentence for a person.")
-
-
-class PoolStatus(ApiModel):
-    """What is."""
-
-    observed_generation: int = Field(default=0, description="Generation that was acted on.")
-    conditions: Annotated[
-        tuple[ConditionStatus, ...],
-        Field(
-            max_length=16,
-            json_schema_extra={
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-            },
-        ),
-    ] = Field(default=(), description="Ready: every member is as the spec says.")
-    nodes: NodeCounts = Field(default=NodeCounts(), description="How many members are where.")
-    samples: Annotated[tuple[NodeSample, ...], Field(max_length=20)] = Field(
-        default=(), description="At most 20 nodes that are not ready, with the reason."
     )
 
 
@@ -298,12 +271,25 @@ class Pool(ApiModel):
     status: PoolStatus
 
     @property
+    def acts(self) -> bool:
+        """Whether nodes are written for the pool; one that is being deleted gives them back."""
+        return self.deleting or self.spec.reconcile is ReconcilePolicy.ENFORCE
+
+    @property
+    def observes(self) -> bool:
+        """Whether the pool only says what it would do."""
+        return self.spec.reconcile is ReconcilePolicy.OBSERVE
+
+    @property
     def has_our_finalizer(self) -> bool:
         return names.FINALIZER in self.finalizers
 
     @classmethod
-    def parse(cls, raw: dict[str, Any]) -> Self:
-        """A Pool from the API server's JSON; pydantic's ValidationError where it is none."""
+    def parse(cls, raw: dict[str, Any], spec: PoolSpec | None = None) -> Self:
+        """A Pool from the API server's JSON; pydantic's ValidationError where it is none.
+
+        With `spec`, that counts in place of what stands there.
+        """
         meta = raw["metadata"]
         return cls(
             name=meta["name"],
@@ -312,6 +298,6 @@ class Pool(ApiModel):
             created=meta["creationTimestamp"],
             deleting="deletionTimestamp" in meta,
             finalizers=frozenset(meta.get("finalizers", ())),
-            spec=PoolSpec.model_validate(raw.get("spec", {})),
+            spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),
         )

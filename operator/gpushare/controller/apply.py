@@ -15,8 +15,9 @@ from gpushare.core.actions import (
     RecordPlugins,
     ReleaseNode,
 )
+from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Step, parse_records
-from gpushare.core.rollout import Observed, Timing, plan_after_look, plan_restart
+from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Subject, post_event

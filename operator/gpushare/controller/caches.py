@@ -1,15 +1,14 @@
-"""Copies in memory of what a pass looks at."""
+"""Copies in memory of what a pass looks at, and what in them changed."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from gpushare.api.node import Node, parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
 from gpushare.core.modes import MODES
-from gpushare.core.plan import World
 from gpushare.core.records import Change, RecordError, Step, parse_records
+from gpushare.core.world import World
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.reflector import Reflector
 from gpushare.observe.metrics import Metrics
@@ -30,7 +29,12 @@ class Caches:
         metrics: Metrics,
     ):
         self._notify = on_change
+        self._changed: set[str] = set()
         self._zeroed: set[str] = set()
+        self._pods: dict[str, dict[str, Pod]] = {}
+        self.unplaced: dict[str, Pod] = {}
+        """GPU pods that have no node, or that nobody sent to a pool."""
+        self._waited_for: set[str] = set()
 
         def project_pod(raw: Json) -> Pod | None:
             return parse_pod(raw, plugin_namespace=plugin_namespace)
@@ -46,14 +50,14 @@ class Caches:
             api,
             "api/v1/pods",
             project_pod,
-            on_change=self._on_other,
+            on_change=self._on_pod,
             on_alive=lambda: metrics.observe_watch("pods"),
         )
         self.daemonsets: Reflector[str] = Reflector(
             api,
             f"apis/apps/v1/namespaces/{plugin_namespace}/daemonsets",
             lambda raw: str(raw["metadata"]["name"]),
-            on_change=self._on_other,
+            on_change=lambda key, old, new: self._notify(),
             on_alive=lambda: metrics.observe_watch("daemonsets"),
         )
 
@@ -73,35 +77,84 @@ class Caches:
             await reflector.synced.wait()
 
     def observe_world(
-        self, pools: tuple[Pool, ...], unreadable: frozenset[str], busy: frozenset[str]
+        self,
+        pools: tuple[Pool, ...],
+        unreadable: frozenset[str],
+        busy: Collection[str],
+        refusals: Mapping[str, str],
     ) -> World:
-        """What a pass looks at, as it is now."""
-        pods: defaultdict[str, list[Pod]] = defaultdict(list)
-        for pod in self.pods.records.values():
-            if pod.node:
-                pods[pod.node].append(pod)
+        """What a pass looks at: views of what is here, not copies."""
         return World(
             pools=pools,
             unreadable_pools=unreadable,
-            nodes=dict(self.nodes.records),
-            pods=dict(pods),
+            nodes=self.nodes.records,
+            pods=_PodsByNode(self._pods),
             daemonsets=frozenset(self.daemonsets.records.values()),
             busy=busy,
-            zeroed=frozenset(self._zeroed),
+            zeroed=self._zeroed,
+            refusals=refusals,
         )
 
-    def _on_node(self, key: str, old: object | None, new: object | None) -> None:
-        restarting = _find_restart(new) if isinstance(new, Node) else None
-        if isinstance(new, Node) and restarting is not None:
+    def mark_changed(self, node: str) -> None:
+        """Decide anew about a node, for a reason of the caller's."""
+        self._changed.add(node)
+        self._notify()
+
+    def take_changed(self) -> set[str]:
+        """Names of the nodes that something happened to since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def take_waited_for(self) -> set[str]:
+        """Names of the pools for which other pods wait than at the last call."""
+        pools, self._waited_for = self._waited_for, set()
+        return pools
+
+    def _on_node(self, key: str, old: Node | None, new: Node | None) -> None:
+        restarting = _find_restart(new) if new is not None else None
+        if new is not None and restarting is not None:
             resource = MODES[restarting.edition, restarting.to].resource
             if resource and not new.allocatable.get(resource):
                 self._zeroed.add(key)
         else:
             self._zeroed.discard(key)
+        self.mark_changed(key)
+
+    def _on_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and old.node and (new is None or new.node != old.node):
+            on_node = self._pods[old.node]
+            del on_node[key]
+            if not on_node:
+                del self._pods[old.node]
+            self._changed.add(old.node)
+        if new is not None and new.node:
+            self._pods.setdefault(new.node, {})[key] = new
+            self._changed.add(new.node)
+        is_unplaced = new is not None and new.is_live and (new.unrouted or not new.node)
+        if is_unplaced or key in self.unplaced:
+            for pod in (old, new):
+                self._waited_for.update(pod.pools if pod is not None else ())
+            if new is not None and is_unplaced:
+                self.unplaced[key] = new
+            else:
+                del self.unplaced[key]
         self._notify()
 
-    def _on_other(self, key: str, old: object | None, new: object | None) -> None:
-        self._notify()
+
+class _PodsByNode(Mapping[str, tuple[Pod, ...]]):
+    """Pods of a node, in an order that does not depend on how they came."""
+
+    def __init__(self, pods: Mapping[str, Mapping[str, Pod]]):
+        self._pods = pods
+
+    def __getitem__(self, node: str) -> tuple[Pod, ...]:
+        return tuple(pod for _, pod in sorted(self._pods[node].items()))
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._pods)
+
+    def __len__(self) -> int:
+        return len(self._pods)
 
 
 def _find_restart(node: Node) -> Change | None:

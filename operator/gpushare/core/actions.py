@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpushare.api.node import Node
-from gpushare.core.records import NodeRecords, PluginPod
+from gpushare.core.records import NodeRecords, PluginPod, Rival
 from gpushare.names import Reason
 
 
@@ -61,10 +61,12 @@ class DeletePlugins:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseNode:
-    """Give up what we own on the node and leave every label as it is."""
+    """Give up what we own on the node; every label stays as it is, but those to be removed."""
 
     node: str
     uid: str
+    remove: tuple[str, ...] = ()
+    """Labels to take away in the same write."""
 
 
 Action = ApplyNode | LookAgain | RecordPlugins | DeletePlugins | ReleaseNode
@@ -83,6 +85,10 @@ class NodePlan:
     """The action takes the node out of service, within the pool's budget."""
     wake_after_seconds: float | None = None
     """When to decide again even if nothing happens."""
+    labelled: bool = False
+    """Every label that the pool wants is there, and ours."""
+    rivals: tuple[Rival, ...] = ()
+    """Other managers that keep writing those labels."""
 
 
 def build_apply(

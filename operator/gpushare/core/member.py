@@ -5,35 +5,27 @@ from dataclasses import replace
 from datetime import datetime
 
 from gpushare import names
-from gpushare.api.pool import Pool, RestartPolicy, Schedule
-from gpushare.core.actions import NodePlan, NodeState, ReleaseNode, build_apply
+from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy, Schedule
+from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.blockers import (
-    SHOWN,
     Blocker,
     find_blocking_pods,
     find_missing_daemonset,
-    find_pods_of_another_mode,
     find_pods_of_another_pool,
 )
+from gpushare.core.drift import Claim, Verdict, judge_drift
 from gpushare.core.inforce import (
     find_in_force,
     is_isolation_left,
     may_have_misread,
     running_plugins,
 )
+from gpushare.core.labels import plan_labels
 from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
-from gpushare.core.records import Applied, Change, Step, extend_found
-from gpushare.core.rollout import (
-    Observed,
-    Timing,
-    build_applied,
-    plan_cordon,
-    plan_give_way,
-    plan_let_go,
-    plan_step,
-)
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.records import Change, Step
+from gpushare.core.rollout import owned_labels, plan_cordon, plan_give_way, plan_step
 from gpushare.core.transitions import REPAIR, Outcome, Transition, find_transition
-from gpushare.core.verify import verify_mode
 from gpushare.names import Reason
 
 
@@ -42,14 +34,37 @@ def plan_member(
     pool: Pool,
     *,
     daemonsets: Collection[str],
-    in_the_way: Collection[str],
+    may_start: bool,
     now: datetime,
     timing: Timing,
 ) -> NodePlan:
     """What `seen.node`, a member of `pool`, needs next.
 
-    `in_the_way` are the nodes that use the pool's budget up; none where a slot is free.
+    `may_start` says whether the pool's budget has a slot free for it.
     """
+    wanted = desired_labels(pool.name, pool.spec)
+    plan = _plan_next(
+        seen, pool, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
+    )
+    labelled = wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned
+    return replace(plan, labelled=labelled) if labelled else plan
+
+
+def build_claim(pool: Pool) -> Claim:
+    """For what the labels of `pool` are held."""
+    force = pool.spec.conflicts is ConflictPolicy.FORCE
+    return Claim(spec=f"{pool.name}/{pool.generation}", force=force)
+
+
+def _plan_next(
+    seen: Observed,
+    pool: Pool,
+    *,
+    daemonsets: Collection[str],
+    may_start: bool,
+    now: datetime,
+    timing: Timing,
+) -> NodePlan:
     change = seen.records.change
     if change is not None and change.is_under_way:
         plan = _plan_under_way(seen, pool, change, now, timing)
@@ -57,7 +72,13 @@ def plan_member(
             return plan
         # The spec changed after the deadline: begin anew, from the mode that was written.
         again = _plan_mode(
-            seen, pool, of=change.to, daemonsets=daemonsets, in_the_way=in_the_way, now=now
+            seen,
+            pool,
+            Verdict(),
+            of=change.to,
+            daemonsets=daemonsets,
+            may_start=may_start,
+            now=now,
         )
         if again.action is None:
             return replace(plan, message=f"{plan.message}. {again.reason}: {again.message}")
@@ -74,7 +95,24 @@ def plan_member(
             wake_after_seconds=(change.not_before - now).total_seconds(),
         )
     of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
-    plan = _plan_mode(seen, pool, of=of, daemonsets=daemonsets, in_the_way=in_the_way, now=now)
+    held = _held_labels(seen, pool, of)
+    verdict = judge_drift(seen.node, seen.records, held, build_claim(pool), now)
+    if verdict.fought_over & names.MODE_LABELS:
+        return _plan_contested(seen, held, verdict)
+    if verdict.wait is not None:
+        return seen.wait_for_pace(verdict)
+    if verdict.record is not seen.records.drift:
+        records = seen.records.model_copy(update={"drift": verdict.record})
+        seen = replace(seen, records=records)
+    applied = seen.records.applied
+    waits = applied is not None and applied.schedule == of != pool.spec.schedule
+    if waits and (put_back := _plan_put_back(seen, held)) is not None:
+        return put_back
+    plan = _plan_mode(
+        seen, pool, verdict, of=of, daemonsets=daemonsets, may_start=may_start, now=now
+    )
+    if verdict.rivals:
+        plan = replace(plan, rivals=verdict.rivals)
     if seen.node.owns_cordon and plan.action is None:
         # Its record was removed by hand: half-way changed, it must not take pods.
         return replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
@@ -90,7 +128,48 @@ def _plan_under_way(
     if not wanted and change.step is Step.CORDONED:
         action = plan_give_way(seen, why="the pool wants something else now")
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "the pool changed", action)
-    return plan_step(seen, now, timing)
+    return plan_step(seen, build_claim(pool), now, timing)
+
+
+def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
+    """The labels that must be there now.
+
+    While a node waits for a change, those are not the pool's yet, but of the mode in force.
+    """
+    applied = seen.records.applied
+    if applied is None or applied.edition is not pool.spec.edition or of != applied.schedule:
+        return desired_labels(pool.name, pool.spec)
+    labels = desired_labels(applied.pool, pool.spec)
+    others = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
+    return {**others, **MODES[applied.edition, applied.schedule].labels}
+
+
+def _plan_put_back(seen: Observed, held: dict[str, str]) -> NodePlan | None:
+    """Drift on a node that waits for another change: back to what is in force; None without."""
+    found = seen.records.found or {}
+    lost = {key: held[key] for key in held.keys() & found.keys() - seen.node.owned}
+    if lost.items() <= seen.node.labels.items():
+        return None
+    labels = {**owned_labels(seen.node), **lost}
+    message = "labels put back"
+    action = build_apply(
+        seen.node, labels, seen.records, cordon=seen.node.owns_cordon, message=message
+    )
+    return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
+
+
+def _plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan:
+    """A rival writes the mode: no change begins, and no plugin is restarted."""
+    labels = {key: value for key, value in held.items() if key not in verdict.given_up}
+    plan = seen.plan_contested(verdict)
+    settled = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
+    if (settled and verdict.record == seen.records.drift) or verdict.wait is not None:
+        return plan
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    action = build_apply(
+        seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
+    )
+    return replace(plan, action=action)
 
 
 def _find_reason_to_stay_away(seen: Observed, pool: Pool) -> Blocker | None:
@@ -108,10 +187,11 @@ def _find_reason_to_stay_away(seen: Observed, pool: Pool) -> Blocker | None:
 def _plan_mode(
     seen: Observed,
     pool: Pool,
+    verdict: Verdict,
     *,
     of: str,
     daemonsets: Collection[str],
-    in_the_way: Collection[str],
+    may_start: bool,
     now: datetime,
 ) -> NodePlan:
     """What leads from mode `of`, which is in force, to the pool's."""
@@ -121,7 +201,7 @@ def _plan_mode(
         of = applied.schedule
     transition = _needed_transition(seen, pool, mode, of)
     if transition is None:
-        return _plan_labels(seen, pool, mode)
+        return plan_labels(seen, pool, mode, verdict)
     if transition.refusal is not None:
         message = f"{of} -> {mode.schedule}: {transition.message}"
         return seen.plan(NodeState.BLOCKED, transition.refusal, message)
@@ -139,15 +219,12 @@ def _plan_mode(
         failed = None
     if restart and pool.spec.device_plugin.restart is RestartPolicy.NEVER:
         if failed is None:
-            return _plan_labels(seen, pool, mode, awaits_restart=True)
+            return plan_labels(seen, pool, mode, verdict, awaits_restart=True)
         message = f"{of} -> {mode.schedule} needs a restart, and devicePlugin.restart is Never"
         return seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
     joining = failed.joining if failed else applied is None and is_joining(seen)
-    if in_the_way and not joining:
-        others = ", ".join(sorted(in_the_way)[:SHOWN])
-        message = (
-            f"as many nodes are out of service as may be ({others}); its turn comes after them"
-        )
+    if not may_start and not joining:
+        message = "as many nodes are out of service as may be; its turn comes after them"
         return seen.plan(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
     change = Change(
         pool=pool.name,
@@ -186,106 +263,8 @@ def _needed_transition(seen: Observed, pool: Pool, mode: Mode, of: str) -> Trans
     return None
 
 
-def _plan_labels(
-    seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool = False
-) -> NodePlan:
-    """The mode is in force: one apply where a label or a record is missing, else ready."""
-    labels = desired_labels(pool.name, pool.spec)
-    if not mode.labels.items() <= seen.node.labels.items() and (
-        blocker := find_pods_of_another_mode(mode, seen.pods)
-    ):
-        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    applied, missing = _update_applied(seen, pool, mode, awaits_restart=awaits_restart)
-    records = seen.records.model_copy(
-        update={
-            "found": extend_found(seen.records.found, seen.node, frozenset(labels)),
-            "change": None,
-            "applied": applied,
-        }
-    )
-    if missing is not None:
-        state, reason = NodeState.BLOCKED, missing.reason
-        message = f"labelled {mode.schedule}, but {missing.message}"
-    elif applied is not None and applied.awaits_restart:
-        state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
-        message = (
-            f"labelled {mode.schedule}; {mode.plugin} still serves the former mode, and "
-            "devicePlugin.restart is Never: delete its pod on this node"
-        )
-    else:
-        state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
-    if _is_settled(seen, labels, records.annotations()):
-        return seen.plan(state, reason, message)
-    action = build_apply(seen.node, labels, records, cordon=False, message="labels")
-    return seen.plan(NodeState.UPDATING, Reason.UPDATING, "labels are being written", action)
-
-
-def _update_applied(
-    seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool
-) -> tuple[Applied | None, Blocker | None]:
-    """`applied` as it should be now that the labels are right, and what is missing for it.
-
-    A mode is recorded only once it is verified. A plugin that starts under the right labels reads
-    them, so it is remembered as one that is right: a later drift can then be told from one that a
-    plugin has read.
-    """
-    previous = seen.records.applied
-    known = previous if previous is not None and previous.is_of(mode) else None
-    running = running_plugins(seen.pods, mode)
-    if awaits_restart:
-        before = previous.before if previous else ()
-        return build_applied(seen, pool.name, mode, before=before, awaits_restart=True), None
-    replaced = known is not None and bool(running) and running != known.plugins
-    if known is None or (known.awaits_restart and replaced):
-        missing = verify_mode(seen.node, seen.pods, mode)
-        if missing is not None:
-            return known, Blocker(missing.reason, missing.message)
-        before = previous.before if previous else ()
-        return build_applied(seen, pool.name, mode, before=before), None
-    changes: dict[str, object] = {"pool": pool.name}
-    if replaced:
-        changes["plugins"] = running
-        if seen.node.boot_id != known.boot_id:
-            # The kubelet admitted every pod anew in this boot, under these labels.
-            changes |= {"boot_id": seen.node.boot_id, "before": ()}
-    # What was verified once is not written again, but it is said when it no longer holds.
-    missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
-    blocker = Blocker(missing.reason, missing.message) if missing is not None else None
-    return known.model_copy(update=changes), blocker
-
-
-def _is_settled(seen: Observed, labels: dict[str, str], annotations: dict[str, str]) -> bool:
-    node = seen.node
-    return (
-        labels.items() <= node.labels.items()
-        and labels.keys() | annotations.keys() == node.owned
-        and annotations == dict(node.annotations)
-        and not node.owns_cordon
-    )
-
-
 def is_joining(seen: Observed) -> bool:
     """A node that no pool had before and no GPU pod uses: changing it takes nothing away."""
     return names.LABEL_POOL not in seen.node.labels and not any(
         pod.is_live and pod.requests for pod in seen.pods
     )
-
-
-def plan_leaving(seen: Observed, now: datetime, timing: Timing) -> NodePlan | None:
-    """What a node that no pool claims any more needs, until nothing on it is ours.
-
-    Retain: every label stays, ownership and records go. A change whose labels are written is
-    finished first: half-way, the node would say one thing and do another.
-    """
-    if not (seen.node.owned or seen.node.owns_cordon or seen.node.annotations):
-        return None
-    change = seen.records.change
-    if change is not None and change.is_under_way and change.step is not Step.CORDONED:
-        plan = plan_step(seen, now, timing)
-        if plan.state is not NodeState.FAILED:
-            return plan
-    if seen.node.owns_cordon:
-        action = plan_let_go(seen, why="the node leaves its pool")
-        return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
-    release = ReleaseNode(seen.node.name, seen.node.uid)
-    return seen.plan(NodeState.UPDATING, Reason.LEAVING, "ownership is given up", release)

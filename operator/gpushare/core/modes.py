@@ -22,11 +22,13 @@ class Mode:
     schedule: Schedule
     labels: Mapping[str, str]
     resource: str = ""
-    """The extended resource that a node in this mode offers."""
+    """The extended resource that a node in this mode offers, and every pod in it asks for."""
     plugin: str = ""
     """DaemonSet of the device plugin. Empty where none of the cluster's DaemonSets is it."""
     components: tuple[str, ...] = ()
     """Other DaemonSets that must be Ready on the node before the mode is what it says."""
+    companions: tuple[str, ...] = ()
+    """Resources that the node offers besides, for pods that ask for `resource` too."""
 
     @property
     def isolated(self) -> bool:
@@ -34,13 +36,23 @@ class Mode:
         return self.schedule in (Schedule.CGPU, Schedule.CORE_MEM)
 
     @property
+    def resources(self) -> tuple[str, ...]:
+        return (self.resource, *self.companions) if self.resource else self.companions
+
+    @property
     def daemonsets(self) -> tuple[str, ...]:
         return (self.plugin, *self.components) if self.plugin else self.components
 
 
-def _professional(schedule: Schedule, resource: str, plugin: str, *components: str) -> Mode:
+def _professional(
+    schedule: Schedule,
+    resource: str,
+    plugin: str,
+    *components: str,
+    companions: tuple[str, ...] = (),
+) -> Mode:
     labels = {names.LABEL_SCHEDULE: str(schedule)}
-    return Mode(Edition.PROFESSIONAL, schedule, labels, resource, plugin, components)
+    return Mode(Edition.PROFESSIONAL, schedule, labels, resource, plugin, components, companions)
 
 
 def _basic(schedule: Schedule, *, disable_isolation: str) -> Mode:
@@ -64,13 +76,18 @@ MODES: Mapping[tuple[Edition, Schedule], Mode] = {
         _professional(Schedule.SHARE, _MEMORY, GPUSHARE_PLUGIN),
         _professional(Schedule.CGPU, _MEMORY, GPUSHARE_PLUGIN, "cgpu-installer"),
         _professional(
-            Schedule.CORE_MEM, _MEMORY, "gpushare-core-device-plugin-ds", "cgpu-core-installer"
+            Schedule.CORE_MEM,
+            _MEMORY,
+            "gpushare-core-device-plugin-ds",
+            "cgpu-core-installer",
+            companions=(names.RESOURCE_GPU_CORE,),
         ),
         _professional(Schedule.MPS, _MEMORY, "gpushare-mps-device-plugin-ds", "ack-mps-control"),
         _professional(Schedule.TOPOLOGY, names.RESOURCE_TOPOLOGY_GPU, "gputopo-device-plugin-ds"),
         _professional(Schedule.DISABLED, "", ""),
         # The whole-card plugin of these two editions is a static pod or an installation of
-        # its own; on Basic the recover DaemonSet puts its manifest back.
+        # its own. On Basic the recover DaemonSet puts its manifest back, so cards are awaited;
+        # on OpenSource nobody has to, so they are not (see `verify.find_missing_whole_card`).
         Mode(
             Edition.BASIC,
             Schedule.DEFAULT,

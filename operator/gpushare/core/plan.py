@@ -1,174 +1,347 @@
-"""One pass: the whole world in, what is to be done to every node and pool out."""
+"""All decisions, for all pools: made anew for the nodes that something happened to.
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+Overlap makes decisions global, and budgets tie the nodes of a pool together; so what was decided is
+kept in a book for each pool, and an event of one node costs the same at a hundred nodes and at
+five thousand. Equal worlds lead to equal plans, whatever the order of the events.
+"""
 
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
-from gpushare.core.member import plan_leaving, plan_member
+from gpushare.core.book import Book
+from gpushare.core.capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.leaving import plan_leaving
+from gpushare.core.member import plan_member
 from gpushare.core.membership import decide_claim, find_owner
-from gpushare.core.records import NodeRecords, RecordError, parse_records
-from gpushare.core.rollout import Observed, Timing
+from gpushare.core.modes import desired_labels
+from gpushare.core.observed import Timing
+from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
 
 MAX_UNAVAILABLE = 1
 """Members of a pool that may be out of service at once."""
+LEAVING_PATIENCE = timedelta(minutes=10)
+"""A pool that is being deleted waits so long for the next of its nodes to finish."""
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Everything that a pass looks at. Complete: no cache in it is still being filled."""
+class Decision:
+    """What is to be done to one node, for which pool."""
 
-    pools: tuple[Pool, ...] = ()
-    unreadable_pools: frozenset[str] = frozenset()
-    """Names of pools whose spec we can't read: their nodes are left exactly as they are."""
-    nodes: Mapping[str, Node] = field(default_factory=dict)
-    pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
-    """By node."""
-    daemonsets: frozenset[str] = frozenset()
-    busy: frozenset[str] = frozenset()
-    """Nodes to which something is being done just now."""
-    zeroed: frozenset[str] = frozenset()
-    """Nodes whose resource was seen at zero during their change."""
+    pool: str
+    plan: NodePlan
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a pass decided; sorted, so that equal worlds give equal plans."""
+    """What a pass decided, for the nodes that it looked at."""
 
-    members: Mapping[str, tuple[NodePlan, ...]]
-    """By pool, every node that it claims."""
-    leaving: Mapping[str, tuple[NodePlan, ...]]
-    """By pool, the nodes that it had and claims no more."""
-    adopt: tuple[Pool, ...]
-    """Pools that need our finalizer before anything is written for them."""
+    decisions: tuple[Decision, ...]
     release: tuple[Pool, ...]
-    """Pools that are being deleted and have no node left."""
+    """Pools that are being deleted and need our finalizer no more."""
+    wake_at: datetime | None
+    """When to decide again even if nothing happens."""
 
 
-def plan_world(world: World, now: datetime, timing: Timing) -> Plan:
-    """Decide everything anew, from what is."""
-    pools = sorted(world.pools, key=lambda pool: pool.name)
-    members: dict[str, list[NodePlan]] = {pool.name: [] for pool in pools}
-    mine: defaultdict[str, list[_Judged]] = defaultdict(list)
-    leaving: defaultdict[str, list[NodePlan]] = defaultdict(list)
-    held: set[str] = set()
-    """Pools whose nodes must still be given back."""
-    for name in sorted(world.nodes):
-        node = _judge(world, name)
-        remembered = _remembered_pools(node.seen)
-        if remembered & world.unreadable_pools:
-            held |= remembered
-            continue
-        owner = find_owner(node.seen.node, node.seen.records)
-        if claim := decide_claim(node.seen.node, owner, pools):
-            mine[claim.winner.name].append(node)
-            for loser in claim.losers:
-                members[loser.name].append(_lost(name, claim.winner, loser))
-            continue
-        held |= remembered
-        if (plan := _plan_left(node, now, timing)) is not None:
-            leaving[min(remembered, default="")].append(plan)
-    for pool in pools:
-        members[pool.name] += _plan_members(pool, mine[pool.name], world, now, timing)
-    return Plan(
-        members={
-            name: tuple(sorted(plans, key=lambda plan: plan.node))
-            for name, plans in members.items()
-        },
-        leaving={name: tuple(plans) for name, plans in leaving.items()},
-        adopt=tuple(p for p in pools if not p.deleting and not p.has_our_finalizer),
-        release=tuple(
-            p for p in pools if p.deleting and p.has_our_finalizer and p.name not in held
-        ),
-    )
+class _Role(Enum):
+    MEMBER = auto()
+    LEAVING = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    """A node, and where its records can't be read the plan that leaves it alone."""
-
-    seen: Observed
-    is_busy: bool
-    unreadable: NodePlan | None = None
+class _Task:
+    judged: Judged
+    role: _Role
 
 
-def _judge(world: World, name: str) -> _Judged:
-    node, pods, busy = world.nodes[name], world.pods.get(name, ()), name in world.busy
-    try:
-        return _Judged(Observed(node, pods, parse_records(node), name in world.zeroed), busy)
-    except RecordError as error:
-        plan = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
-        return _Judged(Observed(node, pods, NodeRecords()), busy, plan)
+class Planner:
+    """The books of all pools, and what they are kept up to date with."""
 
+    def __init__(self, timing: Timing):
+        self.books: dict[str, Book] = {}
+        self._timing = timing
+        self._pools: dict[str, Pool] = {}
+        self._basis: object = None
+        """What all decisions rest on: where it changes, all are made anew."""
+        self._entered: dict[str, frozenset[str]] = {}
+        """By node, the pools whose books it is in."""
+        self._holds: dict[str, frozenset[str]] = {}
+        """By node, the pools that can't be let go of because of it."""
+        self._held: Counter[str] = Counter()
+        self._due: dict[str, datetime] = {}
+        self._wakes: list[tuple[datetime, str]] = []
 
-def _plan_members(
-    pool: Pool, nodes: Sequence[_Judged], world: World, now: datetime, timing: Timing
-) -> Iterator[NodePlan]:
-    """The plans for all nodes of `pool`; no more go out of service than its budget lets."""
-    unavailable = {node.seen.node.name for node in nodes if _is_unavailable(node)}
-    for node in nodes:
-        name = node.seen.node.name
-        others = unavailable - {name}
+    def update(self, world: World, changed: Collection[str] | None, now: datetime) -> Plan:
+        """Decide anew for the nodes `changed` (None: all), and for those that depend on them."""
+        basis = (
+            [(p.uid, p.name, p.generation, p.has_our_finalizer) for p in world.pools],
+            world.unreadable_pools,
+            world.daemonsets,
+        )
+        self._pools = {pool.name: pool for pool in sorted(world.pools, key=lambda p: p.name)}
+        if changed is None or basis != self._basis:
+            self._basis = basis
+            self._begin_anew()
+            changed = world.nodes.keys()
+        decisions = list(self._decide(world, {*changed, *self._take_due(now)}, now))
+        return Plan(
+            decisions=tuple(decisions),
+            release=tuple(p for p in self._pools.values() if self._is_over(p, now)),
+            wake_at=self._next_wake(),
+        )
+
+    def nodes_held(self, pool: str) -> list[str]:
+        """Names of the nodes that the pool must still give back."""
+        return sorted(node for node, pools in self._holds.items() if pool in pools)
+
+    def count_held(self, pool: str) -> int:
+        """How many these are."""
+        return self._held[pool]
+
+    # The order of a pass.
+
+    def _decide(self, world: World, changed: set[str], now: datetime) -> Iterator[Decision]:
+        tasks: defaultdict[str, dict[str, _Task]] = defaultdict(dict)
+        out_before: dict[str, frozenset[str]] = {}
+        for name in sorted(changed):
+            before = self._entered.pop(name, frozenset())
+            for pool in before:
+                out_before.setdefault(pool, frozenset(self.books[pool].unavailable))
+            self._hold(name, frozenset())
+            self._due.pop(name, None)
+            entered = set()
+            if name in world.nodes:
+                judged = judge(world, name)
+                for pool, task in self._place(judged, world):
+                    entered.add(pool)
+                    if isinstance(task, NodePlan):
+                        self.books[pool].cede(task)
+                        continue
+                    book = self._book(pool)
+                    out_before.setdefault(pool, frozenset(book.unavailable))
+                    tasks[pool][name] = task
+                    (book.unavailable.add if judged.is_unavailable else book.unavailable.discard)(
+                        name
+                    )
+            for pool in before - entered:
+                self.books[pool].forget(name)
+            if entered:
+                self._entered[name] = frozenset(entered)
+        for pool in sorted(out_before):
+            book = self.books[pool]
+            waiting = book.in_line if book.unavailable != out_before[pool] else ()
+            yield from self._decide_pool(pool, tasks[pool], waiting, world, now)
+
+    def _decide_pool(
+        self,
+        name: str,
+        tasks: dict[str, _Task],
+        waiting: Collection[str],
+        world: World,
+        now: datetime,
+    ) -> Iterator[Decision]:
+        """No more go out of service than the budget lets, the first by name before the others."""
+        book, pool = self.books[name], self._pools.get(name)
+        for node in sorted({*tasks, *waiting}):
+            out = len(book.unavailable) - (node in book.unavailable)
+            # A pool that only tells what it would do has no turns to wait for.
+            may_start = out < MAX_UNAVAILABLE or (pool is not None and not pool.acts)
+            task = tasks.get(node)
+            if task is None:
+                old = book.plans.get(node)
+                if not may_start and old is not None and not old.takes_slot:
+                    continue
+                role = _Role.LEAVING if node in self._holds else _Role.MEMBER
+                task = _Task(judge(world, node), role)
+            plan = self._plan(task, pool, world, now, may_start=may_start)
+            if plan is None:
+                book.strike(node)
+                continue
+            book.queue(plan)
+            if plan.takes_slot:
+                book.unavailable.add(node)
+            if plan.wake_after_seconds is not None:
+                self._wake(node, now + timedelta(seconds=plan.wake_after_seconds))
+            self._enter(book, pool, task, plan)
+            yield Decision(name, plan)
+
+    def _enter(self, book: Book, pool: Pool | None, task: _Task, plan: NodePlan) -> None:
+        if task.role is _Role.MEMBER:
+            book.enter(plan)
+            book.measure(plan.node, _measure(task.judged, plan))
+            return
+        # A node that is just being let go of says nothing; one that can't leave does.
+        if plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting):
+            book.strike(plan.node)
+        else:
+            book.enter(plan)
+
+    # One node.
+
+    def _place(self, judged: Judged, world: World) -> Iterator[tuple[str, _Task | NodePlan]]:
+        """The pools that a node matters to, each with what is to be planned or is clear already."""
+        node, remembered = judged.seen.node, judged.remembered_pools
+        if remembered & world.unreadable_pools:
+            self._hold(judged.name, remembered)
+            return
+        owner = find_owner(node, judged.seen.records)
+        acting = [p for p in self._pools.values() if not p.observes]
+        if claim := decide_claim(node, owner, acting):
+            yield claim.winner.name, _Task(judged, _Role.MEMBER)
+            for loser in claim.losers:
+                yield loser.name, _lost(judged.name, claim.winner, loser)
+        else:
+            self._hold(judged.name, remembered)
+            yield min(remembered, default=""), _Task(judged, _Role.LEAVING)
+        for pool in self._pools.values():
+            # An observer takes no node from anybody: it is told what it would get.
+            if pool.observes and (claim := decide_claim(node, owner, [*acting, pool])):
+                if claim.winner is pool:
+                    yield pool.name, _Task(judged, _Role.MEMBER)
+                elif pool in claim.losers:
+                    yield pool.name, _lost(judged.name, claim.winner, pool)
+
+    def _plan(
+        self, task: _Task, pool: Pool | None, world: World, now: datetime, *, may_start: bool
+    ) -> NodePlan | None:
+        judged = task.judged
         try:
-            plan = node.unreadable or plan_member(
-                node.seen,
+            plan = judged.unreadable or self._plan_role(task, pool, world, now, may_start=may_start)
+        except Exception as error:
+            # One node that can't be judged must stop neither the others nor the process.
+            message = f"not understood, and left alone; please report this: {error!r}"
+            plan = NodePlan(judged.name, NodeState.BLOCKED, Reason.INTERNAL_ERROR, message)
+        if plan is None:
+            return None
+        if pool is not None:
+            plan = _hold_back(plan, judged, pool)
+        return _explain(plan, judged)
+
+    def _plan_role(
+        self, task: _Task, pool: Pool | None, world: World, now: datetime, *, may_start: bool
+    ) -> NodePlan | None:
+        seen = task.judged.seen
+        if task.role is _Role.LEAVING:
+            return plan_leaving(
+                seen,
                 pool,
                 daemonsets=world.daemonsets,
-                in_the_way=others if len(others) >= MAX_UNAVAILABLE else (),
+                may_start=may_start,
                 now=now,
-                timing=timing,
+                timing=self._timing,
             )
-        except Exception as error:
-            plan = _give_up_on(name, error)
-        if plan.takes_slot:
-            unavailable.add(name)
-        yield _wait_if_busy(node, plan)
+        assert pool is not None
+        return plan_member(
+            seen,
+            pool,
+            daemonsets=world.daemonsets,
+            may_start=may_start,
+            now=now,
+            timing=self._timing,
+        )
+
+    # What is kept between passes.
+
+    def _begin_anew(self) -> None:
+        self.books = {name: Book() for name in self._pools}
+        self._entered.clear()
+        self._holds.clear()
+        self._held.clear()
+        self._due.clear()
+        self._wakes.clear()
+
+    def _book(self, pool: str) -> Book:
+        return self.books.setdefault(pool, Book())
+
+    def _hold(self, node: str, pools: frozenset[str]) -> None:
+        self._held.subtract(self._holds.pop(node, ()))
+        if pools:
+            self._holds[node] = pools
+            self._held.update(pools)
+
+    def _is_over(self, pool: Pool, now: datetime) -> bool:
+        """Whether a pool that is being deleted is done, or waits for nothing."""
+        if not (pool.deleting and pool.has_our_finalizer):
+            return False
+        return self._held[pool.name] == 0 or has_stalled(pool, now)
+
+    def _wake(self, node: str, at: datetime) -> None:
+        self._due[node] = at
+        heapq.heappush(self._wakes, (at, node))
+
+    def _take_due(self, now: datetime) -> Iterable[str]:
+        due = []
+        while self._wakes and self._wakes[0][0] <= now:
+            at, node = heapq.heappop(self._wakes)
+            if self._due.get(node) == at:
+                due.append(node)
+        return due
+
+    def _next_wake(self) -> datetime | None:
+        while self._wakes and self._due.get(self._wakes[0][1]) != self._wakes[0][0]:
+            heapq.heappop(self._wakes)
+        return self._wakes[0][0] if self._wakes else None
 
 
-def _plan_left(node: _Judged, now: datetime, timing: Timing) -> NodePlan | None:
-    """The plan for a node that no pool claims; None where nothing of ours is on it."""
-    if node.unreadable is not None:
-        return node.unreadable if _remembered_pools(node.seen) else None
-    try:
-        plan = plan_leaving(node.seen, now, timing)
-    except Exception as error:
-        return _give_up_on(node.seen.node.name, error)
-    return None if plan is None else _wait_if_busy(node, plan)
+def has_stalled(pool: Pool, now: datetime) -> bool:
+    """Whether no node of a pool that is being deleted finished for a long time."""
+    leaving = pool.status.leaving
+    return pool.deleting and leaving is not None and now - leaving.since >= LEAVING_PATIENCE
 
 
-def _give_up_on(node: str, error: Exception) -> NodePlan:
-    """One node that can't be judged must stop neither the others nor the process."""
-    message = f"not understood, and left alone; please report this: {error!r}"
-    return NodePlan(node, NodeState.BLOCKED, Reason.INTERNAL_ERROR, message)
+def _measure(judged: Judged, plan: NodePlan) -> NodeCapacity:
+    """What a member offers; of one that is not understood, nothing is known."""
+    if plan.reason is Reason.INTERNAL_ERROR:
+        return NodeCapacity()
+    return observe_node_capacity(judged.seen.node, judged.seen.pods)
 
 
-def _wait_if_busy(node: _Judged, plan: NodePlan) -> NodePlan:
-    # What is being done to it just now is not seen yet: decided again when that is done.
-    return replace(plan, action=None) if node.is_busy else plan
+def _hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
+    """What becomes of a plan where the pool does not act: it is told, and not done."""
+    change = judged.seen.records.change
+    if plan.action is None or pool.acts:
+        return plan
+    labels = desired_labels(pool.name, pool.spec)
+    written = ", ".join(
+        f"{key}={value}"
+        for key, value in sorted(labels.items())
+        if judged.seen.node.labels.get(key) != value
+    )
+    would = f"{plan.message}; labels to be written: {written or 'none'}"
+    if pool.observes:
+        reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
+    elif change is not None and change.is_under_way:
+        return plan
+    else:
+        reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=reason,
+        message=message,
+        action=None,
+        takes_slot=False,
+    )
 
 
-def _is_unavailable(node: _Judged) -> bool:
-    """Out of service, whoever did it; a node that joins never was in service."""
-    change = node.seen.records.change
-    under_way = change is not None and change.is_under_way
-    if change is not None and under_way and change.joining:
-        return False
-    in_service = node.seen.node.ready and not node.seen.node.unschedulable
-    return under_way or not in_service or node.is_busy
-
-
-def _remembered_pools(seen: Observed) -> set[str]:
-    """Pools that the node still carries something of."""
-    records = (seen.records.change, seen.records.applied)
-    remembered = {record.pool for record in records if record is not None}
-    if owner := find_owner(seen.node, seen.records):
-        remembered.add(owner)
-    return remembered
+def _explain(plan: NodePlan, judged: Judged) -> NodePlan:
+    """`plan`, or why nothing comes of it just now."""
+    # A node that rests after a refusal is refused all the same.
+    if judged.refusal is not None and (plan.action is not None or judged.is_busy):
+        plan = replace(
+            plan,
+            state=NodeState.BLOCKED,
+            reason=Reason.WRITE_REFUSED,
+            message=judged.refusal,
+        )
+    # What is being done to it is not seen yet: decided again when that is done.
+    return replace(plan, action=None) if judged.is_busy and plan.action is not None else plan
 
 
 def _lost(node: str, winner: Pool, loser: Pool) -> NodePlan:

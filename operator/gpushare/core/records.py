@@ -1,4 +1,4 @@
-"""What we remember on a node: the annotations `found`, `change` and `applied`.
+"""What we remember on a node: the annotations `found`, `change`, `applied` and `drift`.
 
 Nothing about a node is remembered in the process. Each record carries its version: a newer
 operator's record is left alone rather than misread.
@@ -125,17 +125,52 @@ class Applied(_Record):
         return self
 
 
+class Repair(_Record):
+    """A label of ours that was put back."""
+
+    key: str
+    manager: str
+    """Field manager whose value it had; empty where the key was removed: that leaves no name."""
+    theirs: str | None = None
+    at: Moment
+
+
+class Rival(_Record):
+    """Another manager that keeps writing a label of ours, and that we gave way to."""
+
+    key: str
+    manager: str
+    ours: str
+    theirs: str | None = None
+    since: Moment
+    claim: str
+    """Spec that gave way: another one tries again."""
+    retry: str = ""
+    """What a person's annotation said then: another value tries again."""
+
+
+class Drift(_Record):
+    """What others did to our labels of late. On the node, so that a restart forgets no fight."""
+
+    v: Literal[1] = 1
+    repairs: tuple[Repair, ...] = ()
+    rivals: tuple[Rival, ...] = ()
+    writes: tuple[Moment, ...] = ()
+    """Our last writes for the sake of drift: they set the pace of the next."""
+
+
 _FOUND: TypeAdapter[dict[str, str | None]] = TypeAdapter(dict[str, str | None])
 
 
 class NodeRecords(BaseModel):
-    """The three records of one node."""
+    """The records of one node."""
 
     model_config = ConfigDict(frozen=True)
 
     found: Mapping[str, str | None] | None = None
     change: Change | None = None
     applied: Applied | None = None
+    drift: Drift | None = None
 
     def annotations(self) -> dict[str, str]:
         """The annotations that say the same."""
@@ -146,6 +181,8 @@ class NodeRecords(BaseModel):
             result[names.ANNOTATION_CHANGE] = self.change.dump()
         if self.applied is not None:
             result[names.ANNOTATION_APPLIED] = self.applied.dump()
+        if self.drift is not None:
+            result[names.ANNOTATION_DRIFT] = self.drift.dump()
         return result
 
 
@@ -155,22 +192,28 @@ def parse_records(node: Node) -> NodeRecords:
     Raises `RecordError` for one that is not ours or of another version: somebody edited it, or
     another version of the operator was here, and acting on a guess could restart what must not.
     """
-    found, change, applied = (
+    found, change, applied, drift = (
         node.annotations.get(key)
-        for key in (names.ANNOTATION_FOUND, names.ANNOTATION_CHANGE, names.ANNOTATION_APPLIED)
+        for key in (
+            names.ANNOTATION_FOUND,
+            names.ANNOTATION_CHANGE,
+            names.ANNOTATION_APPLIED,
+            names.ANNOTATION_DRIFT,
+        )
     )
     try:
         return NodeRecords(
             found=_FOUND.validate_json(found) if found else None,
             change=Change.model_validate_json(change) if change else None,
             applied=Applied.model_validate_json(applied) if applied else None,
+            drift=Drift.model_validate_json(drift) if drift else None,
         )
     except ValidationError as error:
         where = error.title
         raise RecordError(
-            f"node {node.name}: the annotations {names.GROUP}/found, /change and /applied can't be "
-            f"read ({where}: {error.errors()[0]['msg']}). If a newer operator wrote them, run that "
-            "one; else remove the broken annotation."
+            f"node {node.name}: the annotations {names.GROUP}/found, /change, /applied and /drift "
+            f"can't be read ({where}: {error.errors()[0]['msg']}). If a newer operator wrote them, "
+            "run that one; else remove the broken annotation."
         ) from error
 
 

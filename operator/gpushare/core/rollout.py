@@ -7,14 +7,13 @@ The steps are `Change.step`. A process that starts anew goes on wherever the nod
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.core.actions import (
-    Action,
     ApplyNode,
     DeletePlugins,
     LookAgain,
@@ -28,42 +27,14 @@ from gpushare.core.blockers import (
     find_blocking_pods,
     find_pods_of_another_mode,
 )
+from gpushare.core.drift import Claim, Verdict, judge_drift
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES, Mode
+from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, extend_found
 from gpushare.core.transitions import REPAIR, Transition, find_transition
 from gpushare.core.verify import verify_return
 from gpushare.names import Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long the steps take at least and at most."""
-
-    backoff: timedelta = timedelta(seconds=30)
-    ready_timeout: timedelta = timedelta(minutes=10)
-    settle: timedelta = timedelta(seconds=12)
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """One node, its pods and its records, at one moment."""
-
-    node: Node
-    pods: Sequence[Pod]
-    records: NodeRecords
-    was_zero: bool = False
-    """The resource was seen at zero since the plugin's pods were deleted."""
-
-    @property
-    def is_out_of_service(self) -> bool:
-        """Nothing new is bound to the node."""
-        return self.node.unschedulable
-
-    def plan(
-        self, state: NodeState, reason: Reason, message: str, action: Action | None = None
-    ) -> NodePlan:
-        return NodePlan(self.node.name, state, reason, message, action)
 
 
 def owned_labels(node: Node) -> dict[str, str]:
@@ -188,7 +159,7 @@ def plan_restart(seen: Observed) -> ApplyNode | None:
     )
 
 
-def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
+def plan_step(seen: Observed, claim: Claim, now: datetime, timing: Timing) -> NodePlan:
     """What a change that is under way (not Deferred) needs next."""
     change = seen.records.change
     assert change is not None
@@ -200,8 +171,8 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
             return seen.plan(NodeState.UPDATING, Reason.CORDONED, "giving way", action)
         message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
         return seen.plan(NodeState.UPDATING, Reason.CORDONED, message, LookAgain(seen.node.name))
-    if (repair := _plan_repair(seen, change)) is not None:
-        return seen.plan(NodeState.UPDATING, Reason.LABELLED, repair.message, repair)
+    if (repair := _plan_repair(seen, change, claim, now)) is not None:
+        return repair
     if change.step is Step.LABELLED and change.restart:
         if (late := _find_late_pods(seen, change)) is not None:
             return _plan_held(seen, late)
@@ -227,30 +198,46 @@ def plan_step(seen: Observed, now: datetime, timing: Timing) -> NodePlan:
     return _plan_verified(seen, change, now, timing)
 
 
-def _plan_repair(seen: Observed, change: Change) -> ApplyNode | None:
+def _plan_repair(seen: Observed, change: Change, claim: Claim, now: datetime) -> NodePlan | None:
     """What somebody undid after the labels were written: labels, or the cordon.
 
-    A plugin that started under foreign labels has read them, so it is restarted again. The node
-    stays out of service until its plugin is back: a pod that is bound before that is lost.
+    A plugin that started under foreign labels has read them, so it is restarted again; but not
+    while a rival keeps writing them. The node stays out of service until its plugin is back: a pod
+    that is bound before that is lost.
     """
     labels = change_labels(seen.node, change)
+    verdict = judge_drift(seen.node, seen.records, labels, claim, now)
+    if verdict.fought_over:
+        return _plan_contested(seen, change, verdict)
+    if verdict.wait is not None:
+        return seen.wait_for_pace(verdict)
     mode = MODES[change.edition, change.to]
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    message = "labels put back"
     if not mode.labels.items() <= seen.node.labels.items():
         restart = change.restart or bool(running_plugins(seen.pods, mode))
         again = {"step": Step.LABELLED, "plugins": (), "restart": restart}
-        records = seen.records.model_copy(update={"change": change.model_copy(update=again)})
-        return build_apply(seen.node, labels, records, cordon=True, message="labels put back")
-    if not labels.items() <= seen.node.labels.items():
-        return build_apply(seen.node, labels, seen.records, cordon=True, message="labels put back")
-    if not seen.is_out_of_service:
-        return build_apply(
-            seen.node,
-            labels,
-            seen.records,
-            cordon=True,
-            message="cordoned again: the plugin is not back yet",
-        )
-    return None
+        records = records.model_copy(update={"change": change.model_copy(update=again)})
+    elif labels.items() <= seen.node.labels.items():
+        if seen.is_out_of_service:
+            return None
+        message = "cordoned again: the plugin is not back yet"
+    action = build_apply(seen.node, labels, records, cordon=True, message=message)
+    why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.LABELLED
+    return seen.plan(NodeState.UPDATING, why, message, action)
+
+
+def _plan_contested(seen: Observed, change: Change, verdict: Verdict) -> NodePlan:
+    """A rival writes the labels of a node in its change: no plugin is restarted meanwhile."""
+    labels = change_labels(seen.node, change)
+    labels = {key: value for key, value in labels.items() if key not in verdict.given_up}
+    settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
+    plan = seen.plan_contested(verdict)
+    if (settled and verdict.record == seen.records.drift) or verdict.wait is not None:
+        return plan
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    action = build_apply(seen.node, labels, records, cordon=True, message=plan.message)
+    return replace(plan, action=action)
 
 
 def _plan_held(seen: Observed, blocker: Blocker) -> NodePlan:
@@ -281,6 +268,7 @@ def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing
         records = NodeRecords(
             found=seen.records.found,
             applied=build_applied(seen, change.pool, to, before=change.before),
+            drift=seen.records.drift,
         )
         action = build_apply(
             seen.node,

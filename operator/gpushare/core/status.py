@@ -1,87 +1,239 @@
-"""A pool's status, from what was planned for its members."""
+"""A pool's status, from what stands planned for its nodes: at most 16 KiB, whatever its size."""
 
-from collections import Counter
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Literal
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
 
-from gpushare.api.pool import ConditionStatus, NodeCounts, NodeSample, Pool, PoolStatus
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.api.status import (
+    ConditionStatus,
+    Leaving,
+    NodeCounts,
+    NodeSample,
+    PoolCapacity,
+    PoolStatus,
+)
 from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.book import Book
+from gpushare.core.capacity import sum_capacity
+from gpushare.core.drift import describe_rival
 from gpushare.names import Condition, Reason
 
 MAX_SAMPLES = 20
-MAX_MESSAGE = 512
+MAX_MESSAGE_BYTES = 512
+MAX_SAMPLE_BYTES = 256
+"""Twenty samples with the longest node names, and three conditions, stay under 16 KiB."""
+CAPACITY_PERIOD = timedelta(seconds=2)
+"""Pods come and go all the time: their sums are written no more often than this."""
+SHOWN = 3
 _URGENCY = (NodeState.FAILED, NodeState.BLOCKED, NodeState.UPDATING, NodeState.WAITING)
 
 
-def build_status(pool: Pool, plans: Sequence[NodePlan], now: datetime) -> PoolStatus:
-    """The status that says what `plans` say; times stay where nothing changed.
+def build_status(
+    pool: Pool, book: Book, now: datetime, *, held: int = 0, pending: Iterable[Pod] = ()
+) -> PoolStatus:
+    """The status that says what `book` says; times stay where nothing changed.
 
-    Equal to `pool.status` where there is nothing new, so that it need not be written.
+    `held` nodes must still be given back by a pool that is being deleted; `pending` pods select
+    the pool and have no node. Equal to `pool.status` where there is nothing new, so that it need
+    not be written.
     """
-    counts = Counter(plan.state for plan in plans)
+    total = len(book.plans)
+    urgent = _most_urgent(book)
     return PoolStatus(
         observed_generation=pool.generation,
-        conditions=(_build_ready(pool, plans, now),),
-        nodes=NodeCounts(
-            matched=len(plans),
-            ready=counts[NodeState.READY],
-            updating=counts[NodeState.UPDATING],
-            waiting=counts[NodeState.WAITING],
-            blocked=counts[NodeState.BLOCKED],
-            failed=counts[NodeState.FAILED],
+        conditions=(
+            _condition(pool, now, Condition.READY, *_judge_ready(pool, book, urgent, held)),
+            _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(book)),
+            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(book)),
         ),
-        samples=_build_samples(pool, plans, now),
+        nodes=NodeCounts(
+            matched=total,
+            ready=book.counts[NodeState.READY],
+            updating=book.counts[NodeState.UPDATING],
+            waiting=book.counts[NodeState.WAITING],
+            blocked=book.counts[NodeState.BLOCKED],
+            failed=book.counts[NodeState.FAILED],
+        ),
+        samples=_build_samples(pool, book, urgent, now),
+        capacity=_build_capacity(pool, book, pending, now),
+        leaving=_build_leaving(pool, held, now),
     )
 
 
-def _unready(plans: Sequence[NodePlan]) -> list[NodePlan]:
-    """Those that are not ready, the most urgent first."""
-    unready = [plan for plan in plans if plan.state is not NodeState.READY]
-    return sorted(unready, key=lambda plan: (_URGENCY.index(plan.state), plan.node))
+def build_unreadable_status(
+    status: PoolStatus, generation: int, error: str, now: datetime
+) -> PoolStatus:
+    """`status` as it was, but for Ready: its spec can't be read, and what it said before holds."""
+    message = f"the spec can't be read, and its nodes are left as they are: {error}"
+    previous = {condition.type: condition for condition in status.conditions}
+    ready = _build_condition(
+        previous.get(Condition.READY), Condition.READY, generation, now,
+        holds=False, reason=Reason.SPEC_INVALID, message=message,
+    )  # fmt: skip
+    others = (c for c in status.conditions if c.type != Condition.READY)
+    return status.model_copy(update={"conditions": (ready, *others)})
 
 
-def _build_ready(pool: Pool, plans: Sequence[NodePlan], now: datetime) -> ConditionStatus:
-    unready = _unready(plans)
-    if not plans:
-        reason, message = Reason.NO_NODES, "no node matches yet; nodes that come are taken in"
-    elif not unready:
-        reason, message = Reason.ALL_NODES_READY, f"all {len(plans)} nodes are as the spec says"
-    else:
-        first = unready[0]
-        held_up = first.state in (NodeState.FAILED, NodeState.BLOCKED)
-        reason = first.reason if held_up else Reason.UPDATING
-        message = (
-            f"{len(plans) - len(unready)} of {len(plans)} nodes are ready; "
-            f"{first.node}: {first.message}"
+def is_capacity_due(pool: Pool, now: datetime) -> bool:
+    """Whether the pool's sums may be written anew."""
+    capacity = pool.status.capacity
+    # The time is kept in whole seconds, rounded down.
+    return capacity is None or _to_second(now) - capacity.observed_at > CAPACITY_PERIOD
+
+
+def _most_urgent(book: Book) -> list[NodePlan]:
+    """Nodes that are not ready: first one for each reason, then by urgency and name."""
+
+    def rank(plan: NodePlan) -> tuple[int, str]:
+        return _URGENCY.index(plan.state), plan.node
+
+    first: dict[Reason, NodePlan] = {}
+    for plan in book.unready.values():
+        known = first.get(plan.reason)
+        if known is None or rank(plan) < rank(known):
+            first[plan.reason] = plan
+    firsts = sorted(first.values(), key=rank)[:MAX_SAMPLES]
+    chosen = {plan.node for plan in firsts}
+    rest = heapq.nsmallest(
+        MAX_SAMPLES - len(firsts),
+        (plan for plan in book.unready.values() if plan.node not in chosen),
+        key=rank,
+    )
+    return sorted([*firsts, *rest], key=rank)
+
+
+def _judge_ready(
+    pool: Pool, book: Book, urgent: Sequence[NodePlan], held: int
+) -> tuple[bool, Reason, str]:
+    total, ready = len(book.plans), book.counts[NodeState.READY]
+    if pool.deleting:
+        first = f"; {urgent[0].node}: {urgent[0].message}" if urgent else ""
+        return (
+            False,
+            Reason.LEAVING,
+            f"being deleted; {held} nodes are still to be given back{first}",
         )
-    status: Literal["True", "False"] = "False" if unready else "True"
-    previous = next((c for c in pool.status.conditions if c.type == Condition.READY), None)
+    if not total:
+        return True, Reason.NO_NODES, "no node matches yet; nodes that come are taken in"
+    if not urgent:
+        return True, Reason.ALL_NODES_READY, f"all {total} nodes are as the spec says"
+    first_plan = urgent[0]
+    waits_for_others = first_plan.state is NodeState.UPDATING or (
+        first_plan.reason is Reason.WAITING_FOR_BUDGET
+    )
+    reason = Reason.UPDATING if waits_for_others else first_plan.reason
+    message = f"{ready} of {total} nodes are ready; {first_plan.node}: {_tell(first_plan, book)}"
+    return False, reason, message
+
+
+def _judge_labelled(book: Book) -> tuple[bool, Reason, str]:
+    total, without = len(book.plans), len(book.unlabelled)
+    if not total:
+        return True, Reason.NO_NODES, "no node matches yet"
+    if not without:
+        return True, Reason.ALL_NODES_LABELLED, f"all {total} nodes carry the pool's labels"
+    first = min(book.unlabelled)
+    message = (
+        f"{without} of {total} nodes do not carry all of the pool's labels yet, such as {first}"
+    )
+    return False, Reason.LABELS_MISSING, message
+
+
+def _judge_conflicting(book: Book) -> tuple[bool, Reason, str]:
+    if not book.contested:
+        return False, Reason.NO_CONFLICT, "nobody else keeps writing the pool's labels"
+    first = book.contested[min(book.contested)]
+    message = (
+        f"{describe_rival(first.rivals[0])}; on {len(book.contested)} nodes, such as {first.node}"
+    )
+    return True, Reason.LABEL_CONFLICT, message
+
+
+def _tell(plan: NodePlan, book: Book) -> str:
+    """The plan's message; of one that waits for its turn, with those that it waits for."""
+    others = sorted(book.unavailable - {plan.node})
+    if plan.reason is not Reason.WAITING_FOR_BUDGET or not others:
+        return plan.message
+    return f"{plan.message} ({', '.join(others[:SHOWN])})"
+
+
+def _condition(
+    pool: Pool, now: datetime, kind: Condition, holds: bool, reason: Reason, message: str
+) -> ConditionStatus:
+    previous = next((c for c in pool.status.conditions if c.type == kind), None)
+    return _build_condition(
+        previous, kind, pool.generation, now, holds=holds, reason=reason, message=message
+    )
+
+
+def _build_condition(
+    previous: ConditionStatus | None,
+    kind: Condition,
+    generation: int,
+    now: datetime,
+    *,
+    holds: bool,
+    reason: Reason,
+    message: str,
+) -> ConditionStatus:
+    stays = previous is not None and previous.status == str(holds)
     return ConditionStatus(
-        type=Condition.READY,
-        status=status,
-        observed_generation=pool.generation,
+        type=kind,
+        status="True" if holds else "False",
+        observed_generation=generation,
         last_transition_time=(
-            previous.last_transition_time
-            if previous is not None and previous.status == status
-            else _to_second(now)
+            previous.last_transition_time if previous is not None and stays else _to_second(now)
         ),
         reason=reason,
-        message=message[:MAX_MESSAGE],
+        message=_cut(message, MAX_MESSAGE_BYTES),
     )
 
 
-def _build_samples(pool: Pool, plans: Sequence[NodePlan], now: datetime) -> tuple[NodeSample, ...]:
+def _build_samples(
+    pool: Pool, book: Book, urgent: Sequence[NodePlan], now: datetime
+) -> tuple[NodeSample, ...]:
     since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
     return tuple(
         NodeSample(
             node=plan.node,
             reason=plan.reason,
             since=since.get((plan.node, plan.reason), _to_second(now)),
-            message=plan.message[:MAX_MESSAGE],
+            message=_cut(_tell(plan, book), MAX_SAMPLE_BYTES),
         )
-        for plan in _unready(plans)[:MAX_SAMPLES]
+        for plan in urgent
     )
+
+
+def _build_capacity(
+    pool: Pool, book: Book, pending: Iterable[Pod], now: datetime
+) -> PoolCapacity | None:
+    previous = pool.status.capacity
+    if not is_capacity_due(pool, now):
+        return previous
+    sums = asdict(sum_capacity(book.capacities.values(), pending))
+    figures = {key: value for key, value in sums.items() if key in PoolCapacity.model_fields}
+    figures["summary"] = f"{figures['memory_allocated']}/{figures['memory_total']}"
+    if previous is not None and figures.items() <= previous.model_dump().items():
+        return previous
+    return PoolCapacity(observed_at=_to_second(now), **figures)
+
+
+def _build_leaving(pool: Pool, held: int, now: datetime) -> Leaving | None:
+    if not pool.deleting:
+        return None
+    previous = pool.status.leaving
+    if previous is not None and held >= previous.nodes:
+        return previous.model_copy(update={"nodes": held})
+    return Leaving(nodes=held, since=_to_second(now))
+
+
+def _cut(text: str, limit: int) -> str:
+    """`text` in at most `limit` bytes of UTF-8, with a sign where it was cut."""
+    raw = text.encode(errors="replace")
+    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
 
 
 def _to_second(moment: datetime) -> datetime:

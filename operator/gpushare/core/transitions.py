@@ -1,20 +1,23 @@
-"""What a change of mode needs: one table, with a reason and a source for every pair in it.
+"""What a change of mode needs: one table, with a reason and a source for every pair of modes.
 
-A pair that is not in the table needs a person. Common rule of the vendor's page on labels of GPU
-nodes: before a node leaves a mode, all pods that asked for that mode's resource have finished.
+`docs/transitions.md` shows it to users. Common rule of the vendor's page on labels of GPU nodes:
+before a node leaves a mode, all pods that asked for that mode's resource have finished.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from gpushare.api.pool import Edition, Schedule
 from gpushare.names import Reason
 
-_S = Schedule
 _LABELS_PAGE = "vendor's page on specifications and scheduling labels of GPU nodes"
+_SCHEDULING_PAGES = "vendor's pages on enabling GPU scheduling and on topology-aware scheduling"
+_MPS_PAGE = "vendor's page on ack-mps-control"
+_DRA_GUIDE = "vendor's guide on scheduling GPUs with DRA"
 _PRO_GUIDE = "vendor's guide on node pools, Professional edition"
 _BASIC_GUIDE = "vendor's guide on node pools, Basic edition"
+_BASIC_INSTALLATION = "vendor's page on installing the cGPU component, Basic edition"
 _OPEN_SOURCE = "open-source gpushare-device-plugin and its chart"
 
 
@@ -49,64 +52,113 @@ class Transition:
         return None
 
 
-_FOLLOW = Transition(
-    Outcome.APPLY, "the DaemonSets of both modes select on the mode label", _LABELS_PAGE
-)
-_MODULE_STAYS = Transition(
-    Outcome.APPLY, "allowed; the cGPU kernel module stays loaded", _LABELS_PAGE
-)
-_TEARDOWN = Transition(
-    Outcome.REQUIRES_TEARDOWN,
-    "memory isolation stays on until the cGPU kernel module is uninstalled and the node rebooted. "
-    "On the empty, cordoned node: label it share by hand, uninstall the module, reboot",
-    _PRO_GUIDE,
-)
-_FLIP = Transition(
-    Outcome.APPLY_AND_RESTART,
-    "the plugin reads cgpu.disable.isolation when it starts; pods admitted afterwards get it",
-    _BASIC_GUIDE,
-    keeps_workloads=True,
-)
-_BASIC_SWITCH = Transition(
-    Outcome.APPLY,
-    "the DaemonSets follow the label cgpu; the whole-card plugin is evicted or put back",
-    _BASIC_GUIDE,
-)
-_OPEN_SWITCH = Transition(Outcome.APPLY, "the plugin follows the label gpushare", _OPEN_SOURCE)
-
-TRANSITIONS: Mapping[tuple[Edition, str, Schedule], Transition] = {
-    **{
-        (Edition.PROFESSIONAL, _S.DEFAULT, to): _FOLLOW
-        for to in (_S.SHARE, _S.CGPU, _S.CORE_MEM, _S.MPS, _S.TOPOLOGY, _S.DISABLED)
-    },
-    (Edition.PROFESSIONAL, _S.SHARE, _S.CGPU): Transition(
+_NEEDS: Mapping[str, Transition] = {
+    "follow": Transition(
+        Outcome.APPLY, "the DaemonSets of both modes select on the mode label", _LABELS_PAGE
+    ),
+    "mps": Transition(
+        Outcome.APPLY, "the mode label starts the MPS daemon and the plugin beside it", _MPS_PAGE
+    ),
+    "hand-over": Transition(
+        Outcome.APPLY, "the vendor's plugin leaves the node, and its cards to another", _DRA_GUIDE
+    ),
+    "reset": Transition(
+        Outcome.APPLY,
+        "setting default is how another mode is switched off; deleting the label is not",
+        _SCHEDULING_PAGES,
+    ),
+    "module-stays": Transition(
+        Outcome.APPLY, "allowed; the cGPU kernel module stays loaded", _LABELS_PAGE
+    ),
+    "isolate": Transition(
         Outcome.APPLY_AND_RESTART,
         "memory isolation is enabled for the node; one plugin serves both modes",
         _PRO_GUIDE,
     ),
-    **{
-        (Edition.PROFESSIONAL, of, _S.DEFAULT): Transition(
-            Outcome.APPLY, "setting default is how sharing is switched off", _LABELS_PAGE
-        )
-        for of in (_S.SHARE, _S.MPS)
-    },
-    (Edition.PROFESSIONAL, _S.CGPU, _S.SHARE): _TEARDOWN,
-    (Edition.PROFESSIONAL, _S.CORE_MEM, _S.SHARE): _TEARDOWN,
-    **{
-        (Edition.PROFESSIONAL, of, to): _MODULE_STAYS
-        for of in (_S.CGPU, _S.CORE_MEM)
-        for to in (_S.DEFAULT, _S.TOPOLOGY)
-    },
-    (Edition.BASIC, _S.SHARE, _S.CGPU): _FLIP,
-    (Edition.BASIC, _S.CGPU, _S.SHARE): _FLIP,
-    (Edition.BASIC, _S.DEFAULT, _S.SHARE): _BASIC_SWITCH,
-    (Edition.BASIC, _S.DEFAULT, _S.CGPU): _BASIC_SWITCH,
-    (Edition.BASIC, _S.SHARE, _S.DEFAULT): _BASIC_SWITCH,
-    (Edition.BASIC, _S.CGPU, _S.DEFAULT): _BASIC_SWITCH,
-    (Edition.OPEN_SOURCE, _S.DEFAULT, _S.SHARE): _OPEN_SWITCH,
-    (Edition.OPEN_SOURCE, _S.SHARE, _S.DEFAULT): _OPEN_SWITCH,
+    "teardown": Transition(
+        Outcome.REQUIRES_TEARDOWN,
+        "memory isolation stays on until the cGPU kernel module is uninstalled and the node "
+        "rebooted. On the empty, cordoned node: label it share by hand, uninstall the module, "
+        "reboot",
+        _PRO_GUIDE,
+    ),
+    "two-steps": Transition(
+        Outcome.REQUIRES_PERSON,
+        "not among the changes that the vendor lists; go by way of default: set the pool to it "
+        "until its nodes are Ready, or label this node by hand once its GPU pods are gone",
+        _LABELS_PAGE,
+    ),
+    "rejoin": Transition(
+        Outcome.REQUIRES_PERSON,
+        "not among the changes that the vendor lists, and the cGPU kernel module would stay "
+        "loaded; drain the node, remove it, and add it again with the new label",
+        _LABELS_PAGE,
+    ),
+    "foreign": Transition(
+        Outcome.REQUIRES_PERSON,
+        "another plugin or a DRA driver may have given this node's cards out, unseen by the new "
+        "mode; end its pods, take it off the node, and label the node default by hand",
+        _DRA_GUIDE,
+    ),
+    "flip": Transition(
+        Outcome.APPLY_AND_RESTART,
+        "the plugin reads cgpu.disable.isolation when it starts; pods admitted afterwards get it",
+        _BASIC_GUIDE,
+        keeps_workloads=True,
+    ),
+    "switch": Transition(
+        Outcome.APPLY,
+        "the DaemonSets follow the label cgpu; the whole-card plugin is evicted or put back",
+        _BASIC_INSTALLATION,
+    ),
+    "open-switch": Transition(
+        Outcome.APPLY,
+        "the plugin follows the label gpushare; where the chart manages the whole-card plugin, "
+        "that is evicted or put back",
+        _OPEN_SOURCE,
+    ),
 }
 
+# A row for the mode that is left, a column for the one that is wanted.
+_MATRICES: Mapping[Edition, str] = {
+    Edition.PROFESSIONAL: """
+        of        default       share      cgpu       core_mem   mps        topology      disabled
+        default   -             follow     follow     follow     mps        follow        hand-over
+        share     reset         -          isolate    two-steps  two-steps  two-steps     two-steps
+        cgpu      module-stays  teardown   -          rejoin     rejoin     module-stays  rejoin
+        core_mem  module-stays  teardown   rejoin     -          rejoin     module-stays  rejoin
+        mps       reset         two-steps  two-steps  two-steps  -          two-steps     two-steps
+        topology  reset         two-steps  two-steps  two-steps  two-steps  -             two-steps
+        disabled  foreign       foreign    foreign    foreign    foreign    foreign       -
+    """,
+    Edition.BASIC: """
+        of        default       share      cgpu
+        default   -             switch     switch
+        share     switch        -          flip
+        cgpu      switch        flip       -
+    """,
+    Edition.OPEN_SOURCE: """
+        of        default       share
+        default   -             open-switch
+        share     open-switch   -
+    """,
+}
+
+
+def _read(matrix: str) -> Iterator[tuple[Schedule, Schedule, Transition]]:
+    (_, *columns), *rows = (line.split() for line in matrix.strip().splitlines())
+    for of, *cells in rows:
+        for to, need in zip(columns, cells, strict=True):
+            if of != to:
+                yield Schedule(of), Schedule(to), _NEEDS[need]
+
+
+TRANSITIONS: Mapping[tuple[Edition, str, Schedule], Transition] = {
+    (edition, of, to): transition
+    for edition, matrix in _MATRICES.items()
+    for of, to, transition in _read(matrix)
+}
+"""Every pair of different modes of each edition."""
 
 REPAIR = Transition(
     Outcome.APPLY_AND_RESTART,
@@ -118,12 +170,13 @@ REPAIR = Transition(
 
 
 def find_transition(edition: Edition, of: str, to: Schedule) -> Transition:
-    """What the change needs; `of` may be a value that we do not know, which needs a person."""
-    if known := TRANSITIONS.get((edition, of, to)):
-        return known
-    return Transition(
+    """What the change needs; `of` may be a value that we do not know, which needs a person.
+
+    So does `mig`: nothing leads out of it by label (vendor's page on labels that control GPUs).
+    """
+    return TRANSITIONS.get((edition, of, to)) or Transition(
         Outcome.REQUIRES_PERSON,
-        f"no documented way leads from {of!r} to {to!r} on the {edition} edition; move the node "
-        "through a mode that has one (default), or remove it and add it again",
+        f"{of!r} is no mode that this operator knows on the {edition} edition, and is kept; free "
+        "the node and label it default by hand, or remove it and add it again with the new label",
         _LABELS_PAGE,
     )

@@ -4,8 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.records import Change
 from gpushare.names import Reason
@@ -32,11 +34,28 @@ def verify_mode(
             return NotYet(Reason.COMPONENT_NOT_READY, f"{component} is not Ready on the node")
     if mode.plugin and not _serving(pods, mode, replaced):
         return NotYet(Reason.PLUGIN_RESTARTING, f"{mode.plugin} is not Ready on the node")
-    if mode.resource and not node.allocatable.get(mode.resource):
-        return NotYet(
-            Reason.RESOURCE_NOT_READY, f"the node does not offer {mode.resource} (allocatable is 0)"
-        )
+    for resource in mode.resources:
+        if not node.allocatable.get(resource):
+            return NotYet(
+                Reason.RESOURCE_NOT_READY, f"the node does not offer {resource} (allocatable is 0)"
+            )
     return None
+
+
+def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
+    """Whether a node that shares its cards no more offers whole ones, where nobody owes us that.
+
+    Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
+    that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is worth a word.
+    """
+    whole_cards = (mode.edition, mode.schedule) == (Edition.OPEN_SOURCE, Schedule.DEFAULT)
+    if not whole_cards or node.allocatable.get(names.RESOURCE_WHOLE_GPU):
+        return None
+    return NotYet(
+        Reason.WHOLE_CARD_PLUGIN_MISSING,
+        f"sharing is off, and no plugin offers {names.RESOURCE_WHOLE_GPU} on the node; put the "
+        "whole-card plugin back",
+    )
 
 
 def verify_return(
@@ -70,11 +89,12 @@ def verify_return(
             )
     if of.plugin and of.plugin != to.plugin and any(pod.daemonset == of.plugin for pod in pods):
         return NotYet(Reason.PLUGIN_RESTARTING, f"{of.plugin} is still on the node")
-    if of.resource and of.resource != to.resource and node.allocatable.get(of.resource):
-        return NotYet(
-            Reason.RESOURCE_NOT_READY,
-            f"the node still offers {of.resource}; its cards could be given out twice",
-        )
+    for resource in of.resources:
+        if resource not in to.resources and node.allocatable.get(resource):
+            return NotYet(
+                Reason.RESOURCE_NOT_READY,
+                f"the node still offers {resource}; its cards could be given out twice",
+            )
     return None
 
 

@@ -1,5 +1,7 @@
 """Nodes: what we write on them."""
 
+from collections.abc import Collection
+
 from gpushare import names
 from gpushare.api.node import is_our_entry
 from gpushare.core.actions import ApplyNode, ReleaseNode
@@ -48,7 +50,7 @@ async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
     for attempt in range(_ATTEMPTS):
         try:
             node = await api.get(f"{PATH}/{action.node}")
-            patch = build_release(node, action.uid)
+            patch = build_release(node, action.uid, action.remove)
             if not patch:
                 return node
             return await api.patch(f"{PATH}/{action.node}", patch, content_type=JSON_PATCH)
@@ -61,17 +63,27 @@ async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
     return None
 
 
-def build_release(node: Json, uid: str) -> list[Json]:
-    """The JSON patch that gives `node` up; empty where nothing of ours is on it."""
+def build_release(node: Json, uid: str, remove: Collection[str] = ()) -> list[Json]:
+    """The JSON patch that gives `node` up and takes the labels `remove` away; empty if it has.
+
+    A label of another value than the one that was read is not the one that was meant: the test
+    fails, and the patch is built anew.
+    """
     meta = node["metadata"]
     if meta["uid"] != uid:
         return []
     entries = meta.get("managedFields") or []
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     index = next((i for i, entry in enumerate(entries) if is_our_entry(entry)), None)
-    ours = sorted(names.NODE_ANNOTATIONS & (meta.get("annotations") or {}).keys())
-    if index is None and not ours:
+    ours = sorted((names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY}) & annotations.keys())
+    gone = sorted(labels.keys() & set(remove))
+    if index is None and not ours and not gone:
         return []
     patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
+    for key in gone:
+        path = f"/metadata/labels/{_escape(key)}"
+        patch.append({"op": "test", "path": path, "value": labels[key]})
+        patch.append({"op": "remove", "path": path})
     patch += [_remove_annotation(key) for key in ours]
     if index is not None:
         path = f"/metadata/managedFields/{index}"
@@ -81,4 +93,9 @@ def build_release(node: Json, uid: str) -> list[Json]:
 
 
 def _remove_annotation(key: str) -> Json:
-    return {"op": "remove", "path": f"/metadata/annotations/{key.replace('/', '~1')}"}
+    return {"op": "remove", "path": f"/metadata/annotations/{_escape(key)}"}
+
+
+def _escape(key: str) -> str:
+    """A key as a part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

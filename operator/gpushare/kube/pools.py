@@ -1,9 +1,12 @@
 """GPUSharePools: listed, adopted, given up, and told how they are."""
 
+from dataclasses import dataclass
+
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.pool import Pool, PoolStatus
+from gpushare.api.pool import Nodes, Pool, PoolSpec, Schedule
+from gpushare.api.status import PoolStatus
 from gpushare.kube.client import JSON_PATCH, ApiServer, Json
 from gpushare.kube.errors import ApiError, CrdMissingError
 
@@ -24,16 +27,46 @@ async def check_crd(api: ApiServer) -> None:
         ) from error
 
 
-async def list_pools(api: ApiServer) -> tuple[tuple[Pool, ...], dict[str, str]]:
-    """All pools, and by name what is wrong with those that can't be read."""
+@dataclass(frozen=True, slots=True)
+class UnreadablePool:
+    """A pool whose spec is none that this version knows."""
+
+    name: str
+    uid: str
+    generation: int
+    status: PoolStatus
+    error: str
+
+
+_NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)
+"""In place of the spec of a pool that is being deleted: it claims nothing, and retains labels."""
+
+
+async def list_pools(api: ApiServer) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
+    """All pools, and those that can't be read."""
     pools: list[Pool] = []
-    unreadable: dict[str, str] = {}
+    unreadable: list[UnreadablePool] = []
     for raw in (await api.get(PATH))["items"]:
         try:
             pools.append(Pool.parse(raw))
         except ValidationError as error:
-            unreadable[raw["metadata"]["name"]] = str(error)
-    return tuple(pools), unreadable
+            if "deletionTimestamp" in raw["metadata"]:
+                pools.append(Pool.parse(raw, _NO_SPEC))
+            else:
+                unreadable.append(_describe_unreadable(raw, error))
+    return tuple(pools), tuple(unreadable)
+
+
+def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
+    meta, (first, *_) = raw["metadata"], error.errors()
+    where = ".".join(str(part) for part in first["loc"])
+    return UnreadablePool(
+        name=meta["name"],
+        uid=meta["uid"],
+        generation=meta.get("generation", 0),
+        status=PoolStatus.model_validate(raw.get("status") or {}),
+        error=f"spec.{where}: {first['msg']}",
+    )
 
 
 async def apply_finalizer(api: ApiServer, pool: Pool) -> None:
@@ -67,13 +100,15 @@ async def drop_finalizer(api: ApiServer, pool: Pool) -> None:
     await api.patch(f"{PATH}/{pool.name}", patch, content_type=JSON_PATCH)
 
 
-async def apply_status(api: ApiServer, pool: Pool, status: PoolStatus) -> None:
+async def apply_status(api: ApiServer, pool: Pool | UnreadablePool, status: PoolStatus) -> None:
     """Write the whole status; what is left out is removed."""
-    body = _identify(pool) | {"status": status.model_dump(mode="json", by_alias=True)}
+    body = _identify(pool) | {
+        "status": status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    }
     await api.apply(f"{PATH}/{pool.name}/status", body)
 
 
-def _identify(pool: Pool) -> Json:
+def _identify(pool: Pool | UnreadablePool) -> Json:
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,

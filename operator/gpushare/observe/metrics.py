@@ -49,6 +49,12 @@ class Metrics:
             "plugin_restarts_total", "Device-plugin pods deleted.", ["pool", "reason"]
         )
         self.pool_nodes = gauge("pool_nodes", "Members of a pool, by state.", ["pool", "state"])
+        self.refusals = counter(
+            "refusals_total", "Times that a reason began to hold up nodes.", ["pool", "reason"]
+        )
+        self.unplaced_pods = gauge(
+            "unplaced_pods", "GPU pods without a pool or a node, by reason.", ["reason"]
+        )
         self.leader = gauge("leader", "1 in the process that holds the Lease.")
 
         self.admissions = counter(

@@ -1,12 +1,14 @@
 """What is read of Nodes and Pods."""
 
+from copy import deepcopy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from gpushare import names
 from gpushare.api.node import parse_node, parse_quantity
-from gpushare.api.pod import count_gpu_requests, parse_pod
+from gpushare.api.pod import MAX_MESSAGE, Pod, count_gpu_requests, parse_pod
 
 
 def _entry(manager: str, operation: str = "Apply", **more: Any) -> dict[str, Any]:
@@ -84,16 +86,36 @@ def test_a_daemonset_of_the_same_name_elsewhere_is_no_plugin() -> None:
     assert parse_pod(_pod("default", **OWNED), plugin_namespace="kube-system") is None
 
 
+def _asks(units: int, **more: str) -> dict[str, Any]:
+    return {"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}, **more}
+
+
+def _sidecar(units: int) -> dict[str, Any]:
+    return _asks(units, restartPolicy="Always")
+
+
 def test_requests_of_all_containers_add_up_and_limits_count_as_requests() -> None:
-    spec = {
-        "initContainers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}],
-        "containers": [
-            {"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}},
-            {"resources": {"requests": {"aliyun.com/gpu-mem": "2"}}},
-            {},
-        ],
-    }
-    assert count_gpu_requests(spec) == {"aliyun.com/gpu-mem": 6}
+    by_request = {"resources": {"requests": {"aliyun.com/gpu-mem": "2"}}}
+    spec = {"containers": [_asks(3), by_request, {}]}
+    assert count_gpu_requests(spec) == {"aliyun.com/gpu-mem": 5}
+
+
+@pytest.mark.parametrize(
+    ("starting", "units"),
+    [
+        ([_asks(2)], 3),
+        ([_asks(2), _asks(8)], 8),
+        ([_sidecar(2)], 5),
+        ([_sidecar(2), _asks(8)], 10),
+        ([_asks(8), _sidecar(2)], 8),
+        ([_sidecar(1), _sidecar(1), {}], 5),
+    ],
+)
+def test_init_containers_run_before_the_others_and_sidecars_beside_them(
+    starting: list[dict[str, Any]], units: int
+) -> None:
+    spec = {"initContainers": starting, "containers": [_asks(3)]}
+    assert count_gpu_requests(spec) == {"aliyun.com/gpu-mem": units}
 
 
 def test_a_request_of_zero_is_none() -> None:
@@ -125,3 +147,101 @@ def test_nulls_where_lists_could_be_are_taken_as_empty() -> None:
     pod = parse_pod(_pod(spec=spec, ownerReferences=None), plugin_namespace="kube-system")
     assert pod is not None
     assert pod.requests == {"aliyun.com/gpu-mem": 3}
+
+
+POD_LEDGER = {"scheduler.framework.gpushare.allocation": '{"0": {"1": 3}}'}
+
+
+def _parsed(*, status: dict[str, Any] | None = None, **more: Any) -> Pod:
+    raw = _pod(**{"spec": ASKS, **more}) | {"status": status or {}}
+    pod = parse_pod(raw, plugin_namespace="kube-system")
+    assert pod is not None
+    return pod
+
+
+def test_the_cards_of_a_pod_are_read_from_the_ledger() -> None:
+    pod = _parsed(spec={**ASKS, "nodeName": "gpu-1"}, annotations=POD_LEDGER)
+    assert pod.cards == {1: 3}
+
+
+def test_a_pod_without_a_node_holds_no_card_whatever_a_failed_binding_left() -> None:
+    assert _parsed(annotations=POD_LEDGER).cards == {}
+
+
+def test_a_pod_that_asks_for_no_gpu_memory_holds_no_card_whatever_it_says() -> None:
+    whole = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+    pod = _parsed(spec={**whole, "nodeName": "gpu-1"}, annotations=POD_LEDGER)
+    assert pod.cards == {}
+
+
+@pytest.mark.parametrize(
+    ("label", "per_card"),
+    [("2", 6), ("1", 12), ("0", 12), ("-2", 12), ("two", 12), ("", 12), ("9" * 60, 12)],
+)
+def test_memory_is_spread_over_the_cards_that_a_label_counts(label: str, per_card: int) -> None:
+    spec = {"containers": [_asks(12)]}
+    pod = _parsed(spec=spec, labels={"aliyun.com/gpu-count": label})
+    assert (pod.gpu_memory, pod.gpu_memory_per_card) == (12, per_card)
+
+
+def _scheduled(reason: str, message: str = "0/3 nodes are available") -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    return {"conditions": [{"type": "Ready", "status": "False"}, condition]}
+
+
+def test_why_the_scheduler_found_no_node_is_kept_and_cut() -> None:
+    assert _parsed(status=_scheduled("Unschedulable")).unschedulable == "0/3 nodes are available"
+    long = _scheduled("Unschedulable", "x" * 10_000)
+    assert len(_parsed(status=long).unschedulable) == MAX_MESSAGE
+
+
+def test_a_pod_that_is_held_back_was_not_found_unschedulable() -> None:
+    assert _parsed(status=_scheduled("SchedulingGated")).unschedulable == ""
+
+
+def test_the_age_of_a_pod_is_kept() -> None:
+    pod = _parsed(creationTimestamp="2026-01-02T03:04:05Z")
+    assert pod.created == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def _required(requirement: dict[str, Any], kind: str = "matchExpressions") -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{kind: [requirement]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    return {**ASKS, "affinity": {"nodeAffinity": required}}
+
+
+@pytest.mark.parametrize(
+    ("more", "unrouted"),
+    [
+        ({"spec": ASKS}, True),
+        ({"spec": {**ASKS, "nodeName": "gpu-1"}}, True),
+        ({"spec": {**ASKS, "nodeSelector": {"zone": "a"}}}, True),
+        ({"spec": {**ASKS, "nodeSelector": {"gpushare.io/pool": "training"}}}, False),
+        ({"spec": {**ASKS, "nodeSelector": {"cgpu": "true"}}}, False),
+        ({"spec": _required({"key": "cgpu", "operator": "Exists"})}, False),
+        ({"spec": {**ASKS, "nodeSelector": {"kubernetes.io/hostname": "gpu-1"}}}, False),
+        (
+            {
+                "spec": _required(
+                    {"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}, "matchFields"
+                )
+            },
+            False,
+        ),
+        ({"spec": ASKS, **OWNED}, False),
+        ({"spec": {**ASKS, "schedulingGates": [{"name": "queue"}]}}, False),
+        ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}, False),
+    ],
+)
+def test_unrouted_is_a_pod_that_nobody_sent_anywhere(more: dict[str, Any], unrouted: bool) -> None:
+    assert _parsed(**more).unrouted is unrouted
+
+
+def test_what_pods_have_in_common_is_kept_once() -> None:
+    spec = {**ASKS, "nodeName": "gpu-1", "nodeSelector": {"gpushare.io/pool": "training"}}
+    one, other = (
+        _parsed(spec=deepcopy(spec), annotations=dict(POD_LEDGER), name=name) for name in ("a", "b")
+    )
+    assert one.requests is other.requests
+    assert one.cards is other.cards
+    assert one.selects is other.selects

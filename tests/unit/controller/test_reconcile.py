@@ -12,6 +12,7 @@ from gpushare.controller.reconcile import Reconciler
 from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import ApiError
+from gpushare.kube.pools import UnreadablePool
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
@@ -55,12 +56,14 @@ def _reconciler(
     settings = Settings(namespace="ns", identity="me", resync_seconds=30)
     reconciler = Reconciler(api, settings, Metrics())  # type: ignore[arg-type]
     reconciler.caches.nodes._records = {node.name: node for node in nodes}
+    for node in nodes:
+        reconciler.caches.mark_changed(node.name)
     reconciler.caches.daemonsets._records = {
         name: name for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
 
-    async def list_pools(api: object) -> tuple[tuple[Pool, ...], dict[str, str]]:
-        return tuple(pools), {}
+    async def list_pools(api: object) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
+        return tuple(pools), ()
 
     monkeypatch.setattr(pools_api, "list_pools", list_pools)
     return reconciler
@@ -83,10 +86,16 @@ async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer(
 async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = Api()
-    reconciler = _reconciler(monkeypatch, api, [a_pool(finalizers=frozenset())], a_node())
+    api = Api(refusal=500, refused=f"{pools_api.PATH}/training")
+    pool = a_pool(finalizers=frozenset())
+    reconciler = _reconciler(monkeypatch, api, [pool], a_node(labels=CGPU))
     await reconciler._pass_safely()
+    await _settle(reconciler)
     assert api.written("/nodes/") == []
+    api.refusal = None
+    await reconciler._pass_safely()
+    await _settle(reconciler)
+    assert api.written("/nodes/") == ["APPLY"]
     assert api.writes[0] == ("APPLY", f"{pools_api.PATH}/training")
 
 
@@ -125,15 +134,15 @@ async def test_a_node_is_written_to_once_at_a_time(monkeypatch: pytest.MonkeyPat
 
 async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
     api = Api(refusal=403)
     reconciler = _reconciler(monkeypatch, api, [a_pool()], a_node(labels=CGPU))
     await reconciler._pass_safely()
     await _settle(reconciler)
     await reconciler._pass_safely()
-    (pool,) = reconciler._pools
+    (pool,) = reconciler._pools.all
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
     written = len(api.written("/status"))
-    assert reconciler._busy
     await reconciler._pass_safely()
     assert len(api.written("/status")) == written
     await _settle(reconciler)

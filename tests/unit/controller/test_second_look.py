@@ -9,8 +9,8 @@ from gpushare import names
 from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.core.actions import LookAgain
+from gpushare.core.observed import Timing
 from gpushare.core.records import Step
-from gpushare.core.rollout import Timing
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings

@@ -1,4 +1,4 @@
-"""Modes of the editions, and the transitions between them."""
+"""Modes of the editions."""
 
 import pytest
 
@@ -10,7 +10,6 @@ from gpushare.core.modes import (
     find_other_edition_labels,
     find_schedule,
 )
-from gpushare.core.transitions import TRANSITIONS, Outcome, find_transition
 from tests.kit.values import a_pool
 
 ALL_MODES = sorted(MODES)
@@ -69,36 +68,12 @@ def test_another_editions_whole_card_labels_do_no_harm() -> None:
     assert find_other_edition_labels(Edition.BASIC, labels) == {}
 
 
-@pytest.mark.parametrize(("edition", "of", "to"), sorted(TRANSITIONS))
-def test_a_plugin_is_restarted_exactly_where_it_serves_both_modes(
-    edition: Edition, of: Schedule, to: Schedule
-) -> None:
-    transition = TRANSITIONS[edition, of, to]
-    if transition.refusal is None:
-        plugins = {MODES[edition, of].plugin, MODES[edition, to].plugin}
-        stays = len(plugins) == 1 and plugins != {""}
-        assert (transition.outcome is Outcome.APPLY_AND_RESTART) is stays
+def test_only_core_mem_offers_a_second_resource() -> None:
+    second = {mode.schedule: mode.companions for mode in MODES.values() if mode.companions}
+    assert second == {Schedule.CORE_MEM: ("aliyun.com/gpu-core.percentage",)}
+    core_mem = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM]
+    assert core_mem.resources == ("aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage")
 
 
-@pytest.mark.parametrize(("edition", "of", "to"), sorted(TRANSITIONS))
-def test_every_transition_has_a_reason_and_a_source(
-    edition: Edition, of: Schedule, to: Schedule
-) -> None:
-    transition = TRANSITIONS[edition, of, to]
-    assert transition.message
-    assert transition.source
-
-
-@pytest.mark.parametrize("of", ["cgpu", "core_mem"])
-def test_leaving_isolation_for_share_needs_a_teardown_on_professional(of: str) -> None:
-    transition = find_transition(Edition.PROFESSIONAL, of, Schedule.SHARE)
-    assert transition.outcome is Outcome.REQUIRES_TEARDOWN
-
-
-@pytest.mark.parametrize(
-    ("of", "to"), [("cgpu", "core_mem"), ("core_mem", "cgpu"), ("egpu", "share")]
-)
-def test_a_pair_that_is_not_documented_needs_a_person(of: str, to: str) -> None:
-    transition = find_transition(Edition.PROFESSIONAL, of, Schedule(to))
-    assert transition.outcome is Outcome.REQUIRES_PERSON
-    assert repr(of) in transition.message
+def test_a_mode_that_offers_nothing_has_no_resources() -> None:
+    assert MODES[Edition.PROFESSIONAL, Schedule.DISABLED].resources == ()

@@ -9,10 +9,10 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import ApplyNode, NodeState
-from gpushare.core.plan import Plan, World, plan_world
 from gpushare.core.records import Applied, Change, NodeRecords, Step
-from gpushare.core.rollout import Timing
+from gpushare.core.world import World
 from gpushare.names import Reason
+from tests.kit.planned import Planned, plan_world
 from tests.kit.values import NOW, a_gpu_pod, a_node, a_pool, a_world
 
 SHARE = {names.LABEL_SCHEDULE: "share", names.LABEL_POOL: "training"}
@@ -40,20 +40,19 @@ def _in_change(name: str, *, joining: bool = False) -> Node:
     return a_node(name, labels, records=NodeRecords(found={}, change=change), unschedulable=True)
 
 
-def _plan(world: World) -> Plan:
-    return plan_world(world, NOW, Timing())
+def _plan(world: World) -> Planned:
+    return plan_world(world)
 
 
-def _cordoned(plan: Plan) -> list[str]:
-    return [
-        member.node
-        for members in plan.members.values()
-        for member in members
-        if isinstance(member.action, ApplyNode) and member.action.cordon
-    ]
+def _cordoned(plan: Planned) -> list[str]:
+    return sorted(
+        node
+        for node, decided in plan.decided.items()
+        if isinstance(decided.action, ApplyNode) and decided.action.cordon
+    )
 
 
-def _states(plan: Plan, pool: str = "training") -> dict[str, Reason]:
+def _states(plan: Planned, pool: str = "training") -> dict[str, Reason]:
     return {member.node: member.reason for member in plan.members[pool]}
 
 
@@ -109,16 +108,11 @@ def test_the_loser_of_an_overlap_is_told_who_has_the_node() -> None:
     assert "200 > 100" in lost.message
 
 
-def test_a_pool_gets_our_finalizer_before_anything_else() -> None:
-    pool = a_pool(finalizers=frozenset())
-    assert _plan(a_world(pools=(pool,), nodes=())).adopt == (pool,)
-
-
 def test_a_deleted_pool_is_released_only_when_no_node_remembers_it() -> None:
     pool = a_pool(deleting=True)
     holding = _plan(a_world(pools=(pool,), nodes=(_settled("gpu-0"),)))
     assert holding.release == ()
-    assert [member.node for member in holding.leaving["training"]] == ["gpu-0"]
+    assert [member.node for member in holding.members["training"]] == ["gpu-0"]
     free = a_node("gpu-0", SHARE)
     assert _plan(a_world(pools=(pool,), nodes=(free,))).release == (pool,)
 
@@ -126,7 +120,7 @@ def test_a_deleted_pool_is_released_only_when_no_node_remembers_it() -> None:
 def test_nodes_of_a_pool_that_cant_be_read_are_left_as_they_are() -> None:
     world = World(unreadable_pools=frozenset({"training"}), nodes={"gpu-0": _settled("gpu-0")})
     plan = _plan(world)
-    assert (plan.leaving, plan.members) == ({}, {})
+    assert (plan.decided, plan.members) == ({}, {})
 
 
 def test_a_node_with_a_broken_record_is_reported_and_left_alone() -> None:
@@ -194,7 +188,7 @@ def test_nothing_starts_beyond_the_budget(kinds: list[str]) -> None:
 
 def test_a_deadline_holds_the_pool() -> None:
     world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _in_change("gpu-1")))
-    plan = plan_world(world, NOW + timedelta(hours=1), Timing())
+    plan = plan_world(world, NOW + timedelta(hours=1))
     assert _states(plan) == {
         "gpu-0": Reason.WAITING_FOR_BUDGET,
         "gpu-1": Reason.DEADLINE_EXCEEDED,
@@ -242,7 +236,7 @@ def test_a_deleted_pool_waits_for_a_node_whose_record_is_broken_and_says_so() ->
     )
     plan = _plan(a_world(pools=(a_pool(deleting=True),), nodes=(broken,)))
     assert plan.release == ()
-    assert [member.reason for member in plan.leaving["training"]] == [Reason.RECORD_UNREADABLE]
+    assert [member.reason for member in plan.members["training"]] == [Reason.RECORD_UNREADABLE]
 
 
 def test_one_node_that_cant_be_judged_does_not_stop_the_others() -> None:

@@ -17,8 +17,10 @@ from gpushare.core.actions import (
     NodeState,
     RecordPlugins,
 )
+from gpushare.core.drift import Claim
+from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Change, NodeRecords, PluginPod, Step, parse_records
-from gpushare.core.rollout import Observed, Timing, plan_after_look, plan_restart, plan_step
+from gpushare.core.rollout import plan_after_look, plan_restart, plan_step
 from gpushare.names import Reason
 from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
 
@@ -59,7 +61,7 @@ def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> Observed:
 
 
 def _step(node: Node, *pods: Pod, now: datetime = NOW, was_zero: bool = True) -> NodePlan:
-    return plan_step(_seen(node, *pods, was_zero=was_zero), now, TIMING)
+    return plan_step(_seen(node, *pods, was_zero=was_zero), Claim(), now, TIMING)
 
 
 def _read_change(apply: ApplyNode) -> Change:

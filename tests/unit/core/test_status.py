@@ -1,10 +1,13 @@
 """A pool's status says what was planned, and stays where nothing is new."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from gpushare.api.pool import NodeCounts, PoolStatus
+from gpushare.api.pool import Pool
+from gpushare.api.status import NodeCounts, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
-from gpushare.core.status import MAX_SAMPLES, build_status
+from gpushare.core.book import Book
+from gpushare.core.status import MAX_SAMPLES
+from gpushare.core.status import build_status as _build_status
 from gpushare.names import Reason
 from tests.kit.values import NOW, a_pool
 
@@ -13,29 +16,36 @@ def _plan(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> Node
     return NodePlan(node, state, reason, f"message of {node}")
 
 
+def build_status(pool: Pool, plans: list[NodePlan], now: datetime) -> PoolStatus:
+    book = Book()
+    for plan in plans:
+        book.enter(plan)
+    return _build_status(pool, book, now)
+
+
 READY = _plan("a", NodeState.READY, Reason.APPLIED)
 BLOCKED = _plan("b", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
 UPDATING = _plan("c", NodeState.UPDATING)
 
 
 def test_ready_is_true_when_every_member_is() -> None:
-    (ready,) = build_status(a_pool(), [READY], NOW).conditions
+    ready, *_ = build_status(a_pool(), [READY], NOW).conditions
     assert (ready.status, ready.reason) == ("True", Reason.ALL_NODES_READY)
 
 
 def test_a_pool_without_nodes_is_ready_and_says_so() -> None:
-    (ready,) = build_status(a_pool(), [], NOW).conditions
+    ready, *_ = build_status(a_pool(), [], NOW).conditions
     assert (ready.status, ready.reason) == ("True", Reason.NO_NODES)
 
 
 def test_during_a_change_ready_is_false_because_of_it() -> None:
-    (ready,) = build_status(a_pool(), [READY, UPDATING], NOW).conditions
+    ready, *_ = build_status(a_pool(), [READY, UPDATING], NOW).conditions
     assert (ready.status, ready.reason) == ("False", Reason.UPDATING)
     assert "1 of 2" in ready.message
 
 
 def test_what_holds_up_the_pool_goes_before_what_is_on_its_way() -> None:
-    (ready,) = build_status(a_pool(), [UPDATING, BLOCKED], NOW).conditions
+    ready, *_ = build_status(a_pool(), [UPDATING, BLOCKED], NOW).conditions
     assert ready.reason == Reason.WORKLOADS_PRESENT
     assert "message of b" in ready.message
 
@@ -61,5 +71,5 @@ def test_the_same_plans_give_the_same_status_later() -> None:
 def test_a_change_of_ready_has_its_own_time() -> None:
     before = a_pool(status=build_status(a_pool(), [BLOCKED], NOW))
     later = NOW + timedelta(hours=1)
-    (ready,) = build_status(before, [READY], later).conditions
+    ready, *_ = build_status(before, [READY], later).conditions
     assert ready.last_transition_time == later

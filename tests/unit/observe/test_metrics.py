@@ -13,6 +13,8 @@ NAMES = {
     "gpushare_node_applies",
     "gpushare_plugin_restarts",
     "gpushare_pool_nodes",
+    "gpushare_refusals",
+    "gpushare_unplaced_pods",
     "gpushare_leader",
     "gpushare_admission_requests",
     "gpushare_admission_duration_seconds",

@@ -4,6 +4,7 @@ import pytest
 
 from devcluster import names
 from devcluster.simulator.faults import NO_FAULTS, FaultError, parse_faults
+from devcluster.simulator.plugin import Edition
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 SHARE = {"ack.node.gpu.schedule": "share"}
@@ -36,6 +37,30 @@ def test_a_ready_plugin_can_stay_silently_at_zero_until_cleared() -> None:
     scene.fault()
     scene.advance(1)
     assert scene.allocatable() == "15"
+
+
+@pytest.mark.parametrize("edition", ["Basic", "OpenSource"])
+def test_a_whole_card_plugin_that_was_evicted_can_stay_away_until_cleared(edition: Edition) -> None:
+    scene = Scene(edition=edition)
+    scene.add_component("device-plugin-evict-ds")
+    scene.advance(1)
+    scene.fault(whole_card_never_returns=True)
+    scene.remove("device-plugin-evict-ds")
+    scene.add_component("device-plugin-recover-ds")
+    scene.advance(60)
+    assert scene.pod("device-plugin-recover-ds").ready
+    assert not int(scene.allocatable(names.WHOLE_CARD) or 0)
+    scene.fault()
+    scene.advance(1)
+    assert scene.allocatable(names.WHOLE_CARD) == "1"
+
+
+def test_a_whole_card_plugin_that_runs_is_left_alone_by_that() -> None:
+    scene = Scene(edition="OpenSource")
+    scene.advance(1)
+    scene.fault(whole_card_never_returns=True)
+    scene.advance(1)
+    assert scene.allocatable(names.WHOLE_CARD) == "1"
 
 
 def test_resource_zero_leaves_a_plugin_alone_that_serves_already() -> None:

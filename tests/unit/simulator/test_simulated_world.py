@@ -103,7 +103,7 @@ async def test_an_event_older_than_a_known_answer_is_ignored() -> None:
     [
         ([], None, None),
         (["gpushare-device-plugin-ds", "device-plugin-recover-ds"], None, "OpenSource"),
-        (["device-plugin-evict-ds", "device-plugin-recover-ds"], None, "Basic"),
+        (["cgpu-installer", "device-plugin-recover-ds"], None, "Basic"),
         (["ack-nvidia-device-plugin", "cgpu-installer"], "Basic", "Professional"),
         (["cgpu-installer"], "Professional", "Professional"),
         ([], "Basic", "Basic"),

@@ -1,0 +1,24 @@
+"""What the models of the API have in common: names on the wire, and CEL rules."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+def rule(expression: str, message: str, **more: str) -> dict[str, str]:
+    """A CEL rule of the CRD (`x-kubernetes-validations`) with the sentence a person reads."""
+    return {"rule": expression, "message": message, **more}
+
+
+def rules(*all_rules: dict[str, str]) -> dict[str, Any]:
+    """JSON schema extra that carries `all_rules`."""
+    return {"x-kubernetes-validations": list(all_rules)}
+
+
+class ApiModel(BaseModel):
+    """Base of what is on the wire: camelCase there, unknown fields ignored, never changed."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"
+    )

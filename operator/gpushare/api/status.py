@@ -1,0 +1,102 @@
+"""The status of a GPUSharePool: bounded, whatever the pool's size."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpushare.api.model import ApiModel
+
+
+class NodeCounts(ApiModel):
+    """How many members are where."""
+
+    matched: int = Field(default=0, description="Members of the pool.")
+    ready: int = Field(default=0, description="Applied, verified, nothing under way.")
+    updating: int = Field(default=0, description="In their change.")
+    waiting: int = Field(default=0, description="For their turn.")
+    blocked: int = Field(default=0, description="Held up by something else.")
+    failed: int = Field(default=0, description="A deadline passed.")
+
+
+class NodeSample(ApiModel):
+    """One node that is not ready, and why."""
+
+    node: str = Field(description="Name of the node.")
+    reason: str = Field(description="Reason code.")
+    since: datetime = Field(description="Since when for this reason.")
+    message: str = Field(description="What it waits for, and what would unblock it.")
+
+
+class ConditionStatus(ApiModel):
+    """A condition, as in the Kubernetes API conventions."""
+
+    type: str = Field(description="Type of the condition.")
+    status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
+    observed_generation: int = Field(default=0, description="Generation that it speaks of.")
+    last_transition_time: datetime = Field(description="When the status last changed.")
+    reason: str = Field(description="Reason code.")
+    message: str = Field(description="A sentence for a person.")
+
+
+class PoolCapacity(ApiModel):
+    """What the pool's nodes offer, and what of it is given out; memory in GiB."""
+
+    summary: str = Field(
+        default="", description="Allocated and total memory in one word, for kubectl get."
+    )
+    observed_at: datetime = Field(description="When these figures last changed.")
+    gpus: int = Field(default=0, description="Cards.")
+    memory_total: int = Field(default=0, description="GPU memory that the nodes offer.")
+    memory_allocated: int = Field(
+        default=0, description="GPU memory that the scheduler gave to pods, by its own ledger."
+    )
+    memory_requested: int = Field(
+        default=0,
+        description="GPU memory that pods ask for, those included that wait for a node here.",
+    )
+    largest_free_block: int = Field(
+        default=0, description="The most that one more pod can get: it must fit on one card."
+    )
+    stranded_memory: int = Field(
+        default=0,
+        description="Free memory on cards that have less of it than the pool's median request.",
+    )
+
+
+class Leaving(ApiModel):
+    """Nodes that a pool which is being deleted must still give back."""
+
+    nodes: int = Field(description="How many.")
+    since: datetime = Field(description="Since when none of them finished.")
+
+
+class PoolStatus(ApiModel):
+    """What is."""
+
+    observed_generation: int = Field(default=0, description="Generation that was acted on.")
+    conditions: Annotated[
+        tuple[ConditionStatus, ...],
+        Field(
+            max_length=16,
+            json_schema_extra={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
+        ),
+    ] = Field(
+        default=(),
+        description="Ready: every member is as the spec says. "
+        "NodesLabelled: every member carries its labels. Conflicting: another manager keeps "
+        "writing them.",
+    )
+    nodes: NodeCounts = Field(default=NodeCounts(), description="How many members are where.")
+    samples: Annotated[tuple[NodeSample, ...], Field(max_length=20)] = Field(
+        default=(), description="At most 20 nodes that are not ready, with the reason."
+    )
+    capacity: PoolCapacity | None = Field(
+        default=None, description="What the nodes offer, and what of it is given out."
+    )
+    leaving: Leaving | None = Field(
+        default=None, description="While the pool is being deleted: what is left to do."
+    )

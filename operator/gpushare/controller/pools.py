@@ -1,0 +1,132 @@
+"""The pools as they were last listed, and what the loop writes on them besides their status."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from datetime import datetime
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.api.status import PoolStatus
+from gpushare.core.plan import LEAVING_PATIENCE, has_stalled
+from gpushare.core.status import build_unreadable_status
+from gpushare.kube import pools as pools_api
+from gpushare.kube.client import ApiServer
+from gpushare.kube.errors import CALL_FAILURES
+from gpushare.kube.events import Subject, post_event
+from gpushare.kube.pools import UnreadablePool
+from gpushare.names import Reason
+from gpushare.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SHOWN = 10
+
+
+class Pools:
+    """All pools.
+
+    Kopf's watch only says that something changed: it never tells when it has seen all, and a pool
+    that was deleted during an outage stays in its memory for ever. So they are listed.
+    """
+
+    def __init__(self, api: ApiServer, settings: Settings):
+        self.all: tuple[Pool, ...] = ()
+        self.unreadable: tuple[UnreadablePool, ...] = ()
+        self.must_retry = False
+        """A write to a pool failed: list them anew soon."""
+        self._api = api
+        self._settings = settings
+        self._listed_at: float | None = None
+
+    def mark_changed(self) -> None:
+        """List them at the next pass."""
+        self._listed_at = None
+
+    async def refresh(self, now: datetime) -> bool:
+        """List them where they may have changed, and adopt new ones; whether it was done.
+
+        Raises what a call may raise, where the list can't be had.
+        """
+        age = self._settings.resync_seconds
+        if self._listed_at is not None and time.monotonic() - self._listed_at < age:
+            return False
+        self.must_retry = False
+        self._listed_at = time.monotonic()
+        self.all, self.unreadable = await pools_api.list_pools(self._api)
+        await asyncio.gather(*(self._adopt(pool) for pool in self.all))
+        await asyncio.gather(*(self._report_unreadable(pool, now) for pool in self.unreadable))
+        return True
+
+    async def release(
+        self, pools: Iterable[Pool], held: dict[str, list[str]], now: datetime
+    ) -> None:
+        """Take our finalizer off; `held` are the nodes that did not finish, by pool."""
+        for pool in pools:
+            try:
+                await pools_api.drop_finalizer(self._api, pool)
+            except CALL_FAILURES as error:
+                self._note_failure(pool.name, error)
+                continue
+            if (left := held[pool.name]) and has_stalled(pool, now):
+                minutes = LEAVING_PATIENCE.total_seconds() / 60
+                shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
+                await self.tell(
+                    pool,
+                    Reason.NODES_LEFT_BEHIND,
+                    f"no node finished for {minutes:.0f} minutes, so the pool goes without these "
+                    f"{len(left)}, which keep their labels: {shown}",
+                )
+            self.mark_changed()
+
+    async def write_status(self, pool: Pool | UnreadablePool, status: PoolStatus) -> bool:
+        """Whether it went through; one that is refused must not stop the others."""
+        try:
+            await pools_api.apply_status(self._api, pool, status)
+        except CALL_FAILURES as error:
+            self._note_failure(pool.name, error)
+            return False
+        if isinstance(pool, Pool):
+            self._replace(pool.model_copy(update={"status": status}))
+        return True
+
+    async def tell(
+        self, pool: Pool | UnreadablePool, reason: Reason, note: str, *, warns: bool = True
+    ) -> None:
+        """Post an Event on the pool."""
+        await post_event(
+            self._api,
+            Subject(names.API_VERSION, names.KIND, pool.name, pool.uid),
+            reason,
+            note,
+            instance=self._settings.identity,
+            kind="Warning" if warns else "Normal",
+        )
+
+    async def _adopt(self, pool: Pool) -> None:
+        """Our finalizer is on a pool before the first label is on a node."""
+        if pool.deleting or pool.has_our_finalizer or not pool.acts:
+            return
+        try:
+            await pools_api.apply_finalizer(self._api, pool)
+        except CALL_FAILURES as error:
+            self._note_failure(pool.name, error)
+            return
+        finalizers = pool.finalizers | {names.FINALIZER}
+        self._replace(pool.model_copy(update={"finalizers": finalizers}))
+
+    async def _report_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
+        status = build_unreadable_status(pool.status, pool.generation, pool.error, now)
+        if status == pool.status:
+            return
+        log.error("the spec can't be read: %s", pool.error, extra={"pool": pool.name})
+        if await self.write_status(pool, status):
+            await self.tell(pool, Reason.SPEC_INVALID, pool.error)
+
+    def _replace(self, pool: Pool) -> None:
+        self.all = tuple(pool if other.uid == pool.uid else other for other in self.all)
+
+    def _note_failure(self, pool: str, error: BaseException) -> None:
+        log.warning("pool not written: %s", error or type(error), extra={"pool": pool})
+        self.must_retry = True

@@ -1,0 +1,116 @@
+"""What people see of a pool: its status, the Events that go with it, and its metrics."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Collection
+from datetime import datetime
+
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.api.status import PoolStatus
+from gpushare.controller.pools import Pools
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.book import Book
+from gpushare.core.plan import Planner
+from gpushare.core.status import build_status, is_capacity_due
+from gpushare.names import Condition, Reason
+from gpushare.observe.metrics import Metrics
+
+PERIOD_SECONDS = 0.5
+"""A pool's status is written no more often: during a change its counts move all the time."""
+
+
+class Statuses:
+    """Writes the status of each pool whose book changed, where it says something new."""
+
+    def __init__(self, pools: Pools, planner: Planner, metrics: Metrics):
+        self._pools = pools
+        self._planner = planner
+        self._metrics = metrics
+        self._not_before: dict[str, float] = {}
+        self._shown: set[str] = set()
+        """Names of the pools that the metrics speak of."""
+
+    async def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
+        """Write what is due; seconds until more is, if anything is left. `waiting` have no node."""
+        stale = [p for p in self._pools.all if self._planner.books[p.name].is_stale]
+        due = [p for p in stale if self._not_before.get(p.uid, 0.0) <= time.monotonic()]
+        pending: defaultdict[str, list[Pod]] = defaultdict(list)
+        if due:
+            for pod in waiting:
+                for name in pod.pools:
+                    pending[name].append(pod)
+        await asyncio.gather(*(self._write(pool, pending[pool.name], now) for pool in due))
+        self._forget()
+        if any(self._planner.books[pool.name].is_stale for pool in self._pools.all):
+            return PERIOD_SECONDS
+        return None
+
+    def mark_stale(self, pools: Collection[str] | None = None) -> None:
+        """What stands in these pools (None: all) may not be what is."""
+        for name, book in self._planner.books.items():
+            book.is_stale |= pools is None or name in pools
+
+    async def _write(self, pool: Pool, pending: list[Pod], now: datetime) -> None:
+        book = self._planner.books[pool.name]
+        held = self._planner.count_held(pool.name)
+        # A write takes a while, and the book may change meanwhile.
+        book.is_stale = not is_capacity_due(pool, now)
+        self._show(pool.name, book)
+        status = build_status(pool, book, now, held=held, pending=pending)
+        if status == pool.status or (pool.deleting and not held):
+            return
+        self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS
+        if not await self._pools.write_status(pool, status):
+            book.is_stale = True
+            return
+        await self._tell(pool, status, book)
+
+    async def _tell(self, pool: Pool, status: PoolStatus, book: Book) -> None:
+        """An Event for each condition that changed, and each reason that newly holds nodes up."""
+        before = {c.type: (c.status, c.reason) for c in pool.status.conditions}
+        told: set[str] = set()
+        for condition in status.conditions:
+            now = (condition.status, condition.reason)
+            # That there is no conflict is news only where there was one.
+            was = before.get(condition.type, ("False", Reason.NO_CONFLICT))
+            if condition.type == Condition.NODES_LABELLED or was == now:
+                continue
+            conflicts = condition.type == Condition.CONFLICTING and condition.status == "True"
+            held_up = bool(status.nodes.blocked or status.nodes.failed)
+            told.add(condition.reason)
+            await self._pools.tell(
+                pool,
+                Reason(condition.reason),
+                condition.message,
+                warns=conflicts or (condition.type == Condition.READY and held_up),
+            )
+        known = {sample.reason for sample in pool.status.samples}
+        for reason, plan in _held_up(book).items():
+            if reason in known:
+                continue
+            self._metrics.refusals.labels(pool.name, reason).inc()
+            if reason not in told:
+                await self._pools.tell(pool, reason, f"{plan.node}: {plan.message}")
+
+    def _show(self, pool: str, book: Book) -> None:
+        self._shown.add(pool)
+        for state in NodeState:
+            self._metrics.pool_nodes.labels(pool, state).set(book.counts[state])
+
+    def _forget(self) -> None:
+        """Pools that are gone leave nothing behind, in the metrics neither."""
+        present = {pool.uid for pool in self._pools.all}
+        self._not_before = {k: v for k, v in self._not_before.items() if k in present}
+        gone = self._shown - {pool.name for pool in self._pools.all}
+        for pool in gone:
+            for state in NodeState:
+                self._metrics.pool_nodes.remove(pool, state)
+        self._shown -= gone
+
+
+def _held_up(book: Book) -> dict[Reason, NodePlan]:
+    """One node for each reason that holds nodes up."""
+    states = (NodeState.BLOCKED, NodeState.FAILED)
+    return {plan.reason: plan for plan in book.unready.values() if plan.state in states}

@@ -1,0 +1,81 @@
+"""Tells of GPU pods that no pool got, or that have no node: by a metric, and an Event on each."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+
+from gpushare.api.pod import Pod
+from gpushare.core.actions import NodeState
+from gpushare.core.capacity import sum_capacity
+from gpushare.core.plan import Planner
+from gpushare.core.unplaced import PoolRoom, UnplacedPod, judge_pod
+from gpushare.kube.client import ApiServer
+from gpushare.kube.events import Subject, post_event
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+
+PERIOD_SECONDS = 5.0
+EVENTS_AT_ONCE = 50
+"""A thousand pods that wait must not become a thousand writes in one moment."""
+
+
+class UnplacedPods:
+    """Judges the pods without a place, every few seconds where there are any."""
+
+    def __init__(self, api: ApiServer, planner: Planner, metrics: Metrics, instance: str):
+        self._api = api
+        self._planner = planner
+        self._metrics = metrics
+        self._instance = instance
+        self._not_before = 0.0
+        self._told: set[tuple[str, Reason]] = set()
+        self._shown: set[Reason] = set()
+
+    async def report(
+        self, pods: Mapping[str, Pod], unreadable: frozenset[str], now: datetime
+    ) -> float | None:
+        """Report what is new; seconds until the next look, where there are such pods."""
+        if not pods and not self._shown:
+            return None
+        wait = self._not_before - time.monotonic()
+        if wait > 0:
+            return wait
+        self._not_before = time.monotonic() + PERIOD_SECONDS
+        rooms = {**self._observe_rooms(), **dict.fromkeys(unreadable)}
+        found = [p for pod in pods.values() if (p := judge_pod(pod, rooms, now)) is not None]
+        self._show(found)
+        present = {(pod.uid, pod.reason) for pod in found}
+        self._told &= present
+        news = [pod for pod in found if (pod.uid, pod.reason) not in self._told][:EVENTS_AT_ONCE]
+        await asyncio.gather(*(self._tell(pod) for pod in news))
+        return PERIOD_SECONDS if pods else None
+
+    def _observe_rooms(self) -> dict[str, PoolRoom | None]:
+        return {
+            name: PoolRoom(
+                nodes=len(book.capacities),
+                ready=book.counts[NodeState.READY],
+                capacity=sum_capacity(book.capacities.values()),
+            )
+            for name, book in self._planner.books.items()
+        }
+
+    def _show(self, found: list[UnplacedPod]) -> None:
+        counts = Counter(pod.reason for pod in found)
+        for reason in self._shown | counts.keys():
+            self._metrics.unplaced_pods.labels(reason).set(counts[reason])
+        self._shown = set(counts)
+
+    async def _tell(self, pod: UnplacedPod) -> None:
+        self._told.add((pod.uid, pod.reason))
+        await post_event(
+            self._api,
+            Subject("v1", "Pod", pod.name, pod.uid, pod.namespace),
+            pod.reason,
+            pod.message,
+            instance=self._instance,
+            kind="Warning",
+            once=True,
+        )

@@ -1,0 +1,135 @@
+"""What the nodes of a pool offer, and what of it is given out.
+
+Two ledgers tell: what pods ask for, which kube-scheduler counts per node, and what the GPU
+scheduler wrote on them, card by card. Amounts are in the device plugin's unit until they are summed
+up: GiB, or MiB where the plugin runs with `--memory-unit=MiB`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+
+MIB_PER_GIB = 1024
+MAX_FIGURE = 2**40
+"""A pod may ask for any number; the status takes no more than 64 bits."""
+MAX_CARDS = 1024
+"""Of a node; what says more is mistaken, and must not cost more."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCapacity:
+    """One node's share of its pool's capacity; memory in the plugin's unit."""
+
+    gpus: int = 0
+    total: int = 0
+    allocated: int = 0
+    """By the GPU scheduler's ledger, on whatever card it names."""
+    requested: int = 0
+    """By the resources of the pods that are bound to the node."""
+    free_blocks: tuple[int, ...] = ()
+    """Free memory of each card; none where the node takes no pods."""
+    requests: tuple[int, ...] = ()
+    """What each live pod asks of one card."""
+
+    @property
+    def card_total(self) -> int:
+        """Memory of one card: all cards of a node count as equal."""
+        return self.total // self.gpus if self.gpus else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A pool's capacity: memory in GiB, rounded down."""
+
+    gpus: int = 0
+    memory_total: int = 0
+    memory_allocated: int = 0
+    memory_requested: int = 0
+    largest_free_block: int = 0
+    stranded_memory: int = 0
+    unit: str = "GiB"
+    """The device plugin's unit, in which pods ask."""
+    largest_card_units: int = 0
+    """Memory of the largest card; 0 while some node offers none, since its cards may be larger."""
+    largest_free_units: int = 0
+    """`largest_free_block`, not rounded."""
+
+
+def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
+    """The capacity of `node`, on which `pods` run.
+
+    A pod that is being deleted counts: its containers hold their memory until they are gone. A
+    card that is given out twice has nothing free, and what pods hold of it counts all the same.
+    The number of cards survives the device plugin, the memory is gone with it.
+    """
+    offered = node.allocatable
+    total = offered.get(names.RESOURCE_GPU_MEMORY, 0)
+    gpus = node.gpu_count if total else _count_whole_cards(node)
+    used: dict[int, int] = {}
+    requested = 0
+    requests = []
+    for pod in pods:
+        if not (memory := pod.gpu_memory) or not pod.is_live:
+            continue
+        requested += memory
+        requests.append(pod.gpu_memory_per_card)
+        for card, units in pod.cards.items():
+            used[card] = used.get(card, 0) + units
+    free: tuple[int, ...] = ()
+    if total and gpus and node.ready and not node.unschedulable:
+        card_total = total // gpus
+        free = tuple(
+            [max(card_total - used.get(card, 0), 0) for card in range(min(gpus, MAX_CARDS))]
+        )
+    return NodeCapacity(gpus, total, sum(used.values()), requested, free, tuple(requests))
+
+
+def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Capacity:
+    """The capacity of a pool with these nodes; `pending` pods select it and have no node yet.
+
+    Memory is stranded where a card has less of it free than the pool's median pod asks of one.
+    The plugin's unit is not written anywhere: a card with 1024 or more is counted in MiB, since
+    none has a tebibyte and none less than a gibibyte. It is one for the whole cluster.
+    """
+    nodes = list(nodes)
+    waiting = [pod for pod in pending if pod.gpu_memory]
+    wanted = chain(*(node.requests for node in nodes), (p.gpu_memory_per_card for p in waiting))
+    median = _find_median(wanted)
+    blocks = list(chain.from_iterable(node.free_blocks for node in nodes))
+    totals = [node.card_total for node in nodes]
+    largest_card = max(totals, default=0)
+    requested = sum(node.requested for node in nodes) + sum(pod.gpu_memory for pod in waiting)
+    largest_free = max(blocks, default=0)
+    in_mib = largest_card >= MIB_PER_GIB
+    per_gib = MIB_PER_GIB if in_mib else 1
+    return Capacity(
+        gpus=sum(node.gpus for node in nodes),
+        memory_total=sum(node.total for node in nodes) // per_gib,
+        memory_allocated=sum(node.allocated for node in nodes) // per_gib,
+        memory_requested=min(requested, MAX_FIGURE) // per_gib,
+        largest_free_block=largest_free // per_gib,
+        stranded_memory=sum(block for block in blocks if block < median) // per_gib,
+        unit="MiB" if in_mib else "GiB",
+        largest_card_units=largest_card if all(totals) else 0,
+        largest_free_units=largest_free,
+    )
+
+
+def _find_median(amounts: Iterable[int]) -> int:
+    """The lower of two in the middle: an amount that a pod really asks for; 0 where none does."""
+    ranked = sorted(amounts)
+    return ranked[(len(ranked) - 1) // 2] if ranked else 0
+
+
+def _count_whole_cards(node: Node) -> int:
+    """Where memory is not given out; by what the node's own plugin says, if it does."""
+    offered = node.allocatable
+    return (
+        offered.get(names.RESOURCE_WHOLE_GPU, 0)
+        or offered.get(names.RESOURCE_TOPOLOGY_GPU, 0)
+        or node.gpu_count
+    )

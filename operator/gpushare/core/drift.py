@@ -1,0 +1,158 @@
+"""Labels of ours that somebody else changed: put back, unless it turns out to be a fight.
+
+A foreign change is drift, and is put back at once. The third by the same manager on the same node
+and key within ten minutes makes that manager a rival: `Report` gives way and says so, `Force` goes
+on at a slow pace. What is counted is kept on the node, so that a restart does not begin anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.core.modes import MODES
+from gpushare.core.records import Drift, NodeRecords, Repair, Rival, Step
+
+WINDOW = timedelta(minutes=10)
+"""Changes by the same manager within this time belong together."""
+PATIENCE = 2
+"""So many are put back within it; the next one makes a rival."""
+PACE = timedelta(minutes=1)
+WRITES_PER_PACE = 6
+_KEPT_REPAIRS = 12
+UNNAMED = "a manager that left no name (the key was removed)"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """For whom labels are held, and how hard."""
+
+    spec: str = ""
+    """The pool, and the generation of its spec."""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done about foreign changes on one node."""
+
+    given_up: frozenset[str] = frozenset()
+    """Keys that are left to a rival."""
+    fought_over: frozenset[str] = frozenset()
+    """Keys that a rival keeps writing, given up or not."""
+    rivals: tuple[Rival, ...] = ()
+    puts_back: bool = False
+    """A foreign value is to be replaced by ours."""
+    record: Drift | None = None
+    """What a write that goes out now must leave on the node."""
+    wait: timedelta | None = None
+    """Not before that, where we wrote often of late."""
+    calm_after: timedelta | None = None
+    """How long until a fight that nobody continues is over."""
+
+    @property
+    def message(self) -> str:
+        return "; ".join(describe_rival(rival) for rival in self.rivals)
+
+
+def describe_rival(rival: Rival) -> str:
+    """Who writes what, against which value of ours."""
+    theirs = "removes it" if rival.theirs is None else f"writes {rival.theirs!r}"
+    return (
+        f"{rival.manager or UNNAMED} keeps changing the label {rival.key}: it {theirs}, "
+        f"the pool says {rival.ours!r}"
+    )
+
+
+def judge_drift(
+    node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Claim, now: datetime
+) -> Verdict:
+    """What to do about the labels of `wanted` that were ours and are not any more."""
+    once_ours = _once_ours(records) & wanted.keys()
+    lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
+    if not lost and records.drift is None:
+        return Verdict()
+    drift = records.drift or Drift()
+    foreign = {key: ours for key, ours in lost.items() if node.labels.get(key) != ours}
+    standing = tuple(r for r in drift.rivals if _still_stands(r, node, foreign, claim))
+    tried_again = {r.key for r in drift.rivals} & foreign.keys() - {r.key for r in standing}
+    repairs = [r for r in drift.repairs if now - r.at < WINDOW and r.key not in tried_again]
+    rivals, put_back = list(standing), False
+    for key, ours in foreign.items():
+        if any(rival.key == key for rival in standing):
+            continue
+        theirs = node.labels.get(key)
+        manager = node.managers.get(key, "") if theirs is not None else ""
+        flip = Repair(key=key, manager=manager, theirs=theirs, at=now)
+        if not claim.force and _count(repairs, flip) >= PATIENCE:
+            rivals.append(_build_rival(flip, ours, claim, node))
+        else:
+            repairs.append(flip)
+            put_back = True
+    given_up = frozenset(rival.key for rival in rivals)
+    record = records.drift
+    if put_back or lost.keys() - foreign.keys() or tuple(rivals) != drift.rivals:
+        record = Drift(
+            repairs=tuple(repairs[-_KEPT_REPAIRS:]),
+            rivals=tuple(rivals),
+            writes=(*drift.writes, now)[-WRITES_PER_PACE:],
+        )
+    rivals += [
+        _build_rival(flip, wanted[flip.key], claim, node)
+        for flip in {(r.key, r.manager): r for r in repairs}.values()
+        if _count(repairs, flip) > PATIENCE and flip.key in wanted
+    ]
+    return Verdict(
+        given_up=given_up,
+        fought_over=frozenset(rival.key for rival in rivals),
+        rivals=tuple(rivals),
+        puts_back=put_back,
+        record=record,
+        wait=_find_wait(drift, now) if record is not records.drift else None,
+        calm_after=max((r.at + WINDOW - now for r in repairs), default=None),
+    )
+
+
+def _once_ours(records: NodeRecords) -> frozenset[str]:
+    """Keys that we have put on the node: of those a lost one is drift, not the first take-over."""
+    change, applied = records.change, records.applied
+    if change is not None and change.step in (Step.LABELLED, Step.RESTARTING):
+        mode = MODES[change.edition, change.to]
+    elif applied is not None:
+        mode = MODES[applied.edition, applied.schedule]
+    else:
+        return frozenset()
+    ours = {*mode.labels, names.LABEL_POOL, names.LABEL_PLACEMENT}
+    return frozenset(records.found or ()) & ours
+
+
+def _still_stands(rival: Rival, node: Node, foreign: Mapping[str, str], claim: Claim) -> bool:
+    """Whether we go on giving way: not once the value is ours again, nor if a person asks us to."""
+    asked = (rival.claim, rival.retry) != (claim.spec, node.retry)
+    return rival.key in foreign and not asked and not claim.force
+
+
+def _count(repairs: Sequence[Repair], flip: Repair) -> int:
+    """How often the same manager changed the same key."""
+    return sum((r.key, r.manager) == (flip.key, flip.manager) for r in repairs)
+
+
+def _build_rival(flip: Repair, ours: str, claim: Claim, node: Node) -> Rival:
+    return Rival(
+        key=flip.key,
+        manager=flip.manager,
+        ours=ours,
+        theirs=flip.theirs,
+        since=flip.at,
+        claim=claim.spec,
+        retry=node.retry,
+    )
+
+
+def _find_wait(drift: Drift, now: datetime) -> timedelta | None:
+    """How long until one more write keeps the pace."""
+    if len(drift.writes) < WRITES_PER_PACE:
+        return None
+    left = drift.writes[0] + PACE - now
+    return left if left > timedelta() else None

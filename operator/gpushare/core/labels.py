@@ -1,0 +1,103 @@
+"""The labels and records of a node whose mode is in force."""
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.core.actions import NodePlan, NodeState, build_apply
+from gpushare.core.blockers import Blocker, find_pods_of_another_mode
+from gpushare.core.drift import Verdict
+from gpushare.core.inforce import running_plugins
+from gpushare.core.modes import Mode, desired_labels
+from gpushare.core.observed import Observed
+from gpushare.core.records import Applied, extend_found
+from gpushare.core.rollout import build_applied
+from gpushare.core.verify import verify_mode
+from gpushare.names import Reason
+
+
+def plan_labels(
+    seen: Observed, pool: Pool, mode: Mode, verdict: Verdict, *, awaits_restart: bool = False
+) -> NodePlan:
+    """The mode is in force: one apply where a label or a record is missing, else ready.
+
+    Labels that were given up to a rival are left out.
+    """
+    wanted = desired_labels(pool.name, pool.spec)
+    labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
+    if not mode.labels.items() <= seen.node.labels.items() and (
+        blocker := find_pods_of_another_mode(mode, seen.pods)
+    ):
+        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+    applied, missing = _update_applied(seen, pool, mode, awaits_restart=awaits_restart)
+    found = extend_found(seen.records.found, seen.node, frozenset(labels))
+    if names.LABEL_PLACEMENT not in wanted:
+        # The pool has let go of it: whoever writes it next is no rival.
+        found.pop(names.LABEL_PLACEMENT, None)
+    records = seen.records.model_copy(update={"found": found, "change": None, "applied": applied})
+    if missing is not None:
+        state, reason = NodeState.BLOCKED, missing.reason
+        message = f"labelled {mode.schedule}, but {missing.message}"
+    elif applied is not None and applied.awaits_restart:
+        state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
+        message = (
+            f"labelled {mode.schedule}; {mode.plugin} still serves the former mode, and "
+            "devicePlugin.restart is Never: delete its pod on this node"
+        )
+    elif verdict.fought_over:
+        state, reason, message = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
+    else:
+        state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
+    if is_settled(seen, labels, records.annotations()):
+        return seen.plan(state, reason, message)
+    message = f"labels {_listed(labels)}"
+    action = build_apply(seen.node, labels, records, cordon=False, message=message)
+    why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.UPDATING
+    return seen.plan(NodeState.UPDATING, why, message, action)
+
+
+def _listed(labels: dict[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _update_applied(
+    seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool
+) -> tuple[Applied | None, Blocker | None]:
+    """`applied` as it should be now that the labels are right, and what is missing for it.
+
+    A mode is recorded only once it is verified. A plugin that starts under the right labels reads
+    them, so it is remembered as one that is right: a later drift can then be told from one that a
+    plugin has read.
+    """
+    previous = seen.records.applied
+    known = previous if previous is not None and previous.is_of(mode) else None
+    running = running_plugins(seen.pods, mode)
+    if awaits_restart:
+        before = previous.before if previous else ()
+        return build_applied(seen, pool.name, mode, before=before, awaits_restart=True), None
+    replaced = known is not None and bool(running) and running != known.plugins
+    if known is None or (known.awaits_restart and replaced):
+        missing = verify_mode(seen.node, seen.pods, mode)
+        if missing is not None:
+            return known, Blocker(missing.reason, missing.message)
+        before = previous.before if previous else ()
+        return build_applied(seen, pool.name, mode, before=before), None
+    changes: dict[str, object] = {"pool": pool.name}
+    if replaced:
+        changes["plugins"] = running
+        if seen.node.boot_id != known.boot_id:
+            # The kubelet admitted every pod anew in this boot, under these labels.
+            changes |= {"boot_id": seen.node.boot_id, "before": ()}
+    # What was verified once is not written again, but it is said when it no longer holds.
+    missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
+    blocker = Blocker(missing.reason, missing.message) if missing is not None else None
+    return known.model_copy(update=changes), blocker
+
+
+def is_settled(seen: Observed, labels: dict[str, str], annotations: dict[str, str]) -> bool:
+    """Whether exactly this is on the node and ours, and no cordon."""
+    node = seen.node
+    return (
+        labels.items() <= node.labels.items()
+        and labels.keys() | annotations.keys() == node.owned
+        and annotations == dict(node.annotations)
+        and not node.owns_cordon
+    )

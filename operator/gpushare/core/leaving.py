@@ -1,0 +1,121 @@
+"""What a node needs that no pool claims any more, until nothing on it is ours."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+
+from gpushare import names
+from gpushare.api.pool import (
+    EDITION_SCHEDULES,
+    DeletionPolicy,
+    Edition,
+    Placement,
+    Pool,
+    ReconcilePolicy,
+    Schedule,
+)
+from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
+from gpushare.core.blockers import find_pods_of_another_pool
+from gpushare.core.drift import Claim
+from gpushare.core.member import build_claim, plan_member
+from gpushare.core.modes import find_schedule
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.records import Step
+from gpushare.core.rollout import plan_let_go, plan_step
+from gpushare.names import Reason
+
+
+def plan_leaving(
+    seen: Observed,
+    pool: Pool | None,
+    *,
+    daemonsets: Collection[str],
+    may_start: bool,
+    now: datetime,
+    timing: Timing,
+) -> NodePlan | None:
+    """What the node needs that `pool` had; None where nothing of ours is on it.
+
+    Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
+    goes through the same change as a member would. A change whose labels are written is finished
+    in any case: half-way, the node would say one thing and do another.
+    """
+    if not (seen.node.owned or seen.node.owns_cordon or seen.node.annotations):
+        return None
+    change = seen.records.change
+    if change is not None and change.is_under_way and change.step is not Step.CORDONED:
+        claim = build_claim(pool) if pool is not None else Claim()
+        plan = plan_step(seen, claim, now, timing)
+        if plan.state is not NodeState.FAILED:
+            return plan
+    if pool is not None and _policy_of(pool) is not DeletionPolicy.RETAIN:
+        return _plan_given_back(
+            seen, pool, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
+        )
+    if seen.node.owns_cordon:
+        action = plan_let_go(seen, why="the node leaves its pool")
+        return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
+    return _plan_release(seen, ())
+
+
+def _policy_of(pool: Pool) -> DeletionPolicy:
+    """A pool that does not act does not change nodes that leave it either."""
+    enforces = pool.spec.reconcile is ReconcilePolicy.ENFORCE
+    return pool.spec.deletion_policy if enforces else DeletionPolicy.RETAIN
+
+
+def _plan_given_back(
+    seen: Observed,
+    pool: Pool,
+    *,
+    daemonsets: Collection[str],
+    may_start: bool,
+    now: datetime,
+    timing: Timing,
+) -> NodePlan:
+    """The node as a member of a pool that wants what the node is to be left with."""
+    target, removed = _find_target(seen, pool)
+    if target is None:
+        found = dict(seen.records.found or {})
+        message = f"what was found on the node is no mode that can be restored ({found})"
+        return seen.plan(NodeState.BLOCKED, Reason.REQUIRES_PERSON, message)
+    if seen.records.change is None and (
+        blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
+    ):
+        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+    plan = plan_member(
+        seen, target, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
+    )
+    if plan.state is NodeState.READY:
+        return _plan_release(seen, removed)
+    return plan if plan.state is not NodeState.UPDATING else replace(plan, reason=Reason.LEAVING)
+
+
+def _find_target(seen: Observed, pool: Pool) -> tuple[Pool | None, tuple[str, ...]]:
+    """The pool that says what the node shall become, and the labels to be removed after that."""
+    if pool.spec.deletion_policy is DeletionPolicy.WHOLE_CARD:
+        return _derive(pool, Schedule.DEFAULT, None), (names.LABEL_POOL,)
+    found = seen.records.found or {}
+    labels = {key: value for key, value in found.items() if value is not None}
+    schedule, placement = find_schedule(pool.spec.edition, labels), found.get(names.LABEL_PLACEMENT)
+    known = schedule in set(EDITION_SCHEDULES[pool.spec.edition])
+    if not known or placement not in {None, *Placement}:
+        return None, ()
+    target = _derive(pool, Schedule(schedule), Placement(placement) if placement else None)
+    absent = {key for key, value in found.items() if value is None}
+    if found.get(names.LABEL_POOL) != pool.name:
+        absent.add(names.LABEL_POOL)
+    return target, tuple(sorted(absent))
+
+
+def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool:
+    allowed = placement if pool.spec.edition is Edition.PROFESSIONAL else None
+    spec = pool.spec.model_copy(update={"schedule": schedule, "placement": allowed})
+    return pool.model_copy(update={"spec": spec})
+
+
+def _plan_release(seen: Observed, removed: tuple[str, ...]) -> NodePlan:
+    present = tuple(key for key in removed if key in seen.node.labels)
+    release = ReleaseNode(seen.node.name, seen.node.uid, present)
+    message = "ownership is given up" + (f", removed: {', '.join(present)}" if present else "")
+    return seen.plan(NodeState.UPDATING, Reason.LEAVING, message, release)

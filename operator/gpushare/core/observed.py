@@ -1,0 +1,67 @@
+"""One node with all that decisions about it look at, and how long steps may take."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.core.actions import Action, NodePlan, NodeState
+from gpushare.core.drift import WRITES_PER_PACE, Verdict
+from gpushare.core.records import NodeRecords
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long the steps take at least and at most."""
+
+    backoff: timedelta = timedelta(seconds=30)
+    ready_timeout: timedelta = timedelta(minutes=10)
+    settle: timedelta = timedelta(seconds=12)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One node, its pods and its records, at one moment."""
+
+    node: Node
+    pods: Sequence[Pod]
+    records: NodeRecords
+    was_zero: bool = False
+    """The resource was seen at zero since the plugin's pods were deleted."""
+
+    @property
+    def is_out_of_service(self) -> bool:
+        """Nothing new is bound to the node."""
+        return self.node.unschedulable
+
+    def plan(
+        self, state: NodeState, reason: Reason, message: str, action: Action | None = None
+    ) -> NodePlan:
+        return NodePlan(self.node.name, state, reason, message, action)
+
+    def plan_contested(self, verdict: Verdict) -> NodePlan:
+        """The plan that says who fights for this node's labels; its action is still to be added."""
+        wakes = [wait for wait in (verdict.wait, verdict.calm_after) if wait is not None]
+        return NodePlan(
+            self.node.name,
+            NodeState.BLOCKED,
+            Reason.LABEL_CONFLICT,
+            verdict.message,
+            wake_after_seconds=min(wakes).total_seconds() if wakes else None,
+            rivals=verdict.rivals,
+        )
+
+    def wait_for_pace(self, verdict: Verdict) -> NodePlan:
+        """The plan that lets some time pass, where labels were put back too often of late."""
+        assert verdict.wait is not None
+        seconds = verdict.wait.total_seconds()
+        return NodePlan(
+            self.node.name,
+            NodeState.WAITING,
+            Reason.LABEL_CONFLICT,
+            f"its labels were put back {WRITES_PER_PACE} times within a minute; done again in "
+            f"{seconds:.0f} s",
+            wake_after_seconds=seconds,
+        )

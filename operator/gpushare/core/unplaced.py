@@ -1,0 +1,115 @@
+"""Pods that ask for GPUs and were sent to no pool, or have no node: which, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare import names
+from gpushare.api.pod import Pod
+from gpushare.core.capacity import Capacity
+from gpushare.names import Reason
+
+GRACE = timedelta(seconds=5)
+"""A pod this young may still get its node, or be gone again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRoom:
+    """What a pool has for a pod that waits."""
+
+    nodes: int
+    ready: int
+    capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedPod:
+    """A pod that stays unplaced, with a sentence that says what would unblock it."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: Reason
+    message: str
+
+
+def judge_pod(
+    pod: Pod, pools: Mapping[str, PoolRoom | None], now: datetime, *, grace: timedelta = GRACE
+) -> UnplacedPod | None:
+    """Why `pod` is unplaced; None where it is not, or where it is too early to say.
+
+    `pools` are all that exist, by name; None for one that is not understood. A pod that waits is
+    judged once the scheduler has tried and failed. Where several reasons hold, the one that
+    waiting does not mend goes first.
+    """
+    if (pod.node and not pod.unrouted) or pod.deleting or not pod.is_live:
+        return None
+    if pod.created is not None and now - pod.created < grace:
+        return None
+    if pod.unrouted and pools:
+        cause = Reason.UNROUTED, _explain_unrouted(pod)
+    elif pod.node or not pod.unschedulable:
+        return None
+    elif pod.pools:
+        cause = _find_cause(pod, [pools[name] for name in pod.pools if name in pools])
+    elif not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES):
+        cause = Reason.UNSCHEDULABLE, f"the scheduler finds no node: {pod.unschedulable}"
+    else:
+        return None
+    return UnplacedPod(pod.namespace, pod.name, pod.uid, *cause)
+
+
+def _explain_unrouted(pod: Pod) -> str:
+    if not pod.node:
+        where = "it may get any node that has room"
+    elif pod.cards:
+        where = f"it runs on {pod.node}"
+    else:
+        where = f"it is on {pod.node} without a card of its own, as after a nodeName set by hand"
+    return (
+        "asks for shared GPU and selects no pool: it is older than the pools, or none took it, or "
+        f"the webhook was away; {where}. Create it anew, or give its template a node selector on "
+        f"{names.LABEL_POOL}"
+    )
+
+
+def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str]:
+    """Why a pod that selects pools, of which these exist, got no node."""
+    selected = f"pool {' or '.join(pod.pools)}"
+    by_scheduler = (
+        Reason.UNSCHEDULABLE,
+        f"the scheduler finds no node in {selected}: {pod.unschedulable}",
+    )
+    if not found:
+        return Reason.POOL_NOT_FOUND, (
+            f"selects {selected}, which does not exist; create it, or create the pod anew with "
+            f"another {names.LABEL_POOL} in its node selector"
+        )
+    rooms = [room for room in found if room is not None]
+    if len(rooms) < len(found):
+        return by_scheduler
+    if not any(room.nodes for room in rooms):
+        return Reason.POOL_HAS_NO_NODES, (
+            f"{selected} has no node yet; add one that its spec.nodes selects. A node pool that "
+            f"scales from zero must itself carry {names.LABEL_POOL} and the label of the mode"
+        )
+    asked = pod.gpu_memory_per_card
+    cards = [room.capacity.largest_card_units for room in rooms]
+    unit = rooms[0].capacity.unit
+    if all(cards) and asked > max(cards):
+        return Reason.LARGER_THAN_ANY_CARD, (
+            f"asks for {asked} {unit} on one card, and the largest of {selected} has {max(cards)}; "
+            "ask for less, or add nodes with larger cards"
+        )
+    if not any(room.ready for room in rooms):
+        return Reason.POOL_NOT_READY, (
+            f"no node of {selected} is ready; it goes on by itself when one is. "
+            f"`kubectl describe gsp {pod.pools[0]}` says what they wait for"
+        )
+    free = max(room.capacity.largest_free_units for room in rooms)
+    if asked > free and any(room.capacity.memory_total for room in rooms):
+        return Reason.NO_FREE_BLOCK, (
+            f"asks for {asked} {unit} on one card, and no card of {selected} has more than {free} "
+            "free on a node that takes pods; it goes on by itself when others finish"
+        )
+    return by_scheduler

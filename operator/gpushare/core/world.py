@@ -1,0 +1,76 @@
+"""Everything that decisions look at, at one moment."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.membership import find_owner
+from gpushare.core.observed import Observed
+from gpushare.core.records import NodeRecords, RecordError, parse_records
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Complete: no cache in it is still being filled."""
+
+    pools: tuple[Pool, ...] = ()
+    unreadable_pools: frozenset[str] = frozenset()
+    """Names of pools whose spec we can't read: their nodes are left exactly as they are."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
+    """By node."""
+    daemonsets: frozenset[str] = frozenset()
+    busy: Collection[str] = frozenset()
+    """Nodes to which something is being done just now."""
+    zeroed: Collection[str] = frozenset()
+    """Nodes whose resource was seen at zero during their change."""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """By node, what the API server says to our last write, for as long as it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A node, and where its records can't be read the plan that leaves it alone."""
+
+    seen: Observed
+    is_busy: bool
+    refusal: str | None = None
+    unreadable: NodePlan | None = None
+
+    @property
+    def name(self) -> str:
+        return self.seen.node.name
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Out of service, whoever did it; a node that joins never was in service."""
+        node, change = self.seen.node, self.seen.records.change
+        under_way = change is not None and change.is_under_way
+        if change is not None and under_way and change.joining:
+            return False
+        return under_way or not node.ready or node.unschedulable or self.is_busy
+
+    @property
+    def remembered_pools(self) -> frozenset[str]:
+        """Pools that the node still carries something of."""
+        records = self.seen.records
+        pools = {record.pool for record in (records.change, records.applied) if record is not None}
+        if owner := find_owner(self.seen.node, records):
+            pools.add(owner)
+        return frozenset(pools)
+
+
+def judge(world: World, name: str) -> Judged:
+    """The node `name` of `world`, with its records."""
+    node, pods, busy = world.nodes[name], world.pods.get(name, ()), name in world.busy
+    refusal = world.refusals.get(name)
+    try:
+        seen = Observed(node, pods, parse_records(node), name in world.zeroed)
+    except RecordError as error:
+        plan = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
+        return Judged(Observed(node, pods, NodeRecords()), busy, refusal, plan)
+    return Judged(seen, busy, refusal)

@@ -1,0 +1,163 @@
+"""Our label selectors mean what the API server's mean, and are refused where its are."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from devcluster.apiserver import ApiError
+from gpushare.api.pool import LabelSelector
+from gpushare.core.membership import matches_selector
+from tests.kit.bench import POOLS, Bench
+from tests.kit.builders import build_pool
+from tests.kit.selectors import (
+    EDGES,
+    LONGEST_KEY,
+    LONGEST_VALUE,
+    OPERATORS,
+    Labels,
+    build_cases,
+    build_label_sets,
+    render_selector,
+)
+
+Json = dict[str, Any]
+
+SEED = 20260102
+OBJECTS = 60
+EACH = 26  # selectors for every operator at every edge: 104 for an edge, 286 for an operator
+AT_LEAST = 100
+INVALID = 422
+NAMESPACE = "labelled"
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+@pytest.fixture
+def labelled(bench: Bench) -> Iterator[dict[str, Labels]]:
+    """Objects with made-up labels, in a namespace of their own: their labels by name."""
+    bench.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    by_name = {
+        f"set-{index}": labels for index, labels in enumerate(build_label_sets(OBJECTS, SEED))
+    }
+    for name, labels in by_name.items():
+        bench.call("POST", CONFIG_MAPS, {"metadata": {"name": name, "labels": labels}})
+    yield by_name
+    bench.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+
+
+def test_our_matcher_agrees_with_the_api_servers_at_every_operator_and_edge(
+    bench: Bench, labelled: dict[str, Labels]
+) -> None:
+    compared: Counter[str] = Counter()
+    telling: Counter[str] = Counter()
+    for case in build_cases(EACH, SEED):
+        query = urlencode({"labelSelector": render_selector(case.selector)})
+        items = bench.call("GET", f"{CONFIG_MAPS}?{query}")["items"]
+        theirs = {item["metadata"]["name"] for item in items} & labelled.keys()
+
+        selector = LabelSelector.model_validate(case.selector)
+        ours = {name for name, labels in labelled.items() if matches_selector(selector, labels)}
+
+        assert ours == theirs, case
+        compared.update([case.operator, case.edge])
+        telling[case.operator] += bool(theirs) and theirs != labelled.keys()
+    assert compared.keys() == {*OPERATORS, *EDGES}
+    assert min(compared.values()) >= AT_LEAST
+    # Where everything or nothing matches, a wrong matcher can be right by accident.
+    assert min(telling[operator] for operator in OPERATORS) >= AT_LEAST
+
+
+def one(key: str = "team", operator: str = "In", *values: str) -> Json:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def equal(key: str = "team", value: str = "a") -> Json:
+    return {"matchLabels": {key: value}}
+
+
+LONG_NAME = "n" * 64
+LONG_PREFIX = ".".join(["p" * 63] * 3 + ["p" * 62])  # 254 characters; 253 are allowed
+
+GOOD: dict[str, Json] = {
+    "the longest key and value": one(LONGEST_KEY, "In", LONGEST_VALUE),
+    "the longest key and value in matchLabels": equal(LONGEST_KEY, LONGEST_VALUE),
+    "an empty value": one("team", "NotIn", ""),
+    "an empty value in matchLabels": equal("team", ""),
+    "the same value twice": one("team", "In", "a", "a"),
+    "upper case, dots, dashes and underscores": one("A.b-c_D", "In", "A.b-c_D"),
+    "a key of one character": one("k", "Exists"),
+    "a prefix of one character": one("p/k", "DoesNotExist"),
+    "a prefix that begins with a digit": equal("3scale.net/k"),
+    "requirements that contradict each other": {
+        "matchExpressions": [
+            {"key": "team", "operator": "Exists"},
+            {"key": "team", "operator": "DoesNotExist"},
+        ]
+    },
+}
+
+BAD: dict[str, Json] = {
+    "In without values": one("team", "In"),
+    "NotIn without values": one("team", "NotIn"),
+    "Exists with a value": one("team", "Exists", "a"),
+    "DoesNotExist with a value": one("team", "DoesNotExist", "a"),
+    "an unknown operator": one("team", "Gt", "1"),
+    "an operator in lower case": one("team", "in", "a"),
+    "an empty key": one("", "Exists"),
+    "a key that ends in a dash": one("team-", "Exists"),
+    "a key with a space": one("the team", "Exists"),
+    "a key with a name of 64 characters": one(LONG_NAME, "Exists"),
+    "a prefixed key with a name of 64 characters": one(f"p/{LONG_NAME}", "Exists"),
+    "a key with a prefix of 254 characters": one(f"{LONG_PREFIX}/k", "Exists"),
+    "a key without a name": one("example.com/", "Exists"),
+    "a key without a prefix before its slash": one("/team", "Exists"),
+    "a key with two slashes": one("a/b/c", "Exists"),
+    "a prefix in upper case": one("Example.com/k", "Exists"),
+    "a prefix with an underscore": one("my_org/k", "Exists"),
+    "a prefix with two dots": one("a..b/k", "Exists"),
+    "a prefix with a dash before a dot": one("a-.b/k", "Exists"),
+    "a value of 64 characters": one("team", "In", LONG_NAME),
+    "a value with a space": one("team", "In", "the a"),
+    "a value that begins with a dot": one("team", "NotIn", ".a"),
+    "a good value and a bad one": one("team", "In", "a", "-b"),
+    "an empty key in matchLabels": equal(""),
+    "a bad key in matchLabels": equal("team-"),
+    "a key with a name of 64 characters in matchLabels": equal(LONG_NAME),
+    "a key with a prefix of 254 characters in matchLabels": equal(f"{LONG_PREFIX}/k"),
+    "a prefix with two dots in matchLabels": equal("a..b/k"),
+    "a key with two slashes in matchLabels": equal("a/b/c"),
+    "a bad value in matchLabels": equal("team", "-a"),
+    "a value of 64 characters in matchLabels": equal("team", LONG_NAME),
+}
+
+
+def is_taken(bench: Bench, path: str, body: Json) -> bool:
+    """Whether the API server would create the object; it is not created."""
+    try:
+        bench.call("POST", f"{path}?dryRun=All", body)
+    except ApiError as error:
+        if error.status != INVALID:
+            raise
+        return False
+    return True
+
+
+def is_taken_by_kubernetes(bench: Bench, selector: Json) -> bool:
+    """By the API server's own check of a LabelSelector; a PodDisruptionBudget has one."""
+    spec = {"minAvailable": 1, "selector": selector}
+    return is_taken(bench, BUDGETS, {"metadata": {"name": "any"}, "spec": spec})
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_selector_that_kubernetes_takes_is_taken(bench: Bench, name: str) -> None:
+    assert is_taken_by_kubernetes(bench, GOOD[name])
+    assert is_taken(bench, POOLS, build_pool(nodes={"selector": GOOD[name]}))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_selector_that_kubernetes_refuses_is_refused(bench: Bench, name: str) -> None:
+    assert not is_taken_by_kubernetes(bench, BAD[name])
+    assert not is_taken(bench, POOLS, build_pool(nodes={"selector": BAD[name]}))

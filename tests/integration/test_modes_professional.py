@@ -1,0 +1,92 @@
+"""The Professional edition: every change that is allowed works, every other one changes nothing."""
+
+from itertools import pairwise, permutations
+
+import pytest
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.transitions import TRANSITIONS
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pool
+from tests.kit.expect import expect_labels, expect_pool_ready, expect_reason
+from tests.kit.modes import (
+    LOOKS,
+    MODE,
+    expect_mode,
+    expect_offer,
+    given_nodes_in,
+    our_node_writes,
+    take_tour,
+)
+
+WITHOUT_MODULE = (
+    "default", "topology", "default", "mps", "default", "share", "default", "disabled",
+)  # fmt: skip
+WITH_MODULE = (
+    "default", "share", "cgpu", "default", "cgpu", "topology",
+    "default", "core_mem", "topology", "default", "core_mem", "default",
+)  # fmt: skip
+TOURS = (WITHOUT_MODULE, WITH_MODULE)
+ALLOWED = {pair for tour in TOURS for pair in pairwise(tour)}
+REFUSED = [pair for pair in permutations(LOOKS["Professional"], 2) if pair not in ALLOWED]
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+
+@pytest.mark.parametrize("tour", TOURS, ids=["without-the-module", "with-the-module"])
+def test_a_node_goes_through_the_modes_and_each_of_them_works(
+    bench: Bench, tour: tuple[str, ...]
+) -> None:
+    take_tour(bench, "Professional", *tour)
+
+
+def test_a_pair_that_is_not_allowed_is_reported_and_nothing_is_written(bench: Bench) -> None:
+    nodes = {f"{of}-{to}".replace("_", ""): (of, to) for of, to in REFUSED}
+    given_nodes_in(bench, "Professional", {node: of for node, (of, _) in nodes.items()})
+    mark = bench.audit.mark()
+
+    for node, (_, to) in nodes.items():
+        bench.create_pool(build_pool(node, schedule=to, nodes={"names": [node]}))
+
+    for node, (of, to) in nodes.items():
+        transition = TRANSITIONS[Edition.PROFESSIONAL, of, Schedule(to)]
+        assert transition.refusal is not None
+        sample = expect_reason(bench, node, transition.refusal, pool=node)
+        assert sample["message"] == f"{of} -> {to}: {transition.message}"
+        expect_labels(bench, node, {MODE: of, "gpushare.io/pool": None})
+        expect_offer(bench, node, LOOKS["Professional"][of])
+    assert our_node_writes(bench, mark, list(nodes)) == []
+
+
+@pytest.mark.parametrize("value", ["egpu", "mig"])
+def test_an_unknown_value_is_kept_and_reported(bench: Bench, value: str) -> None:
+    bench.install("Professional")
+    bench.add_nodes("n1", labels={MODE: value})
+    mark = bench.audit.mark()
+
+    bench.create_pool(build_pool(schedule="cgpu"))
+
+    message = expect_reason(bench, "n1", "RequiresPerson")["message"]
+    assert message.startswith(f"{value} -> cgpu: {value!r} is no mode that this operator knows")
+    expect_labels(bench, "n1", {MODE: value, "gpushare.io/pool": None})
+    assert our_node_writes(bench, mark, ["n1"]) == []
+
+
+@pytest.mark.parametrize(("of", "to"), [("topology", "share"), ("disabled", "default")])
+def test_a_person_takes_the_node_through_default_and_the_operator_goes_on(
+    bench: Bench, of: str, to: str
+) -> None:
+    bench.install("Professional")
+    bench.add_nodes("n1", labels={MODE: "default"})
+    bench.create_pool(build_pool(schedule=of))
+    expect_mode(bench, "Professional", of)
+    mark = bench.audit.mark()
+    bench.change_pool(schedule=to)
+    expect_reason(bench, "n1", "RequiresPerson")
+    assert our_node_writes(bench, mark, ["n1"]) == []
+
+    bench.label("n1", {MODE: "default"})
+
+    expect_pool_ready(bench, nodes=1)
+    expect_mode(bench, "Professional", to)
+    assert bench.audit.our_deletions(mark) == []

@@ -1,0 +1,112 @@
+"""The scheduler's ledger, which anybody who may write pods can write."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devcluster.simulator.ledger import build_entry
+from devcluster.simulator.objects import Container
+from devcluster.simulator.objects import Node as PlayedNode
+from devcluster.simulator.objects import Pod as PlayedPod
+from gpushare import names
+from gpushare.api.ledger import MAX_DIGITS, MAX_TEXT, parse_ledger
+
+ALLOCATION = names.ANNOTATION_ALLOCATION
+CARD, UNITS = names.ANNOTATION_CARD, names.ANNOTATION_CARD_UNITS
+
+
+def test_the_units_of_all_containers_add_up_by_card() -> None:
+    allocation = '{"0": {"0": 4, "1": 4}, "2": {"1": 2}}'
+    assert parse_ledger({ALLOCATION: allocation}) == {0: 4, 1: 6}
+
+
+def test_the_older_entry_is_one_card() -> None:
+    assert parse_ledger({CARD: "3", UNITS: "7"}) == {3: 7}
+
+
+def test_the_newer_entry_goes_first() -> None:
+    assert parse_ledger({ALLOCATION: '{"0": {"0": 4}}', CARD: "3", UNITS: "7"}) == {0: 4}
+
+
+@pytest.mark.parametrize("allocation", ["", "{}", "[]", "nonsense", '{"0": {"card": 4}}'])
+def test_the_older_entry_counts_where_the_newer_can_not_be_read(allocation: str) -> None:
+    assert parse_ledger({ALLOCATION: allocation, CARD: "3", UNITS: "7"}) == {3: 7}
+
+
+@pytest.mark.parametrize(
+    "allocation",
+    [
+        '{"0": {"-1": 4}}',
+        '{"0": {"0": -4}}',
+        '{"0": {"0": 4.5}}',
+        '{"0": {"0": true}}',
+        '{"0": {"0": "4"}}',
+        '{"0": {"0": 1e30}}',
+        '{"0": {"0": 4}, "1": 5}',
+        '{"0": {"0": 4}, "1": {"x": 5}}',
+        f'{{"0": {{"0": {10**MAX_DIGITS}}}}}',
+        "[" * MAX_TEXT,
+        '{"0": {"0": 4}}' + " " * MAX_TEXT,
+    ],
+)
+def test_an_entry_that_can_not_be_is_no_entry(allocation: str) -> None:
+    assert parse_ledger({ALLOCATION: allocation}) == {}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {CARD: "3"},
+        {UNITS: "7"},
+        {CARD: "-1", UNITS: "7"},
+        {CARD: "3", UNITS: "-7"},
+        {CARD: "3", UNITS: "1_0"},
+        {CARD: "\u0663", UNITS: "7"},
+        {CARD: "3", UNITS: "9" * 5000},
+    ],
+)
+def test_an_older_entry_that_is_not_two_numbers_is_no_entry(entry: dict[str, str]) -> None:
+    assert parse_ledger(entry) == {}
+
+
+SCHEDULED = PlayedPod(
+    "uid",
+    "pod",
+    containers=(Container("main", {"aliyun.com/gpu-mem": 8}), Container("side", {"cpu": 1})),
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "cards"),
+    [({"ack.node.gpu.schedule": "cgpu"}, {1: 4, 3: 4}), ({"cgpu": "true"}, {1: 8})],
+)
+def test_what_the_simulated_schedulers_write_is_read(
+    labels: dict[str, str], cards: dict[int, int]
+) -> None:
+    node = PlayedNode("gpu-1", labels=labels)
+    assert parse_ledger(build_entry(SCHEDULED, node, [1, 3], now=0)) == cards
+
+
+_CARDS = st.dictionaries(st.integers(0, 15).map(str), st.integers(0, 96), max_size=8)
+_ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+_NEARLY = st.dictionaries(
+    st.text(max_size=2), st.dictionaries(st.integers().map(str) | st.text(), _ANY) | _ANY
+)
+
+
+@given(st.text() | _NEARLY.map(json.dumps), st.text(), st.text())
+def test_whatever_is_written_gives_small_numbers_or_nothing(
+    allocation: str, card: str, units: str
+) -> None:
+    cards = parse_ledger({ALLOCATION: allocation, CARD: card, UNITS: units})
+    assert all(0 <= number < 10 ** (MAX_DIGITS + 4) for entry in cards.items() for number in entry)
+
+
+@given(st.dictionaries(st.integers(0, 9).map(str), _CARDS, max_size=4))
+def test_nothing_is_lost_of_an_entry_that_can_be_read(
+    allocation: dict[str, dict[str, int]],
+) -> None:
+    cards = parse_ledger({ALLOCATION: json.dumps(allocation)})
+    assert sum(cards.values()) == sum(sum(held.values()) for held in allocation.values())

@@ -1,0 +1,212 @@
+"""What a pool offers, and what of it is given out."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.core.capacity import (
+    MAX_CARDS,
+    MAX_FIGURE,
+    Capacity,
+    NodeCapacity,
+    observe_node_capacity,
+    sum_capacity,
+)
+from tests.kit.values import MEMORY, a_gpu_pod, a_node
+
+
+def _node(cards: int = 2, card_memory: int = 15, **more: Any) -> Node:
+    allocatable = {MEMORY: cards * card_memory}
+    return a_node(allocatable=allocatable, gpu_count=cards, **more)
+
+
+def _holder(cards: dict[int, int], asks: int | None = None, **more: Any) -> Pod:
+    requests = {MEMORY: sum(cards.values()) if asks is None else asks}
+    return a_gpu_pod(requests=requests, cards=cards, **more)
+
+
+def _sum(*nodes: Node, pods: tuple[Pod, ...] = (), pending: tuple[Pod, ...] = ()) -> Capacity:
+    observed = [observe_node_capacity(nodes[0], pods)]
+    observed += [observe_node_capacity(node, ()) for node in nodes[1:]]
+    return sum_capacity(observed, pending)
+
+
+def test_what_pods_hold_is_counted_card_by_card() -> None:
+    pods = [_holder({0: 4}), _holder({0: 3, 1: 3}), _holder({1: 1})]
+    assert observe_node_capacity(_node(), pods) == NodeCapacity(
+        gpus=2, total=30, allocated=11, requested=11, free_blocks=(8, 11), requests=(4, 6, 1)
+    )
+
+
+def test_a_pod_without_an_entry_in_the_ledger_is_asked_for_but_not_allocated() -> None:
+    capacity = observe_node_capacity(_node(), [_holder({}, asks=4)])
+    assert (capacity.allocated, capacity.requested, capacity.free_blocks) == (0, 4, (15, 15))
+
+
+def test_a_pod_that_is_being_deleted_counts_and_one_that_ended_does_not() -> None:
+    pods = [
+        _holder({0: 4}, deleting=True),
+        _holder({0: 3}, phase="Succeeded"),
+        _holder({0: 2}, phase="Failed"),
+    ]
+    capacity = observe_node_capacity(_node(), pods)
+    assert (capacity.allocated, capacity.requested, capacity.requests) == (4, 4, (4,))
+
+
+def test_a_card_that_is_given_out_twice_has_nothing_free_and_counts_in_full() -> None:
+    capacity = observe_node_capacity(_node(), [_holder({0: 10}), _holder({0: 8})])
+    assert (capacity.allocated, capacity.free_blocks) == (18, (0, 15))
+
+
+def test_a_card_that_is_not_there_takes_nothing_from_the_others() -> None:
+    capacity = observe_node_capacity(_node(), [_holder({7: 5})])
+    assert (capacity.allocated, capacity.free_blocks) == (5, (15, 15))
+
+
+def test_a_node_that_takes_no_pods_has_no_free_block_but_keeps_its_total() -> None:
+    for node in (_node(ready=False), _node(unschedulable=True)):
+        capacity = observe_node_capacity(node, [_holder({0: 4})])
+        assert (capacity.total, capacity.allocated, capacity.free_blocks) == (30, 4, ())
+
+
+def test_while_the_plugin_is_away_a_node_has_its_cards_and_no_memory() -> None:
+    node = a_node(allocatable={MEMORY: 0}, gpu_count=2)
+    assert observe_node_capacity(node, [_holder({0: 4})]) == NodeCapacity(
+        gpus=2, total=0, allocated=4, requested=4, free_blocks=(), requests=(4,)
+    )
+
+
+def test_a_node_whose_plugin_counts_no_cards_has_memory_and_no_block() -> None:
+    capacity = observe_node_capacity(a_node(allocatable={MEMORY: 15}), [])
+    assert (capacity.gpus, capacity.total, capacity.free_blocks) == (0, 15, ())
+
+
+def test_whole_cards_are_counted_by_their_own_plugin_and_have_no_memory() -> None:
+    for resource in (names.RESOURCE_WHOLE_GPU, names.RESOURCE_TOPOLOGY_GPU):
+        node = a_node(allocatable={resource: 8, MEMORY: 0}, gpu_count=2)
+        assert observe_node_capacity(node, []) == NodeCapacity(gpus=8)
+
+
+def test_cards_that_nobody_offers_are_counted_by_what_is_left_on_the_node() -> None:
+    assert observe_node_capacity(a_node(gpu_count=2), []) == NodeCapacity(gpus=2)
+
+
+def test_a_number_of_cards_that_can_not_be_costs_nothing() -> None:
+    node = a_node(allocatable={MEMORY: 10**12}, gpu_count=10**9)
+    assert len(observe_node_capacity(node, []).free_blocks) == MAX_CARDS
+
+
+def test_the_largest_free_block_is_on_one_card() -> None:
+    capacity = _sum(_node(), _node(1, 10), pods=(_holder({0: 4}), _holder({1: 12})))
+    assert capacity == Capacity(
+        gpus=3,
+        memory_total=40,
+        memory_allocated=16,
+        memory_requested=16,
+        largest_free_block=11,
+        stranded_memory=3,
+        largest_card_units=15,
+        largest_free_units=11,
+    )
+
+
+def test_pods_that_wait_for_a_node_are_asked_for() -> None:
+    waiting = a_gpu_pod(node="", requests={MEMORY: 7})
+    capacity = _sum(_node(), pods=(_holder({0: 4}),), pending=(waiting,))
+    assert (capacity.memory_allocated, capacity.memory_requested) == (4, 11)
+
+
+def test_memory_is_stranded_on_cards_that_the_median_pod_does_not_fit() -> None:
+    pods = (_holder({0: 10}), _holder({1: 3}))
+    fits, too_large = (a_gpu_pod(node="", requests={MEMORY: asks}) for asks in (5, 6))
+    assert _sum(_node(), pods=pods).stranded_memory == 0
+    assert _sum(_node(), pods=pods, pending=(fits,)).stranded_memory == 0
+    assert _sum(_node(), pods=pods, pending=(too_large,)).stranded_memory == 5
+
+
+def test_a_pod_on_several_cards_counts_by_what_it_asks_of_each() -> None:
+    spread = _holder({0: 6, 1: 6}, card_count=2)
+    assert _sum(_node(), pods=(spread,)).stranded_memory == 0
+
+
+def test_where_no_pod_asks_for_memory_none_is_stranded() -> None:
+    assert _sum(_node()).stranded_memory == 0
+
+
+def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> None:
+    waiting = a_gpu_pod(node="", requests={MEMORY: 16_200})
+    capacity = _sum(_node(2, 16_130), pods=(_holder({0: 4000}),), pending=(waiting, waiting))
+    assert capacity == Capacity(
+        gpus=2,
+        memory_total=31,
+        memory_allocated=3,
+        memory_requested=35,
+        largest_free_block=15,
+        stranded_memory=27,
+        unit="MiB",
+        largest_card_units=16_130,
+        largest_free_units=16_130,
+    )
+
+
+def test_the_largest_card_is_not_known_while_a_node_offers_no_memory() -> None:
+    away = a_node(allocatable={MEMORY: 0}, gpu_count=2)
+    assert _sum(_node()).largest_card_units == 15
+    assert _sum(_node(), away).largest_card_units == 0
+
+
+def test_a_pool_without_nodes_has_nothing() -> None:
+    assert sum_capacity([]) == Capacity()
+
+
+def test_a_request_beyond_all_bounds_still_fits_the_status() -> None:
+    greedy = a_gpu_pod(node="", requests={MEMORY: 2**63 - 1})
+    assert sum_capacity([], [greedy] * 3).memory_requested == MAX_FIGURE
+
+
+_PODS = st.lists(
+    st.builds(
+        _holder,
+        st.dictionaries(st.integers(0, 5), st.integers(0, 40), max_size=3),
+        asks=st.integers(1, 100),
+        phase=st.sampled_from(["Pending", "Running", "Succeeded"]),
+        card_count=st.integers(1, 3),
+    ),
+    max_size=6,
+)
+_NODES = st.builds(
+    _node,
+    st.integers(0, 4),
+    st.integers(0, 100),
+    ready=st.booleans(),
+    unschedulable=st.booleans(),
+)
+
+
+@given(_NODES, _PODS)
+def test_a_nodes_figures_agree_with_the_ledgers(node: Node, pods: list[Pod]) -> None:
+    live = [pod for pod in pods if pod.is_live]
+    capacity = observe_node_capacity(node, pods)
+    assert capacity.allocated == sum(sum(pod.cards.values()) for pod in live)
+    assert capacity.requested == sum(pod.gpu_memory for pod in live)
+    assert all(0 <= block <= capacity.card_total for block in capacity.free_blocks)
+    assert sum(capacity.free_blocks) + capacity.allocated >= (
+        capacity.total if capacity.free_blocks else 0
+    )
+
+
+@given(st.lists(st.tuples(_NODES, _PODS), max_size=5), _PODS)
+def test_a_pools_figures_agree_with_its_nodes(
+    world: list[tuple[Node, list[Pod]]], pending: list[Pod]
+) -> None:
+    nodes = [observe_node_capacity(node, pods) for node, pods in world]
+    capacity = sum_capacity(nodes, pending)
+    assert capacity.memory_total == sum(node.total for node in nodes)
+    assert capacity.memory_allocated == sum(node.allocated for node in nodes)
+    assert capacity.stranded_memory <= sum(sum(node.free_blocks) for node in nodes)
+    assert capacity.largest_free_block <= max((node.card_total for node in nodes), default=0)
+    assert capacity == sum_capacity(reversed(nodes), reversed(pending))

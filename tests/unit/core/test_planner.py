@@ -1,0 +1,222 @@
+"""What is decided event by event is what would be decided from nothing."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool, Schedule
+from gpushare.api.status import Leaving, PoolStatus
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.book import Book
+from gpushare.core.observed import Timing
+from gpushare.core.plan import LEAVING_PATIENCE, Planner
+from gpushare.core.records import Step
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit.members import CGPU, OURS, SHARE, applied, deferred, under_way
+from tests.kit.planned import plan_world, read_books
+from tests.kit.values import NOW, PRO_DAEMONSETS, a_gpu_pod, a_node, a_pool
+
+POOLS = (
+    a_pool(),
+    a_pool("other", schedule="share", nodes={"names": ("gpu-1", "gpu-2")}, priority=200),
+    a_pool("watcher", schedule="cgpu", reconcile="Observe", nodes={"names": ("gpu-0", "gpu-1")}),
+    a_pool("gone", deleting=True, deletion_policy="WholeCard"),
+)
+
+NODES = {
+    "new": a_node(),
+    "elsewhere": replace(a_node(), labels={}),
+    "settled": a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE)),
+    "right": a_node(labels={**CGPU, **OURS}, records=applied(Schedule.CGPU)),
+    "drifted": a_node(labels={**SHARE, names.LABEL_POOL: "x"}, records=applied(Schedule.CGPU)),
+    "cordoned": a_node(
+        labels={**SHARE, **OURS}, records=applied(Schedule.SHARE), unschedulable=True
+    ),
+    "down": a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE), ready=False),
+    "changing": a_node(
+        labels={**CGPU, **OURS}, records=under_way(Step.LABELLED), unschedulable=True
+    ),
+    "deferred": a_node(labels={**SHARE, **OURS}, records=deferred(5)),
+    "left": a_node(
+        labels={**SHARE, names.LABEL_POOL: "gone"}, records=applied(Schedule.SHARE, pool="gone")
+    ),
+    "mig": a_node(allocatable={"nvidia.com/mig-1g.5gb": 1}),
+}
+NAMES = tuple(f"gpu-{index}" for index in range(5))
+
+_Event = st.one_of(
+    st.tuples(st.just("node"), st.sampled_from(NAMES), st.sampled_from([None, *NODES])),
+    st.tuples(st.just("pod"), st.sampled_from(NAMES), st.booleans()),
+    st.tuples(st.just("busy"), st.sampled_from(NAMES), st.booleans()),
+    st.tuples(st.just("refused"), st.sampled_from(NAMES), st.booleans()),
+    st.tuples(st.just("pool"), st.sampled_from([pool.name for pool in POOLS]), st.booleans()),
+)
+
+
+class Cluster:
+    """A small world in which things happen."""
+
+    def __init__(self) -> None:
+        self.pools: dict[str, Pool] = {}
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, tuple[Pod, ...]] = {}
+        self.busy: set[str] = set()
+        self.refusals: dict[str, str] = {}
+        self.changed: set[str] = set()
+
+    def happen(self, kind: str, name: str, what: object) -> None:
+        if kind == "pool":
+            pool = next(pool for pool in POOLS if pool.name == name)
+            self.pools = {k: v for k, v in self.pools.items() if k != name}
+            self.pools |= {name: pool} if what else {}
+            return
+        self.changed.add(name)
+        if kind == "node":
+            self.nodes.pop(name, None)
+            if isinstance(what, str):
+                self.nodes[name] = replace(NODES[what], name=name, uid=f"uid-of-{name}")
+        elif kind == "pod":
+            self.pods[name] = (a_gpu_pod(node=name),) if what else ()
+        elif kind == "busy":
+            (self.busy.add if what else self.busy.discard)(name)
+        else:
+            self.refusals.pop(name, None)
+            self.refusals |= {name: "no"} if what else {}
+
+    def world(self) -> World:
+        return World(
+            pools=tuple(self.pools.values()),
+            nodes=dict(self.nodes),
+            pods=dict(self.pods),
+            daemonsets=PRO_DAEMONSETS,
+            busy=frozenset(self.busy),
+            refusals=dict(self.refusals),
+        )
+
+    def take_changed(self) -> set[str]:
+        changed, self.changed = self.changed, set()
+        return changed
+
+
+def _sums(book: Book) -> tuple[object, ...]:
+    """What is summed up must be the sum of what is there."""
+    plans = book.plans.values()
+    return (
+        {state: sum(plan.state is state for plan in plans) for state in NodeState},
+        {plan.node for plan in plans if plan.state is not NodeState.READY},
+        {plan.node for plan in plans if not plan.labelled},
+        {plan.node for plan in plans if plan.rivals},
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(_Event, min_size=1, max_size=4), min_size=1, max_size=12))
+def test_event_by_event_the_books_hold_what_a_full_pass_finds(
+    passes: list[list[tuple[str, str, object]]],
+) -> None:
+    cluster, planner = Cluster(), Planner(Timing())
+    now: datetime = NOW
+    for events in passes:
+        for event in events:
+            cluster.happen(*event)
+        planner.update(cluster.world(), cluster.take_changed(), now)
+        # What waits for a slot that this very pass gave away is the same in both.
+        assert _without_slots(read_books(planner)) == _without_slots(
+            plan_world(cluster.world(), now).members
+        )
+        for book in planner.books.values():
+            counts, unready, unlabelled, contested = _sums(book)
+            assert {state: book.counts[state] for state in NodeState} == counts
+            assert (set(book.unready), set(book.unlabelled)) == (unready, unlabelled)
+            assert set(book.contested) == contested
+            started = [plan for plan in book.plans.values() if plan.takes_slot]
+            assert len(started) <= 1
+
+
+def _without_slots(books: Mapping[str, tuple[NodePlan, ...]]) -> dict[str, dict[str, NodePlan]]:
+    """Plans by node; who of those that may start goes first depends on who was first there."""
+    kept = {}
+    for name, plans in books.items():
+        kept[name] = {
+            plan.node: plan
+            for plan in plans
+            if not plan.takes_slot and plan.reason is not Reason.WAITING_FOR_BUDGET
+        }
+    return {name: plans for name, plans in kept.items() if plans}
+
+
+def test_an_event_of_one_node_looks_at_no_other() -> None:
+    planner = Planner(Timing())
+    nodes = {
+        name: replace(NODES["settled"], name=name, uid=name)
+        for name in (f"gpu-{index}" for index in range(50))
+    }
+    world = World(pools=(a_pool(schedule="share"),), nodes=nodes, daemonsets=PRO_DAEMONSETS)
+    planner.update(world, None, NOW)
+    plan = planner.update(world, {"gpu-7"}, NOW)
+    assert [decision.plan.node for decision in plan.decisions] == ["gpu-7"]
+
+
+def test_a_slot_that_falls_free_goes_to_the_next_by_name() -> None:
+    planner = Planner(Timing())
+    nodes = {name: replace(NODES["settled"], name=name, uid=name) for name in ("a", "b", "c")}
+    nodes["a"] = replace(nodes["a"], ready=False)
+    nodes["c"] = replace(nodes["c"], ready=False)
+    world = World(pools=(a_pool(),), nodes=nodes, daemonsets=PRO_DAEMONSETS)
+    assert not any(d.plan.takes_slot for d in planner.update(world, None, NOW).decisions)
+    back = {name: replace(node, ready=True) for name, node in nodes.items()}
+    plan = planner.update(replace(world, nodes=back), {"a", "c"}, NOW)
+    assert [d.plan.node for d in plan.decisions if d.plan.takes_slot] == ["a"]
+
+
+def test_a_node_is_looked_at_again_when_its_time_has_come() -> None:
+    planner = Planner(Timing())
+    nodes = {"gpu-1": NODES["deferred"]}
+    world = World(pools=(a_pool(),), nodes=nodes, daemonsets=PRO_DAEMONSETS)
+    first = planner.update(world, None, NOW)
+    assert first.wake_at == NOW + timedelta(minutes=5)
+    later = planner.update(world, set(), NOW + timedelta(minutes=5))
+    assert [decision.plan.reason for decision in later.decisions] == [Reason.CORDONED]
+
+
+def test_a_deleted_pool_waits_ten_minutes_for_the_next_node_and_no_longer() -> None:
+    since = NOW - LEAVING_PATIENCE
+    stuck = PoolStatus(leaving=Leaving(nodes=1, since=since))
+    pool = a_pool("gone", deleting=True, deletion_policy="WholeCard", status=stuck)
+    world = World(pools=(pool,), nodes={"gpu-1": NODES["left"]}, daemonsets=PRO_DAEMONSETS)
+    planner = Planner(Timing())
+    assert planner.update(world, None, NOW - timedelta(seconds=1)).release == ()
+    assert planner.update(world, set(), NOW).release == (pool,)
+    assert planner.nodes_held("gone") == ["gpu-1"]
+
+
+def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:
+    watcher = a_pool("watcher", schedule="cgpu", reconcile="Observe", priority=900)
+    owner = a_pool(schedule="share")
+    world = World(pools=(owner, watcher), nodes={"gpu-1": NODES["settled"]},
+                  daemonsets=PRO_DAEMONSETS)  # fmt: skip
+    plan = plan_world(world)
+    (member,), (observed,) = plan.members["training"], plan.members["watcher"]
+    assert member.state is not NodeState.WAITING
+    assert observed.reason is Reason.WOULD_CHANGE
+    assert "ack.node.gpu.schedule=cgpu, gpushare.io/pool=watcher" in observed.message
+    assert observed.action is None
+
+
+def test_a_paused_pool_begins_nothing_and_finishes_what_is_under_way() -> None:
+    paused = a_pool(reconcile="Paused")
+    nodes = {
+        "a": replace(NODES["settled"], name="a"),
+        "b": replace(NODES["changing"], name="b", unschedulable=False),
+    }
+    plan = plan_world(World(pools=(paused,), nodes=nodes, daemonsets=PRO_DAEMONSETS))
+    assert plan.decided["a"].reason is Reason.PAUSED
+    assert plan.decided["a"].action is None
+    assert plan.decided["b"].action is not None

@@ -1,0 +1,59 @@
+"""Whether a node has become what its mode says."""
+
+import pytest
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.modes import MODES
+from gpushare.core.verify import find_missing_whole_card, verify_mode
+from gpushare.names import Reason
+from tests.kit.values import a_node, a_plugin_pod
+
+MEMORY, CORE, WHOLE = "aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "nvidia.com/gpu"
+CORE_MEM = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM]
+OPEN_DEFAULT = MODES[Edition.OPEN_SOURCE, Schedule.DEFAULT]
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "missing"),
+    [({MEMORY: 15}, CORE), ({CORE: 100}, MEMORY), ({MEMORY: 15, CORE: 0}, CORE)],
+)
+def test_core_mem_offers_memory_and_compute(allocatable: dict[str, int], missing: str) -> None:
+    pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
+    lacks = verify_mode(a_node(allocatable=allocatable), pods, CORE_MEM)
+    assert lacks is not None
+    assert lacks.reason is Reason.RESOURCE_NOT_READY
+    assert missing in lacks.message
+
+
+def test_core_mem_is_verified_once_both_are_offered() -> None:
+    pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
+    node = a_node(allocatable={MEMORY: 15, CORE: 100})
+    assert verify_mode(node, pods, CORE_MEM) is None
+
+
+@pytest.mark.parametrize("allocatable", [{}, {WHOLE: 0}, {MEMORY: 0}])
+def test_open_source_default_without_whole_cards_is_reported_and_complete(
+    allocatable: dict[str, int],
+) -> None:
+    node = a_node(allocatable=allocatable)
+    missing = find_missing_whole_card(node, OPEN_DEFAULT)
+    assert missing is not None
+    assert missing.reason is Reason.WHOLE_CARD_PLUGIN_MISSING
+    assert WHOLE in missing.message
+    assert verify_mode(node, [], OPEN_DEFAULT) is None
+
+
+def test_open_source_default_with_whole_cards_lacks_nothing() -> None:
+    assert find_missing_whole_card(a_node(allocatable={WHOLE: 1}), OPEN_DEFAULT) is None
+
+
+def test_only_open_source_default_may_lack_its_whole_cards() -> None:
+    others = [mode for mode in MODES.values() if mode is not OPEN_DEFAULT]
+    assert [mode for mode in others if find_missing_whole_card(a_node(), mode)] == []
+
+
+def test_basic_default_awaits_the_whole_cards_that_its_recover_daemonset_puts_back() -> None:
+    recoverer = a_plugin_pod("recover-1", daemonset="device-plugin-recover-ds")
+    missing = verify_mode(a_node(), [recoverer], MODES[Edition.BASIC, Schedule.DEFAULT])
+    assert missing is not None
+    assert missing.reason is Reason.RESOURCE_NOT_READY

@@ -1,0 +1,51 @@
+"""The page of transitions and the table in the code are one."""
+
+import re
+from pathlib import Path
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.transitions import TRANSITIONS
+
+PAGE = (Path(__file__).parents[3] / "docs/transitions.md").read_text()
+Needs = dict[str, tuple[str, ...]]
+
+
+def read_table(heading: str) -> list[list[str]]:
+    """The rows, its head among them, of the table in the section that `heading` opens."""
+    section = PAGE.split(f"\n## {heading}", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def read_needs() -> Needs:
+    return {need: tuple(rest) for need, *rest in read_table("What a change needs")[1:]}
+
+
+def read_matrices() -> dict[tuple[Edition, str, Schedule], str]:
+    cells = {}
+    for edition in Edition:
+        (_, *columns), *rows = read_table(f"{edition}:")
+        for of, *needs in rows:
+            for to, need in zip(columns, needs, strict=True):
+                if need != "-":
+                    cells[edition, of, Schedule(to)] = need
+    return cells
+
+
+def test_the_page_says_of_every_pair_what_the_code_does() -> None:
+    needs = read_needs()
+    shown = {pair: needs[need] for pair, need in read_matrices().items()}
+    assert shown == {
+        pair: (str(transition.outcome), transition.message, transition.source)
+        for pair, transition in TRANSITIONS.items()
+    }
+
+
+def test_every_need_that_the_page_explains_occurs() -> None:
+    assert read_needs().keys() == set(read_matrices().values())
+
+
+def test_the_page_names_only_reasons_that_there_are() -> None:
+    reasons = (Path(__file__).parents[3] / "docs/reasons.md").read_text()
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Z][A-Za-z]+)`", PAGE))
+    assert {name for name in named if f"### {name}\n" not in reasons} == set()
