@@ -17,6 +17,10 @@ class Node:
     name: str
     labels: Mapping[str, str]
     allocatable: Mapping[str, str]
+    managers: frozenset[str]
+    """Who owns something on it, by its managedFields."""
+    our_annotations: frozenset[str]
+    """Keys of the operator's annotations."""
 
     def offers(self, resource: str) -> int:
         """Units of an extended resource that are allocatable; 0 where there are none."""
@@ -86,8 +90,16 @@ class Pool:
 
 def parse_node(raw: Mapping[str, Any]) -> Node:
     """A node from the API server's JSON."""
-    labels = raw["metadata"].get("labels", {})
-    return Node(raw["metadata"]["name"], labels, raw["status"].get("allocatable", {}))
+    metadata = raw["metadata"]
+    return Node(
+        name=metadata["name"],
+        labels=metadata.get("labels", {}),
+        allocatable=raw["status"].get("allocatable", {}),
+        managers=frozenset(entry["manager"] for entry in metadata.get("managedFields", ())),
+        our_annotations=frozenset(
+            key for key in metadata.get("annotations", {}) if key.startswith("gpushare.io/")
+        ),
+    )
 
 
 def parse_pod(raw: Mapping[str, Any]) -> Pod:

@@ -102,6 +102,9 @@ class Installation:
         wanted = [f"crd/{crd['metadata']['name']}" for crd in crds]
         if wanted:
             self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", *wanted)
+        for crd in crds:
+            # A new kind's first request is answered 429 until its storage is up; kubectl waits.
+            self.cluster.kubectl("get", crd["metadata"]["name"])
         self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(others))
 
     def start(

@@ -4,6 +4,7 @@ from demo.scenes import (
     basic,
     node_pools,
     open_source,
+    ownership,
     professional,
     shared_card,
     unselected,
@@ -16,4 +17,5 @@ SCENES = (
     shared_card.SCENE,
     open_source.SCENE,
     unselected.SCENE,
+    ownership.SCENE,
 )

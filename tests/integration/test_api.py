@@ -181,6 +181,9 @@ def test_what_a_spec_leaves_out_gets_a_safe_value(bench: Bench) -> None:
         **pool["spec"],
         "edition": "Professional",
         "priority": 100,
+        "reconcile": "Enforce",
+        "conflicts": "Report",
+        "deletionPolicy": "Retain",
         "devicePlugin": {"restart": "OnIsolationChange"},
     }
 
@@ -190,7 +193,8 @@ def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench)
     for word in ("gsp", "gpu", "gpusharepool", "gpusharepools.gpushare.io"):
         header, row = bench.cluster.kubectl("get", word).splitlines()
         assert header.split() == [
-            *("NAME", "SCHEDULE", "PLACEMENT", "NODES", "READY", "UPDATING", "STATUS", "AGE")
+            *("NAME", "SCHEDULE", "PLACEMENT", "NODES", "READY", "UPDATING"),
+            *("GPU-MEM", "STATUS", "AGE"),
         ]
         assert row.split()[:3] == ["training", "share", "spread"]
 
@@ -198,6 +202,7 @@ def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench)
 def test_kubectl_explains_every_field_of_the_spec(bench: Bench) -> None:
     said = bench.cluster.kubectl("explain", "gsp.spec", "--recursive")
     fields = ("nodes", "edition", "schedule", "placement", "priority", "devicePlugin", "exclude")
+    fields += ("reconcile", "conflicts", "deletionPolicy")
     assert [field for field in fields if field not in said] == []
     assert "Which nodes are members." in bench.cluster.kubectl("explain", "gsp.spec.nodes")
 

@@ -6,7 +6,13 @@ from tests.kit.arrange import given_sharing_pool, place_pod, plugin_uids
 from tests.kit.audit import Call
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pool
-from tests.kit.expect import expect, expect_pool_ready, expect_reason, expect_running
+from tests.kit.expect import (
+    expect,
+    expect_allocated,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+)
 
 RENEWALS = 10
 
@@ -36,6 +42,7 @@ def settled(bench: Bench) -> dict[str, str]:
     bench.create_pool(build_pool("nobody", node_pool="np9"))
     expect_pool_ready(bench, "nobody", nodes=0)
     expect_running(bench, place_pod(bench, "job", "n1"))
+    expect_allocated(bench, gib=3)
     return plugin_uids(bench)
 
 

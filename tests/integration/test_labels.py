@@ -52,9 +52,9 @@ spec:
     assert {(each[MODE], each[POOL]) for each in labels} == {("cgpu", "training")}
     header, row = bench.cluster.kubectl("get", "gsp").splitlines()
     shown = dict(zip(header.split(), row.replace("cgpu  ", "cgpu - ", 1).split(), strict=True))
-    assert shown | {"AGE": ""} == {
+    assert shown | {"AGE": "", "GPU-MEM": ""} == {
         "NAME": "training", "SCHEDULE": "cgpu", "PLACEMENT": "-", "NODES": "50", "READY": "50",
-        "UPDATING": "0", "STATUS": "AllNodesReady", "AGE": "",
+        "UPDATING": "0", "GPU-MEM": "", "STATUS": "AllNodesReady", "AGE": "",
     }  # fmt: skip
 
 

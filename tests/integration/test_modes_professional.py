@@ -8,7 +8,7 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.core.transitions import TRANSITIONS
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pool
-from tests.kit.expect import expect_labels, expect_pool_ready, expect_reason
+from tests.kit.expect import expect, expect_labels, expect_reason
 from tests.kit.modes import (
     LOOKS,
     MODE,
@@ -72,8 +72,14 @@ def test_an_unknown_value_is_kept_and_reported(bench: Bench, value: str) -> None
     assert our_node_writes(bench, mark, ["n1"]) == []
 
 
+def is_given_up(bench: Bench, node: str) -> bool:
+    """Whether nothing on the node is the operator's any more."""
+    meta = bench.node(node)["metadata"]
+    return "gpushare-operator" not in {entry["manager"] for entry in meta["managedFields"]}
+
+
 @pytest.mark.parametrize(("of", "to"), [("topology", "share"), ("disabled", "default")])
-def test_a_person_takes_the_node_through_default_and_the_operator_goes_on(
+def test_a_person_takes_the_node_through_default_outside_the_pool(
     bench: Bench, of: str, to: str
 ) -> None:
     bench.install("Professional")
@@ -85,8 +91,10 @@ def test_a_person_takes_the_node_through_default_and_the_operator_goes_on(
     expect_reason(bench, "n1", "RequiresPerson")
     assert our_node_writes(bench, mark, ["n1"]) == []
 
+    bench.change_pool(nodes={"exclude": ["n1"]})
+    expect(bench, "n1 is nobody's", lambda: is_given_up(bench, "n1"))
     bench.label("n1", {MODE: "default"})
+    bench.change_pool(nodes={"exclude": None})
 
-    expect_pool_ready(bench, nodes=1)
     expect_mode(bench, "Professional", to)
     assert bench.audit.our_deletions(mark) == []

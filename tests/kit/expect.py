@@ -61,6 +61,17 @@ def expect_pool_ready(
     return expect(bench, f"pool {name} is Ready with {nodes} nodes", probe, within_seconds=within)
 
 
+def expect_allocated(bench: Bench, name: str = "training", *, gib: int) -> Json:
+    """The pool, once its capacity says that so much is given out: its last write for a pod."""
+
+    def probe() -> Json | None:
+        pool = bench.pool(name)
+        capacity = pool.get("status", {}).get("capacity", {})
+        return pool if capacity.get("memoryAllocated") == gib else None
+
+    return expect(bench, f"{gib} GiB of pool {name} are allocated", probe)
+
+
 def find_condition(pool: Json, kind: str = "Ready") -> Json:
     """A condition of the pool; empty strings where it has none yet."""
     conditions = pool.get("status", {}).get("conditions", [])

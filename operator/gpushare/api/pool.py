@@ -82,6 +82,19 @@ _WRITTEN_MESSAGE = (
 )
 
 
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_KEY = f"^({_DNS_LABEL}([.]{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+_KEY_MESSAGE = (
+    "a label key is a name of at most 63 letters, digits, '-', '_' and '.', which may follow a "
+    "DNS name of at most 253 characters and a slash"
+)
+
+
+def _is_key(key: str) -> str:
+    # CEL's own format.qualifiedName() needs Kubernetes 1.32.
+    return f"{key}.matches('{_KEY}') && {key}.indexOf('/') <= 253"
+
+
 def _not_ours(key: str) -> str:
     return f"!({key} in {_WRITTEN}) && !{key}.startsWith('{names.GROUP}/')"
 
@@ -96,9 +109,7 @@ class SelectorOperator(StrEnum):
 
 
 _NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-LabelKey = Annotated[
-    str, Field(max_length=317, pattern=f"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_NAME}$")
-]
+LabelKey = Annotated[str, Field(max_length=317)]  # what else it must be is a rule: `_is_key`
 LabelValue = Annotated[str, Field(max_length=63, pattern=f"^({_NAME})?$")]
 NodeName = Annotated[str, Field(max_length=253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
@@ -114,6 +125,7 @@ class SelectorRequirement(ApiModel):
                 "(!has(self.values) || size(self.values) == 0)",
                 "In and NotIn need values; Exists and DoesNotExist take none",
             ),
+            rule(_is_key("self.key"), _KEY_MESSAGE),
             rule(_not_ours("self.key"), _WRITTEN_MESSAGE),
         )
     )
@@ -132,7 +144,10 @@ class LabelSelector(ApiModel):
         dict[str, LabelValue],
         Field(
             max_length=50,
-            json_schema_extra=rules(rule(f"self.all(k, {_not_ours('k')})", _WRITTEN_MESSAGE)),
+            json_schema_extra=rules(
+                rule(f"self.all(k, {_is_key('k')})", _KEY_MESSAGE),
+                rule(f"self.all(k, {_not_ours('k')})", _WRITTEN_MESSAGE),
+            ),
         ),
     ] = Field(default={}, description="Labels and the values they must have.")
     match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=50)] = Field(

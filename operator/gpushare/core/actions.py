@@ -83,6 +83,8 @@ class NodePlan:
     action: Action | None = None
     takes_slot: bool = field(default=False)
     """The action takes the node out of service, within the pool's budget."""
+    in_line: bool = False
+    """It depends on how many other nodes are out of service."""
     wake_after_seconds: float | None = None
     """When to decide again even if nothing happens."""
     labelled: bool = False

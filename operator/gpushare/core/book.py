@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.capacity import NodeCapacity
-from gpushare.names import Reason
 
 
 @dataclass(slots=True)
@@ -67,7 +66,7 @@ class Book:
 
     def queue(self, plan: NodePlan) -> None:
         """Remember whether this node must be looked at again when the budget changes."""
-        if plan.takes_slot or plan.reason is Reason.WAITING_FOR_BUDGET:
+        if plan.in_line:
             self.in_line.add(plan.node)
         else:
             self.in_line.discard(plan.node)

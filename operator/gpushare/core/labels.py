@@ -10,7 +10,7 @@ from gpushare.core.modes import Mode, desired_labels
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, extend_found
 from gpushare.core.rollout import build_applied
-from gpushare.core.verify import verify_mode
+from gpushare.core.verify import find_missing_whole_card, verify_mode
 from gpushare.names import Reason
 
 
@@ -44,6 +44,8 @@ def plan_labels(
         )
     elif verdict.fought_over:
         state, reason, message = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
+    elif (bare := find_missing_whole_card(seen.node, mode)) is not None:
+        state, reason, message = NodeState.BLOCKED, bare.reason, bare.message
     else:
         state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
     if is_settled(seen, labels, records.annotations()):

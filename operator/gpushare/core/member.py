@@ -134,14 +134,20 @@ def _plan_under_way(
 def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
     """The labels that must be there now.
 
-    While a node waits for a change, those are not the pool's yet, but of the mode in force.
+    While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
+    that is the pool's already was put there by a person who prepares the node for it.
     """
-    applied = seen.records.applied
+    applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or of != applied.schedule:
-        return desired_labels(pool.name, pool.spec)
+        return wanted
+    in_force = MODES[applied.edition, applied.schedule].labels
     labels = desired_labels(applied.pool, pool.spec)
-    others = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
-    return {**others, **MODES[applied.edition, applied.schedule].labels}
+    held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
+    present = seen.node.labels
+    return held | {
+        key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
+        for key, value in in_force.items()
+    }
 
 
 def _plan_put_back(seen: Observed, held: dict[str, str]) -> NodePlan | None:
@@ -225,7 +231,8 @@ def _plan_mode(
     joining = failed.joining if failed else applied is None and is_joining(seen)
     if not may_start and not joining:
         message = "as many nodes are out of service as may be; its turn comes after them"
-        return seen.plan(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
+        plan = seen.plan(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
+        return replace(plan, in_line=True)
     change = Change(
         pool=pool.name,
         edition=pool.spec.edition,
@@ -244,6 +251,7 @@ def _plan_mode(
         f"{of} -> {mode.schedule}",
         plan_cordon(seen, change),
         takes_slot=not joining,
+        in_line=not joining,
     )
 
 

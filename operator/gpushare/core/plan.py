@@ -8,7 +8,7 @@ five thousand. Equal worlds lead to equal plans, whatever the order of the event
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
@@ -19,8 +19,8 @@ from gpushare.core.capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.member import plan_member
 from gpushare.core.membership import decide_claim, find_owner
-from gpushare.core.modes import desired_labels
 from gpushare.core.observed import Timing
+from gpushare.core.restraint import explain_refusal, hold_back, plan_ceded
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
 
@@ -66,7 +66,12 @@ class Planner:
     def __init__(self, timing: Timing):
         self.books: dict[str, Book] = {}
         self._timing = timing
+        self._listed: tuple[Pool, ...] | None = None
         self._pools: dict[str, Pool] = {}
+        self._acting: list[Pool] = []
+        self._observing: list[Pool] = []
+        self._deleting: list[Pool] = []
+        self._versions: list[tuple[str, str, int, bool]] = []
         self._basis: object = None
         """What all decisions rest on: where it changes, all are made anew."""
         self._entered: dict[str, frozenset[str]] = {}
@@ -79,12 +84,8 @@ class Planner:
 
     def update(self, world: World, changed: Collection[str] | None, now: datetime) -> Plan:
         """Decide anew for the nodes `changed` (None: all), and for those that depend on them."""
-        basis = (
-            [(p.uid, p.name, p.generation, p.has_our_finalizer) for p in world.pools],
-            world.unreadable_pools,
-            world.daemonsets,
-        )
-        self._pools = {pool.name: pool for pool in sorted(world.pools, key=lambda p: p.name)}
+        self._sort(world.pools)
+        basis = (self._versions, world.unreadable_pools, world.daemonsets)
         if changed is None or basis != self._basis:
             self._basis = basis
             self._begin_anew()
@@ -92,7 +93,7 @@ class Planner:
         decisions = list(self._decide(world, {*changed, *self._take_due(now)}, now))
         return Plan(
             decisions=tuple(decisions),
-            release=tuple(p for p in self._pools.values() if self._is_over(p, now)),
+            release=tuple(p for p in self._deleting if self._is_over(p, now)),
             wake_at=self._next_wake(),
         )
 
@@ -191,21 +192,20 @@ class Planner:
             self._hold(judged.name, remembered)
             return
         owner = find_owner(node, judged.seen.records)
-        acting = [p for p in self._pools.values() if not p.observes]
-        if claim := decide_claim(node, owner, acting):
+        if claim := decide_claim(node, owner, self._acting):
             yield claim.winner.name, _Task(judged, _Role.MEMBER)
             for loser in claim.losers:
-                yield loser.name, _lost(judged.name, claim.winner, loser)
+                yield loser.name, plan_ceded(judged.name, claim.winner, loser)
         else:
             self._hold(judged.name, remembered)
             yield min(remembered, default=""), _Task(judged, _Role.LEAVING)
-        for pool in self._pools.values():
+        for pool in self._observing:
             # An observer takes no node from anybody: it is told what it would get.
-            if pool.observes and (claim := decide_claim(node, owner, [*acting, pool])):
+            if claim := decide_claim(node, owner, [*self._acting, pool]):
                 if claim.winner is pool:
                     yield pool.name, _Task(judged, _Role.MEMBER)
                 elif pool in claim.losers:
-                    yield pool.name, _lost(judged.name, claim.winner, pool)
+                    yield pool.name, plan_ceded(judged.name, claim.winner, pool)
 
     def _plan(
         self, task: _Task, pool: Pool | None, world: World, now: datetime, *, may_start: bool
@@ -220,8 +220,8 @@ class Planner:
         if plan is None:
             return None
         if pool is not None:
-            plan = _hold_back(plan, judged, pool)
-        return _explain(plan, judged)
+            plan = hold_back(plan, judged, pool)
+        return explain_refusal(plan, judged)
 
     def _plan_role(
         self, task: _Task, pool: Pool | None, world: World, now: datetime, *, may_start: bool
@@ -248,6 +248,18 @@ class Planner:
 
     # What is kept between passes.
 
+    def _sort(self, pools: tuple[Pool, ...]) -> None:
+        """Sort the pools by what they do, where they are others than before."""
+        if pools is self._listed:
+            return
+        self._listed = pools
+        ordered = sorted(pools, key=lambda pool: pool.name)
+        self._pools = {pool.name: pool for pool in ordered}
+        self._acting = [pool for pool in ordered if not pool.observes]
+        self._observing = [pool for pool in ordered if pool.observes]
+        self._deleting = [p for p in ordered if p.deleting and p.has_our_finalizer]
+        self._versions = [(p.uid, p.name, p.generation, p.has_our_finalizer) for p in ordered]
+
     def _begin_anew(self) -> None:
         self.books = {name: Book() for name in self._pools}
         self._entered.clear()
@@ -267,8 +279,6 @@ class Planner:
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
         """Whether a pool that is being deleted is done, or waits for nothing."""
-        if not (pool.deleting and pool.has_our_finalizer):
-            return False
         return self._held[pool.name] == 0 or has_stalled(pool, now)
 
     def _wake(self, node: str, at: datetime) -> None:
@@ -300,58 +310,3 @@ def _measure(judged: Judged, plan: NodePlan) -> NodeCapacity:
     if plan.reason is Reason.INTERNAL_ERROR:
         return NodeCapacity()
     return observe_node_capacity(judged.seen.node, judged.seen.pods)
-
-
-def _hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
-    """What becomes of a plan where the pool does not act: it is told, and not done."""
-    change = judged.seen.records.change
-    if plan.action is None or pool.acts:
-        return plan
-    labels = desired_labels(pool.name, pool.spec)
-    written = ", ".join(
-        f"{key}={value}"
-        for key, value in sorted(labels.items())
-        if judged.seen.node.labels.get(key) != value
-    )
-    would = f"{plan.message}; labels to be written: {written or 'none'}"
-    if pool.observes:
-        reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
-    elif change is not None and change.is_under_way:
-        return plan
-    else:
-        reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"
-    return replace(
-        plan,
-        state=NodeState.WAITING,
-        reason=reason,
-        message=message,
-        action=None,
-        takes_slot=False,
-    )
-
-
-def _explain(plan: NodePlan, judged: Judged) -> NodePlan:
-    """`plan`, or why nothing comes of it just now."""
-    # A node that rests after a refusal is refused all the same.
-    if judged.refusal is not None and (plan.action is not None or judged.is_busy):
-        plan = replace(
-            plan,
-            state=NodeState.BLOCKED,
-            reason=Reason.WRITE_REFUSED,
-            message=judged.refusal,
-        )
-    # What is being done to it is not seen yet: decided again when that is done.
-    return replace(plan, action=None) if judged.is_busy and plan.action is not None else plan
-
-
-def _lost(node: str, winner: Pool, loser: Pool) -> NodePlan:
-    if winner.spec.priority > loser.spec.priority:
-        why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
-    else:
-        why = "it had the node first (equal priority)"
-    return NodePlan(
-        node,
-        NodeState.BLOCKED,
-        Reason.OWNED_BY_OTHER_POOL,
-        f"belongs to pool {winner.name}: {why}; change a priority, or exclude the node in one",
-    )

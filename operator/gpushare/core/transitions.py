@@ -85,7 +85,8 @@ _NEEDS: Mapping[str, Transition] = {
     "two-steps": Transition(
         Outcome.REQUIRES_PERSON,
         "not among the changes that the vendor lists; go by way of default: set the pool to it "
-        "until its nodes are Ready, or label this node by hand once its GPU pods are gone",
+        "until its nodes are Ready, or, once this node's GPU pods are gone, take it out of the "
+        "pool, label it default, and take it in again",
         _LABELS_PAGE,
     ),
     "rejoin": Transition(
@@ -97,7 +98,8 @@ _NEEDS: Mapping[str, Transition] = {
     "foreign": Transition(
         Outcome.REQUIRES_PERSON,
         "another plugin or a DRA driver may have given this node's cards out, unseen by the new "
-        "mode; end its pods, take it off the node, and label the node default by hand",
+        "mode; end its pods and take it off the node, then take the node out of the pool, label "
+        "it default, and take it in again",
         _DRA_GUIDE,
     ),
     "flip": Transition(
@@ -177,6 +179,6 @@ def find_transition(edition: Edition, of: str, to: Schedule) -> Transition:
     return TRANSITIONS.get((edition, of, to)) or Transition(
         Outcome.REQUIRES_PERSON,
         f"{of!r} is no mode that this operator knows on the {edition} edition, and is kept; free "
-        "the node and label it default by hand, or remove it and add it again with the new label",
+        "the node and label it default by hand, or remove it and add it again with another label",
         _LABELS_PAGE,
     )

@@ -1,0 +1,68 @@
+"""What is planned and does not come about: because the pool only looks on, the API server
+refuses, or another pool has the node."""
+
+from dataclasses import replace
+
+from gpushare.api.pool import Pool
+from gpushare.core.actions import ApplyNode, NodePlan, NodeState
+from gpushare.core.modes import desired_labels
+from gpushare.core.world import Judged
+from gpushare.names import Reason
+
+
+def hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
+    """What becomes of a plan where the pool does not act: it is told, and not done."""
+    change = judged.seen.records.change
+    if plan.action is None or pool.acts:
+        return plan
+    would = plan.message
+    if isinstance(plan.action, ApplyNode):
+        would += f"; labels to be written: {_list_missing(judged, pool) or 'none'}"
+    if pool.observes:
+        reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
+    elif change is not None and change.is_under_way:
+        return plan
+    else:
+        reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=reason,
+        message=message,
+        action=None,
+        takes_slot=False,
+        in_line=False,
+    )
+
+
+def _list_missing(judged: Judged, pool: Pool) -> str:
+    labels = desired_labels(pool.name, pool.spec)
+    present = judged.seen.node.labels
+    return ", ".join(f"{k}={v}" for k, v in sorted(labels.items()) if present.get(k) != v)
+
+
+def explain_refusal(plan: NodePlan, judged: Judged) -> NodePlan:
+    """`plan`, or why nothing comes of it just now."""
+    # A node that rests after a refusal is refused all the same.
+    if judged.refusal is not None and (plan.action is not None or judged.is_busy):
+        plan = replace(
+            plan,
+            state=NodeState.BLOCKED,
+            reason=Reason.WRITE_REFUSED,
+            message=judged.refusal,
+        )
+    # What is being done to it is not seen yet: decided again when that is done.
+    return replace(plan, action=None) if judged.is_busy and plan.action is not None else plan
+
+
+def plan_ceded(node: str, winner: Pool, loser: Pool) -> NodePlan:
+    if winner.spec.priority > loser.spec.priority:
+        why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
+    else:
+        why = "it had the node first (equal priority)"
+    return NodePlan(
+        node,
+        NodeState.BLOCKED,
+        Reason.OWNED_BY_OTHER_POOL,
+        f"belongs to pool {winner.name}: {why}; change a priority, or exclude the node in one",
+    )
