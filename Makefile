@@ -87,3 +87,9 @@ clean: ## Remove what the targets made here (built binaries stay in the user's c
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m devcluster down; fi
 	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: bench-labels
+bench-labels: $(READY) ## Measure how fast pools label 5,000 nodes (ONLY=PHASES NODES=N ROUNDS=N)
+	$(BIN)/python -m devcluster build
+	$(LIMIT) 3600 $(BIN)/python -m tests.bench.labels $(if $(NODES),--nodes $(NODES)) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))

@@ -201,8 +201,10 @@ def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench)
 
 def test_kubectl_explains_every_field_of_the_spec(bench: Bench) -> None:
     said = bench.cluster.kubectl("explain", "gsp.spec", "--recursive")
-    fields = ("nodes", "edition", "schedule", "placement", "priority", "devicePlugin", "exclude")
-    fields += ("reconcile", "conflicts", "deletionPolicy")
+    fields = (
+        *("nodes", "edition", "schedule", "placement", "priority", "devicePlugin", "exclude"),
+        *("reconcile", "conflicts", "deletionPolicy"),
+    )
     assert [field for field in fields if field not in said] == []
     assert "Which nodes are members." in bench.cluster.kubectl("explain", "gsp.spec.nodes")
 
