@@ -78,7 +78,7 @@ def rival(view: View) -> Facts:
 @step(
     "The script is gone, and a person asks to try again",
     f"kubectl annotate node {FIRST} gpushare.io/retry=1",
-    "kubectl wait gsp/training --for=condition=Conflicting=false --timeout=30s",
+    _PUT_BACK,
     by_hand="find the node, and put the label back",
 )
 def retry(view: View) -> Facts:

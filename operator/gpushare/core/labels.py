@@ -50,14 +50,10 @@ def plan_labels(
         state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
     if is_settled(seen, labels, records.annotations()):
         return seen.plan(state, reason, message)
-    message = f"labels {_listed(labels)}"
+    message = "labels put back" if verdict.puts_back else "labels and records are written"
     action = build_apply(seen.node, labels, records, cordon=False, message=message)
     why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
-
-
-def _listed(labels: dict[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def _update_applied(

@@ -1,0 +1,173 @@
+"""``python -m tests.bench.labels``: how fast pools label nodes, and what that costs.
+
+On one control plane of its own: nodes are added once, 100 -> 1,000 -> all, and what is measured at
+a size is measured then.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import aiohttp
+import typer
+
+from devcluster.cluster import Cluster
+from devcluster.errors import DevclusterError
+from tests.bench.event import measure_event_cost, measure_repairs
+from tests.bench.figures import (
+    Figures,
+    show_event_cost,
+    show_memory,
+    show_repairs,
+    show_round,
+)
+from tests.bench.memory import measure_memory
+from tests.bench.ratio import Round, measure_round
+from tests.bench.rig import Rig, open_rig
+from tests.bench.waiting import BenchError
+
+FEW, MIDDLE, ALL = 100, 1000, 5000
+_REST_SECONDS = 60
+_SEED = 4
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+class Phase(StrEnum):
+    """What can be measured by itself."""
+
+    RATIO = "ratio"
+    EVENT = "event"
+    REST = "rest"
+    MEMORY = "memory"
+
+
+@app.command()
+def bench(
+    nodes: Annotated[int, typer.Option(min=1, help="How many nodes at the end.")] = ALL,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of loop and operator.")] = 5,
+    only: Annotated[
+        str, typer.Option(help=f"Phases, with commas between: {', '.join(Phase)}.")
+    ] = ",".join(Phase),
+) -> None:
+    """Measure, print a table and a summary, and fail where a figure misses its bound."""
+    try:
+        phases = frozenset(Phase(name) for name in only.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}; phases are {', '.join(Phase)}") from error
+    with tempfile.TemporaryDirectory(prefix="gpushare-bench-") as folder:
+        cluster = Cluster(f"bench-{os.getpid()}", Path(folder))
+        try:
+            cluster.up()
+            figures = asyncio.run(_measure(cluster, phases, nodes, rounds))
+        except* (BenchError, DevclusterError, AssertionError, aiohttp.ClientError) as errors:
+            for reason in _find_reasons(errors):
+                print(f"bench-labels: not finished: {reason}", file=sys.stderr)
+            sys.exit(1)
+        finally:
+            cluster.down()
+    print(figures.summary())
+    misses = list(figures.misses())
+    for miss in misses:
+        print(f"bench-labels: {miss}", file=sys.stderr)
+    sys.exit(1 if misses else 0)
+
+
+async def _measure(cluster: Cluster, phases: frozenset[Phase], nodes: int, rounds: int) -> Figures:
+    figures = Figures(nodes)
+    async with open_rig(cluster) as rig:
+        if Phase.EVENT in phases:
+            await _grow(rig, min(FEW, nodes))
+            await rig.settle()
+            figures.event_few = await measure_event_cost(rig)
+            _say(show_event_cost(figures.event_few))
+            await rig.clear()
+        if Phase.MEMORY in phases:
+            await _grow(rig, min(MIDDLE, nodes))
+            await _add_gpu_pods(rig)
+            figures.memory_middle = await measure_memory(rig)
+            _say(show_memory(figures.memory_middle))
+        await _grow(rig, nodes)
+        if Phase.RATIO in phases:
+            figures.rounds = await _measure_rounds(rig, rounds)
+        if phases & {Phase.EVENT, Phase.REST}:
+            await rig.settle()
+            await _measure_settled(rig, phases, figures)
+            await rig.clear()
+        if Phase.MEMORY in phases:
+            await _add_gpu_pods(rig)
+            figures.memory_all = await measure_memory(rig)
+            _say(show_memory(figures.memory_all))
+    return figures
+
+
+async def _measure_rounds(rig: Rig, count: int) -> list[Round]:
+    rounds = []
+    for number in range(1, count + 1):
+        rounds.append(await measure_round(rig))
+        _say(show_round(number, rounds[-1]))
+    return rounds
+
+
+async def _measure_settled(rig: Rig, phases: frozenset[Phase], figures: Figures) -> None:
+    """What is measured on a pool that is Ready on all nodes."""
+    if Phase.EVENT in phases:
+        figures.event_all = await measure_event_cost(rig)
+        _say(show_event_cost(figures.event_all))
+    if Phase.REST in phases:
+        figures.repairs = await measure_repairs(rig, random.Random(_SEED))
+        _say(show_repairs(figures.repairs))
+        rig.audit.read_our_writes()
+        # Nothing can be waited for: that nothing happens is what is measured.
+        await asyncio.sleep(_REST_SECONDS)
+        writes = rig.audit.read_our_writes()
+        figures.writes_at_rest = len(writes)
+        _say(f"  {_REST_SECONDS} s at rest: {len(writes)} writes {writes[:5] or ''}")
+
+
+async def _grow(rig: Rig, size: int) -> None:
+    if size > len(rig.fleet):
+        seconds = await rig.grow(size)
+        _say(f"  {size} nodes with their plugin, after {seconds:.0f} s")
+
+
+async def _add_gpu_pods(rig: Rig) -> None:
+    seconds = await rig.fleet.add_gpu_pods()
+    _say(f"  {rig.fleet.pods} pods, after {seconds:.0f} s")
+
+
+def _say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}{line}", flush=True)
+
+
+def _find_reasons(errors: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
+    """The errors themselves, out of however many groups of tasks."""
+    for error in errors.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _find_reasons(error)
+        else:
+            yield error
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the bench; however it ends, its cluster ends with it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    app()
+
+
+if __name__ == "__main__":
+    main()
