@@ -6,7 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from tests.bench.api import MERGE_PATCH, Json
+from tests.bench.api import MERGE_PATCH, Json, for_each
 from tests.bench.fleet import PLACEMENT_LABEL, POOL_LABEL, TICK_LABEL
 from tests.bench.footprint import measure_cores, read_cpu_seconds, until_quiet
 from tests.bench.nodewatch import NODES
@@ -55,10 +55,12 @@ async def measure_event_cost(rig: Rig) -> EventCost:
     idle = await measure_cores(rig.pid, _EVENTS / _EVENTS_PER_SECOND)
     started, cpu = time.monotonic(), read_cpu_seconds(rig.pid)
     nodes = sorted(rig.nodes.metadata)
-    async with asyncio.TaskGroup() as calls:
-        for index in range(_EVENTS):
-            await _sleep_until(started + index / _EVENTS_PER_SECOND)
-            calls.create_task(_tick(rig, nodes[index % len(nodes)], index))
+
+    async def tick(index: int) -> None:
+        await _sleep_until(started + index / _EVENTS_PER_SECOND)
+        await _label(rig, nodes[index % len(nodes)], TICK_LABEL, str(index))
+
+    await for_each(tick, range(_EVENTS))
     await until_quiet(rig.pid)
     used = read_cpu_seconds(rig.pid) - cpu - idle * (time.monotonic() - started)
     return EventCost(len(nodes), used / _EVENTS * _MICROSECONDS, idle)
@@ -81,10 +83,6 @@ async def measure_repairs(rig: Rig, choice: random.Random) -> Repairs:
     used = read_cpu_seconds(rig.pid) - cpu
     seconds = tuple(removal.result() for removal in removals)
     return Repairs(seconds, used / count * _MILLISECONDS)
-
-
-async def _tick(rig: Rig, node: str, value: int) -> None:
-    await _label(rig, node, TICK_LABEL, str(value))
 
 
 async def _remove(rig: Rig, node: str, key: str) -> float:

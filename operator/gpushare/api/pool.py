@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field
@@ -181,6 +182,14 @@ class Nodes(ApiModel):
     exclude: Annotated[tuple[NodeName, ...], Field(max_length=1000)] = Field(
         default=(), description="Names of nodes that are never members."
     )
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @cached_property
+    def excluded(self) -> frozenset[str]:
+        return frozenset(self.exclude)
 
 
 class DevicePlugin(ApiModel):

@@ -15,9 +15,10 @@ def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool
     NotIn and DoesNotExist also hold where the key is absent ("Labels and Selectors" in the
     Kubernetes documentation).
     """
-    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _matches(requirement, labels) for requirement in selector.match_expressions
-    )
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    return all(_matches(requirement, labels) for requirement in selector.match_expressions)
 
 
 def _matches(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
@@ -38,15 +39,14 @@ def is_member(nodes: Nodes, node: Node) -> bool:
 
     A control-plane node only when it is named: a selector that is too wide must not reach it.
     """
-    if node.name in nodes.exclude:
+    if node.name in nodes.excluded:
         return False
-    if node.name in nodes.names:
+    if node.name in nodes.named:
         return True
-    if nodes.selector is None or node.is_control_plane:
+    selector = nodes.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
-    if not (nodes.selector.match_labels or nodes.selector.match_expressions):
-        return False
-    return matches_selector(nodes.selector, node.labels)
+    return matches_selector(selector, node.labels) and not node.is_control_plane
 
 
 @dataclass(frozen=True, slots=True)
