@@ -23,6 +23,7 @@ from tests.bench.nodewatch import NODES, NodeWatch
 from tests.bench.waiting import until
 from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod
 
+POOL = "bench"
 PLUGIN = "gpushare-device-plugin-ds"
 POOL_LABEL = "gpushare.io/pool"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
@@ -161,7 +162,14 @@ def build_gpu_pods(node: str) -> Iterator[Json]:
             names.ASSIGNED: "true",
             names.ASSUME_TIME: str(time.time_ns()),
         }
-        yield build_pod(f"{node}-{index}", gib=_POD_GIB, annotations=ledger, nodeName=node)
+        yield build_pod(
+            f"{node}-{index}",
+            gib=_POD_GIB,
+            annotations=ledger,
+            # As the webhook routes them; a pod without it would be reported.
+            selects={POOL_LABEL: POOL},
+            nodeName=node,
+        )
 
 
 def build_running_status(pod: Json) -> Json:

@@ -11,8 +11,8 @@ from functools import partial
 import orjson
 
 from tests.bench import floor
-from tests.bench.fleet import PLACEMENT_LABEL, POOL_LABEL
-from tests.bench.rig import PLACEMENT, POOL, Rig, is_labelled
+from tests.bench.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL
+from tests.bench.rig import PLACEMENT, Rig, is_labelled
 from tests.bench.waiting import BenchError
 from tests.bench.writes import count_applies
 

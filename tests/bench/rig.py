@@ -13,7 +13,7 @@ from devcluster.installation import Installation, OperatorProcess
 from devcluster.processes import observe_processes
 from devcluster.startup import tail
 from tests.bench.api import MERGE_PATCH, Api, Json, RefusedError
-from tests.bench.fleet import PLACEMENT_LABEL, POOL_LABEL, Fleet
+from tests.bench.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL, Fleet
 from tests.bench.footprint import measure_cores, until_quiet
 from tests.bench.nodewatch import NodeWatch
 from tests.bench.waiting import BenchError, until
@@ -21,7 +21,6 @@ from tests.bench.writes import AuditTail
 from tests.kit.builders import build_pool
 from tests.kit.operator import read_metric, wait_ready
 
-POOL = "bench"
 PLACEMENT = "binpack"
 _POOLS = "apis/gpushare.io/v1alpha1/gpusharepools"
 _IDENTITY = "measured"
