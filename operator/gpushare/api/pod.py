@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gpushare import names
 from gpushare.api.ledger import parse_count, parse_ledger
@@ -67,6 +67,8 @@ class Pod:
     created: datetime | None = None
     unschedulable: str = ""
     """The scheduler's message, cut, where it found no node."""
+    owner: str = ""
+    """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
     unrouted: bool = False
     """It asks for shared GPU, and neither its owner nor anything else says on which nodes."""
 
@@ -94,11 +96,12 @@ def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
     """A Pod from the API server's JSON; None where no decision depends on it."""
     meta, spec = raw["metadata"], raw.get("spec") or {}
     requests = count_gpu_requests(spec)
-    owner = _owning_daemonset(meta)
+    owner = _find_controller(meta)
+    by_daemonset = owner.get("kind") == "DaemonSet"
     # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
-    selects = _NO_SELECTION if owner else frozenset(_selections(spec))
+    selects = _NO_SELECTION if by_daemonset else frozenset(_selections(spec))
     namespace = meta["namespace"]
-    daemonset = owner if namespace == plugin_namespace else ""
+    daemonset = str(owner["name"]) if by_daemonset and namespace == plugin_namespace else ""
     if not (requests or selects or daemonset):
         return None
     status = raw.get("status") or {}
@@ -125,6 +128,7 @@ def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
             annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
         ),
         daemonset=intern(daemonset),
+        owner=intern(str(owner.get("uid", ""))),
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
         cards=parse_ledger(annotations) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
@@ -174,11 +178,11 @@ def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield resource, amount
 
 
-def _owning_daemonset(meta: Mapping[str, Any]) -> str:
+def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     for reference in meta.get("ownerReferences") or ():
-        if reference.get("kind") == "DaemonSet" and reference.get("controller"):
-            return str(reference["name"])
-    return ""
+        if reference.get("controller"):
+            return cast(Mapping[str, Any], reference)
+    return {}
 
 
 _SELECTED = names.MODE_LABELS | {names.LABEL_POOL}

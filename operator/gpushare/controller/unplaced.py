@@ -44,12 +44,16 @@ class UnplacedPods:
             return wait
         self._not_before = time.monotonic() + PERIOD_SECONDS
         rooms = {**self._observe_rooms(), **dict.fromkeys(unreadable)}
-        found = [p for pod in pods.values() if (p := judge_pod(pod, rooms, now)) is not None]
+        judged = (judge_pod(pod, rooms, now) for pod in pods.values())
+        found = [pod for pod in judged if pod is not None]
         self._show(found)
-        present = {(pod.uid, pod.reason) for pod in found}
-        self._told &= present
-        news = [pod for pod in found if (pod.uid, pod.reason) not in self._told][:EVENTS_AT_ONCE]
-        await asyncio.gather(*(self._tell(pod) for pod in news))
+        # A Deployment's pods are all alike: one of them is told.
+        first: dict[tuple[str, Reason], UnplacedPod] = {}
+        for pod in sorted(found, key=lambda pod: (pod.namespace, pod.name)):
+            first.setdefault((pod.owner, pod.reason), pod)
+        self._told &= first.keys()
+        news = [key for key in first if key not in self._told][:EVENTS_AT_ONCE]
+        await asyncio.gather(*(self._tell(first[key]) for key in news))
         return PERIOD_SECONDS if pods else None
 
     def _observe_rooms(self) -> dict[str, PoolRoom | None]:
@@ -69,7 +73,7 @@ class UnplacedPods:
         self._shown = set(counts)
 
     async def _tell(self, pod: UnplacedPod) -> None:
-        self._told.add((pod.uid, pod.reason))
+        self._told.add((pod.owner, pod.reason))
         await post_event(
             self._api,
             Subject("v1", "Pod", pod.name, pod.uid, pod.namespace),

@@ -29,6 +29,8 @@ class UnplacedPod:
     namespace: str
     name: str
     uid: str
+    owner: str
+    """UID of what it is one of many of; its own where it is alone."""
     reason: Reason
     message: str
 
@@ -56,7 +58,7 @@ def judge_pod(
         cause = Reason.UNSCHEDULABLE, f"the scheduler finds no node: {pod.unschedulable}"
     else:
         return None
-    return UnplacedPod(pod.namespace, pod.name, pod.uid, *cause)
+    return UnplacedPod(pod.namespace, pod.name, pod.uid, pod.owner or pod.uid, *cause)
 
 
 def _explain_unrouted(pod: Pod) -> str:
