@@ -38,7 +38,7 @@ test-unit: $(READY) ## Run the unit tests
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1200 $(BIN)/pytest tests/integration -p no:randomly --timeout=180
+	$(LIMIT) 1200 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m "not long"
 
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own
@@ -48,6 +48,11 @@ test-demo: $(READY) ## Run the demo's checks on a cluster of its own
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail
 	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
+
+.PHONY: test-faults
+test-faults: $(READY) ## Run the storms of a minute each that are too long for make test
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 3600 $(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
 
 .PHONY: lint
 lint: $(READY) ## Check style, types and the direction of imports

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan
+from gpushare.core.capacity import NodeCapacity
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
@@ -21,6 +22,7 @@ class Planned:
     decided: Mapping[str, NodePlan]
     """By node, what is to be done now."""
     release: tuple[Pool, ...]
+    capacities: Mapping[str, Mapping[str, NodeCapacity]]
 
 
 def plan_world(world: World, now: datetime = NOW, timing: Timing = Timing()) -> Planned:  # noqa: B008
@@ -31,6 +33,7 @@ def plan_world(world: World, now: datetime = NOW, timing: Timing = Timing()) -> 
         members=read_books(planner),
         decided={decision.plan.node: decision.plan for decision in plan.decisions},
         release=plan.release,
+        capacities={name: book.capacities for name, book in planner.books.items()},
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,7 +21,7 @@ from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError
-from gpushare.kube.events import Subject, post_event
+from gpushare.kube.events import Events, Subject
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.nodes import apply_node, release_node
 from gpushare.kube.pods import delete_plugin, list_pods_on_node
@@ -44,9 +45,15 @@ class Applier:
     settings: Settings
     timing: Timing
     metrics: Metrics
+    events: Events
 
-    async def carry_out(self, action: Action, *, pool: str, reason: Reason) -> None:
+    async def carry_out(
+        self, action: Action, *, pool: str, reason: Reason, is_wanted: Callable[[], bool]
+    ) -> None:
         """Do `action` for `pool`; `reason` is why, for log and metrics.
+
+        Where that takes a while, `is_wanted` is asked before the write: the pool may want
+        something else by then.
 
         Raises `ApiError` or aiohttp's errors; whatever was not done is planned anew.
         """
@@ -54,7 +61,7 @@ class Applier:
             case ApplyNode():
                 await self._apply(action, pool, reason)
             case LookAgain():
-                await self._look_again(action, pool, reason)
+                await self._look_again(action, pool, reason, is_wanted)
             case RecordPlugins():
                 seen = await self._observe(action.node, Step.LABELLED)
                 if seen is not None and (restart := plan_restart(seen)) is not None:
@@ -76,7 +83,9 @@ class Applier:
         self.metrics.node_applies.labels(pool, reason).inc()
         self._log(action.message, action.node, pool, reason)
 
-    async def _look_again(self, action: LookAgain, pool: str, reason: Reason) -> None:
+    async def _look_again(
+        self, action: LookAgain, pool: str, reason: Reason, is_wanted: Callable[[], bool]
+    ) -> None:
         """The second look: a binding that was under way during the cordon arrives by now."""
         for gap in (0.0, self.settings.second_look_seconds):
             await asyncio.sleep(gap)
@@ -86,7 +95,8 @@ class Applier:
             plan = plan_after_look(seen, datetime.now(UTC), self.timing)
             if not plan.cordon:
                 break
-        await self._apply(plan, pool, reason)
+        if is_wanted():
+            await self._apply(plan, pool, reason)
 
     async def _observe(self, name: str, step: Step) -> Observed | None:
         """The node and its pods from the API server, if it still is at `step`."""
@@ -117,13 +127,11 @@ class Applier:
             self.metrics.plugin_restarts.labels(pool, reason).inc()
             self._log(f"deleted plugin pod {plugin.name}", action.node, pool, reason)
             node = self.caches.nodes.records.get(action.node)
-            await post_event(
-                self.api,
+            self.events.post(
                 Subject("v1", "Node", action.node, node.uid if node else ""),
                 Reason.PLUGIN_RESTARTED,
                 f"pool {pool}: deleted device-plugin pod {plugin.name}, so that it reads the "
                 "node's new labels",
-                instance=self.settings.identity,
             )
 
     def _log(self, message: str, node: str, pool: str, reason: Reason) -> None:

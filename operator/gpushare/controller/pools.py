@@ -14,7 +14,7 @@ from gpushare.core.status import build_unreadable_status
 from gpushare.kube import pools as pools_api
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import CALL_FAILURES
-from gpushare.kube.events import Subject, post_event
+from gpushare.kube.events import Events, Subject
 from gpushare.kube.pools import UnreadablePool
 from gpushare.names import Reason
 from gpushare.settings import Settings
@@ -31,12 +31,13 @@ class Pools:
     that was deleted during an outage stays in its memory for ever. So they are listed.
     """
 
-    def __init__(self, api: ApiServer, settings: Settings):
+    def __init__(self, api: ApiServer, events: Events, settings: Settings):
         self.all: tuple[Pool, ...] = ()
         self.unreadable: tuple[UnreadablePool, ...] = ()
         self.must_retry = False
         """A write to a pool failed: list them anew soon."""
         self._api = api
+        self._events = events
         self._settings = settings
         self._listed_at: float | None = None
 
@@ -72,7 +73,7 @@ class Pools:
             if (left := held[pool.name]) and has_stalled(pool, now):
                 minutes = LEAVING_PATIENCE.total_seconds() / 60
                 shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
-                await self.tell(
+                self.tell(
                     pool,
                     Reason.NODES_LEFT_BEHIND,
                     f"no node finished for {minutes:.0f} minutes, so the pool goes without these "
@@ -91,22 +92,20 @@ class Pools:
             self._replace(pool.model_copy(update={"status": status}))
         return True
 
-    async def tell(
+    def tell(
         self, pool: Pool | UnreadablePool, reason: Reason, note: str, *, warns: bool = True
     ) -> None:
         """Post an Event on the pool."""
-        await post_event(
-            self._api,
-            Subject(names.API_VERSION, names.KIND, pool.name, pool.uid),
-            reason,
-            note,
-            instance=self._settings.identity,
-            kind="Warning" if warns else "Normal",
-        )
+        subject = Subject(names.API_VERSION, names.KIND, pool.name, pool.uid)
+        self._events.post(subject, reason, note, warns=warns)
+
+    def version_of(self, name: str) -> tuple[str, int] | None:
+        """UID and generation of a pool, as it was last listed."""
+        return next(((p.uid, p.generation) for p in self.all if p.name == name), None)
 
     async def _adopt(self, pool: Pool) -> None:
         """Our finalizer is on a pool before the first label is on a node."""
-        if pool.deleting or pool.has_our_finalizer or not pool.acts:
+        if pool.deleting or pool.has_our_finalizer or pool.observes:
             return
         try:
             await pools_api.apply_finalizer(self._api, pool)
@@ -122,7 +121,7 @@ class Pools:
             return
         log.error("the spec can't be read: %s", pool.error, extra={"pool": pool.name})
         if await self.write_status(pool, status):
-            await self.tell(pool, Reason.SPEC_INVALID, pool.error)
+            self.tell(pool, Reason.SPEC_INVALID, pool.error)
 
     def _replace(self, pool: Pool) -> None:
         self.all = tuple(pool if other.uid == pool.uid else other for other in self.all)

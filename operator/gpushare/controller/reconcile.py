@@ -20,6 +20,7 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Plan, Planner
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError
+from gpushare.kube.events import Events
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 
@@ -54,15 +55,18 @@ class Reconciler:
             settle=timedelta(seconds=settings.resource_settle_seconds),
         )
         self._planner = Planner(self._timing)
-        self._pools = Pools(api, settings)
+        self._events = Events(api, settings.identity)
+        self._pools = Pools(api, self._events, settings)
         self._statuses = Statuses(self._pools, self._planner, metrics)
-        self._unplaced = UnplacedPods(api, self._planner, metrics, settings.identity)
-        self._applier = Applier(api, self.caches, settings, self._timing, metrics)
+        self._unplaced = UnplacedPods(self._events, self._planner, metrics)
+        self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)
         self._writes = asyncio.Semaphore(settings.write_concurrency)
         self._changed = asyncio.Event()
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._busy_for: dict[str, str] = {}
+        """By node that is being worked on, the pool that it is done for."""
         self._refusals: dict[str, str] = {}
         """By node, what the API server says to our last write, for as long as it does."""
 
@@ -99,6 +103,7 @@ class Reconciler:
             for task in self._busy.values():
                 task.cancel()
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await self._events.close()
 
     async def _pass_safely(self) -> float:
         """One pass; seconds until the next even if nothing changes."""
@@ -121,16 +126,17 @@ class Reconciler:
         listed = await self._pools.refresh(now)
         plan = self._decide(now)
         self._statuses.mark_stale(None if listed else self.caches.take_waited_for())
-        if not self._busy:
-            # Nothing that is under way for a pool may come after its release.
-            held = {pool.name: self._planner.nodes_held(pool.name) for pool in plan.release}
-            await self._pools.release(plan.release, held, now)
+        # Nothing that is under way for a pool may come after its release.
+        free = [pool for pool in plan.release if pool.name not in self._busy_for.values()]
+        held = {pool.name: self._planner.nodes_held(pool.name) for pool in free}
+        await self._pools.release(free, held, now)
         self._start(plan)
-        unreadable = frozenset(pool.name for pool in self._pools.unreadable)
+        known = [pool.name for pool in self._pools.all]
+        unreadable = [pool.name for pool in self._pools.unreadable]
         unplaced = self.caches.unplaced
         waits = (
             await self._statuses.write(unplaced.values(), now),
-            await self._unplaced.report(unplaced, unreadable, now),
+            self._unplaced.report(unplaced, known, unreadable, now),
             (plan.wake_at - now).total_seconds() if plan.wake_at is not None else None,
             self._settings.resync_seconds,
         )
@@ -153,7 +159,8 @@ class Reconciler:
         return self._planner.update(world, changed, now)
 
     def _start(self, plan: Plan) -> None:
-        adopted = {pool.name for pool in self._pools.all if pool.has_our_finalizer}
+        ending = {pool.name for pool in plan.release}
+        adopted = {pool.name for pool in self._pools.all if pool.has_our_finalizer} - ending
         known = {pool.name for pool in self._pools.all}
         for decision in plan.decisions:
             node, may_start = decision.plan.node, decision.pool in adopted
@@ -163,14 +170,21 @@ class Reconciler:
             if may_start or decision.pool not in known:
                 task = self._work_on(decision.pool, decision.plan)
                 self._busy[node] = asyncio.create_task(task, name=f"node {node}")
+                self._busy_for[node] = decision.pool
 
     async def _work_on(self, pool: str, member: NodePlan) -> None:
         assert member.action is not None
+        version = self._pools.version_of(pool)
         try:
             # The second look only reads and waits: it must not hold up others' writes.
             turn = nullcontext() if isinstance(member.action, LookAgain) else self._writes
             async with turn:
-                await self._applier.carry_out(member.action, pool=pool, reason=member.reason)
+                await self._applier.carry_out(
+                    member.action,
+                    pool=pool,
+                    reason=member.reason,
+                    is_wanted=lambda: self._pools.version_of(pool) == version,
+                )
             self._refusals.pop(member.node, None)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and error.is_refusal:
@@ -185,7 +199,7 @@ class Reconciler:
             log.exception("node not dealt with", extra={"pool": pool, "node": member.node})
             await asyncio.sleep(RETRY_SECONDS)
         finally:
-            del self._busy[member.node]
+            del self._busy[member.node], self._busy_for[member.node]
             if member.node not in self.caches.nodes.records:
                 self._refusals.pop(member.node, None)
             self.caches.mark_changed(member.node)

@@ -33,7 +33,10 @@ class Statuses:
         """Names of the pools that the metrics speak of."""
 
     async def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
-        """Write what is due; seconds until more is, if anything is left. `waiting` have no node."""
+        """Write what is due; seconds until more is, if anything is left.
+
+        `waiting` are the GPU pods that have no node; others among them select no pool.
+        """
         stale = [p for p in self._pools.all if self._planner.books[p.name].is_stale]
         due = [p for p in stale if self._not_before.get(p.uid, 0.0) <= time.monotonic()]
         pending: defaultdict[str, list[Pod]] = defaultdict(list)
@@ -65,9 +68,9 @@ class Statuses:
         if not await self._pools.write_status(pool, status):
             book.is_stale = True
             return
-        await self._tell(pool, status, book)
+        self._tell(pool, status, book)
 
-    async def _tell(self, pool: Pool, status: PoolStatus, book: Book) -> None:
+    def _tell(self, pool: Pool, status: PoolStatus, book: Book) -> None:
         """An Event for each condition that changed, and each reason that newly holds nodes up."""
         before = {c.type: (c.status, c.reason) for c in pool.status.conditions}
         told: set[str] = set()
@@ -80,7 +83,7 @@ class Statuses:
             conflicts = condition.type == Condition.CONFLICTING and condition.status == "True"
             held_up = bool(status.nodes.blocked or status.nodes.failed)
             told.add(condition.reason)
-            await self._pools.tell(
+            self._pools.tell(
                 pool,
                 Reason(condition.reason),
                 condition.message,
@@ -92,7 +95,7 @@ class Statuses:
                 continue
             self._metrics.refusals.labels(pool.name, reason).inc()
             if reason not in told:
-                await self._pools.tell(pool, reason, f"{plan.node}: {plan.message}")
+                self._pools.tell(pool, reason, f"{plan.node}: {plan.message}")
 
     def _show(self, pool: str, book: Book) -> None:
         self._shown.add(pool)

@@ -1,9 +1,8 @@
 """Tells of GPU pods that no pool got, or that have no node: by a metric, and an Event on each."""
 
-import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from gpushare.api.pod import Pod
@@ -11,8 +10,7 @@ from gpushare.core.actions import NodeState
 from gpushare.core.capacity import sum_capacity
 from gpushare.core.plan import Planner
 from gpushare.core.unplaced import PoolRoom, UnplacedPod, judge_pod
-from gpushare.kube.client import ApiServer
-from gpushare.kube.events import Subject, post_event
+from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 
@@ -24,26 +22,33 @@ EVENTS_AT_ONCE = 50
 class UnplacedPods:
     """Judges the pods without a place, every few seconds where there are any."""
 
-    def __init__(self, api: ApiServer, planner: Planner, metrics: Metrics, instance: str):
-        self._api = api
+    def __init__(self, events: Events, planner: Planner, metrics: Metrics):
+        self._events = events
         self._planner = planner
         self._metrics = metrics
-        self._instance = instance
         self._not_before = 0.0
         self._told: set[tuple[str, Reason]] = set()
         self._shown: set[Reason] = set()
 
-    async def report(
-        self, pods: Mapping[str, Pod], unreadable: frozenset[str], now: datetime
+    def report(
+        self,
+        pods: Mapping[str, Pod],
+        pools: Collection[str],
+        unreadable: Collection[str],
+        now: datetime,
     ) -> float | None:
-        """Report what is new; seconds until the next look, where there are such pods."""
+        """Report what is new; seconds until the next look, where there are such pods.
+
+        `pools` are the names of those that there are, `unreadable` of those besides whose spec
+        can't be read.
+        """
         if not pods and not self._shown:
             return None
         wait = self._not_before - time.monotonic()
         if wait > 0:
             return wait
         self._not_before = time.monotonic() + PERIOD_SECONDS
-        rooms = {**self._observe_rooms(), **dict.fromkeys(unreadable)}
+        rooms = {**self._observe_rooms(pools), **dict.fromkeys(unreadable)}
         judged = (judge_pod(pod, rooms, now) for pod in pods.values())
         found = [pod for pod in judged if pod is not None]
         self._show(found)
@@ -52,18 +57,19 @@ class UnplacedPods:
         for pod in sorted(found, key=lambda pod: (pod.namespace, pod.name)):
             first.setdefault((pod.owner, pod.reason), pod)
         self._told &= first.keys()
-        news = [key for key in first if key not in self._told][:EVENTS_AT_ONCE]
-        await asyncio.gather(*(self._tell(first[key]) for key in news))
+        for key in [key for key in first if key not in self._told][:EVENTS_AT_ONCE]:
+            self._tell(first[key])
         return PERIOD_SECONDS if pods else None
 
-    def _observe_rooms(self) -> dict[str, PoolRoom | None]:
+    def _observe_rooms(self, pools: Collection[str]) -> dict[str, PoolRoom | None]:
+        books = {name: self._planner.books[name] for name in pools}
         return {
             name: PoolRoom(
                 nodes=len(book.capacities),
                 ready=book.counts[NodeState.READY],
                 capacity=sum_capacity(book.capacities.values()),
             )
-            for name, book in self._planner.books.items()
+            for name, book in books.items()
         }
 
     def _show(self, found: list[UnplacedPod]) -> None:
@@ -72,14 +78,7 @@ class UnplacedPods:
             self._metrics.unplaced_pods.labels(reason).set(counts[reason])
         self._shown = set(counts)
 
-    async def _tell(self, pod: UnplacedPod) -> None:
+    def _tell(self, pod: UnplacedPod) -> None:
         self._told.add((pod.owner, pod.reason))
-        await post_event(
-            self._api,
-            Subject("v1", "Pod", pod.name, pod.uid, pod.namespace),
-            pod.reason,
-            pod.message,
-            instance=self._instance,
-            kind="Warning",
-            once=True,
-        )
+        subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+        self._events.post(subject, pod.reason, pod.message, warns=True, once=True)

@@ -65,8 +65,8 @@ class ReleaseNode:
 
     node: str
     uid: str
-    remove: tuple[str, ...] = ()
-    """Labels to take away in the same write."""
+    remove: Mapping[str, str] = field(default_factory=dict)
+    """Labels to take away in the same write, where they still are ours and have this value."""
 
 
 Action = ApplyNode | LookAgain | RecordPlugins | DeletePlugins | ReleaseNode

@@ -91,11 +91,12 @@ def judge_drift(
             repairs.append(flip)
             put_back = True
     given_up = frozenset(rival.key for rival in rivals)
+    remembered = (*rivals, *(rival for rival in drift.rivals if rival.key not in wanted))
     record = records.drift
-    if put_back or lost.keys() - foreign.keys() or tuple(rivals) != drift.rivals:
+    if put_back or lost.keys() - foreign.keys() or remembered != drift.rivals:
         record = Drift(
             repairs=tuple(repairs[-_KEPT_REPAIRS:]),
-            rivals=tuple(rivals),
+            rivals=remembered,
             writes=(*drift.writes, now)[-WRITES_PER_PACE:],
         )
     rivals += [
@@ -117,13 +118,11 @@ def judge_drift(
 def _once_ours(records: NodeRecords) -> frozenset[str]:
     """Keys that we have put on the node: of those a lost one is drift, not the first take-over."""
     change, applied = records.change, records.applied
+    ours = {names.LABEL_POOL, names.LABEL_PLACEMENT}
     if change is not None and change.step in (Step.LABELLED, Step.RESTARTING):
-        mode = MODES[change.edition, change.to]
+        ours |= MODES[change.edition, change.to].labels.keys()
     elif applied is not None:
-        mode = MODES[applied.edition, applied.schedule]
-    else:
-        return frozenset()
-    ours = {*mode.labels, names.LABEL_POOL, names.LABEL_PLACEMENT}
+        ours |= MODES[applied.edition, applied.schedule].labels.keys()
     return frozenset(records.found or ()) & ours
 
 

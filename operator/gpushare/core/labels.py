@@ -48,10 +48,12 @@ def plan_labels(
         state, reason, message = NodeState.BLOCKED, bare.reason, bare.message
     else:
         state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
-    if is_settled(seen, labels, records.annotations()):
+    # Its change was removed by hand: half-way changed, it must not take pods.
+    cordon = seen.node.owns_cordon and missing is not None
+    if _is_settled(seen, labels, records.annotations(), cordon=cordon):
         return seen.plan(state, reason, message)
     message = "labels put back" if verdict.puts_back else "labels and records are written"
-    action = build_apply(seen.node, labels, records, cordon=False, message=message)
+    action = build_apply(seen.node, labels, records, cordon=cordon, message=message)
     why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
 
@@ -90,12 +92,14 @@ def _update_applied(
     return known.model_copy(update=changes), blocker
 
 
-def is_settled(seen: Observed, labels: dict[str, str], annotations: dict[str, str]) -> bool:
-    """Whether exactly this is on the node and ours, and no cordon."""
+def _is_settled(
+    seen: Observed, labels: dict[str, str], annotations: dict[str, str], *, cordon: bool
+) -> bool:
+    """Whether exactly this is on the node and ours."""
     node = seen.node
     return (
         labels.items() <= node.labels.items()
         and labels.keys() | annotations.keys() == node.owned
         and annotations == dict(node.annotations)
-        and not node.owns_cordon
+        and node.owns_cordon is cordon
     )

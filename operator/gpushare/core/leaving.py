@@ -48,6 +48,9 @@ def plan_leaving(
         plan = plan_step(seen, claim, now, timing)
         if plan.state is not NodeState.FAILED:
             return plan
+        if pool is None or _policy_of(pool) is DeletionPolicy.RETAIN:
+            # Its cards could be given out twice: whoever takes the node over must look first.
+            return _plan_release(seen, (), "it stays cordoned: its last change failed")
     if pool is not None and _policy_of(pool) is not DeletionPolicy.RETAIN:
         return _plan_given_back(
             seen, pool, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
@@ -86,7 +89,8 @@ def _plan_given_back(
     plan = plan_member(
         seen, target, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
     )
-    if plan.state is NodeState.READY:
+    lacks_plugin = plan.reason is Reason.WHOLE_CARD_PLUGIN_MISSING and plan.action is None
+    if plan.state is NodeState.READY or lacks_plugin:
         return _plan_release(seen, removed)
     return plan if plan.state is not NodeState.UPDATING else replace(plan, reason=Reason.LEAVING)
 
@@ -114,8 +118,10 @@ def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool
     return pool.model_copy(update={"spec": spec})
 
 
-def _plan_release(seen: Observed, removed: tuple[str, ...]) -> NodePlan:
-    present = tuple(key for key in removed if key in seen.node.labels)
-    release = ReleaseNode(seen.node.name, seen.node.uid, present)
-    message = "ownership is given up" + (f", removed: {', '.join(present)}" if present else "")
+def _plan_release(seen: Observed, removed: tuple[str, ...], note: str = "") -> NodePlan:
+    labels = seen.node.labels
+    remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
+    release = ReleaseNode(seen.node.name, seen.node.uid, remove)
+    parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
+    message = "; ".join(part for part in parts if part)
     return seen.plan(NodeState.UPDATING, Reason.LEAVING, message, release)

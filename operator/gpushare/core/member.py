@@ -100,7 +100,7 @@ def _plan_next(
     if verdict.fought_over & names.MODE_LABELS:
         return _plan_contested(seen, held, verdict)
     if verdict.wait is not None:
-        return seen.wait_for_pace(verdict)
+        return seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, now)
     if verdict.record is not seen.records.drift:
         records = seen.records.model_copy(update={"drift": verdict.record})
         seen = replace(seen, records=records)
@@ -112,7 +112,7 @@ def _plan_next(
         seen, pool, verdict, of=of, daemonsets=daemonsets, may_start=may_start, now=now
     )
     if verdict.rivals:
-        plan = replace(plan, rivals=verdict.rivals)
+        plan = _tell_rivals(plan, seen.plan_contested(verdict))
     if seen.node.owns_cordon and plan.action is None:
         # Its record was removed by hand: half-way changed, it must not take pods.
         return replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
@@ -172,10 +172,30 @@ def _plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict) -> N
     if (settled and verdict.record == seen.records.drift) or verdict.wait is not None:
         return plan
     records = seen.records.model_copy(update={"drift": verdict.record})
+    applied = seen.records.applied
+    if applied is not None and not _held_mode(labels).items() <= seen.node.labels.items():
+        running = running_plugins(seen.pods, MODES[applied.edition, applied.schedule])
+        if running != applied.plugins:
+            # It started under the rival's value, and must read ours once the fight is over.
+            misread = applied.model_copy(update={"awaits_restart": True, "plugins": running})
+            records = records.model_copy(update={"applied": misread})
     action = build_apply(
         seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
     )
     return replace(plan, action=action)
+
+
+def _held_mode(held: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in held.items() if key in names.MODE_LABELS}
+
+
+def _tell_rivals(plan: NodePlan, contested: NodePlan) -> NodePlan:
+    """A plan of a node on which somebody fights for a label that is not the mode's."""
+    wakes = [p.wake_after_seconds for p in (plan, contested) if p.wake_after_seconds is not None]
+    plan = replace(plan, rivals=contested.rivals, wake_after_seconds=min(wakes, default=None))
+    if plan.reason not in (Reason.DRIFT_REPAIRED, Reason.UPDATING):
+        return plan
+    return replace(plan, state=contested.state, reason=contested.reason, message=contested.message)
 
 
 def _find_reason_to_stay_away(seen: Observed, pool: Pool) -> Blocker | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
@@ -53,15 +53,14 @@ class Observed:
             rivals=verdict.rivals,
         )
 
-    def wait_for_pace(self, verdict: Verdict) -> NodePlan:
+    def wait_for_pace(self, verdict: Verdict, now: datetime) -> NodePlan:
         """The plan that lets some time pass, where labels were put back too often of late."""
         assert verdict.wait is not None
-        seconds = verdict.wait.total_seconds()
+        then = (now + verdict.wait).isoformat(timespec="seconds")
         return NodePlan(
             self.node.name,
             NodeState.WAITING,
             Reason.LABEL_CONFLICT,
-            f"its labels were put back {WRITES_PER_PACE} times within a minute; done again in "
-            f"{seconds:.0f} s",
-            wake_after_seconds=seconds,
+            f"labels were put back {WRITES_PER_PACE} times within a minute; done again at {then}",
+            wake_after_seconds=verdict.wait.total_seconds(),
         )

@@ -149,7 +149,8 @@ class Planner:
     ) -> Iterator[Decision]:
         """No more go out of service than the budget lets, the first by name before the others."""
         book, pool = self.books[name], self._pools.get(name)
-        for node in sorted({*tasks, *waiting}):
+        # One that the API server refuses goes last: it would take the turn of all others for ever.
+        for node in sorted({*tasks, *waiting}, key=lambda name: (name in world.refusals, name)):
             out = len(book.unavailable) - (node in book.unavailable)
             # A pool that only tells what it would do has no turns to wait for.
             may_start = out < MAX_UNAVAILABLE or (pool is not None and not pool.acts)
@@ -177,6 +178,7 @@ class Planner:
             book.enter(plan)
             book.measure(plan.node, _measure(task.judged, plan))
             return
+        book.measure(plan.node, None)
         # A node that is just being let go of says nothing; one that can't leave does.
         if plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting):
             book.strike(plan.node)
@@ -192,16 +194,17 @@ class Planner:
             self._hold(judged.name, remembered)
             return
         owner = find_owner(node, judged.seen.records)
-        if claim := decide_claim(node, owner, self._acting):
+        # A pool that turned to observing keeps its nodes; one that never had them takes none.
+        acting = [*self._acting, *(pool for pool in self._observing if pool.name == owner)]
+        if claim := decide_claim(node, owner, acting):
             yield claim.winner.name, _Task(judged, _Role.MEMBER)
             for loser in claim.losers:
                 yield loser.name, plan_ceded(judged.name, claim.winner, loser)
-        else:
+        elif remembered or node.owned or node.owns_cordon or node.annotations:
             self._hold(judged.name, remembered)
-            yield min(remembered, default=""), _Task(judged, _Role.LEAVING)
+            yield owner or "", _Task(judged, _Role.LEAVING)
         for pool in self._observing:
-            # An observer takes no node from anybody: it is told what it would get.
-            if claim := decide_claim(node, owner, [*self._acting, pool]):
+            if pool.name != owner and (claim := decide_claim(node, owner, [*acting, pool])):
                 if claim.winner is pool:
                     yield pool.name, _Task(judged, _Role.MEMBER)
                 elif pool in claim.losers:
@@ -282,6 +285,7 @@ class Planner:
         return self._held[pool.name] == 0 or has_stalled(pool, now)
 
     def _wake(self, node: str, at: datetime) -> None:
+        at = min(at, self._due.get(node, at))
         self._due[node] = at
         heapq.heappush(self._wakes, (at, node))
 

@@ -59,7 +59,7 @@ def plan_ceded(node: str, winner: Pool, loser: Pool) -> NodePlan:
     if winner.spec.priority > loser.spec.priority:
         why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
     else:
-        why = "it had the node first (equal priority)"
+        why = "it had the node first, or is the older one (equal priority)"
     return NodePlan(
         node,
         NodeState.BLOCKED,

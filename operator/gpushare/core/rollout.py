@@ -27,7 +27,7 @@ from gpushare.core.blockers import (
     find_blocking_pods,
     find_pods_of_another_mode,
 )
-from gpushare.core.drift import Claim, Verdict, judge_drift
+from gpushare.core.drift import Claim, judge_drift
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed, Timing
@@ -44,11 +44,17 @@ def owned_labels(node: Node) -> dict[str, str]:
     }
 
 
-def change_labels(node: Node, change: Change) -> dict[str, str]:
-    """The labels of ours on `node` once `change` has put its mode there."""
-    mode = MODES[change.edition, change.to]
-    kept = {k: v for k, v in owned_labels(node).items() if k not in names.MODE_LABELS}
-    return {**kept, **mode.labels, names.LABEL_POOL: change.pool}
+def change_labels(seen: Observed, change: Change) -> dict[str, str]:
+    """The labels of ours on the node once `change` has put its mode there.
+
+    What was given up to a rival is left out, except the mode: that is what the change is about.
+    """
+    mode, drift = MODES[change.edition, change.to], seen.records.drift
+    kept = {k: v for k, v in owned_labels(seen.node).items() if k not in names.MODE_LABELS}
+    given_up = {rival.key for rival in drift.rivals} if drift is not None else set()
+    if names.LABEL_POOL not in given_up:
+        kept[names.LABEL_POOL] = change.pool
+    return {**kept, **mode.labels}
 
 
 def transition_of(change: Change) -> Transition:
@@ -118,7 +124,7 @@ def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
     blocker = find_blocking_pods(transition_of(change), of, to, seen.pods)
     if blocker is not None:
         return plan_give_way(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
-    labels = change_labels(seen.node, change)
+    labels = change_labels(seen, change)
     records = seen.records.model_copy(
         update={
             "found": extend_found(seen.records.found, seen.node, frozenset(labels)),
@@ -152,7 +158,7 @@ def plan_restart(seen: Observed) -> ApplyNode | None:
     )
     return build_apply(
         seen.node,
-        change_labels(seen.node, change),
+        change_labels(seen, change),
         seen.records.model_copy(update={"change": recorded}),
         cordon=True,
         message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
@@ -205,37 +211,33 @@ def _plan_repair(seen: Observed, change: Change, claim: Claim, now: datetime) ->
     while a rival keeps writing them. The node stays out of service until its plugin is back: a pod
     that is bound before that is lost.
     """
-    labels = change_labels(seen.node, change)
-    verdict = judge_drift(seen.node, seen.records, labels, claim, now)
-    if verdict.fought_over:
-        return _plan_contested(seen, change, verdict)
-    if verdict.wait is not None:
-        return seen.wait_for_pace(verdict)
+    wanted = {**change_labels(seen, change), names.LABEL_POOL: change.pool}
+    verdict = judge_drift(seen.node, seen.records, wanted, claim, now)
     mode = MODES[change.edition, change.to]
+    contested = bool(verdict.fought_over & mode.labels.keys())
+    if verdict.wait is not None:
+        return seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, now)
+    labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
+    # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
+    intact = mode.labels.items() <= seen.node.labels.items()
+    intact = intact and mode.labels.keys() <= seen.node.owned
     records = seen.records.model_copy(update={"drift": verdict.record})
-    message = "labels put back"
-    if not mode.labels.items() <= seen.node.labels.items():
+    if not intact:
         restart = change.restart or bool(running_plugins(seen.pods, mode))
         again = {"step": Step.LABELLED, "plugins": (), "restart": restart}
         records = records.model_copy(update={"change": change.model_copy(update=again)})
-    elif labels.items() <= seen.node.labels.items():
-        if seen.is_out_of_service:
-            return None
-        message = "cordoned again: the plugin is not back yet"
-    action = build_apply(seen.node, labels, records, cordon=True, message=message)
-    why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.LABELLED
-    return seen.plan(NodeState.UPDATING, why, message, action)
-
-
-def _plan_contested(seen: Observed, change: Change, verdict: Verdict) -> NodePlan:
-    """A rival writes the labels of a node in its change: no plugin is restarted meanwhile."""
-    labels = change_labels(seen.node, change)
-    labels = {key: value for key, value in labels.items() if key not in verdict.given_up}
     settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
-    plan = seen.plan_contested(verdict)
-    if (settled and verdict.record == seen.records.drift) or verdict.wait is not None:
+    settled = settled and records == seen.records
+    if settled and not contested:
+        return None
+    plan = seen.plan(NodeState.UPDATING, Reason.LABELLED, "cordoned and labelled again")
+    if contested:
+        # No plugin is restarted, and none is believed, while a rival writes the mode.
+        plan = seen.plan_contested(verdict)
+    elif verdict.puts_back:
+        plan = replace(plan, reason=Reason.DRIFT_REPAIRED, message="labels put back")
+    if settled:
         return plan
-    records = seen.records.model_copy(update={"drift": verdict.record})
     action = build_apply(seen.node, labels, records, cordon=True, message=plan.message)
     return replace(plan, action=action)
 
@@ -272,7 +274,7 @@ def _plan_verified(seen: Observed, change: Change, now: datetime, timing: Timing
         )
         action = build_apply(
             seen.node,
-            change_labels(seen.node, change),
+            change_labels(seen, change),
             records,
             cordon=False,
             message=f"{change.to} verified, uncordoned",

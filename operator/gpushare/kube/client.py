@@ -4,21 +4,27 @@ No generated models: a third of the CPU time, and unknown fields survive.
 """
 
 from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import aiohttp
 import orjson
+from aiohttp.http_exceptions import LineTooLong
 
 from gpushare import names
-from gpushare.kube.errors import ApiError, NotLeaderError
-from gpushare.kube.session import load_credentials, open_session
+from gpushare.kube.errors import ApiError, MalformedAnswerError, NotLeaderError
+from gpushare.kube.session import CONNECT_TIMEOUT_SECONDS, load_credentials, open_session
+from gpushare.kube.throttle import Throttle, parse_retry_after
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 """Server-side apply; JSON is YAML."""
+
+OVERTIME_SECONDS = 5.0
+"""So much later than the server should have ended a watch, its connection counts as dead."""
 
 Json = dict[str, Any]
 
@@ -41,7 +47,8 @@ class ApiServer:
     """The API server, as this process's identity sees it.
 
     Use `connect()`; it is an async context manager. Every call names what it is about in its
-    errors (`ApiError`); connection errors are aiohttp's `ClientError` and `TimeoutError`.
+    errors (`ApiError`, `MalformedAnswerError`); connection errors are aiohttp's `ClientError` and
+    `TimeoutError`. A call waits where the API server asked for that by Retry-After.
     """
 
     def __init__(
@@ -49,10 +56,12 @@ class ApiServer:
         session: aiohttp.ClientSession,
         observer: RequestObserver = _no_observer,
         may_write: Callable[[], bool] = _always,
+        throttle: Throttle | None = None,
     ):
         self._session = session
         self._observer = observer
         self._may_write = may_write
+        self._throttle = throttle or Throttle()
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,7 +76,7 @@ class ApiServer:
 
     def only_while(self, may_write: Callable[[], bool]) -> "ApiServer":
         """The same API server; writes raise `NotLeaderError` while `may_write` says no."""
-        return ApiServer(self._session, self._observer, may_write)
+        return ApiServer(self._session, self._observer, may_write, self._throttle)
 
     async def get(self, path: str, **params: str) -> Json:
         return await self._request("GET", path, params=params)
@@ -100,20 +109,30 @@ class ApiServer:
     async def watch(
         self, path: str, *, timeout_seconds: float, **params: str
     ) -> AsyncGenerator[Json, None]:
-        """Events of a watch, until the server ends it; `TimeoutError` where it falls silent."""
+        """Events of a watch, until the server ends it.
+
+        Raises `TimeoutError` where it does not: a connection that died without a word looks like
+        a quiet one.
+        """
         params = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(timeout_seconds)),
             **params,
         }
-        timeout = aiohttp.ClientTimeout(total=None, sock_read=timeout_seconds + 5)
+        timeout = aiohttp.ClientTimeout(
+            total=timeout_seconds + OVERTIME_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS
+        )
+        await self._throttle.wait("GET", path)
         async with self._session.get(path, params=params, timeout=timeout) as response:
             self._observer("WATCH", _resource(path), response.status)
             if response.status != 200:
-                raise ApiError(response.status, await response.read(), what=f"watch {path}")
-            async for line in response.content:
-                yield orjson.loads(line)
+                raise await self._refusal(response, f"watch {path}", "GET", path)
+            try:
+                async for line in response.content:
+                    yield _parse_event(line, path)
+            except LineTooLong as error:
+                raise MalformedAnswerError(f"watch {path}: an event is too long") from error
 
     async def _request(
         self,
@@ -126,6 +145,7 @@ class ApiServer:
     ) -> Json:
         # The metrics' verb is that of the API server's own: it counts an apply as APPLY.
         verb = "APPLY" if content_type == APPLY_PATCH else method
+        await self._throttle.wait(method, path)
         if method != "GET" and not self._may_write():
             raise NotLeaderError(f"{verb} {path} not sent: the Lease is not held any more")
         async with self._session.request(
@@ -135,18 +155,19 @@ class ApiServer:
             data=None if body is None else orjson.dumps(body),
             headers={} if body is None else {"Content-Type": content_type},
         ) as response:
-            answer = await response.read()
             self._observer(verb, _resource(path), response.status)
             if response.status >= 300:
-                retry_after = response.headers.get("Retry-After", "")
-                raise ApiError(
-                    response.status,
-                    answer,
-                    what=f"{verb} {path}",
-                    retry_after=float(retry_after) if retry_after.isdigit() else None,
-                )
-            result: Json = orjson.loads(answer)
-            return result
+                raise await self._refusal(response, f"{verb} {path}", method, path)
+            return _parse_object(await response.read(), f"{verb} {path}")
+
+    async def _refusal(
+        self, response: aiohttp.ClientResponse, what: str, method: str, path: str
+    ) -> ApiError:
+        """The error that an answer stands for; what it asks for holds for later calls too."""
+        seconds = parse_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+        if seconds is not None:
+            self._throttle.close(method, path, seconds)
+        return ApiError(response.status, await response.read(), what=what, retry_after=seconds)
 
 
 async def connect(kubeconfig: Path | None, observer: RequestObserver = _no_observer) -> ApiServer:
@@ -155,6 +176,23 @@ async def connect(kubeconfig: Path | None, observer: RequestObserver = _no_obser
     Raises `CredentialsError` where there are no credentials.
     """
     return ApiServer(open_session(await load_credentials(kubeconfig)), observer)
+
+
+def _parse_object(text: bytes, what: str) -> Json:
+    try:
+        parsed: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise MalformedAnswerError(f"{what}: {error}") from error
+    if not isinstance(parsed, dict):
+        raise MalformedAnswerError(f"{what}: expected a JSON object, got {text[:100]!r}")
+    return parsed
+
+
+def _parse_event(line: bytes, path: str) -> Json:
+    event = _parse_object(line, f"watch {path}")
+    if not isinstance(event.get("type"), str) or not isinstance(event.get("object"), dict):
+        raise MalformedAnswerError(f"watch {path}: expected an event, got {line[:100]!r}")
+    return event
 
 
 def _resource(path: str) -> str:

@@ -22,6 +22,10 @@ class NotLeaderError(KubeError):
     """A write that was held back: another controller may be the active one by now."""
 
 
+class MalformedAnswerError(KubeError):
+    """An answer that the API server can't have meant: cut short, or from something in between."""
+
+
 class ApiError(KubeError):
     """An answer other than 2xx; the message is the API server's own sentence."""
 
@@ -78,5 +82,5 @@ class ApiError(KubeError):
         return self.status in (401, 403, 408, 429) or self.status >= 500
 
 
-CALL_FAILURES = (ApiError, ClientError, OSError)
+CALL_FAILURES = (ApiError, MalformedAnswerError, ClientError, OSError)
 """What a call to the API server may raise, however it failed; a timeout is an OSError."""

@@ -1,15 +1,15 @@
 """Events: what happened to an object, where people look for it (`kubectl describe`)."""
 
+import asyncio
 import hashlib
 import logging
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
 
 from gpushare import names
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import CALL_FAILURES, ApiError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError
 from gpushare.names import Reason
 
 log = logging.getLogger(__name__)
@@ -19,6 +19,9 @@ NAMESPACE = "default"
 MAX_NOTE = 1024
 """Bytes."""
 MAX_NAME = 236
+AT_ONCE = 4
+"""Events must not hold up the writes that matter."""
+MAX_WAITING = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +36,63 @@ class Subject:
     """Empty for what is cluster-scoped."""
 
 
-async def post_event(
-    api: ApiServer,
-    subject: Subject,
-    reason: Reason,
-    note: str,
-    *,
-    instance: str,
-    kind: Literal["Normal", "Warning"] = "Normal",
-    once: bool = False,
-) -> None:
-    """Post one Event; callers do so only where something changed, so none repeats.
+class Events:
+    """Posts Events beside the work that they tell of.
 
-    With `once`, the same reason is told of the same object a single time for as long as the API
-    server keeps Events, also by a process that starts anew.
-
-    Best effort: what an Event tells stands in a status or a log too, and must not wait for it.
+    Best effort: what an Event tells stands in a status or a log too, and nothing waits for it.
+    Callers post where something changed, so that none repeats.
     """
-    unique = f"{subject.uid}/{reason}" if once else uuid.uuid4().hex
-    body = _build_event(subject, reason, note, instance=instance, kind=kind, unique=unique)
-    try:
-        await api.create(
-            f"apis/events.k8s.io/v1/namespaces/{body['metadata']['namespace']}/events", body
+
+    def __init__(self, api: ApiServer, instance: str):
+        self._api = api
+        self._instance = instance
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    def post(
+        self,
+        subject: Subject,
+        reason: Reason,
+        note: str,
+        *,
+        warns: bool = False,
+        once: bool = False,
+    ) -> None:
+        """Post one Event.
+
+        With `once`, the same reason is told of the same object a single time for as long as the
+        API server keeps Events, also by a process that starts anew.
+        """
+        if len(self._tasks) >= MAX_WAITING:
+            log.warning("Event %s not posted: too many wait", reason)
+            return
+        unique = f"{subject.uid}/{reason}" if once else uuid.uuid4().hex
+        kind = "Warning" if warns else "Normal"
+        body = _build_event(
+            subject, reason, note, instance=self._instance, kind=kind, unique=unique
         )
-    except CALL_FAILURES as error:
-        if not (once and isinstance(error, ApiError) and error.is_conflict):
-            log.warning("Event %s not posted: %s", reason, error or type(error))
+        task = asyncio.create_task(self._send(body, may_exist=once), name=f"Event {reason}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def flush(self) -> None:
+        """Until all are posted, or have failed."""
+        await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        """Give up what has not been posted."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _send(self, body: Json, *, may_exist: bool) -> None:
+        path = f"apis/events.k8s.io/v1/namespaces/{body['metadata']['namespace']}/events"
+        try:
+            async with self._turns:
+                await self._api.create(path, body)
+        except (*CALL_FAILURES, NotLeaderError) as error:
+            if not (may_exist and isinstance(error, ApiError) and error.is_conflict):
+                log.warning("Event %s not posted: %s", body["reason"], error or type(error))
 
 
 def _build_event(

@@ -1,6 +1,7 @@
 """Nodes: what we write on them."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from gpushare import names
 from gpushare.api.node import is_our_entry
@@ -10,6 +11,7 @@ from gpushare.kube.errors import ApiError
 
 PATH = "api/v1/nodes"
 _ATTEMPTS = 5
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
@@ -63,11 +65,10 @@ async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
     return None
 
 
-def build_release(node: Json, uid: str, remove: Collection[str] = ()) -> list[Json]:
+def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> list[Json]:
     """The JSON patch that gives `node` up and takes the labels `remove` away; empty if it has.
 
-    A label of another value than the one that was read is not the one that was meant: the test
-    fails, and the patch is built anew.
+    A label with another value, or not ours any more, is somebody else's by now and stays.
     """
     meta = node["metadata"]
     if meta["uid"] != uid:
@@ -76,7 +77,9 @@ def build_release(node: Json, uid: str, remove: Collection[str] = ()) -> list[Js
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     index = next((i for i, entry in enumerate(entries) if is_our_entry(entry)), None)
     ours = sorted((names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY}) & annotations.keys())
-    gone = sorted(labels.keys() & set(remove))
+    fields = entries[index].get("fieldsV1") or {} if index is not None else {}
+    owned = (fields.get("f:metadata") or {}).get("f:labels") or {}
+    gone = [k for k, v in sorted(remove.items()) if labels.get(k) == v and f"f:{k}" in owned]
     if index is None and not ours and not gone:
         return []
     patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": uid}]

@@ -64,9 +64,16 @@ def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
         name=meta["name"],
         uid=meta["uid"],
         generation=meta.get("generation", 0),
-        status=PoolStatus.model_validate(raw.get("status") or {}),
+        status=_parse_status(raw),
         error=f"spec.{where}: {first['msg']}",
     )
+
+
+def _parse_status(raw: Json) -> PoolStatus:
+    try:
+        return PoolStatus.model_validate(raw.get("status") or {})
+    except ValidationError:
+        return PoolStatus()
 
 
 async def apply_finalizer(api: ApiServer, pool: Pool) -> None:

@@ -7,21 +7,22 @@ this one pages its lists, keeps small records, and after a relist reports exactl
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from aiohttp import ClientError
-
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError
 
 log = logging.getLogger(__name__)
 
 PAGE = 500
 WATCH_SECONDS = 20.0
-"""The server ends each watch after this; one that is silent 5 s longer is cut. A connection
+"""The server ends each watch after this; one that goes on for 5 s longer is cut. A connection
 that died without a word is noticed after 25 s."""
+HEALTHY_SECONDS = 1.0
+"""A watch that ends sooner has failed, however politely: else it would be opened in a hot loop."""
 REMEMBERED_DELETIONS = 1000
 """So that the late answer to a write of ours does not bring a deleted object back to life."""
 BACKOFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -73,19 +74,20 @@ class Reflector(Generic[Record]):
         """List and watch for ever; every failure is met by waiting a little and going on."""
         failures = 0
         while True:
+            watched_since: float | None = None
             try:
                 if self._version is None:
                     self._version = await self._list()
                     self.synced.set()
+                watched_since = time.monotonic()
                 await self._watch(self._version)
-                failures = 0
-            except ApiError as error:
-                if error.is_expired:
+            except CALL_FAILURES as error:
+                if _asks_for_a_list(error):
                     self._version = None
-                log.warning("watch interrupted: %s", error)
-            except (ClientError, OSError, ValueError) as error:
-                log.warning("watch of %s interrupted: %s", self._path, error or type(error))
-            else:
+                reason = str(error) or type(error).__name__
+                log.warning("watch of %s interrupted: %s", self._path, reason)
+            if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
+                failures = 0
                 continue
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
@@ -103,11 +105,14 @@ class Reflector(Generic[Record]):
         version = ""
         while True:
             page = await self._api.get(self._path, **params)
+            meta = page.get("metadata") or {}
+            if not meta.get("resourceVersion"):
+                raise MalformedAnswerError(f"list {self._path}: the answer is no list")
             for raw in page.get("items") or ():
                 seen.add(_key(raw["metadata"]))
                 self._take(raw, deleted=False)
-            version = version or page["metadata"]["resourceVersion"]
-            token = page["metadata"].get("continue")
+            version = version or meta["resourceVersion"]
+            token = meta.get("continue")
             if not token:
                 break
             params["continue"] = token
@@ -157,6 +162,13 @@ class Reflector(Generic[Record]):
         self._gone[key] = version
         if (previous := self._records.pop(key, None)) is not None:
             self._on_change(key, previous, None)
+
+
+def _asks_for_a_list(error: Exception) -> bool:
+    """Whether a watch from the same place would fail for ever: too old, or an event too long."""
+    return isinstance(error, MalformedAnswerError) or (
+        isinstance(error, ApiError) and error.is_expired
+    )
 
 
 def _key(metadata: Json) -> str:

@@ -116,9 +116,25 @@ async def test_a_pool_is_not_released_while_something_is_being_done_to_a_node(
     api = Api()
     reconciler = _reconciler(monkeypatch, api, [a_pool(deleting=True)])
     reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
+    reconciler._busy_for["gpu-1"] = "training"
     await reconciler._pass_safely()
     assert api.writes == []
     assert not reconciler._changed.is_set()
+    reconciler._busy["gpu-1"].cancel()
+
+
+async def test_a_pool_is_released_while_nodes_of_others_are_worked_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Api()
+    pool = a_pool(deleting=True)
+    metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
+    api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
+    reconciler = _reconciler(monkeypatch, api, [pool])
+    reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
+    reconciler._busy_for["gpu-1"] = "other"
+    await reconciler._pass_safely()
+    assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
     reconciler._busy["gpu-1"].cancel()
 
 

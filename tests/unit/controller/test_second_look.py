@@ -11,6 +11,7 @@ from gpushare.controller.caches import Caches
 from gpushare.core.actions import LookAgain
 from gpushare.core.observed import Timing
 from gpushare.core.records import Step
+from gpushare.kube.events import Events
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
@@ -58,7 +59,7 @@ class Api:
         return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
 
 
-async def _look(api: Api) -> list[Json]:
+async def _look(api: Api, *, wanted: bool = True) -> list[Json]:
     metrics = Metrics()
     caches = Caches(
         api,  # type: ignore[arg-type]
@@ -67,8 +68,11 @@ async def _look(api: Api) -> list[Json]:
         metrics=metrics,
     )
     settings = Settings(second_look_seconds=0)
-    applier = Applier(api, caches, settings, Timing(), metrics)  # type: ignore[arg-type]
-    await applier.carry_out(LookAgain("gpu-1"), pool="training", reason=Reason.CORDONED)
+    events = Events(api, "me")  # type: ignore[arg-type]
+    applier = Applier(api, caches, settings, Timing(), metrics, events)  # type: ignore[arg-type]
+    await applier.carry_out(
+        LookAgain("gpu-1"), pool="training", reason=Reason.CORDONED, is_wanted=lambda: wanted
+    )
     return api.applied
 
 
@@ -88,6 +92,10 @@ async def test_two_looks_without_a_pod_lead_to_the_labels_under_the_cordon() -> 
     assert written["metadata"]["labels"][names.LABEL_SCHEDULE] == "cgpu"
     change = written["metadata"]["annotations"][names.ANNOTATION_CHANGE]
     assert change.split('"labelledAt":"')[1] >= before
+
+
+async def test_a_pool_that_wants_something_else_after_the_looks_gets_no_labels() -> None:
+    assert await _look(Api([], []), wanted=False) == []
 
 
 async def test_a_node_that_a_person_uncordoned_meanwhile_is_decided_anew() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import ApiError, KubeError, MalformedAnswerError
 from gpushare.kube.reflector import Reflector
 
 Json = dict[str, Any]
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 class Server:
     """An API server's answers in order: lists, and the watches after them."""
 
-    def __init__(self, *answers: Json | list[Json] | ApiError):
+    def __init__(self, *answers: Json | list[Json] | KubeError):
         self.answers = list(answers)
         self.asked: list[dict[str, str]] = []
         self.exhausted = asyncio.Event()
@@ -24,7 +24,7 @@ class Server:
     async def get(self, path: str, **params: str) -> Json:
         self.asked.append(params)
         answer = self.answers.pop(0)
-        if isinstance(answer, ApiError):
+        if isinstance(answer, KubeError):
             raise answer
         assert isinstance(answer, dict)
         return answer
@@ -37,7 +37,7 @@ class Server:
             self.exhausted.set()
             await asyncio.Event().wait()
         answer = self.answers.pop(0)
-        if isinstance(answer, ApiError):
+        if isinstance(answer, KubeError):
             raise answer
         for event in answer:
             assert isinstance(event, dict)
@@ -143,3 +143,54 @@ async def test_a_bookmark_moves_the_place_to_resume_from() -> None:
     server = Server(_list(9), [_event("BOOKMARK", _object("", 40))])
     await _run(server)
     assert server.asked[-1]["resourceVersion"] == "40"
+
+
+async def test_an_event_that_can_not_be_read_is_made_up_for_by_a_list() -> None:
+    """From the same place the same event would come, for ever."""
+    unreadable = MalformedAnswerError("watch: too long")
+    server = Server(_list(9, _object("a", 1, "x")), unreadable, _list(20, _object("a", 12, "y")))
+    reflector, changes = await _run(server)
+    assert dict(reflector.records) == {"a": "y"}
+    assert changes == [("a", "x"), ("a", "y")]
+    assert server.asked[-1]["resourceVersion"] == "20"
+
+
+@pytest.mark.parametrize("answer", [{}, {"metadata": None}, {"metadata": {}, "items": []}])
+async def test_an_answer_that_is_no_list_is_not_taken_for_an_empty_one(answer: Json) -> None:
+    server = Server(
+        _list(9, _object("a", 1, "x")), _error(410), answer, _list(20, _object("a", 1, "x"))
+    )
+    _, changes = await _run(server)
+    assert changes == [("a", "x")]
+
+
+async def test_an_old_list_takes_nothing_back() -> None:
+    events = [_event("DELETED", _object("b", 15)), _event("MODIFIED", _object("a", 16, "new"))]
+    old = _list(10, _object("a", 1, "old"), _object("b", 2, "y"))
+    server = Server(_list(10, *old["items"]), events, _error(410), old)
+    reflector, _ = await _run(server)
+    assert dict(reflector.records) == {"a": "new"}
+
+
+async def test_a_watch_that_ends_at_once_is_opened_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    monkeypatch.setattr("gpushare.kube.reflector.BACKOFF_SECONDS", (1.0, 2.0))
+    monkeypatch.setattr("gpushare.kube.reflector.asyncio.sleep", pause)
+    await _run(Server(_list(9), [], [], []))
+    assert paused == [1.0, 2.0, 2.0]
+
+
+async def test_a_watch_that_lasted_is_opened_again_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.kube.reflector.BACKOFF_SECONDS", (3600.0,))
+    monkeypatch.setattr("gpushare.kube.reflector.HEALTHY_SECONDS", 0.0)
+    server = Server(_list(9), [], _error(500), [])
+    await _run(server)
+    assert server.answers == []

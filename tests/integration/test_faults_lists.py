@@ -1,0 +1,138 @@
+"""What is listed anew may be old or cut short: nothing is concluded from what is not there."""
+
+import os
+import signal
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.waiting import wait_until
+from tests.kit.arrange import plugin_uids
+from tests.kit.bench import NODES, Bench
+from tests.kit.expect import expect
+from tests.kit.faultproxy import Request, Rule
+from tests.kit.scenario import MEMBERS, WATCH, Scenario, expect_repaired, standing
+
+TOO_OLD = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
+LISTS = "/(nodes|pods|daemonsets)[?]limit="
+WRITES_BEFORE_COMPACTION = 20
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@pytest.fixture(scope="module")
+def scenario(installed: Bench) -> Iterator[Scenario]:
+    with standing(installed) as scenario:
+        yield scenario
+
+
+def have_everything_listed_anew(scenario: Scenario) -> None:
+    """Every watch of ours is told that it is too old."""
+    watch = f"/(nodes|pods|daemonsets)[?].*{WATCH}"
+    scenario.proxy.add(Rule("GET", watch, times=3, status=200, body=TOO_OLD))
+    scenario.proxy.cut(watch)
+
+
+def test_a_list_that_expires_between_two_pages_is_begun_anew(scenario: Scenario) -> None:
+    proxy = scenario.proxy
+    expired = proxy.add(Rule("GET", "/nodes[?].*continue=", status=410))
+    proxy.add(Rule("GET", LISTS, times=None, query={"limit": "2"}))
+    with scenario.flipping():
+        have_everything_listed_anew(scenario)
+        expired.wait_reached()
+        expired_at = expired.acted_on[0].at
+
+        def find_later() -> list[Request]:
+            later = [r for r in proxy.matching("GET", "/nodes[?]limit=") if r.at > expired_at]
+            return later if len(later) >= len(MEMBERS) // 2 + 1 else []
+
+        first, second = expect(scenario.bench, "the list is begun anew", find_later)
+        assert "continue=" not in first.target
+        assert "continue=" in second.target
+
+
+def test_history_is_compacted_during_an_outage(scenario: Scenario) -> None:
+    """Nothing of what the operator knew can be resumed from: each watch is refused with 410."""
+    bench, proxy = scenario.bench, scenario.proxy
+    plugins = plugin_uids(bench)
+    since, mark = len(proxy.requests), bench.audit.mark()
+    outage = proxy.add(Rule(".*", "", times=None, cut="request"))
+    proxy.cut("")
+    for _ in range(WRITES_BEFORE_COMPACTION):
+        scenario.disturb("n1")
+    compact_history(bench.cluster)
+    restart_api_server(bench.cluster)
+
+    outage.remove()
+    expect_repaired(bench)
+    scenario.expect_settled()
+    assert proxy.matching("GET", "/nodes[?]limit=", since=since), "its place was still there"
+    assert plugin_uids(bench) == plugins
+    assert bench.audit.our_deletions(mark) == []
+    assert scenario.process.alive
+
+
+def compact_history(cluster: Cluster) -> None:
+    """Have etcd forget every version but the present one."""
+    revision = ask_etcd(cluster, "kv/range", {"key": "AA=="})["header"]["revision"]
+    ask_etcd(cluster, "kv/compaction", {"revision": revision, "physical": True})
+
+
+def ask_etcd(cluster: Cluster, call: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+    url = f"http://127.0.0.1:{cluster.ports.etcd}/v3/{call}"
+    with _direct.open(urllib.request.Request(url, orjson.dumps(body)), timeout=10) as answer:
+        parsed: dict[str, dict[str, str]] = orjson.loads(answer.read())
+    return parsed
+
+
+def restart_api_server(cluster: Cluster) -> None:
+    """Kill it and start it as it was: it holds no history in memory then."""
+    pid = cluster.pid("kube-apiserver")
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(
+        lambda: not Path(f"/proc/{pid}/exe").exists(),
+        expectation="the API server has ended",
+        timeout_seconds=10,
+    )
+    child = cluster.spawn(command, log="kube-apiserver.log", env=os.environ)
+    pid_file = cluster.audit_log.parent.parent / "pids" / "kube-apiserver.pid"
+    pid_file.write_text(str(child.pid))
+    wait_until(
+        cluster.api.is_ready, expectation="the API server is ready again", timeout_seconds=60
+    )
+
+
+def read_version_before_a_flip(scenario: Scenario) -> dict[str, str]:
+    """Parameters that have a list show how it was before a change that is over by now."""
+    version: str = scenario.bench.call("GET", NODES)["metadata"]["resourceVersion"]
+    with scenario.flipping():
+        scenario.expect_settled()
+    return {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+
+
+@pytest.mark.parametrize("kind", ["nodes", "pods"])
+def test_after_a_start_an_old_list_does_no_harm(scenario: Scenario, kind: str) -> None:
+    """The API server's real history: what is shown is the state before the last change."""
+    bench, proxy = scenario.bench, scenario.proxy
+    old = read_version_before_a_flip(scenario)
+    scenario.process.kill()
+    shown = proxy.add(Rule("GET", f"/{kind}[?]limit=", times=None, query=old))
+    with scenario.at_rest():
+        shown.wait_reached()
+        scenario.disturb()
+        expect_repaired(bench)
+
+
+def test_in_mid_run_an_old_list_does_no_harm(scenario: Scenario) -> None:
+    bench, proxy = scenario.bench, scenario.proxy
+    old = read_version_before_a_flip(scenario)
+    with scenario.at_rest():
+        shown = proxy.add(Rule("GET", LISTS, times=None, query=old))
+        have_everything_listed_anew(scenario)
+        shown.wait_reached()
+        scenario.disturb()
+        expect_repaired(bench)

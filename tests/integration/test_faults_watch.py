@@ -1,0 +1,184 @@
+"""Whatever happens to a watch, a pool changes its mode as if nothing had happened."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.kit.bench import POOLS, Bench
+from tests.kit.builders import build_pool
+from tests.kit.expect import expect
+from tests.kit.faultproxy import Rule
+from tests.kit.scenario import (
+    CONVERGES_SECONDS,
+    MEMBERS,
+    POOL,
+    WATCH,
+    Scenario,
+    expect_repaired,
+    standing,
+)
+from tests.kit.watch import Recording
+
+KINDS = ("nodes", "pods", "daemonsets", "gpusharepools")
+OWN_KINDS = ("nodes", "pods", "daemonsets")
+"""Those that we watch ourselves; the pools' watch is Kopf's."""
+SILENT_SECONDS = 2
+LATE_SECONDS = 3
+WRITES_OF_A_FLIP = 4
+MOST_TRIES = 5
+LONG_LINE = b" " * 3 * 2**20
+LINES: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda line: line[: len(line) // 2] + b"\n",
+    "no event": lambda line: b'["metadata"]\n',
+    "longer than we read": lambda line: line.rstrip()[:-1] + LONG_LINE + b"}\n",
+    "an error": lambda line: b'{"type":"ERROR","object":{"code":500,"message":"no"}}\n',
+}
+
+
+@pytest.fixture(scope="module")
+def scenario(installed: Bench) -> Iterator[Scenario]:
+    with standing(installed) as scenario:
+        yield scenario
+
+
+def watch_of(kind: str) -> str:
+    return f"/{kind}[?].*{WATCH}"
+
+
+def test_watches_are_cut(scenario: Scenario) -> None:
+    with scenario.flipping() as nodes:
+        for _ in range(3):
+            scenario.proxy.cut(WATCH)
+            expect_more(scenario, nodes, len(nodes.history))
+
+
+def expect_more(scenario: Scenario, nodes: Recording, seen: int) -> None:
+    """Until something else happens to a node."""
+    expect(scenario.bench, "something happens", lambda: len(nodes.history) > seen)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_watches_are_refused_once(scenario: Scenario, status: int) -> None:
+    with scenario.flipping():
+        rules = [scenario.proxy.add(Rule("GET", watch_of(kind), status=status)) for kind in KINDS]
+        scenario.proxy.cut(WATCH)
+        for rule in rules:
+            rule.wait_reached()
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
+def test_a_watch_brings_what_can_not_be_read(
+    scenario: Scenario, line: Callable[[bytes], bytes]
+) -> None:
+    rules = [scenario.proxy.add(Rule("GET", watch_of(kind), alter=line)) for kind in OWN_KINDS]
+    scenario.proxy.cut(WATCH)
+    with scenario.flipping():
+        for rule in rules:
+            rule.wait_reached()
+
+
+def test_watches_that_end_at_once_are_not_opened_in_a_hot_loop(scenario: Scenario) -> None:
+    began, since = time.monotonic(), len(scenario.proxy.requests)
+    with scenario.flipping():
+        for kind in OWN_KINDS:
+            scenario.proxy.add(Rule("GET", watch_of(kind), times=None, status=200, body=b""))
+        scenario.proxy.cut(WATCH)
+        scenario.expect_requests(watch_of("nodes"), 4, since=since)
+    for kind in OWN_KINDS:
+        opened = len(scenario.proxy.matching("GET", watch_of(kind), since=since))
+        assert opened <= 6 + (time.monotonic() - began) / 2, kind
+
+
+def test_watches_that_end_each_second_lose_nothing(scenario: Scenario) -> None:
+    with scenario.flipping():
+        scenario.proxy.add(Rule("GET", WATCH, times=None, lasts_seconds=1))
+        scenario.proxy.cut(WATCH)
+        scenario.expect_settled()
+
+
+def test_watches_that_fall_silent_are_opened_anew(scenario: Scenario) -> None:
+    """Nothing ends the connection, as when a firewall forgot it."""
+    with scenario.at_rest():
+        scenario.proxy.silence(WATCH)
+        silent_since = time.monotonic()
+        scenario.disturb()
+        expect_repaired(scenario.bench)
+        assert SILENT_SECONDS < time.monotonic() - silent_since < CONVERGES_SECONDS
+        scenario.proxy.cut(WATCH)
+
+
+def test_a_change_of_a_pool_is_found_where_its_watch_is_silent(scenario: Scenario) -> None:
+    scenario.proxy.silence(watch_of("gpusharepools"))
+    with scenario.flipping():
+        scenario.expect_settled()
+    scenario.proxy.cut(watch_of("gpusharepools"))
+
+
+@pytest.mark.parametrize("kind", ["pods", "daemonsets"])
+def test_one_kind_is_seen_late(scenario: Scenario, kind: str) -> None:
+    """Everything else is seen at once, the nodes' part of the change above all."""
+    scenario.proxy.silence(watch_of(kind))
+    with scenario.flipping() as nodes:
+        expect_cordon(scenario, nodes)
+        late(scenario, watch_of(kind))
+
+
+def test_nodes_are_seen_late_and_none_is_written_to_in_a_hot_loop(scenario: Scenario) -> None:
+    """What our own writes were answered with is known; what the kubelet wrote is not."""
+    since = len(scenario.proxy.requests)
+    scenario.proxy.silence(watch_of("nodes"))
+    with scenario.flipping() as nodes:
+        expect_cordon(scenario, nodes)
+        late(scenario, watch_of("nodes"))
+    for name in MEMBERS:
+        tries = scenario.proxy.matching("PATCH", f"/nodes/{name}[?]", since=since)
+        assert len(tries) <= WRITES_OF_A_FLIP + MOST_TRIES, name
+
+
+def expect_cordon(scenario: Scenario, nodes: Recording) -> None:
+    """Until a change is under way."""
+    expect(
+        scenario.bench,
+        "a node is cordoned",
+        lambda: any(node["spec"].get("unschedulable") for node in nodes.history),
+    )
+
+
+def late(scenario: Scenario, path: str) -> None:
+    """Events of the silenced watches come now, after a while in which others came."""
+    time.sleep(LATE_SECONDS)
+    scenario.proxy.cut(path)
+
+
+def test_a_lost_event_of_a_label_that_came_back_changes_nothing(scenario: Scenario) -> None:
+    with scenario.at_rest():
+        lost = Rule("GET", watch_of("nodes"), times=None, alter=lambda line: None)
+        scenario.proxy.add(lost)
+        scenario.proxy.cut(watch_of("nodes"))
+        lost.wait_reached()
+        for value in ("elsewhere", "training"):
+            scenario.bench.label("n1", {POOL: value})
+
+
+def test_a_pool_that_was_replaced_under_its_name_unseen_goes_on(scenario: Scenario) -> None:
+    """Nobody tells of the pool's end, nor of its successor; the next listing shows it."""
+    bench = scenario.bench
+    with scenario.at_rest():
+        lost = Rule("GET", watch_of("gpusharepools"), times=None, alter=lambda line: None)
+        scenario.proxy.add(lost)
+        scenario.proxy.cut(watch_of("gpusharepools"))
+        lost.wait_reached()
+        bench.call("PATCH", f"{POOLS}/training", {"metadata": {"finalizers": None}})
+        bench.delete_pool()
+        bench.create_pool(build_pool(edition="Basic", schedule=scenario.mode))
+        expect(bench, "it is adopted", lambda: bench.pool()["metadata"].get("finalizers"))
+
+
+def test_where_the_watch_of_pools_can_not_go_on_a_new_process_does(scenario: Scenario) -> None:
+    """A process that is deaf to its pools must not live on."""
+    with scenario.flipping():
+        scenario.proxy.add(Rule("GET", watch_of("gpusharepools"), status=410))
+        scenario.proxy.cut(watch_of("gpusharepools"))
+        scenario.expect_ended()
+        scenario.start()

@@ -1,0 +1,200 @@
+"""Whatever happens to a write, it is done once, or decided anew; never on something else."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http import HTTPStatus
+
+import pytest
+
+from tests.kit.bench import NODES, Bench
+from tests.kit.expect import expect, expect_gone, expect_labels
+from tests.kit.faultproxy import Rule
+from tests.kit.scenario import NO_WATCH, WATCH, Scenario, expect_repaired, standing
+
+NODE = "/api/v1/nodes/n1[?]"
+PLUGIN = "/pods/gpushare-device-plugin-ds"
+STATUS = "/gpusharepools/training/status"
+ASKED_SECONDS = 3
+MOST_TRIES = 5
+STORM_SECONDS = 6
+SHORT_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "3"}
+MOST_REQUESTS_A_SECOND = 25
+TOO_OLD = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
+
+
+@pytest.fixture(scope="module")
+def scenario(installed: Bench) -> Iterator[Scenario]:
+    with standing(installed) as scenario:
+        yield scenario
+
+
+def test_a_foreign_write_between_reading_and_writing_survives(scenario: Scenario) -> None:
+    bench, since = scenario.bench, len(scenario.proxy.requests)
+    held = scenario.proxy.add(Rule("PATCH", NODE, hold=True))
+    with scenario.flipping():
+        held.wait_reached()
+        for number in range(2):
+            bench.label("n1", {"somebody/else": f"was-here-{number}"})
+        held.release()
+    expect_labels(bench, "n1", {"somebody/else": "was-here-1"})
+    # Cordon, labels, plugins recorded, uncordon; and those that were in vain.
+    tries = scenario.proxy.matching("PATCH", NODE, since=since)
+    assert 4 < len(tries) <= 4 + MOST_TRIES
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "another of the same name"])
+def test_a_node_that_is_deleted_between_reading_and_writing_is_not_made_by_the_write(
+    scenario: Scenario, back: bool
+) -> None:
+    bench, mark = scenario.bench, scenario.bench.audit.mark()
+    held = scenario.proxy.add(Rule("PATCH", NODE, hold=True))
+    scenario.disturb("n1")
+    held.wait_reached()
+    bench.call("DELETE", f"{NODES}/n1")
+    expect_gone(bench, f"{NODES}/n1")
+    if back:
+        bench.add_nodes("n1")
+    held.release()
+
+    expect(bench, "our write is answered", lambda: answers_to_node_writes(scenario, mark))
+    assert answers_to_node_writes(scenario, mark)[0] == HTTPStatus.CONFLICT
+    if not back:
+        scenario.expect_settled(("n2", "n3"))
+        assert not bench.cluster.api.exists(f"{NODES}/n1")
+        bench.add_nodes("n1")
+    scenario.expect_settled()
+    assert bench.audit.our_deletions(mark) == []
+
+
+def answers_to_node_writes(scenario: Scenario, mark: int) -> list[int]:
+    """Status codes of what the operator wrote to n1 since the mark."""
+    writes = scenario.bench.audit.our_writes(mark)
+    return [call.code for call in writes if (call.resource, call.name) == ("nodes", "n1")]
+
+
+def in_seconds(seconds: int) -> str:
+    return str(seconds)
+
+
+def as_a_date(seconds: int) -> str:
+    """The header knows whole seconds only: what is cut off is given beforehand."""
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds + 1.5), usegmt=True)
+
+
+@pytest.mark.parametrize("ask", [in_seconds, as_a_date])
+def test_after_a_429_on_one_node_nothing_is_written_before_the_time(
+    scenario: Scenario, ask: Callable[[int], str]
+) -> None:
+    headers = {"Retry-After": ask(ASKED_SECONDS)}
+    with scenario.at_rest():
+        refusal = scenario.proxy.add(Rule("PATCH", NODE, status=429, headers=headers))
+        scenario.disturb("n1")
+        refusal.wait_reached()
+        scenario.disturb("n2")
+        for name in ("n1", "n2"):
+            expect_repaired(scenario.bench, name)
+    scenario.expect_left_alone(refusal, "PATCH|POST|DELETE", "", ASKED_SECONDS)
+
+
+@pytest.mark.parametrize("kind", ["nodes", "gpusharepools"])
+def test_after_a_429_on_a_watch_it_is_left_alone_for_the_time(
+    scenario: Scenario, kind: str
+) -> None:
+    headers = {"Retry-After": str(ASKED_SECONDS)}
+    watch = f"/{kind}[?].*{WATCH}"
+    with scenario.flipping():
+        refusal = scenario.proxy.add(Rule("GET", watch, status=429, headers=headers))
+        scenario.proxy.cut(watch)
+        refusal.wait_reached()
+        scenario.expect_left_alone(refusal, "GET", watch, ASKED_SECONDS)
+
+
+def test_after_a_429_on_a_list_it_is_left_alone_for_the_time(scenario: Scenario) -> None:
+    headers = {"Retry-After": str(ASKED_SECONDS)}
+    watch_or_list = "/nodes[?].*(limit|watch)="
+    with scenario.flipping():
+        refusal = Rule("GET", "/nodes[?]limit", status=429, headers=headers)
+        scenario.proxy.add(refusal)
+        scenario.proxy.add(Rule("GET", watch_or_list, status=200, body=TOO_OLD))
+        scenario.proxy.cut(watch_or_list)
+        refusal.wait_reached()
+        scenario.expect_left_alone(refusal, "GET", watch_or_list, ASKED_SECONDS)
+
+
+def test_after_a_429_on_the_list_of_pools_it_is_left_alone_for_the_time(
+    scenario: Scenario,
+) -> None:
+    headers = {"Retry-After": str(ASKED_SECONDS)}
+    path = "/gpusharepools$"
+    refusal = scenario.proxy.add(Rule("GET", path, status=429, headers=headers))
+    with scenario.flipping():
+        refusal.wait_reached()
+        scenario.expect_left_alone(refusal, "GET", path, ASKED_SECONDS)
+
+
+LOST: dict[str, list[tuple[str, str, int]]] = {
+    "before the restart": [
+        ("PATCH", "/nodes/n1[?]", 1),
+        ("PATCH", "/nodes/n2[?]", 2),
+        ("PATCH", "/nodes/n3[?]", 3),
+    ],
+    "from the restart on": [
+        ("DELETE", PLUGIN, 1),
+        ("PATCH", "/nodes/n2[?]", 4),
+        ("PATCH", STATUS, 1),
+    ],
+}
+
+
+@pytest.mark.parametrize("writes", LOST.values(), ids=LOST.keys())
+def test_a_write_whose_answer_is_lost_is_done_once(
+    scenario: Scenario, writes: list[tuple[str, str, int]]
+) -> None:
+    """Cordon, labels, record of the plugins, restart, uncordon, status: each on some node."""
+    rules = [Rule(method, path, nth=nth, cut="answer") for method, path, nth in writes]
+    with scenario.flipping():
+        for rule in rules:
+            scenario.proxy.add(rule)
+        for rule in rules:
+            rule.wait_reached()
+
+
+STORMS: dict[str, Callable[[], list[Rule]]] = {
+    "every request is answered 500": lambda: [Rule(".*", "", times=None, status=500)],
+    "half of all fail, in every way": lambda: [
+        *(
+            Rule(".*", "", times=None, probability=0.15, seed=status, status=status)
+            for status in (500, 502, 503, 504)
+        ),
+        Rule(".*", "", times=None, probability=0.1, seed=1, cut="request"),
+        Rule(".*", NO_WATCH, times=None, probability=0.1, seed=2, cut="answer"),
+    ],
+}
+
+
+@pytest.mark.parametrize("rules", STORMS.values(), ids=STORMS.keys())
+def test_a_storm_of_errors_passes(scenario: Scenario, rules: Callable[[], list[Rule]]) -> None:
+    since = len(scenario.proxy.requests)
+    with scenario.flipping():
+        for rule in rules():
+            scenario.proxy.add(rule)
+        scenario.proxy.cut(WATCH)
+        time.sleep(STORM_SECONDS)
+        sent = len(scenario.proxy.requests) - since
+    assert sent <= MOST_REQUESTS_A_SECOND * STORM_SECONDS
+
+
+def test_an_operator_that_loses_its_lease_in_a_storm_goes_on_after_it(scenario: Scenario) -> None:
+    """It ends, since another could be active by now; its Pod's next container waits."""
+    scenario.process.kill()
+    scenario.start(env=SHORT_LEASE)
+    with scenario.flipping():
+        storm = scenario.proxy.add(Rule(".*", "", times=None, status=500))
+        scenario.expect_ended()
+        scenario.start(wait=False, env=SHORT_LEASE)
+        seen = storm.seen
+        expect(scenario.bench, "it asks again and again", lambda: storm.seen >= seen + 2)
+    scenario.process.kill()
+    scenario.start()

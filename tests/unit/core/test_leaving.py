@@ -1,0 +1,160 @@
+"""What a node is left with, by the policy of the pool that had it."""
+
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Pool
+from gpushare.core.actions import ApplyNode, NodePlan, NodeState, ReleaseNode
+from gpushare.core.records import Applied, NodeRecords, Step
+from gpushare.core.world import World
+from gpushare.kube.nodes import build_release
+from gpushare.names import Reason
+from tests.kit.members import CGPU, OURS, SHARE, applied, plan_leave_of, under_way
+from tests.kit.planned import plan_world
+from tests.kit.values import (
+    LATER,
+    MEMORY,
+    PRO_DAEMONSETS,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+)  # fmt: skip
+
+DEFAULT = {names.LABEL_SCHEDULE: "default"}
+WHOLE_CARD_PLUGIN = a_plugin_pod("nvidia-1", daemonset="ack-nvidia-device-plugin")
+
+
+def _pool(policy: str, **more: Any) -> Pool:
+    return a_pool(deleting=True, deletion_policy=policy, **more)
+
+
+def _left(labels: dict[str, str], schedule: str, found: dict[str, str | None]) -> Node:
+    plugins = {"nvidia-1": 0} if schedule == "default" else {}
+    records = applied(schedule, plugins=plugins).model_copy(update={"found": found})
+    offered = {"nvidia.com/gpu": 1} if schedule == "default" else {MEMORY: 15}
+    return a_node(labels={**labels, **OURS}, records=records, allocatable=offered)
+
+
+def _release(plan: NodePlan | None) -> ReleaseNode:
+    assert plan is not None
+    assert isinstance(plan.action, ReleaseNode), plan
+    return plan.action
+
+
+NOTHING_FOUND: dict[str, str | None] = {names.LABEL_SCHEDULE: None, names.LABEL_POOL: None}
+
+
+def test_retain_takes_no_label_away() -> None:
+    node = _left(SHARE, "share", NOTHING_FOUND)
+    assert _release(plan_leave_of(node, pool=_pool("Retain"))).remove == {}
+
+
+def test_whole_card_begins_a_change_like_any_other() -> None:
+    plan = plan_leave_of(_left(SHARE, "share", NOTHING_FOUND), pool=_pool("WholeCard"))
+    assert plan is not None
+    assert isinstance(plan.action, ApplyNode)
+    assert plan.action.cordon
+    assert plan.takes_slot
+
+
+def test_whole_card_keeps_the_mode_and_takes_the_pool_label_away_at_the_end() -> None:
+    node = _left(DEFAULT, "default", NOTHING_FOUND)
+    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pool=_pool("WholeCard"))
+    assert _release(plan).remove == OURS
+
+
+def test_a_pod_that_selects_the_pool_is_waited_for_before_its_label_goes() -> None:
+    pod = a_gpu_pod(selects=frozenset({(names.LABEL_POOL, "training")}), requests={})
+    node = _left(DEFAULT, "default", NOTHING_FOUND)
+    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pod, pool=_pool("WholeCard"))
+    assert plan is not None
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+def test_restore_takes_away_what_was_not_there() -> None:
+    node = _left(DEFAULT, "default", NOTHING_FOUND)
+    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pool=_pool("Restore"))
+    assert _release(plan).remove == {**DEFAULT, **OURS}
+
+
+def test_restore_writes_what_was_there_before_it_lets_go() -> None:
+    found: dict[str, str | None] = {**DEFAULT, names.LABEL_PLACEMENT: "binpack"}
+    node = _left({**DEFAULT, names.LABEL_PLACEMENT: "spread"}, "default", found)
+    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pool=_pool("Restore", placement="spread"))
+    assert plan is not None
+    assert isinstance(plan.action, ApplyNode)
+    assert plan.action.labels[names.LABEL_PLACEMENT] == "binpack"
+    restored = _left({**DEFAULT, names.LABEL_PLACEMENT: "binpack"}, "default", found)
+    assert (
+        _release(plan_leave_of(restored, WHOLE_CARD_PLUGIN, pool=_pool("Restore"))).remove == OURS
+    )
+
+
+def test_what_is_no_known_mode_can_not_be_restored_and_says_so() -> None:
+    plan = plan_leave_of(
+        _left(SHARE, "share", {names.LABEL_SCHEDULE: "egpu"}), pool=_pool("Restore")
+    )
+    assert plan is not None
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REQUIRES_PERSON)
+    assert "egpu" in plan.message
+
+
+def test_an_observing_pool_that_is_deleted_leaves_all_as_it_is() -> None:
+    node = _left(SHARE, "share", NOTHING_FOUND)
+    assert _release(plan_leave_of(node, pool=_pool("WholeCard", reconcile="Observe"))).remove == {}
+
+
+def test_a_node_without_a_whole_card_plugin_does_not_hold_its_pool() -> None:
+    labels = {names.LABEL_GPUSHARE: "false", **OURS}
+    last = Applied.model_validate(
+        {"pool": "training", "edition": "OpenSource", "schedule": "default", "bootID": "boot-1"}
+    )
+    records = NodeRecords(found={names.LABEL_GPUSHARE: None}, applied=last)
+    node = a_node(labels=labels, records=records)
+    plan = plan_leave_of(node, pool=_pool("WholeCard", edition="OpenSource", schedule="share"))
+    assert _release(plan).remove == OURS
+
+
+def test_a_node_whose_change_failed_is_released_cordoned() -> None:
+    node = a_node(
+        labels={**CGPU, **OURS}, records=under_way(Step.RESTARTING), unschedulable=True,
+        owns_cordon=True,
+    )  # fmt: skip
+    plan = plan_leave_of(node, pool=_pool("Retain"), now=LATER)
+    assert _release(plan).remove == {}
+    assert plan is not None
+    assert "stays cordoned" in plan.message
+
+
+def test_the_policy_is_that_of_the_pool_whose_label_the_node_carries() -> None:
+    records = applied("share", pool="a", plugins={}).model_copy(update={"found": NOTHING_FOUND})
+    node = a_node(labels={**SHARE, names.LABEL_POOL: "b"}, records=records)
+    pools = (
+        a_pool("a", deleting=True, deletion_policy="WholeCard"),
+        a_pool("b", deleting=True, deletion_policy="Retain"),
+    )
+    plan = plan_world(World(pools=pools, nodes={"gpu-1": node}, daemonsets=PRO_DAEMONSETS))
+    assert isinstance(plan.decided["gpu-1"].action, ReleaseNode)
+
+
+@pytest.mark.parametrize(
+    ("value", "owned"), [("topology", True), ("share", False)], ids=["another value", "not ours"]
+)
+def test_a_label_that_is_somebody_elses_by_now_is_not_taken_away(
+    value: str, *, owned: bool
+) -> None:
+    fields = {"f:labels": {f"f:{names.LABEL_SCHEDULE}": {}}} if owned else {}
+    ours = {
+        "manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": fields},
+    }  # fmt: skip
+    node = {
+        "metadata": {
+            "uid": "u", "labels": {names.LABEL_SCHEDULE: value}, "managedFields": [ours],
+        }
+    }  # fmt: skip
+    patch = build_release(node, "u", {names.LABEL_SCHEDULE: "share"})
+    assert not [step for step in patch if "labels" in step["path"]]

@@ -1,0 +1,128 @@
+"""What the client makes of answers: late, endless, unreadable, or asking for patience."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+NODE = {"metadata": {"name": "a", "uid": "1"}}
+
+
+@contextlib.asynccontextmanager
+async def served_by(answer: Answer) -> AsyncIterator[ApiServer]:
+    """An API server that answers everything so."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server:
+        session = aiohttp.ClientSession(base_url=server.make_url("/"))
+        async with ApiServer(session) as api:
+            yield api
+
+
+def says(body: bytes) -> Answer:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    return answer
+
+
+async def read_watch(api: ApiServer) -> list[Json]:
+    return [event async for event in api.watch("api/v1/things", timeout_seconds=0.1)]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"<html>"])
+async def test_an_answer_that_is_no_object_is_a_failed_call(body: bytes) -> None:
+    async with served_by(says(body)) as api:
+        with pytest.raises(MalformedAnswerError, match="GET api/v1/things"):
+            await api.get("api/v1/things")
+    assert issubclass(MalformedAnswerError, CALL_FAILURES)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"type":"ADDED"}',
+        b'{"type":"ADDED","object":[]}',
+        b'{"type":1,"object":{}}',
+        b'{"type":"ADDED","object":{"note":"' + b"x" * 2**20 + b'"}}',
+    ],
+    ids=["cut off", "a list", "empty", "no object", "a list as object", "no type", "too long"],
+)
+async def test_a_line_that_is_no_event_is_a_failed_watch(line: bytes) -> None:
+    async with served_by(says(line + b"\n")) as api:
+        with pytest.raises(MalformedAnswerError, match="watch api/v1/things"):
+            await read_watch(api)
+
+
+async def test_a_watch_ends_where_the_server_ends_it() -> None:
+    event = b'{"type":"ADDED","object":{"metadata":{}}}\n'
+    async with served_by(says(event * 2)) as api:
+        assert len(await read_watch(api)) == 2
+
+
+async def test_a_watch_that_the_server_forgets_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However often it still says something."""
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await response.write(b'{"type":"BOOKMARK","object":{}}\n')
+                await asyncio.sleep(0.02)
+        return response
+
+    monkeypatch.setattr("gpushare.kube.client.OVERTIME_SECONDS", 0.1)
+    async with served_by(drip) as api:
+        with pytest.raises(TimeoutError):
+            await read_watch(api)
+
+
+async def test_what_one_write_is_told_holds_for_all_and_not_for_reads() -> None:
+    served: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        served.append(request.method)
+        if request.method == "PATCH":
+            return web.json_response({}, status=429, headers={"Retry-After": "60"})
+        return web.json_response({})
+
+    async with served_by(answer) as api:
+        with pytest.raises(ApiError) as refusal:
+            await api.apply("api/v1/nodes/a", NODE)
+        leader = api.only_while(lambda: True)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await leader.delete("api/v1/namespaces/ns/pods/a", uid="1")
+        await leader.get("api/v1/nodes/a")
+
+    assert refusal.value.retry_after_seconds == 60
+    assert served == ["PATCH", "GET"]
+
+
+async def test_what_a_watch_is_told_holds_for_the_list_of_the_same() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if "watch" in request.query:
+            return web.json_response({}, status=429, headers={"Retry-After": "60"})
+        return web.json_response({})
+
+    async with served_by(answer) as api:
+        with pytest.raises(ApiError):
+            await read_watch(api)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await api.get("api/v1/things")
+        await api.get("api/v1/others")

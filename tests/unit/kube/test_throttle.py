@@ -1,0 +1,110 @@
+"""Retry-After is obeyed, by whom it concerns."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from gpushare.kube import throttle
+from gpushare.kube.throttle import LONGEST_SECONDS, Throttle, parse_retry_after
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+NODE = "api/v1/nodes/a"
+LEASE = "apis/coordination.k8s.io/v1/namespaces/ns/leases/controller"
+EVICTION = "api/v1/namespaces/ns/pods/a/eviction"
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("0", 0.0),
+        ("7", 7.0),
+        ("9" * 400, LONGEST_SECONDS),
+        ("Thu, 01 Jan 2026 12:00:05 GMT", 5.0),
+        ("Thu, 01 Jan 2026 12:00:05 -0000", 5.0),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
+        ("Fri, 01 Jan 2027 12:00:00 GMT", LONGEST_SECONDS),
+        (None, None),
+        ("", None),
+        ("-5", None),
+        ("1.5", None),
+        ("\u00b2", None),
+        ("soon", None),
+        ("Thu, 99 Jan 2026 12:00:05 GMT", None),
+    ],
+)
+def test_a_header_says_how_long(header: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(header, NOW) == seconds
+
+
+class Clock:
+    """A clock that is moved by those who wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+        monkeypatch.setattr(throttle.asyncio, "sleep", self._sleep)  # type: ignore[attr-defined]
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("told", "asks", "waits"),
+    [
+        (("PATCH", NODE), ("PATCH", NODE), True),
+        (("PATCH", NODE), ("DELETE", "api/v1/namespaces/ns/pods/a"), True),
+        (("PATCH", NODE), ("GET", NODE), False),
+        (("PATCH", NODE), ("PUT", LEASE), False),
+        (("PUT", LEASE), ("PUT", LEASE), True),
+        (("PUT", LEASE), ("PATCH", NODE), False),
+        (("POST", EVICTION), ("PATCH", NODE), False),
+        (("POST", EVICTION), ("POST", EVICTION), True),
+        (("GET", "api/v1/nodes"), ("GET", "api/v1/nodes"), True),
+        (("GET", "api/v1/nodes"), ("GET", "api/v1/pods"), False),
+        (("GET", "api/v1/nodes"), ("PATCH", NODE), False),
+    ],
+)
+async def test_writes_wait_together_and_reads_for_themselves(
+    clock: Clock, told: tuple[str, str], asks: tuple[str, str], waits: bool
+) -> None:
+    held = Throttle(clock)
+    held.close(*told, 3.0)
+    await held.wait(*asks)
+    assert clock.slept == ([3.0] if waits else [])
+
+
+async def test_a_shorter_wish_does_not_take_back_a_longer_one(clock: Clock) -> None:
+    held = Throttle(clock)
+    held.close("PATCH", NODE, 5.0)
+    held.close("PATCH", NODE, 1.0)
+    await held.wait("PATCH", NODE)
+    assert clock.now == 105.0
+
+
+async def test_a_wish_that_comes_while_waiting_is_heard() -> None:
+    held = Throttle()
+    held.close("PATCH", NODE, 0.02)
+    waiting = asyncio.create_task(held.wait("PATCH", NODE))
+    await asyncio.sleep(0)
+    held.close("PATCH", NODE, 3600.0)
+    done, _ = await asyncio.wait({waiting}, timeout=0.1)
+    assert not done
+    waiting.cancel()
+
+
+async def test_nothing_waits_any_more_once_the_time_is_over(clock: Clock) -> None:
+    held = Throttle(clock)
+    held.close("PATCH", NODE, 5.0)
+    clock.now += 6.0
+    await held.wait("PATCH", NODE)
+    assert clock.slept == []
