@@ -73,6 +73,10 @@ class Applier:
                     self.caches.nodes.offer(node)
                 self._log("released; labels stay", action.node, pool, reason)
 
+    async def read_anew(self, name: str) -> None:
+        """Show the caches a node as it is now, ahead of a watch that may be behind for long."""
+        self.caches.nodes.offer(await self.api.get(f"{NODES}/{name}"))
+
     async def _apply(self, action: ApplyNode, pool: str, reason: Reason) -> None:
         node = await apply_node(self.api, action)
         self.caches.nodes.offer(node)

@@ -22,6 +22,7 @@ from gpushare.settings import Settings
 log = logging.getLogger(__name__)
 
 SHOWN = 10
+BELIEVED_AFTER_SECONDS = 60.0
 
 
 class Pools:
@@ -40,6 +41,8 @@ class Pools:
         self._events = events
         self._settings = settings
         self._listed_at: float | None = None
+        self._version = 0
+        self._old_since: float | None = None
 
     def mark_changed(self) -> None:
         """List them at the next pass."""
@@ -55,10 +58,31 @@ class Pools:
             return False
         self.must_retry = False
         self._listed_at = time.monotonic()
-        self.all, self.unreadable = await pools_api.list_pools(self._api)
+        listed = await pools_api.list_pools(self._api)
+        if self._is_old(listed.version):
+            self.must_retry = True
+            return False
+        self.all, self.unreadable = listed.pools, listed.unreadable
         await asyncio.gather(*(self._adopt(pool) for pool in self.all))
         await asyncio.gather(*(self._report_unreadable(pool, now) for pool in self.unreadable))
         return True
+
+    def _is_old(self, version: int) -> bool:
+        """Whether a list shows the past; after a while it is believed: etcd may be a backup now."""
+        if version >= self._version:
+            self._version, self._old_since = version, None
+            return False
+        now = time.monotonic()
+        self._old_since = self._old_since or now
+        log.warning(
+            "the list of pools is of version %d, and %d was seen before: nothing is done by it",
+            version,
+            self._version,
+        )
+        if now - self._old_since < BELIEVED_AFTER_SECONDS:
+            return True
+        self._version, self._old_since = version, None
+        return False
 
     async def release(
         self, pools: Iterable[Pool], held: dict[str, list[str]], now: datetime

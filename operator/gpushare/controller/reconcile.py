@@ -7,7 +7,7 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 
 from gpushare.controller.apply import Applier
@@ -207,9 +207,12 @@ class Reconciler:
     async def _rest(self, error: BaseException, pool: str, node: str) -> None:
         """Leave a node alone for a while after a call failed."""
         if isinstance(error, ApiError) and error.is_conflict:
-            # Somebody wrote meanwhile: the watch brings it, and it is decided anew.
+            # Somebody wrote meanwhile, and our copy does not show it yet: else the same would be
+            # tried for as long as the watch is behind.
             log.info("node changed meanwhile: %s", error, extra={"pool": pool, "node": node})
             await asyncio.sleep(CONFLICT_SECONDS)
+            with suppress(*CALL_FAILURES):
+                await self._applier.read_anew(node)
             return
         log.warning("tried again: %s", error or type(error), extra={"pool": pool, "node": node})
         await asyncio.sleep(_retry_after(error))

@@ -42,11 +42,22 @@ _NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)
 """In place of the spec of a pool that is being deleted: it claims nothing, and retains labels."""
 
 
-async def list_pools(api: ApiServer) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
-    """All pools, and those that can't be read."""
+@dataclass(frozen=True, slots=True)
+class PoolList:
+    """All pools at one moment: those that can be read, and the others."""
+
+    version: int
+    """resourceVersion of the list; a later list has none that is lower."""
+    pools: tuple[Pool, ...]
+    unreadable: tuple[UnreadablePool, ...] = ()
+
+
+async def list_pools(api: ApiServer) -> PoolList:
+    """The pools as the API server has them now."""
     pools: list[Pool] = []
     unreadable: list[UnreadablePool] = []
-    for raw in (await api.get(PATH))["items"]:
+    answer = await api.get(PATH)
+    for raw in answer["items"]:
         try:
             pools.append(Pool.parse(raw))
         except ValidationError as error:
@@ -54,7 +65,7 @@ async def list_pools(api: ApiServer) -> tuple[tuple[Pool, ...], tuple[Unreadable
                 pools.append(Pool.parse(raw, _NO_SPEC))
             else:
                 unreadable.append(_describe_unreadable(raw, error))
-    return tuple(pools), tuple(unreadable)
+    return PoolList(int(answer["metadata"]["resourceVersion"]), tuple(pools), tuple(unreadable))
 
 
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:

@@ -1,6 +1,8 @@
 """The loop: when it comes back, and what it holds back."""
 
 import asyncio
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from gpushare.controller.reconcile import Reconciler
 from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import ApiError
-from gpushare.kube.pools import UnreadablePool
+from gpushare.kube.pools import PoolList
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
@@ -51,8 +53,13 @@ class Api:
 
 
 def _reconciler(
-    monkeypatch: pytest.MonkeyPatch, api: Api, pools: list[Pool], *nodes: Node
+    monkeypatch: pytest.MonkeyPatch,
+    api: Api,
+    pools: list[Pool],
+    *nodes: Node,
+    versions: Iterator[int] | None = None,
 ) -> Reconciler:
+    versions = versions or itertools.count(1)
     settings = Settings(namespace="ns", identity="me", resync_seconds=30)
     reconciler = Reconciler(api, settings, Metrics())  # type: ignore[arg-type]
     reconciler.caches.nodes._records = {node.name: node for node in nodes}
@@ -62,8 +69,8 @@ def _reconciler(
         name: name for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
 
-    async def list_pools(api: object) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
-        return tuple(pools), ()
+    async def list_pools(api: object) -> PoolList:
+        return PoolList(next(versions), tuple(pools))
 
     monkeypatch.setattr(pools_api, "list_pools", list_pools)
     return reconciler
@@ -183,3 +190,17 @@ async def test_a_status_is_written_only_where_it_differs(monkeypatch: pytest.Mon
     await reconciler._pass_safely()
     await reconciler._pass_safely()
     assert api.written("/status") == ["APPLY"]
+
+
+async def test_an_old_list_of_pools_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, pools = Api(), [a_pool()]
+    node = a_node(labels={**CGPU, **OURS}, records=applied())
+    reconciler = _reconciler(monkeypatch, api, pools, node, versions=iter((9, 7)))
+    await reconciler._pass_safely()
+    await _settle(reconciler)
+    before = list(api.writes)
+    pools[:] = [a_pool(schedule="default", generation=7)]
+    reconciler.mark_pools_changed()
+    assert await reconciler._pass_safely() == 1
+    await _settle(reconciler)
+    assert api.writes == before

@@ -147,7 +147,7 @@ def test_the_policy_is_that_of_the_pool_whose_label_the_node_carries() -> None:
 def test_a_label_that_is_somebody_elses_by_now_is_not_taken_away(
     value: str, *, owned: bool
 ) -> None:
-    fields = {"f:labels": {f"f:{names.LABEL_SCHEDULE}": {}}} if owned else {}
+    fields: dict[str, Any] = {"f:labels": {f"f:{names.LABEL_SCHEDULE}": {}}} if owned else {}
     ours = {
         "manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": fields},
     }  # fmt: skip
