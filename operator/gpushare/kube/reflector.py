@@ -146,6 +146,9 @@ class Reflector(Generic[Record]):
         if deleted:
             self._drop(key, version)
             return
+        if version == self._versions.get(key):
+            # The echo of our own write, whose answer was taken in already.
+            return
         self._versions[key] = version
         record, previous = self._project(raw), self._records.get(key)
         if record is not None:
