@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
+from gpushare import names
 from gpushare.api.node import Node, parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
@@ -162,6 +163,8 @@ def _find_restart(node: Node) -> Change | None:
 
     Kept in memory only: a process that starts anew falls back to waiting a little longer.
     """
+    if names.ANNOTATION_CHANGE not in node.annotations:
+        return None
     try:
         change = parse_records(node).change
     except RecordError:
