@@ -47,6 +47,9 @@ class Settings(BaseSettings):
     resource_settle_seconds: Seconds = 12.0
     """How long a new plugin must be Ready before a resource that never went through zero is
     believed: the kubelet reports its devices at most every 10 s."""
+    leaving_patience_seconds: Seconds = 600.0
+    """A pool that is being deleted waits so long for the next of its nodes to finish; then it goes,
+    and the rest keep their labels."""
     resync_seconds: Annotated[Seconds, Field(gt=0)] = 30.0
     """At least this often the pools are listed and everything is decided again."""
     write_concurrency: int = Field(64, ge=1)

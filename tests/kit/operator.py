@@ -135,8 +135,13 @@ def fetch(process: OperatorProcess, path: str) -> str:
     return body.decode()
 
 
-def read_metric(process: OperatorProcess, name: str) -> float:
-    """A metric's value, summed over its labels."""
+def read_metric(process: OperatorProcess, name: str, **labels: str) -> float:
+    """A metric's value, summed over all series that have these labels."""
     lines = fetch(process, "/metrics").splitlines()
     samples = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
-    return sum(float(value) for key, value in samples if key.split("{")[0] == name)
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    return sum(
+        float(value)
+        for key, value in samples
+        if key.split("{")[0] == name and all(each in key for each in wanted)
+    )

@@ -9,7 +9,8 @@ from datetime import datetime
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
-from gpushare.core.plan import LEAVING_PATIENCE, has_stalled
+from gpushare.core.observed import Timing
+from gpushare.core.plan import has_stalled
 from gpushare.core.status import build_unreadable_status
 from gpushare.kube import pools as pools_api
 from gpushare.kube.client import ApiServer
@@ -32,7 +33,7 @@ class Pools:
     that was deleted during an outage stays in its memory for ever. So they are listed.
     """
 
-    def __init__(self, api: ApiServer, events: Events, settings: Settings):
+    def __init__(self, api: ApiServer, events: Events, settings: Settings, timing: Timing):
         self.all: tuple[Pool, ...] = ()
         self.unreadable: tuple[UnreadablePool, ...] = ()
         self.must_retry = False
@@ -40,6 +41,7 @@ class Pools:
         self._api = api
         self._events = events
         self._settings = settings
+        self._patience = timing.leaving_patience
         self._listed_at: float | None = None
         self._version = 0
         self._old_since: float | None = None
@@ -94,14 +96,13 @@ class Pools:
             except CALL_FAILURES as error:
                 self._note_failure(pool.name, error)
                 continue
-            if (left := held[pool.name]) and has_stalled(pool, now):
-                minutes = LEAVING_PATIENCE.total_seconds() / 60
+            if (left := held[pool.name]) and has_stalled(pool, now, self._patience):
                 shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
                 self.tell(
                     pool,
                     Reason.NODES_LEFT_BEHIND,
-                    f"no node finished for {minutes:.0f} minutes, so the pool goes without these "
-                    f"{len(left)}, which keep their labels: {shown}",
+                    f"no node finished for {self._patience.total_seconds():g} s, so the pool goes "
+                    f"without these {len(left)}, which keep their labels: {shown}",
                 )
             self.mark_changed()
 

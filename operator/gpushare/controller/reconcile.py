@@ -53,10 +53,11 @@ class Reconciler:
             backoff=timedelta(seconds=settings.backoff_seconds),
             ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
             settle=timedelta(seconds=settings.resource_settle_seconds),
+            leaving_patience=timedelta(seconds=settings.leaving_patience_seconds),
         )
         self._planner = Planner(self._timing)
         self._events = Events(api, settings.identity)
-        self._pools = Pools(api, self._events, settings)
+        self._pools = Pools(api, self._events, settings, self._timing)
         self._statuses = Statuses(self._pools, self._planner, metrics)
         self._unplaced = UnplacedPods(self._events, self._planner, metrics)
         self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)

@@ -32,7 +32,9 @@ def plan_labels(
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has let go of it: whoever writes it next is no rival.
         found.pop(names.LABEL_PLACEMENT, None)
-    records = seen.records.model_copy(update={"found": found, "change": None, "applied": applied})
+    records = seen.records.model_copy(
+        update={"found": found, "change": None, "applied": applied, "drift": verdict.record}
+    )
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
         message = f"labelled {mode.schedule}, but {missing.message}"

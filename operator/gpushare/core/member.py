@@ -74,7 +74,7 @@ def _plan_next(
         again = _plan_mode(
             seen,
             pool,
-            Verdict(),
+            Verdict(record=seen.records.drift),
             of=change.to,
             daemonsets=daemonsets,
             may_start=may_start,
@@ -101,18 +101,17 @@ def _plan_next(
         return _plan_contested(seen, held, verdict)
     if verdict.wait is not None:
         return seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, now)
-    if verdict.record is not seen.records.drift:
-        records = seen.records.model_copy(update={"drift": verdict.record})
-        seen = replace(seen, records=records)
     applied = seen.records.applied
     waits = applied is not None and applied.schedule == of != pool.spec.schedule
-    if waits and (put_back := _plan_put_back(seen, held)) is not None:
+    if waits and (put_back := _plan_put_back(seen, held, verdict)) is not None:
         return put_back
     plan = _plan_mode(
         seen, pool, verdict, of=of, daemonsets=daemonsets, may_start=may_start, now=now
     )
     if verdict.rivals:
         plan = _tell_rivals(plan, seen.plan_contested(verdict))
+    if verdict.puts_back and plan.reason is Reason.CORDONED:
+        plan = replace(plan, reason=Reason.DRIFT_REPAIRED)
     if seen.node.owns_cordon and plan.action is None:
         # Its record was removed by hand: half-way changed, it must not take pods.
         return replace(plan, message=f"{plan.message}. The cordon is ours, and stays until then")
@@ -150,7 +149,7 @@ def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
     }
 
 
-def _plan_put_back(seen: Observed, held: dict[str, str]) -> NodePlan | None:
+def _plan_put_back(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan | None:
     """Drift on a node that waits for another change: back to what is in force; None without."""
     found = seen.records.found or {}
     lost = {key: held[key] for key in held.keys() & found.keys() - seen.node.owned}
@@ -158,9 +157,8 @@ def _plan_put_back(seen: Observed, held: dict[str, str]) -> NodePlan | None:
         return None
     labels = {**owned_labels(seen.node), **lost}
     message = "labels put back"
-    action = build_apply(
-        seen.node, labels, seen.records, cordon=seen.node.owns_cordon, message=message
-    )
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
     return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
 
 

@@ -19,6 +19,8 @@ class Timing:
     backoff: timedelta = timedelta(seconds=30)
     ready_timeout: timedelta = timedelta(minutes=10)
     settle: timedelta = timedelta(seconds=12)
+    leaving_patience: timedelta = timedelta(minutes=10)
+    """A pool that is being deleted waits so long for the next of its nodes to finish."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,6 @@ from gpushare.names import Reason
 
 MAX_UNAVAILABLE = 1
 """Members of a pool that may be out of service at once."""
-LEAVING_PATIENCE = timedelta(minutes=10)
-"""A pool that is being deleted waits so long for the next of its nodes to finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +280,7 @@ class Planner:
 
     def _is_over(self, pool: Pool, now: datetime) -> bool:
         """Whether a pool that is being deleted is done, or waits for nothing."""
-        return self._held[pool.name] == 0 or has_stalled(pool, now)
+        return self._held[pool.name] == 0 or has_stalled(pool, now, self._timing.leaving_patience)
 
     def _wake(self, node: str, at: datetime) -> None:
         at = min(at, self._due.get(node, at))
@@ -303,10 +301,10 @@ class Planner:
         return self._wakes[0][0] if self._wakes else None
 
 
-def has_stalled(pool: Pool, now: datetime) -> bool:
-    """Whether no node of a pool that is being deleted finished for a long time."""
+def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
+    """Whether no node of a pool that is being deleted finished for so long."""
     leaving = pool.status.leaving
-    return pool.deleting and leaving is not None and now - leaving.since >= LEAVING_PATIENCE
+    return pool.deleting and leaving is not None and now - leaving.since >= patience
 
 
 def _measure(judged: Judged, plan: NodePlan) -> NodeCapacity:

@@ -3,6 +3,7 @@ refuses, or another pool has the node."""
 
 from dataclasses import replace
 
+from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.actions import ApplyNode, NodePlan, NodeState
 from gpushare.core.modes import desired_labels
@@ -17,7 +18,7 @@ def hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
         return plan
     would = plan.message
     if isinstance(plan.action, ApplyNode):
-        would += f"; labels to be written: {_list_missing(judged, pool) or 'none'}"
+        would += f"; {_list_labels(judged, pool)}"
     if pool.observes:
         reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
     elif change is not None and change.is_under_way:
@@ -35,10 +36,14 @@ def hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
     )
 
 
-def _list_missing(judged: Judged, pool: Pool) -> str:
-    labels = desired_labels(pool.name, pool.spec)
-    present = judged.seen.node.labels
-    return ", ".join(f"{k}={v}" for k, v in sorted(labels.items()) if present.get(k) != v)
+def _list_labels(judged: Judged, pool: Pool) -> str:
+    """The labels that would be different in the end."""
+    node, labels = judged.seen.node, desired_labels(pool.name, pool.spec)
+    written = [f"{k}={v}" for k, v in sorted(labels.items()) if node.labels.get(k) != v]
+    # An apply drops what is ours and left out.
+    removed = sorted(names.NODE_LABELS & node.owned & node.labels.keys() - labels.keys())
+    listed = f"labels to be written: {', '.join(written) or 'none'}"
+    return f"{listed}; to be removed: {', '.join(removed)}" if removed else listed
 
 
 def explain_refusal(plan: NodePlan, judged: Judged) -> NodePlan:

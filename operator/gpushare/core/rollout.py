@@ -125,8 +125,11 @@ def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
     if blocker is not None:
         return plan_give_way(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen, change)
+    # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
+    verdict = judge_drift(seen.node, seen.records, labels, Claim(force=True), now)
     records = seen.records.model_copy(
         update={
+            "drift": verdict.record if verdict.puts_back else seen.records.drift,
             "found": extend_found(seen.records.found, seen.node, frozenset(labels)),
             "change": change.model_copy(update={"step": Step.LABELLED, "labelled_at": now}),
         }

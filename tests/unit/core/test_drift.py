@@ -1,5 +1,6 @@
 """Foreign changes of our labels: put back, counted, and given way to when they do not end."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from gpushare.core.drift import PACE, WINDOW, WRITES_PER_PACE, Claim, Verdict, j
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Change, Drift, NodeRecords, Step, parse_records
+from gpushare.core.rollout import plan_after_look
 from gpushare.names import Reason
 from tests.kit.members import OURS, SHARE, applied, plan_of
 from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, a_pool
@@ -235,6 +237,29 @@ def test_no_plugin_is_restarted_while_a_rival_writes_during_a_change() -> None:
         Reason.LABEL_CONFLICT,
         None,
     )
+
+
+def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replaced() -> None:
+    # Not at the cordon: a node that is let go of twice would make one write a fight.
+    isolation = names.LABEL_CGPU_DISABLE_ISOLATION
+    labels = {names.LABEL_CGPU: "true", isolation: "false", **OURS}
+    records = applied("share", edition="Basic").model_copy(update={"found": dict.fromkeys(labels)})
+    node = a_node(labels=labels, records=records, managers={isolation: "sync"})
+    lost = replace(node, owned=node.owned - {isolation})
+    new_plugin = a_plugin_pod("new")
+
+    cordon = plan_of(lost, a_pool(schedule="share", edition="Basic"), new_plugin)
+
+    assert cordon.reason is Reason.DRIFT_REPAIRED
+    assert isinstance(cordon.action, ApplyNode)
+    assert cordon.action.cordon
+    assert names.ANNOTATION_DRIFT not in cordon.action.annotations
+    cordoned = replace(lost, annotations=cordon.action.annotations, unschedulable=True)
+    seen = Observed(cordoned, (new_plugin,), parse_records(cordoned))
+    labelled = plan_after_look(seen, NOW, Timing())
+    drift = parse_records(replace(cordoned, annotations=labelled.annotations)).drift
+    assert drift is not None
+    assert [(repair.key, repair.manager) for repair in drift.repairs] == [(isolation, "sync")]
 
 
 def test_a_node_that_leaves_gives_its_drift_record_up_too() -> None:

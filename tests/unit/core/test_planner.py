@@ -15,7 +15,7 @@ from gpushare.api.status import Leaving, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.observed import Timing
-from gpushare.core.plan import LEAVING_PATIENCE, Planner
+from gpushare.core.plan import Planner
 from gpushare.core.records import Step
 from gpushare.core.world import World
 from gpushare.names import Reason
@@ -206,7 +206,7 @@ def test_a_node_is_looked_at_again_when_its_time_has_come() -> None:
 
 
 def test_a_deleted_pool_waits_ten_minutes_for_the_next_node_and_no_longer() -> None:
-    since = NOW - LEAVING_PATIENCE
+    since = NOW - Timing().leaving_patience
     stuck = PoolStatus(leaving=Leaving(nodes=1, since=since))
     pool = a_pool("gone", deleting=True, deletion_policy="WholeCard", status=stuck)
     world = World(pools=(pool,), nodes={"gpu-1": NODES["left"]}, daemonsets=PRO_DAEMONSETS)

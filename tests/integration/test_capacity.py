@@ -1,0 +1,191 @@
+"""What a pool has to give, in its status, and GPU pods that found no place, on the pods."""
+
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from devcluster.installation import OperatorProcess
+from tests.kit.arrange import given_sharing_pool
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.expect import expect, expect_pool_ready, expect_running
+from tests.kit.operator import read_metric
+from tests.kit.told import read_events
+
+Json = dict[str, Any]
+
+POOL = "gpushare.io/pool"
+UNPLACED = "gpushare_unplaced_pods"
+
+
+def expect_capacity(bench: Bench, **figures: int) -> Json:
+    """The pool's capacity, once it has these figures."""
+
+    def probe() -> Json | None:
+        capacity: Json = bench.pool().get("status", {}).get("capacity") or {}
+        return capacity if figures.items() <= capacity.items() else None
+
+    return expect(bench, f"the pool's capacity has {figures}", probe)
+
+
+def run_pod(bench: Bench, name: str, gib: int, node: str) -> Json:
+    """A pod of so many GiB that runs on `node`."""
+    selects = {POOL: "training", "kubernetes.io/hostname": node}
+    bench.create_pod(build_pod(name, gib=gib, selects=selects))
+    return expect_running(bench, name)
+
+
+@pytest.mark.usefixtures("operator")
+def test_cards_count_one_by_one_on_nodes_that_have_several(bench: Bench) -> None:
+    bench.install("Professional")
+    bench.add_nodes("two", cards=2)
+    bench.add_nodes("four", cards=4)
+    bench.create_pool(build_pool())
+    expect_pool_ready(bench, nodes=2)
+    expect_capacity(
+        bench, gpus=6, memoryTotal=90, memoryAllocated=0, largestFreeBlock=15, strandedMemory=0
+    )
+
+    for index in range(2):
+        run_pod(bench, f"large-{index}", 10, "two")
+    for index in range(4):
+        run_pod(bench, f"larger-{index}", 12, "four")
+
+    bench.create_pod(build_pod("waiting", gib=6, selects={POOL: "training"}))
+
+    # Free are 5 on each of two cards and 3 on each of four, and the median pod asks for 12.
+    expect_capacity(
+        bench, memoryAllocated=68, memoryRequested=74, largestFreeBlock=5, strandedMemory=22
+    )
+    (header, row) = bench.cluster.kubectl("get", "gsp").splitlines()
+    assert "GPU-MEM" in header.split()
+    assert "68/90" in row.split()
+
+    bench.delete_pod("waiting")
+    bench.delete_pod("large-0")
+    expect_capacity(bench, memoryAllocated=58, memoryRequested=58, largestFreeBlock=15)
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("edition", ["Basic", "OpenSource"])
+def test_the_ledger_of_the_other_editions_is_read_as_well(bench: Bench, edition: Any) -> None:
+    bench.install(edition)
+    bench.add_nodes("n1", cards=2)
+    bench.create_pool(build_pool(edition=edition))
+    expect_pool_ready(bench, nodes=1)
+    run_pod(bench, "small", 4, "n1")
+    run_pod(bench, "large", 9, "n1")
+
+    # Both on the first card: the scheduler packs.
+    expect_capacity(
+        bench,
+        gpus=2,
+        memoryTotal=30,
+        memoryAllocated=13,
+        memoryRequested=13,
+        largestFreeBlock=15,
+        strandedMemory=2,
+    )
+
+
+@pytest.mark.usefixtures("operator")
+def test_figures_that_did_not_change_are_as_old_as_they_were(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1")
+    run_pod(bench, "job", 4, "n1")
+    before = expect_capacity(bench, memoryAllocated=4)
+
+    bench.label("n1", {"example.com/team": "vision"})
+    bench.create_pod(build_pod("whole", gib=None, nodeName="n1"))
+    expect_running(bench, "whole")
+    bench.change_pool(priority=7)
+    expect_pool_ready(bench, nodes=1)
+
+    assert bench.pool()["status"]["capacity"] == before
+
+
+@pytest.mark.usefixtures("operator")
+def test_pods_that_come_and_go_cost_at_most_one_write_in_two_seconds(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1")
+    expect_capacity(bench, memoryTotal=15)
+    mark = bench.audit.mark()
+
+    come = 0
+    while come < 20 or len(read_status_writes(bench, mark)) < 3:
+        run_pod(bench, f"job-{come}", 1 + come % 5, "n1")
+        if come >= 3:
+            bench.delete_pod(f"job-{come - 3}")
+        come += 1
+        assert come < 200, "the sums are not written any more"
+
+    writes = read_status_writes(bench, mark)
+    gaps = [(after - before).total_seconds() for before, after in pairwise(writes)]
+    assert min(gaps) >= 2
+
+
+def read_status_writes(bench: Bench, mark: int) -> list[datetime]:
+    """When pools' statuses were written since the mark."""
+    calls = bench.audit.our_writes(mark)
+    return sorted(call.at for call in calls if call.resource == "gpusharepools/status")
+
+
+# Pods without a place.
+
+
+def expect_told(bench: Bench, pod: str, reason: str) -> Json:
+    """The one Event of this reason on the pod, within 30 s of the pod's creation."""
+    found = bench.pod(pod)
+    (event,) = expect(bench, f"{pod} has an Event", lambda: read_events(bench, found, reason))
+    created = datetime.fromisoformat(found["metadata"]["creationTimestamp"])
+    told_at = datetime.fromisoformat(event["eventTime"])
+    assert (told_at - created).total_seconds() <= 30
+    return event
+
+
+def test_pods_without_a_place_are_told_why_once_and_counted(bench: Bench) -> None:
+    # Without the webhook nobody sends the first one to a pool.
+    controller = bench.operators.start("controller")
+    given_sharing_pool(bench, "Professional", "n1")
+    run_pod(bench, "holds", 10, "n1")
+    asks = {
+        "unrouted": build_pod("unrouted", gib=2),
+        "lost": build_pod("lost", selects={POOL: "nowhere"}),
+        "large": build_pod("large", gib=8, selects={POOL: "training"}),
+        "huge": build_pod("huge", gib=40, selects={POOL: "training"}),
+    }
+    reasons = {
+        "unrouted": "Unrouted",
+        "lost": "PoolNotFound",
+        "large": "NoFreeBlock",
+        "huge": "LargerThanAnyCard",
+    }
+    for pod in asks.values():
+        bench.create_pod(pod)
+
+    notes = {pod: expect_told(bench, pod, reason)["note"] for pod, reason in reasons.items()}
+
+    assert "selects no pool" in notes["unrouted"]
+    assert "pool nowhere, which does not exist" in notes["lost"]
+    assert "asks for 8 GiB on one card" in notes["large"]
+    assert "the largest of pool training has 15" in notes["huge"]
+    expect_counted(bench, controller, reasons)
+
+    # A process that starts anew sees the same pods, and tells nobody twice.
+    controller.kill()
+    again = bench.operators.start("controller", identity=controller.identity)
+    expect_counted(bench, again, reasons)
+    for name, reason in reasons.items():
+        assert len(read_events(bench, bench.pod(name), reason)) == 1
+
+    for name in reasons:
+        bench.delete_pod(name)
+    expect(bench, "none is counted any more", lambda: read_metric(again, UNPLACED) == 0)
+
+
+def expect_counted(bench: Bench, process: OperatorProcess, reasons: dict[str, str]) -> None:
+    expect(
+        bench,
+        "each reason is counted once",
+        lambda: all(read_metric(process, UNPLACED, reason=each) == 1 for each in reasons.values()),
+    )

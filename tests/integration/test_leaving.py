@@ -1,0 +1,265 @@
+"""A node leaves its pool: what stays on it, what goes, and that nothing holds a pool for ever."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from devcluster import names
+from devcluster.installation import OperatorProcess
+from tests.kit.arrange import given_sharing_pool
+from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.expect import (
+    expect,
+    expect_gone,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+    find_condition,
+)
+from tests.kit.modes import LOOKS, expect_offer
+from tests.kit.refusal import SENTENCE, RefusedNode
+from tests.kit.told import read_events
+
+Json = dict[str, Any]
+
+MODE = "ack.node.gpu.schedule"
+PLACEMENT = "ack.node.gpu.placement"
+POOL = "gpushare.io/pool"
+TRAINING = f"{POOLS}/training"
+OURS = {MODE, PLACEMENT, POOL, "cgpu", "cgpu.disable.isolation", "gpushare"}
+"""Labels that the operator writes, in whatever edition."""
+PATIENCE_SECONDS = 3
+IMPATIENT = {
+    "GPUSHARE_LEAVING_PATIENCE_SECONDS": str(PATIENCE_SECONDS),
+    "GPUSHARE_RESYNC_SECONDS": "1",
+}
+
+
+def has_nothing_of_ours(node: Json) -> bool:
+    """No field and no annotation; labels may stay."""
+    meta = node["metadata"]
+    managers = {entry["manager"] for entry in meta["managedFields"]}
+    noted = [key for key in meta["annotations"] if key.startswith("gpushare.io/")]
+    return "gpushare-operator" not in managers and not noted
+
+
+def expect_given_up(bench: Bench, node: str, labels: Mapping[str, str]) -> None:
+    """Nothing on the node is ours, of our labels it has just these, and it takes pods."""
+
+    def probe() -> Json | None:
+        found = bench.node(node)
+        return found if has_nothing_of_ours(found) else None
+
+    found = expect(bench, f"{node} is given up", probe)
+    kept = {k: v for k, v in found["metadata"]["labels"].items() if k in OURS}
+    assert kept == labels
+    assert not found["spec"].get("unschedulable")
+
+
+# Retain.
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("way", ["label", "exclude", "names"])
+def test_a_node_that_leaves_keeps_every_label_and_nothing_else(bench: Bench, way: str) -> None:
+    nodes: Json = {"names": ["n1", "n2"]}
+    if way != "names":
+        nodes = {"selector": {"matchLabels": {NODE_POOL_LABEL: "np1"}}}
+    given_sharing_pool(bench, "Professional", "n1", "n2", nodes=nodes, placement="spread")
+
+    if way == "label":
+        bench.label("n1", {NODE_POOL_LABEL: "np2"})
+    elif way == "exclude":
+        bench.change_pool(nodes={**nodes, "exclude": ["n1"]})
+    else:
+        bench.change_pool(nodes={"names": ["n2"]})
+
+    kept = {MODE: "share", PLACEMENT: "spread", POOL: "training"}
+    expect_given_up(bench, "n1", kept)
+    expect_pool_ready(bench, nodes=1)
+    assert not has_nothing_of_ours(bench.node("n2"))
+
+
+# WholeCard.
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("edition", ["Professional", "Basic", "OpenSource"])
+def test_whole_card_takes_nodes_back_one_at_a_time_and_lets_go_once_cards_are_offered(
+    bench: Bench, edition: Any
+) -> None:
+    whole = LOOKS[edition]["default"]
+    nodes = ("n1", "n2", "n3") if edition == "Professional" else ("n1", "n2")
+    given_sharing_pool(bench, edition, *nodes, deletionPolicy="WholeCard")
+    with bench.watching() as watch:
+        bench.cluster.kubectl("delete", "gsp", "training", "--timeout=60s")
+
+    for node in nodes:
+        expect_given_up(bench, node, whole.labels)
+        expect_offer(bench, node, whole)
+        states = [each for each in watch.history if each["metadata"]["name"] == node]
+        left = next(each for each in states if POOL not in each["metadata"]["labels"])
+        assert left["status"]["allocatable"]["aliyun.com/gpu-mem"] == "0"
+        if edition != "OpenSource":
+            # It alone has no plugin for whole cards that could be waited for.
+            assert left["status"]["allocatable"]["nvidia.com/gpu"] == "1"
+    out = watch.most_at_once(lambda node: bool(node["spec"].get("unschedulable")))
+    assert len(out) == 1
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_live_pod_that_selects_the_pool_holds_its_node_and_is_named(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
+    selects = {POOL: "training", "kubernetes.io/hostname": "n1"}
+    bench.create_pod(build_pod("train-1", selects=selects))
+    expect_running(bench, "train-1")
+
+    bench.delete_pool()
+
+    sample = expect_reason(bench, "n1", "WorkloadsPresent")
+    assert "default/train-1" in sample["message"]
+    ready = find_condition(bench.pool())
+    assert (ready["status"], ready["reason"]) == ("False", "Leaving")
+    assert "default/train-1" in ready["message"]
+    expect_given_up(bench, "n2", {MODE: "default"})
+    assert bench.node("n1")["metadata"]["labels"][MODE] == "share"
+    bench.delete_pod("train-1")
+    expect_gone(bench, TRAINING)
+    expect_given_up(bench, "n1", {MODE: "default"})
+
+
+# Restore.
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize(
+    ("edition", "found"),
+    [
+        ("Professional", {MODE: "default", PLACEMENT: "binpack"}),
+        ("Professional", {}),
+        ("Basic", {}),
+        ("OpenSource", {"gpushare": "false"}),
+    ],
+)
+def test_restore_brings_back_what_was_found_and_no_more(
+    bench: Bench, edition: Any, found: dict[str, str]
+) -> None:
+    bench.install(edition)
+    bench.add_nodes("n1", labels=found)
+    spec: Json = {"placement": "spread"} if edition == "Professional" else {}
+    bench.create_pool(build_pool(edition=edition, deletionPolicy="Restore", **spec))
+    expect_pool_ready(bench, nodes=1)
+
+    bench.cluster.kubectl("delete", "gsp", "training", "--timeout=60s")
+
+    expect_given_up(bench, "n1", found)
+    if found:
+        expect_offer(bench, "n1", LOOKS[edition]["default"])
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_node_leaves_by_the_policy_while_its_pool_stays(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
+    bench.label("n1", {NODE_POOL_LABEL: "np2"})
+
+    expect_given_up(bench, "n1", {MODE: "default"})
+    expect_offer(bench, "n1", LOOKS["Professional"]["default"])
+    expect_pool_ready(bench, nodes=1)
+    expect_labels(bench, "n2", {MODE: "share", POOL: "training"})
+
+
+# What must not hold a pool.
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_node_that_is_gone_holds_no_pool(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
+    selects = {POOL: "training", "kubernetes.io/hostname": "n1"}
+    bench.create_pod(build_pod("train-1", selects=selects))
+    expect_running(bench, "train-1")
+    bench.delete_pool()
+    expect_reason(bench, "n1", "WorkloadsPresent")
+
+    bench.call("DELETE", f"{NODES}/n1")
+
+    expect_gone(bench, TRAINING)
+
+
+@pytest.fixture
+def impatient(bench: Bench) -> OperatorProcess:
+    """An operator that gives up waiting for a node after seconds instead of minutes."""
+    return bench.operators.start(env=IMPATIENT)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_node_that_refuses_our_writes_is_left_behind_and_given_up_later(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2")
+    pool = bench.pool()
+    with RefusedNode(bench, "n2"):
+        bench.delete_pool()
+        sample = expect_reason(bench, "n2", "WriteRefused")
+        assert SENTENCE in sample["message"]
+        expect_gone(bench, TRAINING)
+        expect_given_up(bench, "n1", {MODE: "share", POOL: "training"})
+        event = expect_left_behind(bench, pool)
+        assert event["note"].endswith(": n2")
+        expect_labels(bench, "n2", {MODE: "share", POOL: "training"})
+        assert not has_nothing_of_ours(bench.node("n2"))
+
+    expect_given_up(bench, "n2", {MODE: "share", POOL: "training"})
+
+
+def expect_left_behind(bench: Bench, pool: Json) -> Json:
+    (event,) = expect(
+        bench, "an Event lists them", lambda: read_events(bench, pool, "NodesLeftBehind")
+    )
+    return event
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_node_with_a_broken_record_is_left_behind_and_given_up_once_it_is_mended(
+    bench: Bench,
+) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
+    pool = bench.pool()
+    bench.annotate(f"{NODES}/n1", {"gpushare.io/applied": "{"})
+    expect_reason(bench, "n1", "RecordUnreadable")
+
+    bench.delete_pool()
+
+    expect_gone(bench, TRAINING)
+    assert "n1" in expect_left_behind(bench, pool)["note"]
+    expect_given_up(bench, "n2", {MODE: "default"})
+    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
+    bench.annotate(f"{NODES}/n1", {"gpushare.io/applied": None})
+    expect_given_up(bench, "n1", {MODE: "share", POOL: "training"})
+
+
+def test_a_deletion_outlives_the_operators_death(bench: Bench) -> None:
+    first = bench.operators.start()
+    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
+    bench.set_faults("n1", resource_zero=True)
+    bench.delete_pool()
+    expect(
+        bench,
+        "n1 is in its change",
+        lambda: (
+            bench.node("n1")["spec"].get("unschedulable")
+            and bench.node("n1")["metadata"]["labels"][MODE] == "default"
+        ),
+    )
+    first.kill()
+    assert "gpushare.io/labels" in bench.pool()["metadata"]["finalizers"]
+    assert json.loads(bench.node("n1")["metadata"]["annotations"]["gpushare.io/change"])
+
+    bench.set_faults("n1")
+    bench.operators.start(identity=first.identity)
+
+    expect_gone(bench, TRAINING)
+    for node in ("n1", "n2"):
+        expect_given_up(bench, node, {MODE: "default"})
+        assert names.FAULT not in bench.node(node)["metadata"]["annotations"]

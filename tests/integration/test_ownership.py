@@ -1,0 +1,239 @@
+"""A label of ours that others write: put back, or left to them and said."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from devcluster.installation import OperatorProcess
+from tests.kit.arrange import given_sharing_pool
+from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.builders import build_pool
+from tests.kit.expect import (
+    expect,
+    expect_gone,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    find_condition,
+)
+from tests.kit.operator import read_metric
+from tests.kit.rival import Rival, busiest_minute, our_label_writes, write_label
+
+Json = dict[str, Any]
+
+MODE = "ack.node.gpu.schedule"
+PLACEMENT = "ack.node.gpu.placement"
+POOL = "gpushare.io/pool"
+ISOLATION = "cgpu.disable.isolation"
+FOUND, DRIFT = "gpushare.io/found", "gpushare.io/drift"
+
+
+def expect_conflict(bench: Bench) -> str:
+    """The sentence of the condition Conflicting, once it is True."""
+
+    def probe() -> str | None:
+        condition = find_condition(bench.pool(), "Conflicting")
+        return str(condition["message"]) if condition["status"] == "True" else None
+
+    return expect(bench, "the pool says Conflicting", probe)
+
+
+def is_contested(pool: Json) -> bool:
+    return bool(find_condition(pool, "Conflicting")["status"] == "True")
+
+
+def read_drift(bench: Bench, node: str = "n1") -> Json:
+    drift: Json = json.loads(bench.node(node)["metadata"]["annotations"].get(DRIFT, "{}"))
+    return drift
+
+
+@pytest.mark.usefixtures("operator")
+def test_labels_and_records_come_and_go_in_one_write(bench: Bench) -> None:
+    bench.install("Professional")
+    bench.add_nodes("n1", labels={MODE: "default"})
+    with bench.watching() as watch:
+        bench.create_pool(build_pool(placement="spread", deletionPolicy="WholeCard"))
+        expect_pool_ready(bench, nodes=1)
+        bench.delete_pool()
+        expect_gone(bench, f"{POOLS}/training")
+
+    states = [node["metadata"] for node in watch.history]
+    assert any(POOL in meta["labels"] for meta in states)
+    for meta in states:
+        found = json.loads(meta["annotations"].get(FOUND, "{}"))
+        assert (POOL in meta["labels"]) == (FOUND in meta["annotations"])
+        assert labels_owned_by_us(meta) <= found.keys()
+
+
+def labels_owned_by_us(meta: Json) -> set[str]:
+    ours = (e for e in meta["managedFields"] if e["manager"] == "gpushare-operator")
+    fields = (e["fieldsV1"].get("f:metadata", {}).get("f:labels", {}) for e in ours)
+    return {key.removeprefix("f:") for labels in fields for key in labels}
+
+
+@pytest.mark.parametrize(
+    ("edition", "changes"),
+    [
+        ("Professional", {MODE: "cgpu", PLACEMENT: "binpack", POOL: "another"}),
+        ("Basic", {"cgpu": "false", ISOLATION: "false", POOL: "another"}),
+        ("OpenSource", {"gpushare": "false", POOL: "another"}),
+    ],
+)
+def test_each_label_that_is_changed_or_removed_comes_back_and_is_counted(
+    bench: Bench, operator: OperatorProcess, edition: Any, changes: dict[str, str]
+) -> None:
+    spec: Json = {"placement": "spread"} if edition == "Professional" else {}
+    given_sharing_pool(bench, edition, "n1", **spec)
+    ours = {key: bench.node("n1")["metadata"]["labels"][key] for key in changes}
+    repaired = {"pool": "training", "reason": "DriftRepaired"}
+    before = read_metric(operator, "gpushare_node_applies_total", **repaired)
+
+    for key, theirs in changes.items():
+        for value in (theirs, None):
+            bench.label("n1", {key: value})
+            expect_labels(bench, "n1", ours)
+
+    expect_pool_ready(bench, nodes=1)
+    after = read_metric(operator, "gpushare_node_applies_total", **repaired)
+    assert after - before >= 2 * len(changes)
+    assert not is_contested(bench.pool())
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_sync_that_writes_once_is_put_back_and_makes_no_conflict(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1")
+    with bench.watching(POOLS) as watch:
+        write_label(bench, "n1", MODE, "default", manager="ack-cluster-agent")
+        expect_labels(bench, "n1", {MODE: "share"})
+        expect_pool_ready(bench, nodes=1)
+
+    (repair,) = read_drift(bench)["repairs"]
+    assert (repair["key"], repair["manager"]) == (MODE, "ack-cluster-agent")
+    assert not any(is_contested(pool) for pool in watch.history)
+
+
+@pytest.mark.usefixtures("operator")
+def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2")
+    mark = bench.audit.mark()
+    with bench.watching(POOLS) as watch, Rival(bench, "n1", MODE, "cgpu") as rival:
+        message = expect_conflict(bench)
+        fought = len(our_label_writes(bench, mark, "n1"))
+        written = rival.writes
+        expect(bench, "the rival goes on", lambda: rival.writes > written + 20)
+    writes = our_label_writes(bench, mark, "n1")
+
+    assert "kubectl-label" in message
+    assert f"{MODE}: it writes 'cgpu', the pool says 'share'" in message
+    assert "on 1 nodes, such as n1" in message
+    expect_labels(bench, "n1", {MODE: "cgpu", POOL: "training"})
+    expect_labels(bench, "n2", {MODE: "share"})
+    assert len(writes) <= fought + 1 <= 5
+    assert bench.audit.our_deletions(mark) == []
+    assert count_changes([is_contested(pool) for pool in watch.history]) == 1
+
+
+def count_changes(states: list[bool]) -> int:
+    return sum(before != after for before, after in pairwise(states))
+
+
+def given_label_left_to_rival(bench: Bench) -> None:
+    """The label of n1's placement says binpack, the pool spread, and the operator gave way."""
+    given_sharing_pool(bench, "Professional", "n1", placement="spread")
+    with Rival(bench, "n1", PLACEMENT, "binpack"):
+        expect_conflict(bench)
+    expect_labels(bench, "n1", {PLACEMENT: "binpack"})
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("way", ["put back by hand", "retry", "spec"])
+def test_what_was_left_to_a_rival_is_taken_up_again(bench: Bench, way: str) -> None:
+    given_label_left_to_rival(bench)
+
+    if way == "put back by hand":
+        bench.label("n1", {PLACEMENT: "spread"})
+    elif way == "retry":
+        bench.annotate(f"{NODES}/n1", {"gpushare.io/retry": "1"})
+    else:
+        bench.change_pool(priority=101)
+
+    expect_labels(bench, "n1", {PLACEMENT: "spread"})
+    pool = expect_pool_ready(bench, nodes=1)
+    assert not is_contested(pool)
+    # It is held again: one foreign write more is drift, as on the first day.
+    write_label(bench, "n1", PLACEMENT, "binpack", manager="somebody-else")
+    expect_labels(bench, "n1", {PLACEMENT: "spread"})
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_rival_that_applies_with_force_is_named(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", placement="spread")
+    with Rival(bench, "n1", PLACEMENT, "binpack", manager="nfd-master", applies=True):
+        assert "nfd-master keeps changing" in expect_conflict(bench)
+
+
+@pytest.mark.usefixtures("operator")
+def test_of_a_rival_that_removes_the_label_it_is_said_that_it_left_no_name(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", placement="spread")
+    with Rival(bench, "n1", PLACEMENT, None):
+        message = expect_conflict(bench)
+    assert "left no name" in message
+    assert f"{PLACEMENT}: it removes it, the pool says 'spread'" in message
+
+
+@pytest.mark.usefixtures("operator")
+def test_with_force_a_rival_is_met_at_most_six_times_a_minute(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", conflicts="Force")
+    mark = bench.audit.mark()
+    with Rival(bench, "n1", MODE, "cgpu") as rival:
+        expect_conflict(bench)
+        expect(bench, "65 s passed", lambda: rival.age_seconds > 65, within_seconds=80)
+    writes = our_label_writes(bench, mark, "n1")
+
+    assert is_contested(bench.pool())
+    # It goes on after the minute in which it wrote as often as it may.
+    assert len(writes) >= 7
+    assert busiest_minute(writes) <= 7
+    assert bench.audit.our_deletions(mark) == []
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_rival_in_an_isolation_change_keeps_the_node_out_without_a_restart_storm(
+    bench: Bench,
+) -> None:
+    given_sharing_pool(bench, "Basic", "n1")
+    mark = bench.audit.mark()
+    with Rival(bench, "n1", ISOLATION, "true") as rival:
+        bench.change_pool(schedule="cgpu")
+        message = expect_conflict(bench)
+        written = rival.writes
+        expect(bench, "the rival goes on", lambda: rival.writes > written + 20)
+
+    assert ISOLATION in message
+    expect_reason(bench, "n1", "LabelConflict")
+    assert bench.node("n1")["spec"]["unschedulable"]
+    assert len(bench.audit.our_deletions(mark)) <= 3
+    bench.annotate(f"{NODES}/n1", {"gpushare.io/retry": "1"})
+    expect_pool_ready(bench, nodes=1)
+    expect_labels(bench, "n1", {ISOLATION: "false"})
+    assert not bench.node("n1")["spec"].get("unschedulable")
+    assert len(bench.audit.our_deletions(mark)) <= 4
+
+
+def test_a_kill_in_the_middle_of_a_fight_forgets_no_flip(bench: Bench) -> None:
+    first = bench.operators.start()
+    given_sharing_pool(bench, "Professional", "n1", placement="spread")
+    for _ in range(2):
+        write_label(bench, "n1", PLACEMENT, "binpack")
+        expect_labels(bench, "n1", {PLACEMENT: "spread"})
+    first.kill()
+    mark = bench.audit.mark()
+    bench.operators.start(identity=first.identity)
+
+    write_label(bench, "n1", PLACEMENT, "binpack")
+
+    assert "kubectl-label" in expect_conflict(bench)
+    assert len(our_label_writes(bench, mark, "n1")) == 1
+    expect_labels(bench, "n1", {PLACEMENT: "binpack"})

@@ -1,0 +1,94 @@
+"""Another manager that writes a label of the operator's, again and again."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+from tests.kit.audit import Call
+from tests.kit.bench import NODES, Bench
+from tests.kit.modes import our_node_writes
+
+_PERIOD_SECONDS = 0.1
+
+
+class Rival:
+    """Within its block it writes `value` (None: takes the label off) ten times a second.
+
+    As `kubectl label --overwrite` in a loop does, or, with `applies`, as an operator of somebody
+    else's that uses server-side apply with force.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        node: str,
+        key: str,
+        value: str | None,
+        *,
+        manager: str = "kubectl-label",
+        applies: bool = False,
+    ) -> None:
+        self._bench, self._node, self._key, self._value = bench, node, key, value
+        self._manager, self._applies = manager, applies
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=manager, daemon=True)
+        self._began_at = time.monotonic()
+        self.writes = 0
+
+    @property
+    def age_seconds(self) -> float:
+        return time.monotonic() - self._began_at
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def write(self) -> None:
+        """Write once."""
+        if not self._applies:
+            write_label(self._bench, self._node, self._key, self._value, manager=self._manager)
+        else:
+            node = {"metadata": {"name": self._node, "labels": {self._key: self._value}}}
+            self._bench.cluster.kubectl(
+                "apply", "--server-side", "--force-conflicts",
+                f"--field-manager={self._manager}", "-f", "-",
+                stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "Node", **node}),
+            )  # fmt: skip
+        self.writes += 1
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_PERIOD_SECONDS):
+            self.write()
+
+
+def write_label(
+    bench: Bench, node: str, key: str, value: str | None, *, manager: str = "kubectl-label"
+) -> None:
+    """Write a label once, as `manager`."""
+    path = f"{NODES}/{node}?fieldManager={manager}"
+    bench.call("PATCH", path, {"metadata": {"labels": {key: value}}})
+
+
+def busiest_minute(calls: list[Call]) -> int:
+    """The most of these calls that fell into one minute."""
+    times = sorted(call.at for call in calls)
+    return max(
+        (sum(0 <= (at - first).total_seconds() < 60 for at in times) for first in times), default=0
+    )
+
+
+def our_label_writes(bench: Bench, mark: int, node: str) -> list[Call]:
+    """What the operator wrote to the node itself since the mark."""
+    return [call for call in our_node_writes(bench, mark, [node]) if call.succeeded]
