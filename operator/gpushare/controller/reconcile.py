@@ -7,6 +7,7 @@ the plan allows, and comes back whenever something changed.
 import asyncio
 import logging
 import time
+from collections import Counter
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 
@@ -33,6 +34,8 @@ STANDSTILL_SECONDS = 60.0
 CONFLICT_SECONDS = 0.2
 RETRY_SECONDS = 1.0
 """How long a node rests after a write to it failed."""
+LONGEST_RETRY_SECONDS = 20.0
+"""What is refused again and again is tried less often, and still soon after it is mended."""
 FULL_PASS_SECONDS = 600.0
 """At least this often everything is decided anew, whatever the events said."""
 
@@ -70,6 +73,8 @@ class Reconciler:
         """By node that is being worked on, the pool that it is done for."""
         self._refusals: dict[str, str] = {}
         """By node, what the API server says to our last write, for as long as it does."""
+        self._refused: Counter[str] = Counter()
+        """By node, how often it has said so."""
 
     def mark_changed(self) -> None:
         """Something in the caches changed: decide anew."""
@@ -186,10 +191,11 @@ class Reconciler:
                     reason=member.reason,
                     is_wanted=lambda: self._pools.version_of(pool) == version,
                 )
-            self._refusals.pop(member.node, None)
+            self._forget_refusal(member.node)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and error.is_refusal:
                 self._refusals[member.node] = f"a write was refused, and is tried again: {error}"
+                self._refused[member.node] += 1
                 self.caches.mark_changed(member.node)
             await self._rest(error, pool, member.node)
         except NotLeaderError:
@@ -202,8 +208,12 @@ class Reconciler:
         finally:
             del self._busy[member.node], self._busy_for[member.node]
             if member.node not in self.caches.nodes.records:
-                self._refusals.pop(member.node, None)
+                self._forget_refusal(member.node)
             self.caches.mark_changed(member.node)
+
+    def _forget_refusal(self, node: str) -> None:
+        self._refusals.pop(node, None)
+        del self._refused[node]
 
     async def _rest(self, error: BaseException, pool: str, node: str) -> None:
         """Leave a node alone for a while after a call failed."""
@@ -216,7 +226,9 @@ class Reconciler:
                 await self._applier.read_anew(node)
             return
         log.warning("tried again: %s", error or type(error), extra={"pool": pool, "node": node})
-        await asyncio.sleep(_retry_after(error))
+        delay = RETRY_SECONDS * 2 ** min(self._refused[node], 10)
+        refused = min(delay, LONGEST_RETRY_SECONDS) if self._refused[node] else 0.0
+        await asyncio.sleep(max(_retry_after(error), refused))
 
 
 def _retry_after(error: BaseException) -> float:
