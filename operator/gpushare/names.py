@@ -116,6 +116,7 @@ class Reason(StrEnum):
     COMPONENT_NOT_READY = "ComponentNotReady"
     RESOURCE_NOT_READY = "ResourceNotReady"
     WAITING_FOR_BUDGET = "WaitingForBudget"
+    NODE_NOT_READY = "NodeNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"
     LEAVING = "Leaving"
     WOULD_CHANGE = "WouldChange"

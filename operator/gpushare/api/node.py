@@ -1,5 +1,6 @@
 """A Node, as far as decisions need it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     """A Node from the API server's JSON."""
     meta = raw["metadata"]
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    annotations = meta.get("annotations") or {}
+    annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
     ours, managers = _read_managers(meta)
     return Node(
         name=meta["name"],
@@ -62,11 +63,11 @@ def parse_node(raw: dict[str, Any]) -> Node:
         unschedulable=bool(spec.get("unschedulable")),
         boot_id=(status.get("nodeInfo") or {}).get("bootID", ""),
         allocatable={
-            resource: parse_quantity(quantity)
+            resource: parse_quantity(quantity) or 0
             for resource, quantity in (status.get("allocatable") or {}).items()
             if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
         },
-        gpu_count=parse_quantity((status.get("capacity") or {}).get(names.RESOURCE_GPU_COUNT, 0)),
+        gpu_count=parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0,
         owned=frozenset(
             key.removeprefix("f:")
             for part in ("f:labels", "f:annotations")
@@ -104,13 +105,20 @@ def is_our_entry(entry: Mapping[str, Any]) -> bool:
     )
 
 
-_SUFFIXES = {"k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_QUANTITY = re.compile(r"(\d{1,19})(?:([kMGTPE]|[KMGTPE]i)|[eE]\+?(\d{1,2}))?", re.ASCII)
+_SUFFIXES = {"": 1}
+_SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
+_SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
 
 
-def parse_quantity(value: str | int) -> int:
-    """An extended resource's quantity; those are whole numbers, so what is not one counts as 0."""
-    text = str(value)
-    for suffix in sorted(_SUFFIXES, key=len, reverse=True):
-        if text.endswith(suffix) and text.removesuffix(suffix).isdigit():
-            return int(text.removesuffix(suffix)) * _SUFFIXES[suffix]
-    return int(text) if text.isdigit() else 0
+def parse_quantity(value: str | int) -> int | None:
+    """An extended resource's quantity, a whole number; None where it is none.
+
+    With a suffix or an exponent it stays as it was written: `2k`, `2e3` ("Quantity" in the
+    Kubernetes API reference).
+    """
+    found = _QUANTITY.fullmatch(str(value))
+    if found is None:
+        return None
+    digits, suffix, exponent = found.groups()
+    return int(digits) * (_SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent))

@@ -174,8 +174,12 @@ def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         return
     for resource in names.GPU_RESOURCES:
         quantity = limits.get(resource, requests.get(resource))
-        if quantity is not None and (amount := parse_quantity(quantity)):
-            yield resource, amount
+        if quantity is None:
+            continue
+        amount = parse_quantity(quantity)
+        # What is not understood is not nothing: it must hold a change up like any other request.
+        if amount is None or amount > 0:
+            yield resource, 1 if amount is None else amount
 
 
 def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:

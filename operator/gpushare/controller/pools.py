@@ -36,6 +36,8 @@ class Pools:
     def __init__(self, api: ApiServer, events: Events, settings: Settings, timing: Timing):
         self.all: tuple[Pool, ...] = ()
         self.unreadable: tuple[UnreadablePool, ...] = ()
+        self.not_adopted: dict[str, str] = {}
+        """By UID, why our finalizer is not on a pool."""
         self.must_retry = False
         """A write to a pool failed: list them anew soon."""
         self._api = api
@@ -136,7 +138,9 @@ class Pools:
             await pools_api.apply_finalizer(self._api, pool)
         except CALL_FAILURES as error:
             self._note_failure(pool.name, error)
+            self.not_adopted[pool.uid] = str(error)
             return
+        self.not_adopted.pop(pool.uid, None)
         finalizers = pool.finalizers | {names.FINALIZER}
         self._replace(pool.model_copy(update={"finalizers": finalizers}))
 

@@ -61,7 +61,8 @@ class Statuses:
         # A write takes a while, and the book may change meanwhile.
         book.is_stale = not is_capacity_due(pool, now)
         self._show(pool.name, book)
-        status = build_status(pool, book, now, held=held, pending=pending)
+        refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
+        status = build_status(pool, book, now, held=held, pending=pending, refusal=refusal)
         if status == pool.status or (pool.deleting and not held):
             return
         self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS

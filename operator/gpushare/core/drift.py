@@ -73,34 +73,40 @@ def judge_drift(
     lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
     if not lost and records.drift is None:
         return Verdict()
-    drift = records.drift or Drift()
+    began = records.drift or Drift(claim=claim.spec, retry=node.retry)
+    drift = began
+    if (began.claim, began.retry) != (claim.spec, node.retry):
+        # The spec is another one, or a person asks to try again.
+        drift = Drift(claim=claim.spec, retry=node.retry)
     foreign = {key: ours for key, ours in lost.items() if node.labels.get(key) != ours}
-    standing = tuple(r for r in drift.rivals if _still_stands(r, node, foreign, claim))
-    tried_again = {r.key for r in drift.rivals} & foreign.keys() - {r.key for r in standing}
-    repairs = [r for r in drift.repairs if now - r.at < WINDOW and r.key not in tried_again]
+    standing = () if claim.force else tuple(r for r in drift.rivals if r.key in foreign)
+    given_way = {rival.key for rival in standing}
+    repairs = [repair for repair in drift.repairs if abs(now - repair.at) < WINDOW]
     rivals, put_back = list(standing), False
     for key, ours in foreign.items():
-        if any(rival.key == key for rival in standing):
+        if key in given_way:
             continue
         theirs = node.labels.get(key)
         manager = node.managers.get(key, "") if theirs is not None else ""
         flip = Repair(key=key, manager=manager, theirs=theirs, at=now)
         if not claim.force and _count(repairs, flip) >= PATIENCE:
-            rivals.append(_build_rival(flip, ours, claim, node))
+            rivals.append(_build_rival(flip, ours))
         else:
             repairs.append(flip)
             put_back = True
     given_up = frozenset(rival.key for rival in rivals)
     remembered = (*rivals, *(rival for rival in drift.rivals if rival.key not in wanted))
     record = records.drift
-    if put_back or lost.keys() - foreign.keys() or remembered != drift.rivals:
+    if put_back or lost.keys() - foreign.keys() or remembered != began.rivals:
         record = Drift(
+            claim=claim.spec,
+            retry=node.retry,
             repairs=tuple(repairs[-_KEPT_REPAIRS:]),
             rivals=remembered,
             writes=(*drift.writes, now)[-WRITES_PER_PACE:],
         )
     rivals += [
-        _build_rival(flip, wanted[flip.key], claim, node)
+        _build_rival(flip, wanted[flip.key])
         for flip in {(r.key, r.manager): r for r in repairs}.values()
         if _count(repairs, flip) > PATIENCE and flip.key in wanted
     ]
@@ -126,32 +132,18 @@ def _once_ours(records: NodeRecords) -> frozenset[str]:
     return frozenset(records.found or ()) & ours
 
 
-def _still_stands(rival: Rival, node: Node, foreign: Mapping[str, str], claim: Claim) -> bool:
-    """Whether we go on giving way: not once the value is ours again, nor if a person asks us to."""
-    asked = (rival.claim, rival.retry) != (claim.spec, node.retry)
-    return rival.key in foreign and not asked and not claim.force
-
-
 def _count(repairs: Sequence[Repair], flip: Repair) -> int:
     """How often the same manager changed the same key."""
     return sum((r.key, r.manager) == (flip.key, flip.manager) for r in repairs)
 
 
-def _build_rival(flip: Repair, ours: str, claim: Claim, node: Node) -> Rival:
-    return Rival(
-        key=flip.key,
-        manager=flip.manager,
-        ours=ours,
-        theirs=flip.theirs,
-        since=flip.at,
-        claim=claim.spec,
-        retry=node.retry,
-    )
+def _build_rival(flip: Repair, ours: str) -> Rival:
+    return Rival(key=flip.key, manager=flip.manager, ours=ours, theirs=flip.theirs, since=flip.at)
 
 
 def _find_wait(drift: Drift, now: datetime) -> timedelta | None:
     """How long until one more write keeps the pace."""
     if len(drift.writes) < WRITES_PER_PACE:
         return None
-    left = drift.writes[0] + PACE - now
+    left = min(drift.writes[0] + PACE - now, PACE)
     return left if left > timedelta() else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gpushare import names
 from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy, Schedule
@@ -85,14 +85,19 @@ def _plan_next(
         return again
     if blocker := _find_reason_to_stay_away(seen, pool):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    if change is not None and change.not_before is not None and now < change.not_before:
+    # A time further off was written by a clock that is ahead, or by hand.
+    if (
+        change is not None
+        and change.not_before is not None
+        and timedelta() < (left := change.not_before - now) <= timing.backoff
+    ):
         return NodePlan(
             seen.node.name,
             NodeState.WAITING,
             Reason.WAITING_AFTER_LATE_BINDING,
             "gave way to a pod that was bound during the cordon, or to a person; tried again at "
             f"{change.not_before.isoformat(timespec='seconds')}",
-            wake_after_seconds=(change.not_before - now).total_seconds(),
+            wake_after_seconds=left.total_seconds(),
         )
     of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
     held = _held_labels(seen, pool, of)
@@ -251,8 +256,14 @@ def _plan_mode(
         message = "as many nodes are out of service as may be; its turn comes after them"
         plan = seen.plan(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
         return replace(plan, in_line=True)
+    if not seen.node.ready:
+        message = (
+            f"{of} -> {mode.schedule} waits: the node is not ready, its plugin would not return"
+        )
+        return seen.plan(NodeState.WAITING, Reason.NODE_NOT_READY, message)
     change = Change(
         pool=pool.name,
+        claim=build_claim(pool).spec,
         edition=pool.spec.edition,
         of=left.schedule,
         to=mode.schedule,
@@ -291,6 +302,5 @@ def _needed_transition(seen: Observed, pool: Pool, mode: Mode, of: str) -> Trans
 
 def is_joining(seen: Observed) -> bool:
     """A node that no pool had before and no GPU pod uses: changing it takes nothing away."""
-    return names.LABEL_POOL not in seen.node.labels and not any(
-        pod.is_live and pod.requests for pod in seen.pods
-    )
+    ours = names.LABEL_POOL in seen.node.labels and names.LABEL_POOL in seen.node.owned
+    return not ours and not any(pod.is_live and pod.requests for pod in seen.pods)

@@ -28,6 +28,10 @@ MAX_UNAVAILABLE = 1
 """Members of a pool that may be out of service at once."""
 
 
+LONGEST_WAIT_SECONDS = 600.0
+"""Every node is looked at again after this, whatever its plan says."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What is to be done to one node, for which pool."""
@@ -125,9 +129,10 @@ class Planner:
                     book = self._book(pool)
                     out_before.setdefault(pool, frozenset(book.unavailable))
                     tasks[pool][name] = task
-                    (book.unavailable.add if judged.is_unavailable else book.unavailable.discard)(
-                        name
-                    )
+                    if self._is_out(judged, pool):
+                        book.unavailable.add(name)
+                    else:
+                        book.unavailable.discard(name)
             for pool in before - entered:
                 self.books[pool].forget(name)
             if entered:
@@ -167,9 +172,21 @@ class Planner:
             if plan.takes_slot:
                 book.unavailable.add(node)
             if plan.wake_after_seconds is not None:
-                self._wake(node, now + timedelta(seconds=plan.wake_after_seconds))
+                seconds = min(plan.wake_after_seconds, LONGEST_WAIT_SECONDS)
+                self._wake(node, now + timedelta(seconds=seconds))
             self._enter(book, pool, task, plan)
             yield Decision(name, plan)
+
+    def _is_out(self, judged: Judged, name: str) -> bool:
+        """Whether a node uses its pool's budget up.
+
+        A pool that is being deleted waits only for its own changes: a node that is down must not
+        keep the healthy ones from being given back.
+        """
+        pool = self._pools.get(name)
+        if pool is not None and pool.deleting:
+            return judged.is_in_change
+        return judged.is_unavailable
 
     def _enter(self, book: Book, pool: Pool | None, task: _Task, plan: NodePlan) -> None:
         if task.role is _Role.MEMBER:
@@ -256,7 +273,8 @@ class Planner:
         self._listed = pools
         ordered = sorted(pools, key=lambda pool: pool.name)
         self._pools = {pool.name: pool for pool in ordered}
-        self._acting = [pool for pool in ordered if not pool.observes]
+        # Before our finalizer is on it, a pool takes nobody's nodes.
+        self._acting = [p for p in ordered if not p.observes and p.has_our_finalizer]
         self._observing = [pool for pool in ordered if pool.observes]
         self._deleting = [p for p in ordered if p.deleting and p.has_our_finalizer]
         self._versions = [(p.uid, p.name, p.generation, p.has_our_finalizer) for p in ordered]

@@ -5,10 +5,12 @@ operator's record is left alone rather than misread.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -25,9 +27,22 @@ from gpushare.api.node import Node
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
 from gpushare.core.modes import Mode
 
+
+def _is_of_our_time(moment: datetime) -> datetime:
+    """A time that can be reckoned with: at the ends of the calendar, sums overflow."""
+    if not _FIRST_YEAR <= moment.year < _LAST_YEAR:
+        raise ValueError(f"a year from {_FIRST_YEAR} to {_LAST_YEAR - 1} was expected")
+    return moment
+
+
+_FIRST_YEAR, _LAST_YEAR = 2000, 2200
 Moment = Annotated[
-    AwareDatetime, PlainSerializer(lambda moment: moment.isoformat(timespec="milliseconds"))
+    AwareDatetime,
+    AfterValidator(_is_of_our_time),
+    PlainSerializer(lambda moment: moment.isoformat(timespec="milliseconds")),
 ]
+PoolName = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")]
+"""It becomes the value of a label."""
 
 
 class RecordError(ValueError):
@@ -65,12 +80,14 @@ class Change(_Record):
     """An isolation change under way."""
 
     v: Literal[1] = 1
-    pool: str
+    pool: PoolName
     edition: Edition
     of: Schedule = Field(alias="from")
     to: Schedule
     step: Step
     since: Moment
+    claim: str = ""
+    """Spec for which it began; drift is counted by it."""
     restart: bool = False
     """The plugin's pod must be deleted."""
     joining: bool = False
@@ -102,7 +119,7 @@ class Applied(_Record):
     """What was last applied, and what ran at that time."""
 
     v: Literal[1] = 1
-    pool: str
+    pool: PoolName
     edition: Edition
     schedule: Schedule
     boot_id: str = Field(default="", alias="bootID")
@@ -143,16 +160,16 @@ class Rival(_Record):
     ours: str
     theirs: str | None = None
     since: Moment
-    claim: str
-    """Spec that gave way: another one tries again."""
-    retry: str = ""
-    """What a person's annotation said then: another value tries again."""
 
 
 class Drift(_Record):
     """What others did to our labels of late. On the node, so that a restart forgets no fight."""
 
     v: Literal[1] = 1
+    claim: str = ""
+    """Spec for which all of this was; another one begins anew."""
+    retry: str = ""
+    """What a person's annotation said then; another value begins anew."""
     repairs: tuple[Repair, ...] = ()
     rivals: tuple[Rival, ...] = ()
     writes: tuple[Moment, ...] = ()

@@ -126,7 +126,7 @@ def plan_after_look(seen: Observed, now: datetime, timing: Timing) -> ApplyNode:
         return plan_give_way(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen, change)
     # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
-    verdict = judge_drift(seen.node, seen.records, labels, Claim(force=True), now)
+    verdict = judge_drift(seen.node, seen.records, labels, Claim(change.claim, force=True), now)
     records = seen.records.model_copy(
         update={
             "drift": verdict.record if verdict.puts_back else seen.records.drift,

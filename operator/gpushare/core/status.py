@@ -32,20 +32,29 @@ _URGENCY = (NodeState.FAILED, NodeState.BLOCKED, NodeState.UPDATING, NodeState.W
 
 
 def build_status(
-    pool: Pool, book: Book, now: datetime, *, held: int = 0, pending: Iterable[Pod] = ()
+    pool: Pool,
+    book: Book,
+    now: datetime,
+    *,
+    held: int = 0,
+    pending: Iterable[Pod] = (),
+    refusal: str | None = None,
 ) -> PoolStatus:
     """The status that says what `book` says; times stay where nothing changed.
 
     `held` nodes must still be given back by a pool that is being deleted; `pending` pods select
-    the pool and have no node. Equal to `pool.status` where there is nothing new, so that it need
-    not be written.
+    the pool and have no node; a `refusal` is why our finalizer is not on it. Equal to
+    `pool.status` where there is nothing new, so that it need not be written.
     """
     total = len(book.plans)
     urgent = _most_urgent(book)
+    ready = _judge_ready(pool, book, urgent, held)
+    if refusal is not None:
+        ready = False, Reason.WRITE_REFUSED, f"nothing is done before it has a finalizer: {refusal}"
     return PoolStatus(
         observed_generation=pool.generation,
         conditions=(
-            _condition(pool, now, Condition.READY, *_judge_ready(pool, book, urgent, held)),
+            _condition(pool, now, Condition.READY, *ready),
             _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(book)),
             _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(book)),
         ),

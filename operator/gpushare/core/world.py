@@ -55,6 +55,13 @@ class Judged:
         return under_way or not node.ready or node.unschedulable or self.is_busy
 
     @property
+    def is_in_change(self) -> bool:
+        """We took it out of service ourselves, or are about to."""
+        change = self.seen.records.change
+        under_way = change is not None and change.is_under_way and not change.joining
+        return under_way or self.is_busy
+
+    @property
     def remembered_pools(self) -> frozenset[str]:
         """Pools that the node still carries something of."""
         records = self.seen.records

@@ -49,9 +49,11 @@ async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
     One JSON patch on our own managedFields entry ("Clearing managedFields" in the Kubernetes
     documentation is the same for all entries): an apply could only remove what it gives up.
     """
+    seen = None
     for attempt in range(_ATTEMPTS):
         try:
             node = await api.get(f"{PATH}/{action.node}")
+            version, seen = seen, node["metadata"].get("resourceVersion")
             patch = build_release(node, action.uid, action.remove)
             if not patch:
                 return node
@@ -59,8 +61,9 @@ async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
         except ApiError as error:
             if error.is_not_found:
                 return None
-            # A test of the patch failed: somebody wrote meanwhile.
-            if not (error.is_invalid or error.is_conflict) or attempt == _ATTEMPTS - 1:
+            # A test of the patch failed: somebody wrote meanwhile. If nobody did, it is refused.
+            tried = attempt == _ATTEMPTS - 1 or (version is not None and version == seen)
+            if not (error.is_invalid or error.is_conflict) or tried:
                 raise
     return None
 

@@ -56,10 +56,21 @@ def test_only_gpu_resources_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("text", "amount"),
-    [("3", 3), (3, 3), ("0", 0), ("2k", 2000), ("1Ki", 1024), ("", 0), ("5.5", 0), ("-1", 0)],
+    [
+        *[("3", 3), (3, 3), ("0", 0), ("2k", 2000), ("1Ki", 1024), ("1T", 10**12)],
+        *[("2e3", 2000), ("2E3", 2000), ("1e+2", 100), ("1Pi", 2**50)],
+        *[("", None), ("5.5", None), ("-1", None), ("1e999", None), ("\u0663", None)],
+    ],
 )
-def test_quantities_are_whole_numbers(text: str | int, amount: int) -> None:
+def test_quantities_are_whole_numbers(text: str | int, amount: int | None) -> None:
     assert parse_quantity(text) == amount
+
+
+def test_a_request_that_is_not_understood_is_one_all_the_same() -> None:
+    pod = _pod(spec={"containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "1.5Q"}}}]})
+    parsed = parse_pod(pod, plugin_namespace="kube-system")
+    assert parsed is not None
+    assert parsed.requests == {"aliyun.com/gpu-mem": 1}
 
 
 def _pod(namespace: str = "default", **more: Any) -> dict[str, Any]:

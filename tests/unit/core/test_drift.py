@@ -271,3 +271,17 @@ def test_a_node_that_leaves_gives_its_drift_record_up_too() -> None:
     )  # fmt: skip
     assert plan is not None
     assert plan.reason is Reason.LEAVING
+
+
+def test_writes_of_the_future_hold_nothing_up_for_long() -> None:
+    later = NOW + timedelta(days=9)
+    fight = Fight()
+    fight.drift = Drift(claim="training/1", writes=(later,) * WRITES_PER_PACE)
+    assert fight.judge(fight.node("default")).wait == PACE
+
+
+def test_what_was_counted_under_another_spec_counts_no_more() -> None:
+    fight = Fight()
+    fight.flip()
+    fight.flip()
+    assert fight.judge(fight.node("default"), claim=Claim("training/2")).puts_back

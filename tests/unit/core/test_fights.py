@@ -30,13 +30,14 @@ def _node(labels: dict[str, str], records: NodeRecords, *lost: str, **more: Any)
 
 
 def _rival(key: str = names.LABEL_SCHEDULE, ours: str = "cgpu") -> Drift:
-    rival = Rival(key=key, manager="sync", ours=ours, theirs="x", since=NOW, claim="training/1")
-    return Drift(rivals=(rival,))
+    rival = Rival(key=key, manager="sync", ours=ours, theirs="x", since=NOW)
+    return Drift(claim="training/1", rivals=(rival,))
 
 
 def _repairs(key: str, count: int = 3) -> Drift:
     at = [NOW - timedelta(seconds=30 * index) for index in range(count)]
     return Drift(
+        claim="training/1",
         repairs=tuple(Repair(key=key, manager="sync", theirs="x", at=moment) for moment in at),
         writes=tuple(at),
     )

@@ -226,9 +226,27 @@ def test_restarts_allowed_again_are_made_up_for_with_the_whole_sequence() -> Non
 
 
 def test_after_a_late_binding_the_node_rests() -> None:
-    plan = plan_of(a_node(labels={**SHARE, **OURS}, records=deferred(1)), a_pool())
+    plan = plan_of(a_node(labels={**SHARE, **OURS}, records=deferred(0.4)), a_pool())
     assert (plan.reason, plan.action) == (Reason.WAITING_AFTER_LATE_BINDING, None)
-    assert plan.wake_after_seconds == 60
+    assert plan.wake_after_seconds == 24
+
+
+def test_a_time_that_is_far_off_is_not_waited_for() -> None:
+    records = deferred(60 * 24 * 365)
+    plan = plan_of(a_node(labels={**SHARE, **OURS}, records=records), a_pool())
+    assert expect_apply(plan).cordon
+
+
+def test_nothing_begins_on_a_node_that_is_not_ready() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE), ready=False)
+    plan = plan_of(node, a_pool())
+    assert (plan.reason, plan.action) == (Reason.NODE_NOT_READY, None)
+
+
+def test_a_node_that_came_with_a_pool_label_of_its_template_joins_like_any_other() -> None:
+    node = a_node(labels={**SHARE, names.LABEL_POOL: "ghost"})
+    assert not plan_of(node, a_pool(), slot_free=False).takes_slot
+    assert expect_apply(plan_of(node, a_pool(), slot_free=False)).cordon
 
 
 def test_after_its_rest_the_node_is_tried_again() -> None:

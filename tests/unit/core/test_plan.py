@@ -68,7 +68,25 @@ def test_no_node_starts_while_another_is_in_its_change() -> None:
 
 def test_a_node_that_is_not_ready_uses_up_the_budget_of_the_others() -> None:
     world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _settled("gpu-1", ready=False)))
-    assert _cordoned(_plan(world)) == ["gpu-1"]
+    plan = _plan(world)
+    assert _cordoned(plan) == []
+    assert _states(plan) == {
+        "gpu-0": Reason.WAITING_FOR_BUDGET,
+        "gpu-1": Reason.NODE_NOT_READY,
+    }
+
+
+def test_a_pool_that_is_deleted_waits_for_no_node_that_is_down() -> None:
+    pool = a_pool(deleting=True, deletion_policy="WholeCard")
+    nodes = (_settled("gpu-0"), _settled("gpu-1", ready=False), _settled("gpu-2"))
+    assert _cordoned(_plan(a_world(pools=(pool,), nodes=nodes))) == ["gpu-0"]
+
+
+def test_a_pool_takes_no_node_before_our_finalizer_is_on_it() -> None:
+    new = a_pool("new", finalizers=frozenset(), priority=900)
+    plan = _plan(a_world(pools=(a_pool(), new), nodes=(_settled("gpu-0"),)))
+    assert list(_states(plan)) == ["gpu-0"]
+    assert plan.members["new"] == ()
 
 
 def test_a_node_that_a_person_cordoned_uses_up_the_budget_of_the_others() -> None:

@@ -44,7 +44,7 @@ NODES = {
     "changing": a_node(
         labels={**CGPU, **OURS}, records=under_way(Step.LABELLED), unschedulable=True
     ),
-    "deferred": a_node(labels={**SHARE, **OURS}, records=deferred(5)),
+    "deferred": a_node(labels={**SHARE, **OURS}, records=deferred(0.4)),
     "left": a_node(
         labels={**SHARE, names.LABEL_POOL: "gone"}, records=applied(Schedule.SHARE, pool="gone")
     ),
@@ -200,8 +200,8 @@ def test_a_node_is_looked_at_again_when_its_time_has_come() -> None:
     nodes = {"gpu-1": NODES["deferred"]}
     world = World(pools=(a_pool(),), nodes=nodes, daemonsets=PRO_DAEMONSETS)
     first = planner.update(world, None, NOW)
-    assert first.wake_at == NOW + timedelta(minutes=5)
-    later = planner.update(world, set(), NOW + timedelta(minutes=5))
+    assert first.wake_at == NOW + timedelta(seconds=24)
+    later = planner.update(world, set(), NOW + timedelta(seconds=24))
     assert [decision.plan.reason for decision in later.decisions] == [Reason.CORDONED]
 
 

@@ -105,3 +105,18 @@ def test_a_mode_that_the_edition_does_not_have_was_never_applied() -> None:
     odd = APPLIED.dump().replace('"schedule":"share"', '"schedule":"mps"')
     with pytest.raises(RecordError):
         parse_records(_with(names.ANNOTATION_APPLIED, odd))
+
+
+@pytest.mark.parametrize(
+    "moment", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "1999-12-31T00:00:00Z"]
+)
+def test_a_time_at_the_end_of_the_calendar_can_not_be_read(moment: str) -> None:
+    text = CHANGE.dump().replace(NOW.isoformat(timespec="milliseconds"), moment)
+    with pytest.raises(RecordError):
+        parse_records(Node("gpu-1", "uid", annotations={names.ANNOTATION_CHANGE: text}))
+
+
+def test_a_pool_that_can_not_be_one_can_not_be_read() -> None:
+    text = CHANGE.dump().replace('"training"', '"bad name!!"')
+    with pytest.raises(RecordError):
+        parse_records(Node("gpu-1", "uid", annotations={names.ANNOTATION_CHANGE: text}))
