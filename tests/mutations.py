@@ -48,7 +48,7 @@ MUTATIONS: tuple[Mutation, ...] = (
             Replacement("kube/nodes.py", "    if action.cordon:\n", "    if False:\n"),
             # Else a node that is not cordoned is given way to, or cordoned again.
             Replacement(
-                "core/rollout.py",
+                "core/observed.py",
                 "        return self.node.unschedulable\n",
                 "        return True\n",
             ),
@@ -76,8 +76,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         (
             Replacement(
                 "core/verify.py",
-                "    if mode.resource and not node.allocatable.get(mode.resource):\n",
-                "    if False:\n",
+                "        if not node.allocatable.get(resource):\n",
+                "        if False:\n",
             ),
         ),
     ),

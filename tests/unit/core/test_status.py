@@ -6,6 +6,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
+from gpushare.core.records import Rival
 from gpushare.core.status import MAX_SAMPLES
 from gpushare.core.status import build_status as _build_status
 from gpushare.names import Reason
@@ -73,3 +74,27 @@ def test_a_change_of_ready_has_its_own_time() -> None:
     later = NOW + timedelta(hours=1)
     ready, *_ = build_status(before, [READY], later).conditions
     assert ready.last_transition_time == later
+
+
+def test_the_status_stays_under_16_kib_whatever_is_said_of_however_many_nodes() -> None:
+    reasons = list(Reason)
+    plans = [
+        NodePlan(
+            f"{index:03}".ljust(253, "n"),
+            NodeState.BLOCKED,
+            reasons[index % len(reasons)],
+            "\u6df1" * 4000,
+            rivals=(Rival(key="k" * 317, manager="m" * 128, ours="o" * 63, since=NOW),),
+        )
+        for index in range(300)
+    ]
+    status = build_status(a_pool("p" * 63, deleting=True), plans, NOW)
+    assert len(status.samples) == MAX_SAMPLES
+    assert len(status.model_dump_json(by_alias=True).encode()) < 16 * 1024
+
+
+def test_each_reason_has_a_sample_before_any_has_two() -> None:
+    many = [_plan(f"a{i:03}", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT) for i in range(50)]
+    other = _plan("z", NodeState.BLOCKED, Reason.MIG_NODE)
+    samples = build_status(a_pool(), [*many, other], NOW).samples
+    assert "z" in {sample.node for sample in samples}
