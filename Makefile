@@ -38,7 +38,7 @@ test-unit: $(READY) ## Run the unit tests
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1380 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m "not long"
+	$(LIMIT) 1600 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m "not long"
 
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own
