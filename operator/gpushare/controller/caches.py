@@ -1,7 +1,7 @@
 """Copies in memory of what a pass looks at, and what in them changed."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from gpushare import names
 from gpushare.api.node import Node, parse_node
@@ -151,7 +151,7 @@ class _PodsByNode(Mapping[str, tuple[Pod, ...]]):
     def __getitem__(self, node: str) -> tuple[Pod, ...]:
         return tuple(pod for _, pod in sorted(self._pods[node].items()))
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[str]:
         return iter(self._pods)
 
     def __len__(self) -> int:

@@ -75,10 +75,6 @@ class Events:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def flush(self) -> None:
-        """Until all are posted, or have failed."""
-        await asyncio.gather(*self._tasks)
-
     async def close(self) -> None:
         """Give up what has not been posted."""
         for task in self._tasks:
