@@ -12,6 +12,9 @@ export PYTHONPATH := operator:.
 # Each suite ends by itself: one that hangs is a failure, and says which it was.
 LIMIT = timeout --foreground --kill-after=30
 
+# Two clusters side by side: the tests mostly wait.
+SHARDS = --numprocesses=2 --dist=loadfile
+
 .PHONY: help
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
@@ -38,7 +41,7 @@ test-unit: $(READY) ## Run the unit tests
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1600 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m "not long"
+	$(LIMIT) 1200 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m "not long" $(SHARDS)
 
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own

@@ -5,6 +5,7 @@ import random
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from devcluster.processes import kill_processes, spawn
 from devcluster.startup import (
     PROJECT,
     ended_component,
+    expect_ready,
+    restart_component,
     simulator_answers,
     start_control_plane,
     start_simulator,
@@ -144,6 +147,12 @@ class Cluster:
     def pid(self, component: str) -> int:
         """The process of a component: ``etcd``, ``kube-apiserver``, ``kube-scheduler`` ..."""
         return int((self._folder.components / "pids" / f"{component}.pid").read_text())
+
+    def restart(self, component: str) -> None:
+        """Kill a component and start it as it was; returns once the API server is ready."""
+        restart_component(self._folder, component)
+        with closing(ApiServer(self.kubeconfig)) as api:
+            expect_ready(self._folder, api)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl on this cluster and return what it prints.

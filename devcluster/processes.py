@@ -86,6 +86,25 @@ def is_alive(pid: int) -> bool:
     return bool(_read(_PROC / str(pid) / "cmdline"))
 
 
+def has_ended(pid: int) -> bool:
+    """Whether ``pid`` is over with all of its threads, and so no port or file of it is held.
+
+    The first thread of a killed process can be a zombie while others still hold what they share.
+    """
+    stat = _read(_PROC / str(pid) / "stat")
+    if not stat:
+        return True
+    state = stat.rpartition(b")")[2].split()[0]
+    return state in (b"Z", b"X") and _count_threads(pid) <= 1
+
+
+def _count_threads(pid: int) -> int:
+    try:
+        return sum(1 for _ in (_PROC / str(pid) / "task").iterdir())
+    except OSError:
+        return 0
+
+
 def _read(path: Path) -> bytes:
     # Gone in between, or another user's: either way not one of ours.
     try:

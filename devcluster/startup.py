@@ -1,6 +1,7 @@
 """Bringing a cluster up: the control plane, then the simulator, each until it answers."""
 
 import os
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -15,7 +16,7 @@ from devcluster.controlplane import build_kwokctl_command, build_kwokctl_configu
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder
 from devcluster.ports import Ports
-from devcluster.processes import is_alive, spawn
+from devcluster.processes import has_ended, is_alive, spawn
 from devcluster.waiting import wait_until
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -56,11 +57,38 @@ def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -
     if kwokctl.returncode != 0:
         raise ClusterError(f"kwokctl could not start the control plane. {_CLEARED}\n{tail(log)}")
     with closing(ApiServer(folder.kubeconfig)) as api:
-        _expect(folder, api.is_ready, "the API server is ready", _log(folder, "kube-apiserver"))
+        expect_ready(folder, api)
         # Pods are refused until their namespace has this account.
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         manager = _log(folder, "kube-controller-manager")
         _expect(folder, lambda: api.exists(account), "the controllers run", manager)
+
+
+def restart_component(folder: ClusterFolder, component: str) -> None:
+    """Kill a component of the control plane and start it with the same command."""
+    pid_file = folder.components / "pids" / f"{component}.pid"
+    pid = int(pid_file.read_text())
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(
+        # Its port is still held until then, and the new one would end at once.
+        lambda: has_ended(pid),
+        expectation=f"cluster {folder.name}: {component} has ended",
+        timeout_seconds=_START_SECONDS,
+    )
+    child = spawn(
+        command,
+        folder=folder.path,
+        working_folder=folder.components,
+        log=_log(folder, component),
+        env=os.environ,
+    )
+    pid_file.write_text(str(child.pid))
+
+
+def expect_ready(folder: ClusterFolder, api: ApiServer) -> None:
+    """Wait until the API server says that it is ready."""
+    _expect(folder, api.is_ready, "the API server is ready", _log(folder, "kube-apiserver"))
 
 
 def start_simulator(folder: ClusterFolder, environment: Mapping[str, str]) -> None:

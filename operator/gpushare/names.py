@@ -42,7 +42,7 @@ NODE_ANNOTATIONS: Final = frozenset(
     {ANNOTATION_FOUND, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
 )
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
-"""A person's, on a node: any new value makes us try again what we gave up."""
+"""A person's, on a node or a pool: any new value makes us try again what we gave up."""
 
 # Annotations on pods, written by their owners.
 ANNOTATION_ISOLATION: Final = f"{GROUP}/isolation"
@@ -88,6 +88,7 @@ class Condition(StrEnum):
 
     READY = "Ready"
     NODES_LABELLED = "NodesLabelled"
+    ROLLOUT_COMPLETE = "RolloutComplete"
     CONFLICTING = "Conflicting"
 
 
@@ -99,6 +100,7 @@ class Reason(StrEnum):
     NO_NODES = "NoNodes"
     ALL_NODES_LABELLED = "AllNodesLabelled"
     LABELS_MISSING = "LabelsMissing"
+    NOTHING_LEFT = "NothingLeft"
     NO_CONFLICT = "NoConflict"
     SPEC_INVALID = "SpecInvalid"
     NODES_LEFT_BEHIND = "NodesLeftBehind"
@@ -116,6 +118,9 @@ class Reason(StrEnum):
     COMPONENT_NOT_READY = "ComponentNotReady"
     RESOURCE_NOT_READY = "ResourceNotReady"
     WAITING_FOR_BUDGET = "WaitingForBudget"
+    WAITING_FOR_CANARY = "WaitingForCanary"
+    WAITING_FOR_APPROVAL = "WaitingForApproval"
+    ROLLOUT_HALTED = "RolloutHalted"
     NODE_NOT_READY = "NodeNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"
     LEAVING = "Leaving"
@@ -124,6 +129,8 @@ class Reason(StrEnum):
 
     # Nodes that something else holds up.
     WORKLOADS_PRESENT = "WorkloadsPresent"
+    EVICTION_DISABLED = "EvictionDisabled"
+    EVICTION_REFUSED = "EvictionRefused"
     REQUIRES_TEARDOWN = "RequiresTeardown"
     REQUIRES_PERSON = "RequiresPerson"
     COMPONENT_MISSING = "ComponentMissing"
@@ -137,8 +144,10 @@ class Reason(StrEnum):
     INTERNAL_ERROR = "InternalError"
     RECORD_UNREADABLE = "RecordUnreadable"
 
-    # Nodes that ran out of time.
+    # Nodes whose change failed.
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    RESOURCE_STAYS_ZERO = "ResourceStaysZero"
+    ROLLED_BACK = "RolledBack"
 
     # Pods at admission.
     ROUTED = "Routed"

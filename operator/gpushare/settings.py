@@ -47,6 +47,10 @@ class Settings(BaseSettings):
     resource_settle_seconds: Seconds = 12.0
     """How long a new plugin must be Ready before a resource that never went through zero is
     believed: the kubelet reports its devices at most every 10 s."""
+    zero_patience_seconds: Seconds = 60.0
+    """A plugin that is Ready and does not offer its resource for so long is restarted once more."""
+    allow_eviction: bool = False
+    """Pools may have pods evicted that hold a change up (`rollout.workloads: Evict`)."""
     leaving_patience_seconds: Seconds = 600.0
     """A pool that is being deleted waits so long for the next of its nodes to finish; then it goes,
     and the rest keep their labels."""

@@ -1,16 +1,12 @@
 """What is listed anew may be old or cut short: nothing is concluded from what is not there."""
 
-import os
-import signal
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import orjson
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.waiting import wait_until
 from tests.kit.arrange import plugin_uids
 from tests.kit.bench import NODES, Bench
 from tests.kit.expect import expect
@@ -64,7 +60,7 @@ def test_history_is_compacted_during_an_outage(scenario: Scenario) -> None:
     for _ in range(WRITES_BEFORE_COMPACTION):
         scenario.disturb("n1")
     compact_history(bench.cluster)
-    restart_api_server(bench.cluster)
+    bench.cluster.restart("kube-apiserver")
 
     outage.remove()
     expect_repaired(bench)
@@ -86,24 +82,6 @@ def ask_etcd(cluster: Cluster, call: str, body: dict[str, object]) -> dict[str, 
     with _direct.open(urllib.request.Request(url, orjson.dumps(body)), timeout=10) as answer:
         parsed: dict[str, dict[str, str]] = orjson.loads(answer.read())
     return parsed
-
-
-def restart_api_server(cluster: Cluster) -> None:
-    """Kill it and start it as it was: it holds no history in memory then."""
-    pid = cluster.pid("kube-apiserver")
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
-    os.kill(pid, signal.SIGKILL)
-    wait_until(
-        lambda: not Path(f"/proc/{pid}/exe").exists(),
-        expectation="the API server has ended",
-        timeout_seconds=10,
-    )
-    child = cluster.spawn(command, log="kube-apiserver.log", env=os.environ)
-    pid_file = cluster.audit_log.parent.parent / "pids" / "kube-apiserver.pid"
-    pid_file.write_text(str(child.pid))
-    wait_until(
-        cluster.api.is_ready, expectation="the API server is ready again", timeout_seconds=60
-    )
 
 
 def read_version_before_a_flip(scenario: Scenario) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Who wrote what, in which order, by the API server's own word: its audit log."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import orjson
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_COMPLETE = b'"stage":"ResponseComplete"'
 OURS = "system:serviceaccount:gpushare-system:"
 """Prefix of the users that the chart's ServiceAccounts are."""
 
@@ -17,6 +19,8 @@ OURS = "system:serviceaccount:gpushare-system:"
 class Call:
     """One answered request."""
 
+    id: str
+    """The API server's answer has the same in its header Audit-Id."""
     at: datetime
     user: str
     verb: str
@@ -56,7 +60,7 @@ class AuditTrail:
             log.seek(since)
             for line in log:
                 # The last line may still be on its way to the disk.
-                if line.endswith(b"\n") and b'"stage":"ResponseComplete"' in line:
+                if line.endswith(b"\n") and _COMPLETE in line:
                     yield _parse(orjson.loads(line))
 
     def our_writes(self, since: int = 0) -> list[Call]:
@@ -76,10 +80,41 @@ class AuditTrail:
         ]
 
 
+class AuditTail:
+    """The audit log from its end on, read as it grows; also where a new file takes its place."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log = path.open("rb")
+        self._log.seek(0, os.SEEK_END)
+        self._rest = b""
+
+    def read(self, *, about: Collection[bytes] = ()) -> Iterator[Call]:
+        """The answered requests that came since the last reading, oldest first.
+
+        `about`: only those whose line has one of these texts; that spares reading all others.
+        """
+        while True:
+            # Asked before reading: what is written to the old file comes before it is moved away.
+            replaced = self._path.stat().st_ino != os.fstat(self._log.fileno()).st_ino
+            *lines, self._rest = (self._rest + self._log.read()).split(b"\n")
+            for line in lines:
+                if _COMPLETE in line and (not about or any(text in line for text in about)):
+                    yield _parse(orjson.loads(line))
+            if not replaced:
+                return
+            self._log.close()
+            self._log, self._rest = self._path.open("rb"), b""
+
+    def close(self) -> None:
+        self._log.close()
+
+
 def _parse(event: dict[str, Any]) -> Call:
     about = event.get("objectRef") or {}
     sub = about.get("subresource")
     return Call(
+        id=event["auditID"],
         at=datetime.fromisoformat(event["stageTimestamp"]),
         user=event["user"].get("username", ""),
         verb=event["verb"],

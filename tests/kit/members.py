@@ -9,8 +9,18 @@ from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import ApplyNode, NodePlan
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.member import plan_member
-from gpushare.core.observed import Observed, Timing
-from gpushare.core.records import Applied, Change, NodeRecords, Step, parse_records
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.records import (
+    Applied,
+    Change,
+    Failure,
+    NodeRecords,
+    PluginPod,
+    Step,
+    parse_records,
+)
+from gpushare.core.turn import CLOSED, OPEN
+from gpushare.names import Reason
 from tests.kit.values import NOW, PRO_DAEMONSETS, a_plugin_pod, a_pool
 
 SHARE = {names.LABEL_SCHEDULE: "share"}
@@ -29,14 +39,8 @@ def plan_of(
     now: datetime = NOW,
 ) -> NodePlan:
     seen = Observed(node, pods, parse_records(node))
-    return plan_member(
-        seen,
-        pool,
-        daemonsets=daemonsets,
-        may_start=slot_free,
-        now=now,
-        timing=Timing(),
-    )
+    at = Pass(now, daemonsets=daemonsets)
+    return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
 
 
 def applied(schedule: Schedule | str = Schedule.CGPU, **more: object) -> NodeRecords:
@@ -67,14 +71,31 @@ def under_way(step: Step) -> NodeRecords:
 def plan_leave_of(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
 ) -> NodePlan | None:
-    return plan_leaving(
-        Observed(node, pods, parse_records(node)),
-        pool,
-        daemonsets=PRO_DAEMONSETS,
-        may_start=True,
-        now=now,
-        timing=Timing(),
+    seen = Observed(node, pods, parse_records(node))
+    return plan_leaving(seen, pool, Pass(now, daemonsets=PRO_DAEMONSETS), OPEN)
+
+
+def a_failure(attempt: str = "training/1") -> Failure:
+    return Failure(
+        attempt=attempt,
+        step=Step.RESTARTING,
+        reason=Reason.DEADLINE_EXCEEDED,
+        message="cgpu-installer is not Ready on the node, 600 s after the labels",
+        at=NOW,
     )
+
+
+def failed(attempt: str = "training/1", **more: object) -> NodeRecords:
+    """A change from share to cgpu that failed in this attempt."""
+    records = under_way(Step.RESTARTING)
+    assert records.change is not None
+    update = {
+        "labelled_at": NOW - timedelta(hours=1),
+        "plugins": (PluginPod(name="old", uid="old"),),
+        "failure": a_failure(attempt),
+        **more,
+    }
+    return records.model_copy(update={"change": records.change.model_copy(update=update)})
 
 
 def deferred(minutes: float) -> NodeRecords:

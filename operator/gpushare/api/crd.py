@@ -27,6 +27,7 @@ _KEPT = frozenset(
     {
         "type", "format", "description", "enum", "default", "required",
         "minimum", "maximum", "minLength", "maxLength", "pattern", "maxItems", "maxProperties",
+        "x-kubernetes-int-or-string",
         "x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
     }
 )  # fmt: skip
@@ -101,11 +102,17 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
     if "$ref" in schema:
         target = definitions[schema["$ref"].removeprefix("#/$defs/")]
         schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    if schema.get("x-kubernetes-int-or-string"):
+        # A union that structural schemas allow, with what holds for either side of it.
+        for option in schema.pop("anyOf"):
+            schema |= {key: value for key, value in option.items() if key != "type"}
     if "anyOf" in schema:
         choice = next(option for option in schema["anyOf"] if option.get("type") != "null")
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
         return _structural({**choice, **rest}, definitions)
     result = {key: value for key, value in schema.items() if key in _KEPT}
+    if isinstance(default := result.get("default"), dict):
+        result["default"] = {key: value for key, value in default.items() if value is not None}
     if not result.get("default", True) and result.get("default") != 0:
         # An empty default says nothing, and would be written into every stored object.
         del result["default"]

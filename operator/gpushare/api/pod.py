@@ -71,6 +71,9 @@ class Pod:
     """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
     unrouted: bool = False
     """It asks for shared GPU, and neither its owner nor anything else says on which nodes."""
+    is_evictable: bool = True
+    """Evicting it frees its node: not so for a DaemonSet's pods, which come back to a cordoned
+    node at once, nor for mirror pods ("Safely Drain a Node" in the Kubernetes documentation)."""
 
     @property
     def is_live(self) -> bool:

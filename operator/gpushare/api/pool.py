@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
+from gpushare.api.rollout import Rollout
 from gpushare.api.status import PoolStatus
 
 
@@ -280,6 +281,9 @@ class PoolSpec(ApiModel):
         default=DevicePlugin(),
         description="What happens to the device plugin of a node whose isolation changes.",
     )
+    rollout: Rollout = Field(
+        default=Rollout(), description="How an isolation change goes over the pool's nodes."
+    )
 
 
 class Pool(ApiModel):
@@ -291,6 +295,8 @@ class Pool(ApiModel):
     created: datetime
     deleting: bool
     finalizers: frozenset[str]
+    retry: str = ""
+    """What a person's annotation says; another value resumes a rollout that halted."""
     spec: PoolSpec
     status: PoolStatus
 
@@ -322,6 +328,7 @@ class Pool(ApiModel):
             created=meta["creationTimestamp"],
             deleting="deletionTimestamp" in meta,
             finalizers=frozenset(meta.get("finalizers", ())),
+            retry=(meta.get("annotations") or {}).get(names.ANNOTATION_RETRY, ""),
             spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),
         )

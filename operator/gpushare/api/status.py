@@ -26,6 +26,7 @@ class NodeSample(ApiModel):
     reason: str = Field(description="Reason code.")
     since: datetime = Field(description="Since when for this reason.")
     message: str = Field(description="What it waits for, and what would unblock it.")
+    deadline: datetime | None = Field(default=None, description="When it counts as failed.")
 
 
 class ConditionStatus(ApiModel):
@@ -71,6 +72,43 @@ class Leaving(ApiModel):
     since: datetime = Field(description="Since when none of them finished.")
 
 
+class PlanStep(ApiModel):
+    """What is still to be done to one node."""
+
+    node: str = Field(description="Name of the node.")
+    change: str = Field(description="The mode that it is in and the one that it gets.")
+    outcome: str = Field(description="What that change needs.")
+    restarts_plugin: bool = Field(default=False, description="Its device plugin is restarted.")
+    reboots: bool = Field(default=False, description="It must be rebooted.")
+    pods: int = Field(default=0, description="Pods on it that hold the change up.")
+    blocker: str = Field(default="", description="Reason code of what it waits for, if anything.")
+
+
+class Approval(ApiModel):
+    """What a person agreed to."""
+
+    hash: str = Field(description="The plan's hash at that time.")
+    kinds: Annotated[tuple[str, ...], Field(max_length=50)] = Field(
+        default=(), description="Kinds of change that it covers."
+    )
+
+
+class PoolPlan(ApiModel):
+    """The isolation changes that have not begun yet."""
+
+    hash: str = Field(
+        default="",
+        description="Of the kinds of change, for rollout.approvedPlan. Empty: nothing is left.",
+    )
+    summary: str = Field(default="", description="The plan in a sentence.")
+    steps: Annotated[tuple[PlanStep, ...], Field(max_length=20)] = Field(
+        default=(), description="At most 20 nodes, in the order in which they are changed."
+    )
+    approved: Approval | None = Field(
+        default=None, description="With approval Manual: what rollout.approvedPlan agreed to."
+    )
+
+
 class PoolStatus(ApiModel):
     """What is."""
 
@@ -87,8 +125,8 @@ class PoolStatus(ApiModel):
     ] = Field(
         default=(),
         description="Ready: every member is as the spec says. "
-        "NodesLabelled: every member carries its labels. Conflicting: another manager keeps "
-        "writing them.",
+        "NodesLabelled: every member carries its labels. RolloutComplete: no isolation change is "
+        "under way or left to do. Conflicting: another manager keeps writing the labels.",
     )
     nodes: NodeCounts = Field(default=NodeCounts(), description="How many members are where.")
     samples: Annotated[tuple[NodeSample, ...], Field(max_length=20)] = Field(
@@ -96,6 +134,9 @@ class PoolStatus(ApiModel):
     )
     capacity: PoolCapacity | None = Field(
         default=None, description="What the nodes offer, and what of it is given out."
+    )
+    plan: PoolPlan | None = Field(
+        default=None, description="Isolation changes that are left to do, before they are done."
     )
     leaving: Leaving | None = Field(
         default=None, description="While the pool is being deleted: what is left to do."

@@ -96,10 +96,10 @@ class Applier:
             seen = await self._observe(action.node, Step.CORDONED)
             if seen is None or not seen.is_out_of_service:
                 return
-            plan = plan_after_look(seen, datetime.now(UTC), self.timing)
-            if not plan.cordon:
+            plan = plan_after_look(seen, datetime.now(UTC), self.timing, stays=action.stays)
+            if plan is None or not plan.cordon:
                 break
-        if is_wanted():
+        if plan is not None and is_wanted():
             await self._apply(plan, pool, reason)
 
     async def _observe(self, name: str, step: Step) -> Observed | None:

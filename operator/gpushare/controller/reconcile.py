@@ -57,8 +57,9 @@ class Reconciler:
             ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
             settle=timedelta(seconds=settings.resource_settle_seconds),
             leaving_patience=timedelta(seconds=settings.leaving_patience_seconds),
+            zero_patience=timedelta(seconds=settings.zero_patience_seconds),
         )
-        self._planner = Planner(self._timing)
+        self._planner = Planner(self._timing, may_evict=settings.allow_eviction)
         self._events = Events(api, settings.identity)
         self._pools = Pools(api, self._events, settings, self._timing)
         self._statuses = Statuses(self._pools, self._planner, metrics)

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from gpushare.api.node import Node
+from gpushare.core.kinds import Kind
 from gpushare.core.records import NodeRecords, PluginPod, Rival
 from gpushare.names import Reason
 
@@ -42,6 +44,28 @@ class LookAgain:
     """Read the cordoned node's pods from the API server, twice, and go on or let go."""
 
     node: str
+    stays: bool = False
+    """Where pods are found it stays cordoned and waits for them, instead of letting go."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedPod:
+    """A pod that is asked to go, and only while it has this UID."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPods:
+    """Evict these pods from the cordoned node, each unless its disruption budget forbids it."""
+
+    node: str
+    pods: tuple[EvictedPod, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +93,7 @@ class ReleaseNode:
     """Labels to take away in the same write, where they still are ours and have this value."""
 
 
-Action = ApplyNode | LookAgain | RecordPlugins | DeletePlugins | ReleaseNode
+Action = ApplyNode | LookAgain | EvictPods | RecordPlugins | DeletePlugins | ReleaseNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +108,25 @@ class NodePlan:
     takes_slot: bool = field(default=False)
     """The action takes the node out of service, within the pool's budget."""
     in_line: bool = False
-    """It depends on how many other nodes are out of service."""
+    """Whether it may begin depends on the pool's other nodes, or on a person."""
+    joins: bool = False
+    """It has just come, and takes no capacity away: it waits for nobody but a person."""
     wake_after_seconds: float | None = None
     """When to decide again even if nothing happens."""
     labelled: bool = False
     """Every label that the pool wants is there, and ours."""
     rivals: tuple[Rival, ...] = ()
     """Other managers that keep writing those labels."""
+    kind: Kind | None = None
+    """The isolation change that the node needs and that has not begun."""
+    pods: int = 0
+    """Pods on the node that hold that change up."""
+    deadline: datetime | None = None
+    """When it counts as failed."""
+    halts: str = ""
+    """Why no other node of the pool may begin: what failed here, in a sentence."""
+    proven: bool = False
+    """The pool's mode was reached by a change, and verified: what a canary is for."""
 
 
 def build_apply(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
+from gpushare.core.actions import EvictedPod
 from gpushare.core.modes import Mode
 from gpushare.core.transitions import Transition
 from gpushare.names import Reason
@@ -19,6 +20,8 @@ class Blocker:
 
     reason: Reason
     message: str
+    pods: tuple[Pod, ...] = ()
+    """Those that hold the change up; empty where it is something else."""
 
 
 def find_blocking_pods(
@@ -45,11 +48,30 @@ def find_blocking_pods(
         groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))
     for blocking, what in groups:
         if blocking:
+            every = {pod.uid: pod for group, _ in groups for pod in group}
             return Blocker(
                 Reason.WORKLOADS_PRESENT,
                 f"pods that {what} must finish or be moved first: {_listed(blocking)}",
+                tuple(every.values()),
             )
     return None
+
+
+def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[EvictedPod, ...]:
+    """Which of the `pods` that hold a change up may be asked to go: those that hold the resource.
+
+    A DaemonSet's pods would come back at once, and mirror pods belong to the kubelet
+    (API-initiated Eviction, Kubernetes documentation). Where running pods keep what they have,
+    those that have yet to start are waited for.
+    """
+    return tuple(
+        EvictedPod(pod.namespace, pod.name, pod.uid)
+        for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))
+        if pod.requests
+        and pod.is_evictable
+        and not pod.deleting
+        and not (transition.keeps_workloads and pod.phase == "Pending")
+    )
 
 
 def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:

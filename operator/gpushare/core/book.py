@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.capacity import NodeCapacity
+from gpushare.core.kinds import Kind
+from gpushare.names import Reason
+
+_WAITS = frozenset({NodeState.WAITING, NodeState.BLOCKED, NodeState.FAILED})
 
 
 @dataclass(slots=True)
@@ -21,8 +25,20 @@ class Book:
     unlabelled: dict[str, NodePlan] = field(default_factory=dict)
     contested: dict[str, NodePlan] = field(default_factory=dict)
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
-    in_line: set[str] = field(default_factory=set)
-    """Nodes whose plan depends on whether others are out of service."""
+    in_line: dict[str, NodePlan] = field(default_factory=dict)
+    """Nodes whose plan depends on the others: whether it may begin."""
+    pending: dict[str, NodePlan] = field(default_factory=dict)
+    """Nodes that need a change which has not begun."""
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    """Of those changes."""
+    halting: dict[str, NodePlan] = field(default_factory=dict)
+    """Nodes whose change failed: no other may begin."""
+    proven: set[str] = field(default_factory=set)
+    """Nodes that a change brought to the pool's mode."""
+    turned: Counter[Reason] = field(default_factory=Counter)
+    """How many nodes came to wait for each reason since this was last taken."""
+    changing: set[str] = field(default_factory=set)
+    """Nodes in their change, or about to be, but for those that join."""
     unavailable: set[str] = field(default_factory=set)
     """Nodes out of service: they use the budget up."""
     is_stale: bool = True
@@ -43,6 +59,15 @@ class Book:
             self.unlabelled[plan.node] = plan
         if plan.rivals:
             self.contested[plan.node] = plan
+        if plan.kind is not None:
+            self.pending[plan.node] = plan
+            self.kinds[plan.kind] += 1
+        if plan.halts:
+            self.halting[plan.node] = plan
+        if plan.proven:
+            self.proven.add(plan.node)
+        if plan.state in _WAITS and (old is None or old.reason is not plan.reason):
+            self.turned[plan.reason] += 1
 
     def strike(self, node: str) -> None:
         """Nothing is planned for a node any more."""
@@ -51,8 +76,11 @@ class Book:
             return
         self.is_stale = True
         self.counts[plan.state] -= 1
-        for group in (self.unready, self.unlabelled, self.contested):
+        for group in (self.unready, self.unlabelled, self.contested, self.pending, self.halting):
             group.pop(node, None)
+        self.proven.discard(node)
+        if plan.kind is not None:
+            self.kinds -= Counter({plan.kind: 1})
 
     def measure(self, node: str, capacity: NodeCapacity | None) -> None:
         """What a node offers and gives out; None where it is the pool's no more."""
@@ -65,22 +93,27 @@ class Book:
             self.capacities[node] = capacity
 
     def queue(self, plan: NodePlan) -> None:
-        """Remember whether this node must be looked at again when the budget changes."""
+        """Remember whether this node must be looked at again when the others have moved on."""
         if plan.in_line:
-            self.in_line.add(plan.node)
+            self.in_line[plan.node] = plan
         else:
-            self.in_line.discard(plan.node)
+            self.in_line.pop(plan.node, None)
 
     def cede(self, plan: NodePlan) -> None:
         """The pool claims the node, and another has it; `plan` says which."""
         self.enter(plan)
         self.measure(plan.node, None)
-        self.in_line.discard(plan.node)
-        self.unavailable.discard(plan.node)
+        self.in_line.pop(plan.node, None)
+        self.serve(plan.node)
 
     def forget(self, node: str) -> None:
         """The node has nothing to do with the pool any more."""
         self.strike(node)
         self.measure(node, None)
-        self.in_line.discard(node)
+        self.in_line.pop(node, None)
+        self.serve(node)
+
+    def serve(self, node: str) -> None:
+        """The node is not out of service."""
         self.unavailable.discard(node)
+        self.changing.discard(node)

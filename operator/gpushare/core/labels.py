@@ -4,12 +4,12 @@ from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.blockers import Blocker, find_pods_of_another_mode
+from gpushare.core.change import build_applied
 from gpushare.core.drift import Verdict
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import Mode, desired_labels
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, extend_found
-from gpushare.core.rollout import build_applied
 from gpushare.core.verify import find_missing_whole_card, verify_mode
 from gpushare.names import Reason
 

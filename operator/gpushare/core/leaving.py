@@ -1,8 +1,6 @@
 """What a node needs that no pool claims any more, until nothing on it is ours."""
 
-from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
 
 from gpushare import names
 from gpushare.api.pool import (
@@ -16,23 +14,17 @@ from gpushare.api.pool import (
 )
 from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
 from gpushare.core.blockers import find_pods_of_another_pool
-from gpushare.core.drift import Claim
-from gpushare.core.member import build_claim, plan_member
+from gpushare.core.member import plan_member
 from gpushare.core.modes import find_schedule
-from gpushare.core.observed import Observed, Timing
-from gpushare.core.records import Step
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.policy import build_policy
 from gpushare.core.rollout import plan_let_go, plan_step
+from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
 
 
 def plan_leaving(
-    seen: Observed,
-    pool: Pool | None,
-    *,
-    daemonsets: Collection[str],
-    may_start: bool,
-    now: datetime,
-    timing: Timing,
+    seen: Observed, pool: Pool | None, at: Pass, turn: Turn = CLOSED
 ) -> NodePlan | None:
     """What the node needs that `pool` had; None where nothing of ours is on it.
 
@@ -43,18 +35,16 @@ def plan_leaving(
     if not (seen.node.owned or seen.node.owns_cordon or seen.node.annotations):
         return None
     change = seen.records.change
-    if change is not None and change.is_under_way and change.step is not Step.CORDONED:
-        claim = build_claim(pool) if pool is not None else Claim()
-        plan = plan_step(seen, claim, now, timing)
-        if plan.state is not NodeState.FAILED:
-            return plan
-        if pool is None or _policy_of(pool) is DeletionPolicy.RETAIN:
+    keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
+    if change is not None and change.is_labelled:
+        if keeps and change.failure is not None:
             # Its cards could be given out twice: whoever takes the node over must look first.
             return _plan_release(seen, (), "it stays cordoned: its last change failed")
-    if pool is not None and _policy_of(pool) is not DeletionPolicy.RETAIN:
-        return _plan_given_back(
-            seen, pool, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
-        )
+        if change.failure is None:
+            policy = build_policy(pool, seen.node, at.timing)
+            return plan_step(seen, replace(policy, rolls_back=False), at)
+    if pool is not None and not keeps:
+        return _plan_given_back(seen, pool, at, turn)
     if seen.node.owns_cordon:
         action = plan_let_go(seen, why="the node leaves its pool")
         return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
@@ -67,15 +57,7 @@ def _policy_of(pool: Pool) -> DeletionPolicy:
     return pool.spec.deletion_policy if enforces else DeletionPolicy.RETAIN
 
 
-def _plan_given_back(
-    seen: Observed,
-    pool: Pool,
-    *,
-    daemonsets: Collection[str],
-    may_start: bool,
-    now: datetime,
-    timing: Timing,
-) -> NodePlan:
+def _plan_given_back(seen: Observed, pool: Pool, at: Pass, turn: Turn) -> NodePlan:
     """The node as a member of a pool that wants what the node is to be left with."""
     target, removed = _find_target(seen, pool)
     if target is None:
@@ -86,9 +68,7 @@ def _plan_given_back(
         blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
     ):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    plan = plan_member(
-        seen, target, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
-    )
+    plan = plan_member(seen, target, at, turn)
     lacks_plugin = plan.reason is Reason.WHOLE_CARD_PLUGIN_MISSING and plan.action is None
     if plan.state is NodeState.READY or lacks_plugin:
         return _plan_release(seen, removed)

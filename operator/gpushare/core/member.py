@@ -1,11 +1,11 @@
 """What one member of a pool needs next."""
 
-from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from gpushare import names
-from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy, Schedule
+from gpushare.api.pool import Pool, RestartPolicy, Schedule
+from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.blockers import (
     Blocker,
@@ -13,84 +13,73 @@ from gpushare.core.blockers import (
     find_missing_daemonset,
     find_pods_of_another_pool,
 )
-from gpushare.core.drift import Claim, Verdict, judge_drift
+from gpushare.core.change import owned_labels, transition_of
+from gpushare.core.completion import is_completion
+from gpushare.core.drift import Verdict, judge_drift
+from gpushare.core.failure import describe_failure, read_reason
 from gpushare.core.inforce import (
     find_in_force,
     is_isolation_left,
     may_have_misread,
     running_plugins,
 )
+from gpushare.core.kinds import Kind
 from gpushare.core.labels import plan_labels
 from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
-from gpushare.core.observed import Observed, Timing
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.policy import Policy, build_policy
 from gpushare.core.records import Change, Step
-from gpushare.core.rollout import owned_labels, plan_cordon, plan_give_way, plan_step
+from gpushare.core.rollout import (
+    plan_cordon,
+    plan_eviction_disabled,
+    plan_give_way,
+    plan_step,
+)
 from gpushare.core.transitions import REPAIR, Outcome, Transition, find_transition
+from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
 
 
-def plan_member(
-    seen: Observed,
-    pool: Pool,
-    *,
-    daemonsets: Collection[str],
-    may_start: bool,
-    now: datetime,
-    timing: Timing,
-) -> NodePlan:
-    """What `seen.node`, a member of `pool`, needs next.
-
-    `may_start` says whether the pool's budget has a slot free for it.
-    """
+def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> NodePlan:
+    """What `seen.node`, a member of `pool`, needs next; `turn` says whether a change may begin."""
     wanted = desired_labels(pool.name, pool.spec)
-    plan = _plan_next(
-        seen, pool, daemonsets=daemonsets, may_start=may_start, now=now, timing=timing
-    )
-    labelled = wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned
-    return replace(plan, labelled=labelled) if labelled else plan
+    policy = build_policy(pool, seen.node, at.timing)
+    plan = _plan_next(seen, pool, policy, at, turn)
+    if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
+        plan = replace(plan, labelled=True)
+    applied = seen.records.applied
+    if plan.state is not NodeState.READY or applied is None:
+        return plan
+    if applied.failure is not None and applied.failure.attempt == policy.attempt:
+        return replace(plan, halts=describe_failure(seen.node.name, applied.failure))
+    return replace(plan, proven=True) if applied.of is not None else plan
 
 
-def build_claim(pool: Pool) -> Claim:
-    """For what the labels of `pool` are held."""
-    force = pool.spec.conflicts is ConflictPolicy.FORCE
-    return Claim(spec=f"{pool.name}/{pool.generation}", force=force)
-
-
-def _plan_next(
-    seen: Observed,
-    pool: Pool,
-    *,
-    daemonsets: Collection[str],
-    may_start: bool,
-    now: datetime,
-    timing: Timing,
-) -> NodePlan:
+def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn) -> NodePlan:
     change = seen.records.change
     if change is not None and change.is_under_way:
-        plan = _plan_under_way(seen, pool, change, now, timing)
-        if plan.state is not NodeState.FAILED or pool.spec.schedule is change.to:
+        plan = _plan_under_way(seen, pool, change, policy, at)
+        if is_completion(plan) or not _is_superseded(change, pool, policy):
             return plan
-        # The spec changed after the deadline: begin anew, from the mode that was written.
-        again = _plan_mode(
-            seen,
-            pool,
-            Verdict(record=seen.records.drift),
-            of=change.to,
-            daemonsets=daemonsets,
-            may_start=may_start,
-            now=now,
+        # The spec changed after it failed: begin anew, from the mode that was written.
+        verdict = Verdict(record=seen.records.drift)
+        again = _plan_mode(seen, pool, policy, verdict, change.to, at, turn)
+        if again.action is not None:
+            return again
+        assert change.failure is not None
+        message = f"{change.failure.message}. {again.reason}: {again.message}"
+        return replace(
+            again, state=NodeState.FAILED, reason=read_reason(change.failure), message=message
         )
-        if again.action is None:
-            return replace(plan, message=f"{plan.message}. {again.reason}: {again.message}")
-        return again
     if blocker := _find_reason_to_stay_away(seen, pool):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
     # A time further off was written by a clock that is ahead, or by hand.
     if (
         change is not None
         and change.not_before is not None
-        and timedelta() < (left := change.not_before - now) <= timing.backoff
+        and timedelta() < (left := change.not_before - at.now) <= at.timing.backoff
     ):
+        transition = transition_of(change)
         return NodePlan(
             seen.node.name,
             NodeState.WAITING,
@@ -98,21 +87,22 @@ def _plan_next(
             "gave way to a pod that was bound during the cordon, or to a person; tried again at "
             f"{change.not_before.isoformat(timespec='seconds')}",
             wake_after_seconds=left.total_seconds(),
+            kind=Kind(change.of, change.to, transition.outcome, policy.workloads),
         )
     of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
     held = _held_labels(seen, pool, of)
-    verdict = judge_drift(seen.node, seen.records, held, build_claim(pool), now)
+    verdict = judge_drift(seen.node, seen.records, held, policy.claim, at.now)
     if verdict.fought_over & names.MODE_LABELS:
         return _plan_contested(seen, held, verdict)
     if verdict.wait is not None:
-        return seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, now)
+        return (
+            seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, at.now)
+        )
     applied = seen.records.applied
     waits = applied is not None and applied.schedule == of != pool.spec.schedule
     if waits and (put_back := _plan_put_back(seen, held, verdict)) is not None:
         return put_back
-    plan = _plan_mode(
-        seen, pool, verdict, of=of, daemonsets=daemonsets, may_start=may_start, now=now
-    )
+    plan = _plan_mode(seen, pool, policy, verdict, of, at, turn)
     if verdict.rivals:
         plan = _tell_rivals(plan, seen.plan_contested(verdict))
     if verdict.puts_back and plan.reason is Reason.CORDONED:
@@ -124,15 +114,24 @@ def _plan_next(
 
 
 def _plan_under_way(
-    seen: Observed, pool: Pool, change: Change, now: datetime, timing: Timing
+    seen: Observed, pool: Pool, change: Change, policy: Policy, at: Pass
 ) -> NodePlan:
     """A change that began is finished, unless it can still be dropped without a trace."""
-    forbidden = change.restart and pool.spec.device_plugin.restart is RestartPolicy.NEVER
+    forbidden = change.restart and not policy.may_restart
     wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
+    if change.undoes is not None:
+        wanted = change.undoes.attempt == policy.attempt and not forbidden
     if not wanted and change.step is Step.CORDONED:
         action = plan_give_way(seen, why="the pool wants something else now")
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "the pool changed", action)
-    return plan_step(seen, build_claim(pool), now, timing)
+    return plan_step(seen, policy, at)
+
+
+def _is_superseded(change: Change, pool: Pool, policy: Policy) -> bool:
+    """Whether a change that failed is not what the pool wants any more."""
+    if change.failure is None or pool.spec.schedule is change.to:
+        return False
+    return change.undoes is None or change.failure.attempt != policy.attempt
 
 
 def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
@@ -152,6 +151,10 @@ def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
         key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
         for key, value in in_force.items()
     }
+
+
+def _plan_pause(seen: Observed, verdict: Verdict, at: Pass) -> NodePlan:
+    return seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, at.now)
 
 
 def _plan_put_back(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan | None:
@@ -216,12 +219,11 @@ def _find_reason_to_stay_away(seen: Observed, pool: Pool) -> Blocker | None:
 def _plan_mode(
     seen: Observed,
     pool: Pool,
+    policy: Policy,
     verdict: Verdict,
-    *,
     of: str,
-    daemonsets: Collection[str],
-    may_start: bool,
-    now: datetime,
+    at: Pass,
+    turn: Turn,
 ) -> NodePlan:
     """What leads from mode `of`, which is in force, to the pool's."""
     mode = MODES[pool.spec.edition, pool.spec.schedule]
@@ -231,45 +233,70 @@ def _plan_mode(
     transition = _needed_transition(seen, pool, mode, of)
     if transition is None:
         return plan_labels(seen, pool, mode, verdict)
-    if transition.refusal is not None:
-        message = f"{of} -> {mode.schedule}: {transition.message}"
-        return seen.plan(NodeState.BLOCKED, transition.refusal, message)
-    left = MODES[pool.spec.edition, Schedule(of)]
-    blocker = (
-        _find_reason_to_stay_away(seen, pool)
-        or find_missing_daemonset(mode, daemonsets)
-        or find_blocking_pods(transition, left, mode, seen.pods)
-    )
-    if blocker is not None:
-        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    restart = transition.outcome is Outcome.APPLY_AND_RESTART
     failed = seen.records.change
     if failed is not None and not failed.is_under_way:
         failed = None
-    if restart and pool.spec.device_plugin.restart is RestartPolicy.NEVER:
+    restart = transition.outcome is Outcome.APPLY_AND_RESTART
+    if restart and not policy.may_restart:
         if failed is None:
             return plan_labels(seen, pool, mode, verdict, awaits_restart=True)
         message = f"{of} -> {mode.schedule} needs a restart, and devicePlugin.restart is Never"
         return seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
+    kind = Kind(of, mode.schedule, transition.outcome, policy.workloads)
+    if transition.refusal is not None:
+        message = f"{kind.change}: {transition.message}"
+        plan = seen.plan(NodeState.BLOCKED, transition.refusal, message)
+        return replace(plan, kind=kind)
+    plan = _plan_change(seen, pool, policy, transition, Schedule(of), failed, at, turn)
+    return replace(plan, kind=kind)
+
+
+def _plan_change(
+    seen: Observed,
+    pool: Pool,
+    policy: Policy,
+    transition: Transition,
+    of: Schedule,
+    failed: Change | None,
+    at: Pass,
+    turn: Turn,
+) -> NodePlan:
+    """The beginning of a change, or what it waits for; it may follow one that `failed`."""
+    applied = seen.records.applied
+    rolled_back = applied.failure if applied is not None else None
+    if rolled_back is not None and rolled_back.attempt == policy.attempt and failed is None:
+        message = f"rolled back to {of}: {rolled_back.message}"
+        plan = seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
+        return replace(plan, halts=describe_failure(seen.node.name, rolled_back))
+    left, mode = MODES[pool.spec.edition, of], MODES[pool.spec.edition, pool.spec.schedule]
+    blocker = _find_reason_to_stay_away(seen, pool) or find_missing_daemonset(mode, at.daemonsets)
+    if blocker is not None:
+        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+    workloads = find_blocking_pods(transition, left, mode, seen.pods)
+    affected = len(workloads.pods) if workloads is not None else 0
+    if workloads is not None and not policy.stays_cordoned:
+        plan = seen.plan(NodeState.BLOCKED, workloads.reason, workloads.message)
+        return replace(plan, pods=affected)
+    if workloads is not None and policy.workloads is WorkloadPolicy.EVICT and not at.may_evict:
+        return replace(plan_eviction_disabled(seen, workloads), pods=affected)
     joining = failed.joining if failed else applied is None and is_joining(seen)
-    if not may_start and not joining:
-        message = "as many nodes are out of service as may be; its turn comes after them"
-        plan = seen.plan(NodeState.WAITING, Reason.WAITING_FOR_BUDGET, message)
-        return replace(plan, in_line=True)
     if not seen.node.ready:
         message = (
             f"{of} -> {mode.schedule} waits: the node is not ready, its plugin would not return"
         )
         return seen.plan(NodeState.WAITING, Reason.NODE_NOT_READY, message)
+    if not (turn.may_join if joining else turn.may_begin):
+        plan = seen.plan(NodeState.WAITING, turn.reason, turn.message)
+        return replace(plan, in_line=True, pods=affected, joins=joining)
     change = Change(
         pool=pool.name,
-        claim=build_claim(pool).spec,
+        claim=policy.claim.spec,
         edition=pool.spec.edition,
-        of=left.schedule,
+        of=of,
         to=mode.schedule,
         step=Step.CORDONED,
-        since=now,
-        restart=restart,
+        since=at.now,
+        restart=transition.outcome is Outcome.APPLY_AND_RESTART,
         joining=joining,
         labelled_at=failed.labelled_at if failed else None,
     )
@@ -280,7 +307,9 @@ def _plan_mode(
         f"{of} -> {mode.schedule}",
         plan_cordon(seen, change),
         takes_slot=not joining,
-        in_line=not joining,
+        in_line=True,
+        joins=joining,
+        pods=affected,
     )
 
 

@@ -1,6 +1,6 @@
 """One node with all that decisions about it look at, and how long steps may take."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -21,6 +21,20 @@ class Timing:
     settle: timedelta = timedelta(seconds=12)
     leaving_patience: timedelta = timedelta(minutes=10)
     """A pool that is being deleted waits so long for the next of its nodes to finish."""
+    zero_patience: timedelta = timedelta(minutes=1)
+    """A plugin that is Ready without its resource is restarted once more after this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What holds for all decisions of one pass."""
+
+    now: datetime
+    timing: Timing = Timing()
+    daemonsets: Collection[str] = frozenset()
+    """Those of the device plugins' namespace."""
+    may_evict: bool = False
+    """The installation allows that pods are evicted."""
 
 
 @dataclass(frozen=True, slots=True)

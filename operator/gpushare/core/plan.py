@@ -8,25 +8,24 @@ five thousand. Equal worlds lead to equal plans, whatever the order of the event
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy, Rollout
+from gpushare.api.status import Approval
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.member import plan_member
 from gpushare.core.membership import decide_claim, find_owner
-from gpushare.core.observed import Timing
+from gpushare.core.observed import Pass, Timing
 from gpushare.core.restraint import explain_refusal, hold_back, plan_ceded
+from gpushare.core.turn import OPEN, UNAPPROVED, Progress, Turn, is_approved, plan_turn
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
-
-MAX_UNAVAILABLE = 1
-"""Members of a pool that may be out of service at once."""
-
 
 LONGEST_WAIT_SECONDS = 600.0
 """Every node is looked at again after this, whatever its plan says."""
@@ -65,15 +64,16 @@ class _Task:
 class Planner:
     """The books of all pools, and what they are kept up to date with."""
 
-    def __init__(self, timing: Timing):
+    def __init__(self, timing: Timing, *, may_evict: bool = False):
         self.books: dict[str, Book] = {}
         self._timing = timing
+        self._may_evict = may_evict
         self._listed: tuple[Pool, ...] | None = None
         self._pools: dict[str, Pool] = {}
         self._acting: list[Pool] = []
         self._observing: list[Pool] = []
         self._deleting: list[Pool] = []
-        self._versions: list[tuple[str, str, int, bool]] = []
+        self._versions: list[object] = []
         self._basis: object = None
         """What all decisions rest on: where it changes, all are made anew."""
         self._entered: dict[str, frozenset[str]] = {}
@@ -92,7 +92,8 @@ class Planner:
             self._basis = basis
             self._begin_anew()
             changed = world.nodes.keys()
-        decisions = list(self._decide(world, {*changed, *self._take_due(now)}, now))
+        at = Pass(now, self._timing, world.daemonsets, self._may_evict)
+        decisions = list(self._decide(world, {*changed, *self._take_due(now)}, at))
         return Plan(
             decisions=tuple(decisions),
             release=tuple(p for p in self._deleting if self._is_over(p, now)),
@@ -109,13 +110,13 @@ class Planner:
 
     # The order of a pass.
 
-    def _decide(self, world: World, changed: set[str], now: datetime) -> Iterator[Decision]:
+    def _decide(self, world: World, changed: set[str], at: Pass) -> Iterator[Decision]:
         tasks: defaultdict[str, dict[str, _Task]] = defaultdict(dict)
-        out_before: dict[str, frozenset[str]] = {}
+        before: dict[str, object] = {}
         for name in sorted(changed):
-            before = self._entered.pop(name, frozenset())
-            for pool in before:
-                out_before.setdefault(pool, frozenset(self.books[pool].unavailable))
+            was_in = self._entered.pop(name, frozenset())
+            for pool in was_in:
+                before.setdefault(pool, self._standing(pool))
             self._hold(name, frozenset())
             self._due.pop(name, None)
             entered = set()
@@ -126,69 +127,125 @@ class Planner:
                     if isinstance(task, NodePlan):
                         self.books[pool].cede(task)
                         continue
-                    book = self._book(pool)
-                    out_before.setdefault(pool, frozenset(book.unavailable))
+                    before.setdefault(pool, self._standing(pool))
                     tasks[pool][name] = task
-                    if self._is_out(judged, pool):
-                        book.unavailable.add(name)
-                    else:
-                        book.unavailable.discard(name)
-            for pool in before - entered:
+                    self._serve(judged, pool)
+            for pool in was_in - entered:
                 self.books[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
-        for pool in sorted(out_before):
-            book = self.books[pool]
-            waiting = book.in_line if book.unavailable != out_before[pool] else ()
-            yield from self._decide_pool(pool, tasks[pool], waiting, world, now)
+        for pool in sorted(before):
+            yield from self._decide_pool(pool, tasks[pool], before[pool], world, at)
 
     def _decide_pool(
-        self,
-        name: str,
-        tasks: dict[str, _Task],
-        waiting: Collection[str],
-        world: World,
-        now: datetime,
+        self, name: str, tasks: dict[str, _Task], before: object, world: World, at: Pass
     ) -> Iterator[Decision]:
-        """No more go out of service than the budget lets, the first by name before the others."""
+        """First what every node needs; then whose turn it is, since that depends on all of them."""
         book, pool = self.books[name], self._pools.get(name)
-        # One that the API server refuses goes last: it would take the turn of all others for ever.
-        for node in sorted({*tasks, *waiting}, key=lambda name: (name in world.refusals, name)):
-            out = len(book.unavailable) - (node in book.unavailable)
-            # A pool that only tells what it would do has no turns to wait for.
-            may_start = out < MAX_UNAVAILABLE or (pool is not None and not pool.acts)
-            task = tasks.get(node)
-            if task is None:
-                old = book.plans.get(node)
-                if not may_start and old is not None and not old.takes_slot:
-                    continue
-                role = _Role.LEAVING if node in self._holds else _Role.MEMBER
-                task = _Task(judge(world, node), role)
-            plan = self._plan(task, pool, world, now, may_start=may_start)
+        # A pool that only tells what it would do has no turns to wait for.
+        acts = pool is None or pool.acts
+        first = replace(self._find_turn(name), may_begin=False, may_join=_may_join(pool))
+        for node in sorted(tasks):
+            plan = self._plan(tasks[node], pool, at, first if acts else OPEN)
             if plan is None:
                 book.strike(node)
                 continue
-            book.queue(plan)
+            self._enter(book, pool, tasks[node], plan, at)
+            if not (plan.in_line and acts):
+                yield Decision(name, plan)
+        if not acts:
+            return
+        moved = self._standing(name) != before
+        waiting = book.in_line.keys() if moved else book.in_line.keys() & tasks.keys()
+        # One that the API server refuses goes last: it would take the turn of all others for ever.
+        for node in sorted(waiting, key=lambda name: (name in world.refusals, name)):
+            waits = book.in_line[node]
+            turn = self._find_turn_of(waits, name)
+            if not (turn.may_join if waits.joins else turn.may_begin):
+                plan = _keep_waiting(waits, turn)
+                if plan != waits:
+                    task = tasks.get(node) or self._find_task(world, node)
+                    self._enter(book, pool, task, plan, at)
+                if node in tasks:
+                    yield Decision(name, plan)
+                continue
+            task = tasks.get(node) or self._find_task(world, node)
+            plan = self._plan(task, pool, at, OPEN)
+            assert plan is not None, f"{node} is in line, and nothing is to be done to it"
+            self._enter(book, pool, task, plan, at)
             if plan.takes_slot:
                 book.unavailable.add(node)
-            if plan.wake_after_seconds is not None:
-                seconds = min(plan.wake_after_seconds, LONGEST_WAIT_SECONDS)
-                self._wake(node, now + timedelta(seconds=seconds))
-            self._enter(book, pool, task, plan)
+                book.changing.add(node)
             yield Decision(name, plan)
 
-    def _is_out(self, judged: Judged, name: str) -> bool:
-        """Whether a node uses its pool's budget up.
+    # Whose turn it is.
 
-        A pool that is being deleted waits only for its own changes: a node that is down must not
-        keep the healthy ones from being given back.
-        """
-        pool = self._pools.get(name)
-        if pool is not None and pool.deleting:
-            return judged.is_in_change
-        return judged.is_unavailable
+    def _find_turn(self, name: str) -> Turn:
+        """Whether one more node of a pool may begin; its own place is not counted."""
+        book, pool = self._book(name), self._pools.get(name)
+        if pool is None or pool.deleting:
+            # What is given back waits for its own kind only: nothing must hold a deletion up.
+            rollout = pool.spec.rollout if pool is not None else Rollout()
+            held = self._held[name]
+            return plan_turn(
+                rollout.model_copy(update={"canary": 0}),
+                Progress(held, len(book.unavailable), len(book.changing), held),
+            )
+        halted_by = book.halting[min(book.halting)].halts if book.halting else ""
+        return plan_turn(
+            pool.spec.rollout,
+            Progress(
+                total=len(book.capacities),
+                unavailable=len(book.unavailable),
+                changing=len(book.changing),
+                proven=len(book.proven),
+                halted_by=halted_by,
+            ),
+        )
 
-    def _enter(self, book: Book, pool: Pool | None, task: _Task, plan: NodePlan) -> None:
+    def _find_turn_of(self, plan: NodePlan, name: str) -> Turn:
+        """Whether the change of a node that is in line may begin."""
+        book, pool = self.books[name], self._pools.get(name)
+        kind = plan.kind if plan.node not in self._holds else None
+        if pool is not None and kind is not None and not is_approved(pool, kind):
+            return UNAPPROVED
+        if plan.node not in book.unavailable:
+            return self._find_turn(name)
+        # It is out of service anyway, and its own place is not taken by another.
+        changing = plan.node in book.changing
+        book.serve(plan.node)
+        turn = self._find_turn(name)
+        book.unavailable.add(plan.node)
+        if changing:
+            book.changing.add(plan.node)
+        return turn
+
+    def _standing(self, name: str) -> object:
+        """What turns depend on: where it stays, nobody's turn changes."""
+        book, turn = self._book(name), self._find_turn(name)
+        return turn, frozenset(book.unavailable), len(book.capacities)
+
+    def _serve(self, judged: Judged, name: str) -> None:
+        """Enter whether a node is in service."""
+        book, pool = self._book(name), self._pools.get(name)
+        book.serve(judged.name)
+        if judged.is_in_change:
+            book.changing.add(judged.name)
+        # A pool that is being deleted waits only for its own changes: a node that is down must
+        # not keep the healthy ones from being given back.
+        deleting = pool is not None and pool.deleting
+        if judged.is_in_change if deleting else judged.is_unavailable:
+            book.unavailable.add(judged.name)
+
+    def _find_task(self, world: World, node: str) -> _Task:
+        role = _Role.LEAVING if node in self._holds else _Role.MEMBER
+        return _Task(judge(world, node), role)
+
+    def _enter(self, book: Book, pool: Pool | None, task: _Task, plan: NodePlan, at: Pass) -> None:
+        book.queue(plan)
+        if plan.wake_after_seconds is not None:
+            seconds = min(plan.wake_after_seconds, LONGEST_WAIT_SECONDS)
+            self._wake(plan.node, at.now + timedelta(seconds=seconds))
         if task.role is _Role.MEMBER:
             book.enter(plan)
             book.measure(plan.node, _measure(task.judged, plan))
@@ -225,12 +282,10 @@ class Planner:
                 elif pool in claim.losers:
                     yield pool.name, plan_ceded(judged.name, claim.winner, pool)
 
-    def _plan(
-        self, task: _Task, pool: Pool | None, world: World, now: datetime, *, may_start: bool
-    ) -> NodePlan | None:
+    def _plan(self, task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan | None:
         judged = task.judged
         try:
-            plan = judged.unreadable or self._plan_role(task, pool, world, now, may_start=may_start)
+            plan = judged.unreadable or _plan_role(task, pool, at, turn)
         except Exception as error:
             # One node that can't be judged must stop neither the others nor the process.
             message = f"not understood, and left alone; please report this: {error!r}"
@@ -240,29 +295,6 @@ class Planner:
         if pool is not None:
             plan = hold_back(plan, judged, pool)
         return explain_refusal(plan, judged)
-
-    def _plan_role(
-        self, task: _Task, pool: Pool | None, world: World, now: datetime, *, may_start: bool
-    ) -> NodePlan | None:
-        seen = task.judged.seen
-        if task.role is _Role.LEAVING:
-            return plan_leaving(
-                seen,
-                pool,
-                daemonsets=world.daemonsets,
-                may_start=may_start,
-                now=now,
-                timing=self._timing,
-            )
-        assert pool is not None
-        return plan_member(
-            seen,
-            pool,
-            daemonsets=world.daemonsets,
-            may_start=may_start,
-            now=now,
-            timing=self._timing,
-        )
 
     # What is kept between passes.
 
@@ -277,7 +309,10 @@ class Planner:
         self._acting = [p for p in ordered if not p.observes and p.has_our_finalizer]
         self._observing = [pool for pool in ordered if pool.observes]
         self._deleting = [p for p in ordered if p.deleting and p.has_our_finalizer]
-        self._versions = [(p.uid, p.name, p.generation, p.has_our_finalizer) for p in ordered]
+        self._versions = [
+            (p.uid, p.name, p.generation, p.has_our_finalizer, p.retry, _approval_of(p))
+            for p in ordered
+        ]
 
     def _begin_anew(self) -> None:
         self.books = {name: Book() for name in self._pools}
@@ -317,6 +352,37 @@ class Planner:
         while self._wakes and self._due.get(self._wakes[0][1]) != self._wakes[0][0]:
             heapq.heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None
+
+
+def _plan_role(task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan | None:
+    if task.role is _Role.LEAVING:
+        return plan_leaving(task.judged.seen, pool, at, turn)
+    assert pool is not None
+    return plan_member(task.judged.seen, pool, at, turn)
+
+
+def _may_join(pool: Pool | None) -> bool:
+    """Nodes that join wait for nobody, but where a person must agree to each kind of change."""
+    return pool is None or pool.spec.rollout.approval is ApprovalPolicy.AUTOMATIC
+
+
+def _keep_waiting(plan: NodePlan, turn: Turn) -> NodePlan:
+    """The plan of a node whose turn it is not, with why."""
+    if plan.state is NodeState.WAITING:
+        return replace(plan, reason=turn.reason, message=turn.message)
+    # The turn was taken since, and what it was for has not been done.
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=turn.reason,
+        message=turn.message,
+        action=None,
+        takes_slot=False,
+    )
+
+
+def _approval_of(pool: Pool) -> Approval | None:
+    return pool.status.plan.approved if pool.status.plan is not None else None
 
 
 def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:

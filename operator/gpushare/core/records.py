@@ -76,6 +76,17 @@ class PluginPod(_Record):
     uid: str
 
 
+class Failure(_Record):
+    """Why a change failed. It halts the pool until the attempt is another one."""
+
+    attempt: str
+    """The pool's spec and the retry annotations for which it failed."""
+    step: Step
+    reason: str
+    message: Annotated[str, Field(max_length=400)]
+    at: Moment
+
+
 class Change(_Record):
     """An isolation change under way."""
 
@@ -100,6 +111,12 @@ class Change(_Record):
     """The plugin's pods of this change: these are deleted, each once, and no others."""
     before: tuple[str, ...] = ()
     """UIDs of the GPU pods that were bound when the plugin was replaced."""
+    renewed: Literal[True] | None = None
+    """The plugin was restarted once more, since it had come back without its resource."""
+    failure: Failure | None = None
+    """It failed. It is finished all the same, if its plugin returns after all."""
+    undoes: Failure | None = None
+    """It takes a change back that failed."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -113,6 +130,11 @@ class Change(_Record):
     @property
     def is_under_way(self) -> bool:
         return self.step is not Step.DEFERRED
+
+    @property
+    def is_labelled(self) -> bool:
+        """The labels of `to` are on the node."""
+        return self.step in (Step.LABELLED, Step.RESTARTING)
 
 
 class Applied(_Record):
@@ -130,6 +152,10 @@ class Applied(_Record):
     they still have the isolation that they were admitted with."""
     awaits_restart: bool = False
     """The labels are written, and the pool leaves restarting the plugin to a person."""
+    of: Schedule | None = Field(default=None, alias="from")
+    """The mode that a change left for this one; absent where none was needed, or it joined."""
+    failure: Failure | None = None
+    """That change failed: it was rolled back, or came to its end too late."""
 
     def is_of(self, mode: Mode) -> bool:
         """Whether it is this very mode that was applied."""

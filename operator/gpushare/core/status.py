@@ -19,12 +19,13 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import sum_capacity
 from gpushare.core.drift import describe_rival
+from gpushare.core.outlook import build_plan, judge_rollout
 from gpushare.names import Condition, Reason
 
 MAX_SAMPLES = 20
 MAX_MESSAGE_BYTES = 512
 MAX_SAMPLE_BYTES = 256
-"""Twenty samples with the longest node names, and three conditions, stay under 16 KiB."""
+"""Twenty samples with the longest node names, the plan and the conditions, stay under 16 KiB."""
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
@@ -56,6 +57,7 @@ def build_status(
         conditions=(
             _condition(pool, now, Condition.READY, *ready),
             _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(book)),
+            _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, book)),
             _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(book)),
         ),
         nodes=NodeCounts(
@@ -68,6 +70,7 @@ def build_status(
         ),
         samples=_build_samples(pool, book, urgent, now),
         capacity=_build_capacity(pool, book, pending, now),
+        plan=build_plan(pool, book),
         leaving=_build_leaving(pool, held, now),
     )
 
@@ -131,7 +134,7 @@ def _judge_ready(
         return True, Reason.ALL_NODES_READY, f"all {total} nodes are as the spec says"
     first_plan = urgent[0]
     waits_for_others = first_plan.state is NodeState.UPDATING or (
-        first_plan.reason is Reason.WAITING_FOR_BUDGET
+        first_plan.reason in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY)
     )
     reason = Reason.UPDATING if waits_for_others else first_plan.reason
     message = f"{ready} of {total} nodes are ready; {first_plan.node}: {_tell(first_plan, book)}"
@@ -211,6 +214,7 @@ def _build_samples(
             reason=plan.reason,
             since=since.get((plan.node, plan.reason), _to_second(now)),
             message=_cut(_tell(plan, book), MAX_SAMPLE_BYTES),
+            deadline=_to_second(plan.deadline) if plan.deadline is not None else None,
         )
         for plan in urgent
     )

@@ -11,9 +11,10 @@ from gpushare.api.node import Node
 from gpushare.core.actions import ApplyNode, NodePlan, NodeState
 from gpushare.core.drift import PACE, WINDOW, WRITES_PER_PACE, Claim, Verdict, judge_drift
 from gpushare.core.leaving import plan_leaving
-from gpushare.core.observed import Observed, Timing
+from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.records import Change, Drift, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look
+from gpushare.core.turn import OPEN
 from gpushare.names import Reason
 from tests.kit.members import OURS, SHARE, applied, plan_of
 from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, a_pool
@@ -257,6 +258,7 @@ def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replace
     cordoned = replace(lost, annotations=cordon.action.annotations, unschedulable=True)
     seen = Observed(cordoned, (new_plugin,), parse_records(cordoned))
     labelled = plan_after_look(seen, NOW, Timing())
+    assert labelled is not None
     drift = parse_records(replace(cordoned, annotations=labelled.annotations)).drift
     assert drift is not None
     assert [(repair.key, repair.manager) for repair in drift.repairs] == [(isolation, "sync")]
@@ -267,7 +269,7 @@ def test_a_node_that_leaves_gives_its_drift_record_up_too() -> None:
     node = a_node(labels=WANTED, records=_records(drift))
     plan = plan_leaving(
         Observed(node, (), parse_records(node)), None,
-        daemonsets=PRO_DAEMONSETS, may_start=True, now=now, timing=Timing(),
+        Pass(now, daemonsets=PRO_DAEMONSETS), OPEN,
     )  # fmt: skip
     assert plan is not None
     assert plan.reason is Reason.LEAVING

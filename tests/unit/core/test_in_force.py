@@ -1,7 +1,5 @@
 """What is in force on a node is not always what its labels say."""
 
-from datetime import timedelta
-
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Schedule
@@ -16,13 +14,13 @@ from tests.kit.members import (
     SHARE,
     applied,
     expect_apply,
+    failed,
     plan_leave_of,
     plan_of,
     under_way,
 )
 from tests.kit.values import (
     MEMORY,
-    NOW,
     a_gpu_pod,
     a_node,
     a_plugin_pod,
@@ -93,12 +91,8 @@ def test_pods_that_select_their_pool_hold_up_a_move_to_another() -> None:
     }
 
 
-def _failed(**more: object) -> Node:
-    records = under_way(Step.RESTARTING)
-    assert records.change is not None
-    update = {"labelled_at": NOW - timedelta(hours=1), **more}
-    records = records.model_copy(update={"change": records.change.model_copy(update=update)})
-    return a_node(labels={**CGPU, **OURS}, records=records, unschedulable=True)
+def _failed() -> Node:
+    return a_node(labels={**CGPU, **OURS}, records=failed("training/0"), unschedulable=True)
 
 
 def test_a_failed_node_begins_anew_when_the_spec_changes() -> None:
@@ -148,8 +142,7 @@ def test_after_a_teardown_the_plugin_is_not_restarted_again() -> None:
 
 
 def test_a_failed_node_keeps_its_cordon_when_its_next_change_is_dropped() -> None:
-    failed = _failed()
-    first = expect_apply(plan_of(failed, a_pool(schedule="default")))
+    first = expect_apply(plan_of(_failed(), a_pool(schedule="default")))
     begun = a_node(
         labels={**CGPU, **OURS},
         records=NodeRecords(

@@ -8,11 +8,11 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.actions import ApplyNode, NodePlan, NodeState, ReleaseNode
-from gpushare.core.records import Applied, NodeRecords, Step
+from gpushare.core.records import Applied, NodeRecords
 from gpushare.core.world import World
 from gpushare.kube.nodes import build_release
 from gpushare.names import Reason
-from tests.kit.members import CGPU, OURS, SHARE, applied, plan_leave_of, under_way
+from tests.kit.members import CGPU, OURS, SHARE, applied, failed, plan_leave_of
 from tests.kit.planned import plan_world
 from tests.kit.values import (
     LATER,
@@ -120,10 +120,7 @@ def test_a_node_without_a_whole_card_plugin_does_not_hold_its_pool() -> None:
 
 
 def test_a_node_whose_change_failed_is_released_cordoned() -> None:
-    node = a_node(
-        labels={**CGPU, **OURS}, records=under_way(Step.RESTARTING), unschedulable=True,
-        owns_cordon=True,
-    )  # fmt: skip
+    node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True, owns_cordon=True)
     plan = plan_leave_of(node, pool=_pool("Retain"), now=LATER)
     assert _release(plan).remove == {}
     assert plan is not None

@@ -208,7 +208,7 @@ def test_a_deadline_holds_the_pool() -> None:
     world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _in_change("gpu-1")))
     plan = plan_world(world, NOW + timedelta(hours=1))
     assert _states(plan) == {
-        "gpu-0": Reason.WAITING_FOR_BUDGET,
+        "gpu-0": Reason.ROLLOUT_HALTED,
         "gpu-1": Reason.DEADLINE_EXCEEDED,
     }
 

@@ -17,8 +17,8 @@ from gpushare.core.actions import (
     NodeState,
     RecordPlugins,
 )
-from gpushare.core.drift import Claim
-from gpushare.core.observed import Observed, Timing
+from gpushare.core.observed import Observed, Pass, Timing
+from gpushare.core.policy import Policy
 from gpushare.core.records import Change, NodeRecords, PluginPod, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart, plan_step
 from gpushare.names import Reason
@@ -61,7 +61,13 @@ def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> Observed:
 
 
 def _step(node: Node, *pods: Pod, now: datetime = NOW, was_zero: bool = True) -> NodePlan:
-    return plan_step(_seen(node, *pods, was_zero=was_zero), Claim(), now, TIMING)
+    return plan_step(_seen(node, *pods, was_zero=was_zero), Policy(), Pass(now, TIMING))
+
+
+def _look(seen: Observed) -> ApplyNode:
+    apply = plan_after_look(seen, NOW, TIMING)
+    assert apply is not None
+    return apply
 
 
 def _read_change(apply: ApplyNode) -> Change:
@@ -84,7 +90,7 @@ def test_a_person_who_uncordons_the_node_is_given_way() -> None:
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) -> None:
     node = a_node(labels=SHARE, records=_change(Step.CORDONED), unschedulable=True)
-    apply = plan_after_look(_seen(node, a_gpu_pod(phase=phase)), NOW, TIMING)
+    apply = _look(_seen(node, a_gpu_pod(phase=phase)))
     assert not apply.cordon
     assert apply.labels == SHARE
     change = _read_change(apply)
@@ -93,7 +99,7 @@ def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) 
 
 def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
     node = a_node(labels=SHARE, records=_change(Step.CORDONED), unschedulable=True)
-    apply = plan_after_look(_seen(node, OLD), NOW, TIMING)
+    apply = _look(_seen(node, OLD))
     assert apply.cordon
     assert apply.labels == CGPU
     change = _read_change(apply)
@@ -105,8 +111,8 @@ def test_on_basic_running_pods_stay_through_the_flip_and_starting_ones_do_not() 
     records = _change(Step.CORDONED, edition=Edition.BASIC)
     node = a_node(labels=labels, records=records, unschedulable=True)
     running, starting = a_gpu_pod("a"), a_gpu_pod("b", phase="Pending")
-    assert plan_after_look(_seen(node, running), NOW, TIMING).cordon
-    assert not plan_after_look(_seen(node, running, starting), NOW, TIMING).cordon
+    assert _look(_seen(node, running)).cordon
+    assert not _look(_seen(node, running, starting)).cordon
 
 
 def test_on_basic_a_pod_that_requires_isolation_holds_up_leaving_it() -> None:
@@ -114,8 +120,8 @@ def test_on_basic_a_pod_that_requires_isolation_holds_up_leaving_it() -> None:
     records = _change(Step.CORDONED, edition=Edition.BASIC, of=Schedule.CGPU, to=Schedule.SHARE)
     node = a_node(labels=labels, records=records, unschedulable=True)
     strict = a_gpu_pod(requires_isolation=True)
-    assert not plan_after_look(_seen(node, strict), NOW, TIMING).cordon
-    assert plan_after_look(_seen(node, a_gpu_pod()), NOW, TIMING).cordon
+    assert not _look(_seen(node, strict)).cordon
+    assert _look(_seen(node, a_gpu_pod())).cordon
 
 
 def test_a_labelled_node_has_its_plugin_recorded_next() -> None:
@@ -192,11 +198,12 @@ def test_the_verified_node_is_uncordoned_in_the_write_that_records_it() -> None:
 
 def test_a_deadline_that_passed_fails_the_node_and_leaves_it_cordoned() -> None:
     plan = _step(_restarting(offered=0), NEW, INSTALLER, now=NOW + timedelta(seconds=601))
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.FAILED,
-        Reason.DEADLINE_EXCEEDED,
-        None,
-    )
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+    assert isinstance(plan.action, ApplyNode)
+    assert plan.action.cordon
+    failure = _read_change(plan.action).failure
+    assert failure is not None
+    assert (failure.step, failure.reason) == (Step.RESTARTING, Reason.DEADLINE_EXCEEDED)
 
 
 def test_a_failed_node_is_looked_at_again_when_its_resource_can_be_believed() -> None:
@@ -290,7 +297,7 @@ def test_a_write_fails_where_the_node_moved_on_since_it_was_decided() -> None:
     node = a_node(
         labels=SHARE, records=_change(Step.CORDONED), unschedulable=True, resource_version="7"
     )
-    assert plan_after_look(_seen(node), NOW, TIMING).resource_version == "7"
+    assert _look(_seen(node)).resource_version == "7"
 
 
 def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> None:
@@ -309,7 +316,7 @@ def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> Non
 def test_a_failed_node_is_not_let_go_for_a_pod_that_came() -> None:
     records = _change(Step.CORDONED, of=Schedule.CGPU, to=Schedule.DEFAULT, labelled_at=NOW)
     node = a_node(labels=CGPU, records=records, unschedulable=True)
-    apply = plan_after_look(_seen(node, a_gpu_pod(phase="Pending")), NOW, TIMING)
+    apply = _look(_seen(node, a_gpu_pod(phase="Pending")))
     assert apply.cordon
     assert apply.labels == CGPU
     change = _read_change(apply)

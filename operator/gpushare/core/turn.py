@@ -1,0 +1,104 @@
+"""Whose turn it is: how many nodes of a pool may change at once, and which must succeed first."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy, Rollout
+from gpushare.api.status import Approval
+from gpushare.core.kinds import Kind, hash_kinds
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Whether a node's change may begin, and if not, why."""
+
+    may_begin: bool
+    may_join: bool = True
+    """A node that has just come takes no capacity away, and waits for fewer things."""
+    reason: Reason = Reason.WAITING_FOR_BUDGET
+    message: str = "as many nodes are out of service as may be; its turn comes after them"
+
+
+OPEN = Turn(may_begin=True)
+CLOSED = Turn(may_begin=False)
+UNAPPROVED = Turn(
+    may_begin=False,
+    may_join=False,
+    reason=Reason.WAITING_FOR_APPROVAL,
+    message="rollout.approval is Manual, and nobody has agreed to this change yet; read "
+    "status.plan, and set rollout.approvedPlan to its hash",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pool's rollout is."""
+
+    total: int
+    """Its nodes."""
+    unavailable: int
+    """Nodes out of service, whoever did it, but for those that join."""
+    changing: int
+    """Those among them that are in their change."""
+    proven: int
+    """Nodes that a change brought to the pool's mode, verified."""
+    halted_by: str = ""
+    """What failed, in a sentence."""
+
+
+def count_max_unavailable(rollout: Rollout, total: int) -> int:
+    """How many of `total` nodes may be out of service at once: at least one."""
+    limit = rollout.max_unavailable
+    if isinstance(limit, int):
+        return limit
+    return max(1, total * int(limit.removesuffix("%")) // 100)
+
+
+def plan_turn(rollout: Rollout, progress: Progress) -> Turn:
+    """Whether one more node may begin."""
+    if progress.halted_by:
+        return Turn(
+            may_begin=False,
+            reason=Reason.ROLLOUT_HALTED,
+            message=f"the rollout is halted: {progress.halted_by}; it goes on after a change of "
+            "the spec, or a new value of the annotation gpushare.io/retry on the pool",
+        )
+    if progress.unavailable >= count_max_unavailable(rollout, progress.total):
+        return CLOSED
+    if progress.proven < rollout.canary <= progress.proven + progress.changing:
+        return Turn(
+            may_begin=False,
+            reason=Reason.WAITING_FOR_CANARY,
+            message=f"the first {rollout.canary} must succeed before any other begins; "
+            f"{progress.proven} did so far",
+        )
+    return OPEN
+
+
+def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
+    """What a person has agreed to, where that is needed: the kinds of the plan whose hash it says.
+
+    It is kept as it was given, so that neither progress nor nodes that come need another one, for
+    as long as `approvedPlan` says the same.
+    """
+    rollout = pool.spec.rollout
+    if rollout.approval is ApprovalPolicy.AUTOMATIC or not rollout.approved_plan:
+        return None
+    if rollout.approved_plan == hash_kinds(kinds):
+        return Approval(hash=rollout.approved_plan, kinds=tuple(sorted(map(str, kinds))))
+    plan = pool.status.plan
+    if plan is None or plan.approved is None or plan.approved.hash != rollout.approved_plan:
+        return None
+    return plan.approved
+
+
+def is_approved(pool: Pool, kind: Kind) -> bool:
+    """Whether a change may begin: what was agreed to counts once it stands in the pool's status."""
+    rollout, plan = pool.spec.rollout, pool.status.plan
+    if rollout.approval is ApprovalPolicy.AUTOMATIC:
+        return True
+    if plan is None or plan.approved is None or plan.approved.hash != rollout.approved_plan:
+        return False
+    return str(kind) in plan.approved.kinds
