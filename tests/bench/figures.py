@@ -70,7 +70,7 @@ class Figures:
 def show_round(number: int, each: Round) -> str:
     """A line of the table of rounds."""
     return (
-        f"  round {number}: loop {each.floor_seconds:6.2f} s   operator "
+        f"round {number}: loop {each.floor_seconds:6.2f} s   operator "
         f"{each.operator_seconds:6.2f} s   ratio {each.ratio:5.2f}   writes to nodes: "
         f"{each.audited} in the audit log, {each.counted} applies counted; others: {each.other}"
     )
@@ -78,14 +78,14 @@ def show_round(number: int, each: Round) -> str:
 
 def show_event_cost(cost: EventCost) -> str:
     return (
-        f"  event at {cost.nodes} nodes: {cost.microseconds:.0f} us of CPU "
+        f"event at {cost.nodes} nodes: {cost.microseconds:.0f} us of CPU "
         f"(idle: {cost.idle_cores:.1%} of a core)"
     )
 
 
 def show_repairs(repairs: Repairs) -> str:
     return (
-        f"  {len(repairs.seconds)} labels removed: repaired within p50 {repairs.p50:.3f} s, "
+        f"{len(repairs.seconds)} labels removed: repaired within p50 {repairs.p50:.3f} s, "
         f"p99 {repairs.p99:.3f} s, at most {max(repairs.seconds):.3f} s; "
         f"{repairs.cpu_milliseconds:.1f} ms of CPU each"
     )
@@ -93,7 +93,7 @@ def show_repairs(repairs: Repairs) -> str:
 
 def show_memory(memory: Memory) -> str:
     return (
-        f"  memory at {memory.nodes} nodes and {memory.pods} pods: "
+        f"memory at {memory.nodes} nodes and {memory.pods} pods: "
         f"{memory.after_labelling:.0f} MiB after labelling, {memory.after_start:.0f} MiB started "
         f"anew, peak {memory.peak:.0f} MiB"
     )

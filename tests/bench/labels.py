@@ -5,23 +5,14 @@ a size is measured then.
 """
 
 import asyncio
-import os
 import random
-import signal
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
-import aiohttp
 import typer
 
 from devcluster.cluster import Cluster
-from devcluster.errors import DevclusterError
 from tests.bench.event import measure_event_cost, measure_repairs
 from tests.bench.figures import (
     Figures,
@@ -33,7 +24,7 @@ from tests.bench.figures import (
 from tests.bench.memory import measure_memory
 from tests.bench.ratio import Round, measure_round
 from tests.bench.rig import Rig, open_rig
-from tests.bench.waiting import BenchError
+from tests.bench.session import own_cluster, run, say
 
 FEW, MIDDLE, ALL = 100, 1000, 5000
 _REST_SECONDS = 60
@@ -64,17 +55,8 @@ def bench(
         phases = frozenset(Phase(name) for name in only.split(","))
     except ValueError as error:
         raise typer.BadParameter(f"{error}; phases are {', '.join(Phase)}") from error
-    with tempfile.TemporaryDirectory(prefix="gpushare-bench-") as folder:
-        cluster = Cluster(f"bench-{os.getpid()}", Path(folder))
-        try:
-            cluster.up()
-            figures = asyncio.run(_measure(cluster, phases, nodes, rounds))
-        except* (BenchError, DevclusterError, AssertionError, aiohttp.ClientError) as errors:
-            for reason in _find_reasons(errors):
-                print(f"bench-labels: not finished: {reason}", file=sys.stderr)
-            sys.exit(1)
-        finally:
-            cluster.down()
+    with own_cluster("bench-labels") as cluster:
+        figures = asyncio.run(_measure(cluster, phases, nodes, rounds))
     print(figures.summary())
     misses = list(figures.misses())
     for miss in misses:
@@ -89,13 +71,13 @@ async def _measure(cluster: Cluster, phases: frozenset[Phase], nodes: int, round
             await _grow(rig, min(FEW, nodes))
             await rig.settle()
             figures.event_few = await measure_event_cost(rig)
-            _say(show_event_cost(figures.event_few))
+            say(show_event_cost(figures.event_few))
             await rig.clear()
         if Phase.MEMORY in phases:
             await _grow(rig, min(MIDDLE, nodes))
             await _add_gpu_pods(rig)
             figures.memory_middle = await measure_memory(rig)
-            _say(show_memory(figures.memory_middle))
+            say(show_memory(figures.memory_middle))
         await _grow(rig, nodes)
         if Phase.RATIO in phases:
             figures.rounds = await _measure_rounds(rig, rounds)
@@ -106,7 +88,7 @@ async def _measure(cluster: Cluster, phases: frozenset[Phase], nodes: int, round
         if Phase.MEMORY in phases:
             await _add_gpu_pods(rig)
             figures.memory_all = await measure_memory(rig)
-            _say(show_memory(figures.memory_all))
+            say(show_memory(figures.memory_all))
     return figures
 
 
@@ -114,7 +96,7 @@ async def _measure_rounds(rig: Rig, count: int) -> list[Round]:
     rounds = []
     for number in range(1, count + 1):
         rounds.append(await measure_round(rig))
-        _say(show_round(number, rounds[-1]))
+        say(show_round(number, rounds[-1]))
     return rounds
 
 
@@ -122,52 +104,28 @@ async def _measure_settled(rig: Rig, phases: frozenset[Phase], figures: Figures)
     """What is measured on a pool that is Ready on all nodes."""
     if Phase.EVENT in phases:
         figures.event_all = await measure_event_cost(rig)
-        _say(show_event_cost(figures.event_all))
+        say(show_event_cost(figures.event_all))
     if Phase.REST in phases:
         figures.repairs = await measure_repairs(rig, random.Random(_SEED))
-        _say(show_repairs(figures.repairs))
+        say(show_repairs(figures.repairs))
         rig.audit.read_our_writes()
         # Nothing can be waited for: that nothing happens is what is measured.
         await asyncio.sleep(_REST_SECONDS)
         writes = rig.audit.read_our_writes()
         figures.writes_at_rest = len(writes)
-        _say(f"  {_REST_SECONDS} s at rest: {len(writes)} writes {writes[:5] or ''}")
+        say(f"{_REST_SECONDS} s at rest: {len(writes)} writes {writes[:5] or ''}")
 
 
 async def _grow(rig: Rig, size: int) -> None:
     if size > len(rig.fleet):
         seconds = await rig.grow(size)
-        _say(f"  {size} nodes with their plugin, after {seconds:.0f} s")
+        say(f"{size} nodes with their plugin, after {seconds:.0f} s")
 
 
 async def _add_gpu_pods(rig: Rig) -> None:
     seconds = await rig.fleet.add_gpu_pods()
-    _say(f"  {rig.fleet.pods} pods, after {seconds:.0f} s")
-
-
-def _say(line: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')}{line}", flush=True)
-
-
-def _find_reasons(errors: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
-    """The errors themselves, out of however many groups of tasks."""
-    for error in errors.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _find_reasons(error)
-        else:
-            yield error
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def main() -> None:
-    """Run the bench; however it ends, its cluster ends with it."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
-    app()
+    say(f"{rig.fleet.pods} pods, after {seconds:.0f} s")
 
 
 if __name__ == "__main__":
-    main()
+    run(app)

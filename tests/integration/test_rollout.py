@@ -1,0 +1,337 @@
+"""How an isolation change goes over a pool: its budget, its canaries, and how it stops."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from devcluster.installation import OperatorProcess
+from tests.kit.arrange import (
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    given_sharing_pool,
+    place_pod,
+    plugin_names,
+)
+from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.expect import (
+    expect,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+    find_condition,
+    is_out_of_service,
+    read_change,
+)
+
+Json = dict[str, Any]
+DISABLED = "cgpu.disable.isolation"
+MODE = "ack.node.gpu.schedule"
+RETRY = "gpushare.io/retry"
+FOUR = ("n1", "n2", "n3", "n4")
+TEN = tuple(f"n{number:02}" for number in range(10))
+QUICK_TO_FAIL = 4
+
+
+def expect_rollout(bench: Bench, reason: str, status: str = "False") -> Json:
+    """The condition RolloutComplete, once it gives `reason`."""
+
+    def probe() -> Json | None:
+        condition = find_condition(bench.pool(), "RolloutComplete")
+        return condition if (condition["status"], condition["reason"]) == (status, reason) else None
+
+    return expect(bench, f"RolloutComplete is {status} with {reason}", probe)
+
+
+def resume(bench: Bench) -> None:
+    bench.annotate(f"{POOLS}/training", {RETRY: f"at {time.time()}"})
+
+
+def count_isolated(bench: Bench) -> int:
+    """Nodes whose labels say that memory is isolated."""
+    labels = [node["metadata"]["labels"] for node in bench.call("GET", NODES)["items"]]
+    return sum(each.get(DISABLED) == "false" for each in labels)
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize(("limit", "nodes"), [(2, FOUR), ("30%", TEN), ("10%", FOUR)])
+def test_no_more_nodes_are_out_of_service_than_the_budget_says_and_as_many_are(
+    bench: Bench, limit: int | str, nodes: tuple[str, ...]
+) -> None:
+    given_sharing_pool(bench, "Basic", *nodes, rollout={"maxUnavailable": limit})
+    for node in nodes:
+        bench.set_faults(node, start_delay_seconds=1)
+    before, mark = plugin_names(bench), bench.audit.mark()
+    with bench.watching() as watch:
+        bench.change_pool(schedule="cgpu")
+        expect_pool_ready(bench, nodes=len(nodes))
+
+    together = watch.most_at_once(is_out_of_service)
+    assert len(together) == {2: 2, "30%": 3, "10%": 1}[limit]
+    expect_each_restarted_once(bench, before, mark)
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_node_that_somebody_cordoned_counts_against_the_budget(bench: Bench) -> None:
+    given_sharing_pool(bench, "Basic", *FOUR, rollout={"maxUnavailable": 2})
+    bench.cordon("n4")
+    with bench.watching() as watch:
+        bench.change_pool(schedule="cgpu")
+        expect_pool_ready(bench, nodes=4)
+
+    assert len(watch.most_at_once(is_out_of_service)) == 2
+    assert bench.node("n4")["spec"].get("unschedulable") is True
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_canary_that_fails_halts_the_pool_until_somebody_resumes_it(bench: Bench) -> None:
+    rollout = {"canary": 1, "maxUnavailable": 3, "readyTimeoutSeconds": QUICK_TO_FAIL}
+    given_sharing_pool(bench, "Basic", *FOUR, rollout=rollout)
+    bench.set_faults("n1", plugin_never_ready=True)
+    before, mark = plugin_names(bench), bench.audit.mark()
+
+    bench.change_pool(schedule="cgpu")
+    assert "the first 1 must succeed" in expect_reason(bench, "n2", "WaitingForCanary")["message"]
+    condition = expect_rollout(bench, "RolloutHalted")
+    assert "n1 failed at the step Restarting" in condition["message"]
+    assert expect_reason(bench, "n1", "DeadlineExceeded")
+    assert expect_reason(bench, "n2", "RolloutHalted")
+    bench.set_faults("n1")
+    expect(bench, "n1 is done", lambda: read_change(bench.node("n1")) == {} or None)
+    assert count_isolated(bench) == 1
+    assert find_condition(bench.pool(), "RolloutComplete")["reason"] == "RolloutHalted"
+
+    resume(bench)
+    expect_pool_ready(bench, nodes=4)
+    expect_each_restarted_once(bench, before, mark)
+    expect_rollout(bench, "NothingLeft", "True")
+
+
+@pytest.mark.usefixtures("operator")
+def test_canaries_that_succeed_let_the_others_begin(bench: Bench) -> None:
+    given_sharing_pool(bench, "Basic", *FOUR, rollout={"canary": 2, "maxUnavailable": 4})
+    for node in FOUR:
+        bench.set_faults(node, start_delay_seconds=1)
+    with bench.watching() as watch:
+        bench.change_pool(schedule="cgpu")
+        expect_pool_ready(bench, nodes=4)
+
+    history = watch.history
+    late = next(i for i, n in enumerate(history) if is_cordoned(n) and not is_canary(n))
+    assert {n["metadata"]["name"] for n in history[:late] if is_done(n)} == {"n1", "n2"}
+
+
+def is_canary(node: Json) -> bool:
+    return node["metadata"]["name"] in ("n1", "n2")
+
+
+def is_cordoned(node: Json) -> bool:
+    return bool(node["spec"].get("unschedulable"))
+
+
+def is_done(node: Json) -> bool:
+    """In the new mode, and in service."""
+    return node["metadata"]["labels"].get(DISABLED) == "false" and not is_cordoned(node)
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_failed_node_is_tried_again_with_a_new_deadline_when_it_is_resumed(bench: Bench) -> None:
+    given_sharing_pool(bench, "Basic", "n1", rollout={"readyTimeoutSeconds": QUICK_TO_FAIL})
+    bench.set_faults("n1", plugin_never_ready=True)
+    bench.change_pool(schedule="cgpu")
+    expect_reason(bench, "n1", "DeadlineExceeded")
+
+    resume(bench)
+    expect_reason(bench, "n1", "PluginRestarting")
+    expect_reason(bench, "n1", "DeadlineExceeded")
+    bench.set_faults("n1")
+    bench.annotate(f"{NODES}/n1", {RETRY: "once more"})
+    expect_pool_ready(bench, nodes=1)
+    expect_isolated_from_now_on(bench, ["n1"])
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_failed_node_is_rolled_back_to_its_last_good_mode(bench: Bench) -> None:
+    rollout = {"onFailure": "Rollback", "readyTimeoutSeconds": QUICK_TO_FAIL}
+    given_sharing_pool(bench, "Basic", "n1", "n2", rollout=rollout)
+    bench.set_faults("n1", resource_zero=True)
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "n1 goes back", lambda: "undoes" in read_change(bench.node("n1")))
+    bench.set_faults("n1")
+
+    sample = expect_reason(bench, "n1", "RolledBack")
+    assert "rolled back to share" in sample["message"]
+    node = expect_labels(bench, "n1", {DISABLED: "true"})
+    assert not is_cordoned(node)
+    assert not is_cordoned(bench.node("n2"))
+    expect_reason(bench, "n2", "RolloutHalted")
+
+    resume(bench)
+    expect_pool_ready(bench, nodes=2)
+    expect_isolated_from_now_on(bench, ["n1", "n2"])
+
+
+@pytest.mark.usefixtures("operator")
+def test_on_professional_isolation_is_not_rolled_back_and_the_node_says_why(bench: Bench) -> None:
+    rollout = {"onFailure": "Rollback", "readyTimeoutSeconds": QUICK_TO_FAIL}
+    given_sharing_pool(bench, "Professional", "n1", rollout=rollout)
+    bench.set_faults("n1", plugin_never_ready=True)
+    bench.change_pool(schedule="cgpu")
+
+    expect(
+        bench,
+        "n1 says why it is not rolled back",
+        lambda: (
+            "not rolled back (cgpu -> share:"
+            in expect_reason(bench, "n1", "DeadlineExceeded")["message"]
+        ),
+    )
+    expect_labels(bench, "n1", {MODE: "cgpu"})
+
+
+@pytest.mark.usefixtures("operator")
+def test_with_manual_approval_nothing_begins_before_the_plans_hash_is_agreed_to(
+    bench: Bench,
+) -> None:
+    given_sharing_pool(bench, "Basic", "n1", "n2", "n3")
+    bench.change_pool(rollout={"approval": "Manual"})
+    mark = bench.audit.mark()
+    bench.change_pool(schedule="cgpu")
+
+    expect_rollout(bench, "WaitingForApproval")
+    plan = bench.pool()["status"]["plan"]
+    assert plan["summary"] == "share -> cgpu on 3 nodes: the device plugin restarts"
+    assert [step["node"] for step in plan["steps"]] == ["n1", "n2", "n3"]
+    assert all(step["restartsPlugin"] and not step["reboots"] for step in plan["steps"])
+    bench.change_pool(rollout={"approvedPlan": "0123456789ab"})
+    expect(
+        bench,
+        "the pool has seen the wrong hash",
+        lambda: (
+            bench.pool()["status"]["observedGeneration"] == bench.pool()["metadata"]["generation"]
+        ),
+    )
+    assert [c for c in bench.audit.our_writes(mark) if c.resource == "nodes"] == []
+
+    bench.change_pool(rollout={"approvedPlan": plan["hash"]})
+    expect_pool_ready(bench, nodes=3)
+    assert bench.pool()["status"]["plan"]["approved"]["hash"] == plan["hash"]
+
+    bench.change_pool(schedule="share")
+    condition = expect_rollout(bench, "WaitingForApproval")
+    assert "cgpu -> share" in condition["message"]
+    assert count_isolated(bench) == 3
+
+
+@pytest.mark.usefixtures("operator")
+def test_nodes_that_join_with_an_approved_kind_of_change_need_no_new_approval(
+    bench: Bench,
+) -> None:
+    given_sharing_pool(bench, "Professional", "n1", rollout={"approval": "Automatic"})
+    bench.change_pool(rollout={"approval": "Manual"})
+    bench.add_nodes("n2", labels={MODE: "default"})
+    expect_reason(bench, "n2", "WaitingForApproval")
+    approved = bench.pool()["status"]["plan"]["hash"]
+
+    bench.change_pool(rollout={"approvedPlan": approved})
+    expect_pool_ready(bench, nodes=2)
+    bench.add_nodes("n3", labels={MODE: "default"})
+    expect_pool_ready(bench, nodes=3)
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_node_that_waits_under_its_cordon_uses_the_budget_and_never_fails(bench: Bench) -> None:
+    rollout = {"workloads": "CordonAndWait", "readyTimeoutSeconds": 1}
+    given_sharing_pool(bench, "Professional", "n1", "n2", rollout=rollout)
+    expect_running(bench, place_pod(bench, "job", "n1"))
+    bench.change_pool(schedule="cgpu")
+
+    sample = expect_reason(bench, "n1", "WorkloadsPresent")
+    assert "default/job" in sample["message"]
+    assert "cordoned" in sample["message"]
+    assert is_cordoned(bench.node("n1"))
+    expect_reason(bench, "n2", "WaitingForBudget")
+    bench.change_pool(rollout={"readyTimeoutSeconds": 60})
+    bench.delete_pod("job")
+    expect_pool_ready(bench, nodes=2)
+    expect_isolated_from_now_on(bench, ["n1", "n2"])
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_pool_that_turns_to_wait_lets_its_cordoned_nodes_go(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", rollout={"workloads": "CordonAndWait"})
+    expect_running(bench, place_pod(bench, "job", "n1"))
+    bench.change_pool(schedule="cgpu")
+    expect_reason(bench, "n1", "WorkloadsPresent")
+
+    bench.change_pool(rollout={"workloads": "Wait"})
+    expect(bench, "n1 is in service", lambda: not is_cordoned(bench.node("n1")))
+    expect_labels(bench, "n1", {MODE: "share"})
+
+
+@pytest.mark.usefixtures("operator")
+def test_placement_alone_goes_straight_through(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", *FOUR, placement="binpack")
+    expect_running(bench, place_pod(bench, "job", "n1"))
+    mark = bench.audit.mark()
+    with bench.watching() as watch:
+        bench.change_pool(placement="spread", rollout={"approval": "Manual", "canary": 1})
+        for node in FOUR:
+            expect_labels(bench, node, {"ack.node.gpu.placement": "spread"})
+        expect_pool_ready(bench, nodes=4)
+
+    assert not any(is_cordoned(node) for node in watch.history)
+    assert bench.audit.our_deletions(mark) == []
+
+
+def test_a_plugin_that_comes_back_without_its_resource_is_restarted_once_more(
+    bench: Bench,
+) -> None:
+    start(bench, GPUSHARE_ZERO_PATIENCE_SECONDS="1")
+    given_sharing_pool(bench, "Basic", "n1")
+    bench.set_faults("n1", resource_zero=True)
+    mark = bench.audit.mark()
+    bench.change_pool(schedule="cgpu")
+
+    sample = expect_reason(bench, "n1", "ResourceStaysZero")
+    assert "a second restart did not help" in sample["message"]
+    assert len(bench.audit.our_deletions(mark)) == 2
+    expect_rollout(bench, "RolloutHalted")
+    bench.set_faults("n1")
+    resume(bench)
+    expect_pool_ready(bench, nodes=1)
+    assert len(bench.audit.our_deletions(mark)) == 2
+
+
+def start(bench: Bench, **env: str) -> OperatorProcess:
+    settings: Mapping[str, str] = env
+    return bench.operators.start(env=settings)
+
+
+def test_records_of_another_version_restart_nothing(bench: Bench) -> None:
+    """An operator is upgraded: a record that lacks what is written today, and one that has more."""
+    given_sharing_pool(bench, "Basic", "n1", "n2")
+    bench.operators.end_all()
+    applied = bench.node("n1")["metadata"]["annotations"]["gpushare.io/applied"]
+    older = applied.replace(',"before":[]', "").replace(',"awaitsRestart":false', "")
+    assert older != applied
+    newer = applied.replace('"v":1', '"v":2').replace("}", ',"somethingNew":true}', 1)
+    bench.annotate(f"{NODES}/n1", {"gpushare.io/applied": older})
+    bench.annotate(f"{NODES}/n2", {"gpushare.io/applied": newer})
+    mark = bench.audit.mark()
+
+    bench.operators.standard()
+    expect_reason(bench, "n2", "RecordUnreadable")
+    bench.change_pool(priority=101)
+    expect(
+        bench,
+        "the pool is looked at",
+        lambda: (
+            bench.pool()["status"]["observedGeneration"] == bench.pool()["metadata"]["generation"]
+        ),
+    )
+    assert bench.pool()["status"]["nodes"]["ready"] == 1
+    assert bench.audit.our_deletions(mark) == []
+    assert not any(is_cordoned(node) for node in bench.call("GET", NODES)["items"])
