@@ -64,6 +64,10 @@ spec:
               value: {{ .root.Values.webhook.port | quote }}
             - name: GPUSHARE_METRICS_PORT
               value: {{ .root.Values.metricsPort | quote }}
+            {{- if ne .role "webhook" }}
+            - name: GPUSHARE_ALLOW_EVICTION
+              value: {{ .root.Values.eviction.enabled | quote }}
+            {{- end }}
             - name: GPUSHARE_LOG_LEVEL
               value: {{ .root.Values.logLevel | quote }}
           ports:

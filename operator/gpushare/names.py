@@ -115,6 +115,7 @@ class Reason(StrEnum):
     LABELLED = "Labelled"
     PLUGIN_RESTARTING = "PluginRestarting"
     PLUGIN_RESTARTED = "PluginRestarted"
+    POD_EVICTED = "PodEvicted"
     COMPONENT_NOT_READY = "ComponentNotReady"
     RESOURCE_NOT_READY = "ResourceNotReady"
     WAITING_FOR_BUDGET = "WaitingForBudget"

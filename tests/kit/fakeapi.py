@@ -1,7 +1,7 @@
 """An API server's memory of a few objects, over real HTTP: names, versions, conflicts, 404."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -11,6 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpushare.kube.client import ApiServer
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class FakeApi:
@@ -31,12 +33,8 @@ class FakeApi:
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[ApiServer]:
         """The API server that is asked about these objects."""
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        async with TestServer(app) as server:
-            session = aiohttp.ClientSession(base_url=server.make_url("/"))
-            async with ApiServer(session) as api:
-                yield api
+        async with served_by(self._answer) as api:
+            yield api
 
     async def _answer(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]
@@ -62,6 +60,17 @@ class FakeApi:
     def _conflict(self, request: web.Request, path: str) -> web.Response:
         self.conflicts.append(f"{request.method} {path}")
         return _refuse(409, "Conflict")
+
+
+@contextlib.asynccontextmanager
+async def served_by(answer: Answer) -> AsyncIterator[ApiServer]:
+    """An API server that answers everything so."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server:
+        session = aiohttp.ClientSession(base_url=server.make_url("/"))
+        async with ApiServer(session) as api:
+            yield api
 
 
 def _refuse(status: int, reason: str) -> web.Response:

@@ -38,6 +38,8 @@ def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
 
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
+_MIRROR = "kubernetes.io/config.mirror"
+"""On the API server's image of a static pod, which its kubelet alone starts and ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=_unschedulable(status),
         unrouted=bool(requests) and not selects and _is_unrouted(raw, spec),
+        is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
 
 

@@ -12,6 +12,8 @@ from gpushare.core.actions import (
     Action,
     ApplyNode,
     DeletePlugins,
+    EvictedPod,
+    EvictPods,
     LookAgain,
     RecordPlugins,
     ReleaseNode,
@@ -20,11 +22,11 @@ from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.kube.events import Events, Subject
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.nodes import apply_node, release_node
-from gpushare.kube.pods import delete_plugin, list_pods_on_node
+from gpushare.kube.pods import delete_plugin, evict_pod, list_pods_on_node
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
@@ -32,6 +34,7 @@ from gpushare.settings import Settings
 log = logging.getLogger(__name__)
 
 GONE_SECONDS = 0.5
+REFUSALS_SHOWN = 3
 NO_CHANGE_SECONDS = 5.0
 """How long a node rests after a write that changed nothing."""
 
@@ -55,7 +58,8 @@ class Applier:
         Where that takes a while, `is_wanted` is asked before the write: the pool may want
         something else by then.
 
-        Raises `ApiError` or aiohttp's errors; whatever was not done is planned anew.
+        Raises `ApiError`, `EvictionRefusedError` or aiohttp's errors; whatever was not done is
+        planned anew.
         """
         match action:
             case ApplyNode():
@@ -68,6 +72,8 @@ class Applier:
                     await self._apply(restart, pool, reason)
             case DeletePlugins():
                 await self._delete_plugins(action, pool, reason)
+            case EvictPods():
+                await self._evict_pods(action, pool, reason, is_wanted)
             case ReleaseNode():
                 if (node := await release_node(self.api, action)) is not None:
                     self.caches.nodes.offer(node)
@@ -137,6 +143,37 @@ class Applier:
                 f"pool {pool}: deleted device-plugin pod {plugin.name}, so that it reads the "
                 "node's new labels",
             )
+
+    async def _evict_pods(
+        self, action: EvictPods, pool: str, reason: Reason, is_wanted: Callable[[], bool]
+    ) -> None:
+        """Evict whatever may go; who is kept is told when all were asked for."""
+        refused: list[str] = []
+        for pod in action.pods:
+            if not is_wanted():
+                return
+            try:
+                is_evicted = await evict_pod(self.api, pod)
+            except EvictionRefusedError as error:
+                refused.append(str(error))
+                self.metrics.evictions.labels(pool, "refused").inc()
+                self._tell_pod(pod, Reason.EVICTION_REFUSED, f"pool {pool}: {error}", warns=True)
+                continue
+            self.metrics.evictions.labels(pool, "evicted" if is_evicted else "gone").inc()
+            if is_evicted:
+                self._log(f"evicted pod {pod}", action.node, pool, reason)
+                note = f"pool {pool}: evicted, since node {action.node} gives up what it uses"
+                self._tell_pod(pod, Reason.POD_EVICTED, note)
+        if refused:
+            more = len(refused) - REFUSALS_SHOWN
+            shown = [*refused[:REFUSALS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+            raise EvictionRefusedError("; ".join(shown))
+        # The answer does not show the pods, and the watch is behind: else they'd be asked again.
+        await asyncio.sleep(GONE_SECONDS)
+
+    def _tell_pod(self, pod: EvictedPod, reason: Reason, note: str, *, warns: bool = False) -> None:
+        subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+        self.events.post(subject, reason, note, warns=warns, once=True)
 
     def _log(self, message: str, node: str, pool: str, reason: Reason) -> None:
         log.info(message, extra={"pool": pool, "node": node, "reason": str(reason)})

@@ -7,6 +7,7 @@ from gpushare import names
 from gpushare.api.node import Node, parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
+from gpushare.core.blockers import Blocker
 from gpushare.core.modes import MODES
 from gpushare.core.records import Change, RecordError, Step, parse_records
 from gpushare.core.world import World
@@ -82,7 +83,7 @@ class Caches:
         pools: tuple[Pool, ...],
         unreadable: frozenset[str],
         busy: Collection[str],
-        refusals: Mapping[str, str],
+        refusals: Mapping[str, Blocker],
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
         return World(

@@ -16,12 +16,19 @@ from gpushare.controller.caches import Caches
 from gpushare.controller.pools import Pools
 from gpushare.controller.statuses import Statuses
 from gpushare.controller.unplaced import UnplacedPods
-from gpushare.core.actions import LookAgain, NodePlan
+from gpushare.core.actions import EvictPods, LookAgain, NodePlan
+from gpushare.core.blockers import Blocker
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Plan, Planner
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError
+from gpushare.kube.errors import (
+    CALL_FAILURES,
+    ApiError,
+    EvictionRefusedError,
+    NotLeaderError,
+)
 from gpushare.kube.events import Events
+from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 
@@ -34,6 +41,8 @@ STANDSTILL_SECONDS = 60.0
 CONFLICT_SECONDS = 0.2
 RETRY_SECONDS = 1.0
 """How long a node rests after a write to it failed."""
+EVICTION_RETRY_SECONDS = 5.0
+"""How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
 LONGEST_RETRY_SECONDS = 20.0
 """What is refused again and again is tried less often, and still soon after it is mended."""
 FULL_PASS_SECONDS = 600.0
@@ -72,7 +81,7 @@ class Reconciler:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
-        self._refusals: dict[str, str] = {}
+        self._refusals: dict[str, Blocker] = {}
         """By node, what the API server says to our last write, for as long as it does."""
         self._refused: Counter[str] = Counter()
         """By node, how often it has said so."""
@@ -183,9 +192,10 @@ class Reconciler:
         assert member.action is not None
         version = self._pools.version_of(pool)
         try:
-            # The second look only reads and waits: it must not hold up others' writes.
-            turn = nullcontext() if isinstance(member.action, LookAgain) else self._writes
-            async with turn:
+            # The second look only reads and waits, and an eviction may take the API server 10 s:
+            # they must not hold up others' writes.
+            is_slow = isinstance(member.action, LookAgain | EvictPods)
+            async with nullcontext() if is_slow else self._writes:
                 await self._applier.carry_out(
                     member.action,
                     pool=pool,
@@ -193,11 +203,14 @@ class Reconciler:
                     is_wanted=lambda: self._pools.version_of(pool) == version,
                 )
             self._forget_refusal(member.node)
+        except EvictionRefusedError as error:
+            self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}; tried again")
+            await asyncio.sleep(EVICTION_RETRY_SECONDS)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and error.is_refusal:
-                self._refusals[member.node] = f"a write was refused, and is tried again: {error}"
+                message = f"a write was refused, and is tried again: {error}"
+                self._note_refusal(member.node, Reason.WRITE_REFUSED, message)
                 self._refused[member.node] += 1
-                self.caches.mark_changed(member.node)
             await self._rest(error, pool, member.node)
         except NotLeaderError:
             # The Lease's own task ends the process; nothing was sent.
@@ -211,6 +224,10 @@ class Reconciler:
             if member.node not in self.caches.nodes.records:
                 self._forget_refusal(member.node)
             self.caches.mark_changed(member.node)
+
+    def _note_refusal(self, node: str, reason: Reason, message: str) -> None:
+        self._refusals[node] = Blocker(reason, message)
+        self.caches.mark_changed(node)
 
     def _forget_refusal(self, node: str) -> None:
         self._refusals.pop(node, None)

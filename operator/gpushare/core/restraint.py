@@ -53,8 +53,8 @@ def explain_refusal(plan: NodePlan, judged: Judged) -> NodePlan:
         plan = replace(
             plan,
             state=NodeState.BLOCKED,
-            reason=Reason.WRITE_REFUSED,
-            message=judged.refusal,
+            reason=judged.refusal.reason,
+            message=judged.refusal.message,
         )
     # What is being done to it is not seen yet: decided again when that is done.
     return replace(plan, action=None) if judged.is_busy and plan.action is not None else plan

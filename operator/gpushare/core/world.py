@@ -7,6 +7,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.blockers import Blocker
 from gpushare.core.membership import find_owner
 from gpushare.core.observed import Observed
 from gpushare.core.records import NodeRecords, RecordError, parse_records
@@ -28,7 +29,7 @@ class World:
     """Nodes to which something is being done just now."""
     zeroed: Collection[str] = frozenset()
     """Nodes whose resource was seen at zero during their change."""
-    refusals: Mapping[str, str] = field(default_factory=dict)
+    refusals: Mapping[str, Blocker] = field(default_factory=dict)
     """By node, what the API server says to our last write, for as long as it does."""
 
 
@@ -38,7 +39,7 @@ class Judged:
 
     seen: Observed
     is_busy: bool
-    refusal: str | None = None
+    refusal: Blocker | None = None
     unreadable: NodePlan | None = None
 
     @property

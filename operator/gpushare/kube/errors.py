@@ -5,6 +5,9 @@ from typing import Any
 import orjson
 from aiohttp import ClientError
 
+BUDGET_CAUSE = "DisruptionBudget"
+"""Of the refusal of an eviction: a PodDisruptionBudget does not allow it now."""
+
 
 class KubeError(Exception):
     """Base of what can go wrong between us and the API server."""
@@ -24,6 +27,10 @@ class NotLeaderError(KubeError):
 
 class MalformedAnswerError(KubeError):
     """An answer that the API server can't have meant: cut short, or from something in between."""
+
+
+class EvictionRefusedError(KubeError):
+    """A pod must stay where it is for now; the message names the pod and says who keeps it."""
 
 
 class ApiError(KubeError):
@@ -72,6 +79,19 @@ class ApiError(KubeError):
     def is_refusal(self) -> bool:
         """A right is missing, or the object is not acceptable: trying again does not help."""
         return self.status in (403, 422)
+
+    @property
+    def keeps_pod(self) -> str | None:
+        """As the answer to an eviction: why the pod must stay; None for a failure of the call.
+
+        A PodDisruptionBudget answers 429 or 403 and gives itself as the cause; two budgets for one
+        pod answer 500; a missing right or an admission policy 403 ("API-initiated Eviction" in the
+        Kubernetes documentation).
+        """
+        budgets = [c.get("message", "") for c in self.causes if c.get("reason") == BUDGET_CAUSE]
+        if budgets:
+            return budgets[0] or self.message
+        return self.message if self.is_refusal or self.status == 500 else None
 
     @property
     def is_transient(self) -> bool:

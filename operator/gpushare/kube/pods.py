@@ -1,8 +1,10 @@
-"""Pods: read anew where a copy in memory would not do, and deleted one by one."""
+"""Pods: read anew where a copy in memory would not do, deleted or evicted one by one."""
 
 from gpushare.api.pod import Pod, parse_pod
+from gpushare.core.actions import EvictedPod
 from gpushare.core.records import PluginPod
 from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.errors import ApiError, EvictionRefusedError
 
 PATH = "api/v1/pods"
 
@@ -23,3 +25,28 @@ async def delete_plugin(api: ApiServer, namespace: str, plugin: PluginPod) -> Js
     Raises `ApiError`: not found or conflict mean that it is gone already.
     """
     return await api.delete(f"api/v1/namespaces/{namespace}/pods/{plugin.name}", uid=plugin.uid)
+
+
+async def evict_pod(api: ApiServer, pod: EvictedPod) -> bool:
+    """Evict just this pod, as `kubectl drain` would; False where it is gone already.
+
+    Raises `EvictionRefusedError` where a PodDisruptionBudget, a policy or a missing right keeps
+    it, and `ApiError` where the call failed for another reason.
+    """
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": pod.namespace, "name": pod.name},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    }
+    path = f"api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    try:
+        await api.create(path, body)
+    except ApiError as error:
+        # A pod of the same name that came after it is a conflict.
+        if error.is_not_found or error.is_conflict:
+            return False
+        if (why := error.keeps_pod) is None:
+            raise
+        raise EvictionRefusedError(f"the eviction of pod {pod} was refused: {why}") from error
+    return True

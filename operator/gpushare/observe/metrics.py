@@ -48,6 +48,11 @@ class Metrics:
         self.plugin_restarts = counter(
             "plugin_restarts_total", "Device-plugin pods deleted.", ["pool", "reason"]
         )
+        self.evictions = counter(
+            "evictions_total",
+            "Evictions asked for, by what came of it: evicted, gone already, or refused.",
+            ["pool", "outcome"],
+        )
         self.pool_nodes = gauge("pool_nodes", "Members of a pool, by state.", ["pool", "state"])
         self.refusals = counter(
             "refusals_total", "Times that a reason began to hold up nodes.", ["pool", "reason"]

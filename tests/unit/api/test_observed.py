@@ -248,6 +248,21 @@ def test_unrouted_is_a_pod_that_nobody_sent_anywhere(more: dict[str, Any], unrou
     assert _parsed(**more).unrouted is unrouted
 
 
+@pytest.mark.parametrize(
+    ("more", "is_evictable"),
+    [
+        ({}, True),
+        (OWNED, False),
+        ({"ownerReferences": [{"kind": "ReplicaSet", "name": "rs", "controller": True}]}, True),
+        ({"annotations": {"kubernetes.io/config.mirror": "5f1"}}, False),
+    ],
+)
+def test_a_pod_that_its_node_would_have_back_at_once_is_not_evictable(
+    more: dict[str, Any], is_evictable: bool
+) -> None:
+    assert _parsed(**more).is_evictable is is_evictable
+
+
 def test_what_pods_have_in_common_is_kept_once() -> None:
     spec = {**ASKS, "nodeName": "gpu-1", "nodeSelector": {"gpushare.io/pool": "training"}}
     one, other = (

@@ -80,6 +80,14 @@ def test_no_right_is_given_by_wildcard() -> None:
         assert "*" not in template.read_text()
 
 
+def test_the_chart_evicts_only_where_that_is_switched_on() -> None:
+    role = (CHART / "templates/rbac-controller.yaml").read_text()
+    before, switched = role.split("{{- if .Values.eviction.enabled }}")
+    rule, after = switched.split("{{- end }}", 1)
+    assert ["pods/eviction" in part for part in (before, rule, after)] == [False, True, False]
+    assert VALUES["eviction"]["enabled"] is Settings.model_fields["allow_eviction"].default is False
+
+
 def test_every_value_is_explained() -> None:
     lines = VALUES_TEXT.splitlines()
     unexplained = [

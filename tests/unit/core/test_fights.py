@@ -7,6 +7,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.actions import ApplyNode, NodeState
+from gpushare.core.blockers import Blocker
 from gpushare.core.records import Applied, Change, Drift, NodeRecords, Repair, Rival, Step
 from gpushare.core.world import World
 from gpushare.names import Reason
@@ -149,7 +150,10 @@ def test_a_node_that_is_refused_takes_nobodys_turn() -> None:
         for name in ("a", "b")
     }
     world = World(
-        pools=(a_pool(),), nodes=nodes, daemonsets=PRO_DAEMONSETS, refusals={"a": "denied"}
+        pools=(a_pool(),),
+        nodes=nodes,
+        daemonsets=PRO_DAEMONSETS,
+        refusals={"a": Blocker(Reason.WRITE_REFUSED, "denied")},
     )
     plan = plan_world(world)
     assert [node for node, decided in plan.decided.items() if decided.takes_slot] == ["b"]

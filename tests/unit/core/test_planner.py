@@ -13,6 +13,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import Leaving, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.blockers import Blocker
 from gpushare.core.book import Book
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
@@ -76,7 +77,7 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, tuple[Pod, ...]] = {}
         self.busy: set[str] = set()
-        self.refusals: dict[str, str] = {}
+        self.refusals: dict[str, Blocker] = {}
         self.changed: set[str] = set()
         self.unreadable: set[str] = set()
 
@@ -100,7 +101,7 @@ class Cluster:
             (self.busy.add if what else self.busy.discard)(name)
         else:
             self.refusals.pop(name, None)
-            self.refusals |= {name: "no"} if what else {}
+            self.refusals |= {name: Blocker(Reason.WRITE_REFUSED, "no")} if what else {}
 
     def world(self) -> World:
         return World(

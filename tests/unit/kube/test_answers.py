@@ -2,29 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
 
-import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError
+from tests.kit.fakeapi import Answer, served_by
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NODE = {"metadata": {"name": "a", "uid": "1"}}
-
-
-@contextlib.asynccontextmanager
-async def served_by(answer: Answer) -> AsyncIterator[ApiServer]:
-    """An API server that answers everything so."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    async with TestServer(app) as server:
-        session = aiohttp.ClientSession(base_url=server.make_url("/"))
-        async with ApiServer(session) as api:
-            yield api
 
 
 def says(body: bytes) -> Answer:

@@ -12,6 +12,7 @@ NAMES = {
     "gpushare_reconcile_duration_seconds",
     "gpushare_node_applies",
     "gpushare_plugin_restarts",
+    "gpushare_evictions",
     "gpushare_pool_nodes",
     "gpushare_refusals",
     "gpushare_unplaced_pods",

@@ -1,0 +1,136 @@
+"""What becomes of evictions: on the pods, in the counter, and in what is said of the node."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gpushare.controller.apply import Applier
+from gpushare.controller.caches import Caches
+from gpushare.controller.reconcile import Reconciler
+from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
+from gpushare.core.observed import Timing
+from gpushare.kube.errors import ApiError, EvictionRefusedError
+from gpushare.kube.events import Events
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+from tests.kit.values import a_node
+
+Json = dict[str, Any]
+PODS = tuple(EvictedPod("ml", f"train-{index}", f"uid-{index}") for index in range(5))
+BUDGET = (
+    b'{"details": {"causes": [{"reason": "DisruptionBudget", "message": "budget one is used"}]}}'
+)
+
+
+class Api:
+    """An API server that refuses the evictions of some pods by a budget, and knows not others."""
+
+    def __init__(self, *, kept: tuple[EvictedPod, ...] = (), gone: tuple[EvictedPod, ...] = ()):
+        self._answers = {pod.name: 429 for pod in kept} | {pod.name: 404 for pod in gone}
+        self.asked: list[str] = []
+        self.told: list[tuple[str, str]] = []
+
+    def allow_all(self) -> None:
+        self._answers.clear()
+
+    async def create(self, path: str, body: Json) -> Json:
+        if body["kind"] == "Event":
+            self.told.append((body["reason"], body["regarding"]["name"]))
+            return {}
+        name = body["metadata"]["name"]
+        self.asked.append(name)
+        if code := self._answers.get(name):
+            raise ApiError(code, BUDGET if code == 429 else b"{}", what=path)
+        return {}
+
+
+@pytest.fixture(autouse=True)
+def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.reconcile.EVICTION_RETRY_SECONDS", 0.0)
+
+
+async def evict(api: Api, metrics: Metrics, *, wanted: bool = True) -> None:
+    caches = Caches(
+        api,  # type: ignore[arg-type]
+        plugin_namespace="kube-system",
+        on_change=lambda: None,
+        metrics=metrics,
+    )
+    events = Events(api, "me")  # type: ignore[arg-type]
+    applier = Applier(api, caches, Settings(), Timing(), metrics, events)  # type: ignore[arg-type]
+    try:
+        await applier.carry_out(
+            EvictPods("gpu-1", PODS),
+            pool="training",
+            reason=Reason.WORKLOADS_PRESENT,
+            is_wanted=lambda: wanted,
+        )
+    finally:
+        await asyncio.gather(*events._tasks)
+
+
+def count(metrics: Metrics, outcome: str) -> float | None:
+    labels = {"pool": "training", "outcome": outcome}
+    return metrics.registry.get_sample_value("gpushare_evictions_total", labels)
+
+
+async def test_each_pod_is_evicted_told_and_counted() -> None:
+    api, metrics = Api(), Metrics()
+    await evict(api, metrics)
+    assert api.asked == [pod.name for pod in PODS]
+    assert sorted(api.told) == [("PodEvicted", pod.name) for pod in PODS]
+    assert count(metrics, "evicted") == 5
+
+
+async def test_a_pod_that_was_gone_already_is_counted_and_not_told() -> None:
+    api, metrics = Api(gone=PODS[:2]), Metrics()
+    await evict(api, metrics)
+    assert ("PodEvicted", "train-0") not in api.told
+    assert (count(metrics, "gone"), count(metrics, "evicted")) == (2, 3)
+
+
+async def test_a_pod_that_must_stay_keeps_no_other_from_being_evicted() -> None:
+    api, metrics = Api(kept=PODS[:1]), Metrics()
+    with pytest.raises(EvictionRefusedError, match=r"pod ml/train-0 was refused: budget one"):
+        await evict(api, metrics)
+    assert (count(metrics, "refused"), count(metrics, "evicted")) == (1, 4)
+    assert ("EvictionRefused", "train-0") in api.told
+
+
+async def test_of_many_that_must_stay_a_few_are_named() -> None:
+    with pytest.raises(EvictionRefusedError, match=r"train-2.*; and 2 more$") as raised:
+        await evict(Api(kept=PODS), Metrics())
+    assert "train-3" not in str(raised.value)
+
+
+async def test_nobody_is_evicted_for_a_pool_that_wants_something_else_by_now() -> None:
+    api = Api()
+    await evict(api, Metrics(), wanted=False)
+    assert api.asked == []
+
+
+async def test_a_refusal_is_said_of_the_node_until_the_eviction_succeeds() -> None:
+    api = Api(kept=PODS[:1])
+    reconciler = Reconciler(api, Settings(), Metrics())  # type: ignore[arg-type]
+    reconciler.caches.nodes._records = {"gpu-1": a_node()}
+    action = EvictPods("gpu-1", PODS)
+    plan = NodePlan("gpu-1", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
+
+    await work_on(reconciler, plan)
+    refusal = reconciler._refusals["gpu-1"]
+    assert refusal.reason is Reason.EVICTION_REFUSED
+    assert "budget one is used" in refusal.message
+
+    api.allow_all()
+    await work_on(reconciler, plan)
+    assert reconciler._refusals == {}
+    await reconciler._events.close()
+
+
+async def work_on(reconciler: Reconciler, plan: NodePlan) -> None:
+    reconciler._busy[plan.node] = None  # type: ignore[assignment]
+    reconciler._busy_for[plan.node] = "training"
+    await reconciler._work_on("training", plan)
