@@ -143,20 +143,25 @@ class PodStream:
 
 
 def judge_pods(pods: Iterable[Json]) -> Sweep:
-    """Which pods run, and which have failed; those that are being removed count no more."""
+    """Which pods run, and which never will; those that are being removed count no more."""
     present = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     return Sweep(
         frozenset(p["metadata"]["name"] for p in present if p["status"]["phase"] == "Running"),
-        tuple(_read_failure(p) for p in present if p["status"]["phase"] == "Failed"),
+        tuple(failure for pod in present if (failure := _find_failure(pod)) is not None),
     )
 
 
-def _read_failure(pod: Json) -> Failure:
+def _find_failure(pod: Json) -> Failure | None:
+    """Why the pod was turned away, or why its container can't start."""
     status = pod["status"]
+    waits = [c["state"].get("waiting") or {} for c in status.get("containerStatuses", ())]
+    causes = [status] if status["phase"] == "Failed" else [w for w in waits if w.get("message")]
+    if not causes:
+        return None
     return Failure(
         pod=pod["metadata"]["name"],
         node=pod["spec"]["nodeName"],
         at=status.get("startTime", ""),
-        reason=status.get("reason", ""),
-        message=status.get("message", ""),
+        reason=causes[0].get("reason", ""),
+        message=causes[0].get("message", ""),
     )

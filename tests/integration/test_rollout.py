@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from tests.kit.expect import (
     is_out_of_service,
     read_change,
 )
+from tests.kit.operator import read_metric
+from tests.kit.told import read_events
 
 Json = dict[str, Any]
 DISABLED = "cgpu.disable.isolation"
@@ -335,3 +338,21 @@ def test_records_of_another_version_restart_nothing(bench: Bench) -> None:
     assert bench.pool()["status"]["nodes"]["ready"] == 1
     assert bench.audit.our_deletions(mark) == []
     assert not any(is_cordoned(node) for node in bench.call("GET", NODES)["items"])
+
+
+def test_each_node_that_is_held_up_says_so_in_an_event_and_is_counted(
+    bench: Bench, operator: OperatorProcess
+) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2")
+    for node in ("n1", "n2"):
+        expect_running(bench, place_pod(bench, f"job-{node}", node))
+    counted = read_metric(operator, "gpushare_node_waits_total", reason="WorkloadsPresent")
+
+    bench.change_pool(schedule="cgpu")
+    for node in map(bench.node, ("n1", "n2")):
+        name = node["metadata"]["name"]
+        look = partial(read_events, bench, node, "WorkloadsPresent")
+        (event, *_) = expect(bench, f"an Event on {name}", look)
+        assert f"default/job-{name}" in event["note"]
+    waits = read_metric(operator, "gpushare_node_waits_total", reason="WorkloadsPresent")
+    assert waits - counted == 2

@@ -25,6 +25,7 @@ NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 DAEMONSETS = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 _WORKLOADS = "/apis/apps/v1/namespaces/default"
 
 
@@ -142,8 +143,9 @@ class Bench:
     def clear(self) -> None:
         """Empty the cluster; what belongs to the installation and to the edition stays."""
         self.operators.end()
-        for kind in ("deployments", "statefulsets"):
+        for kind in ("daemonsets", "deployments", "statefulsets"):
             self.call("DELETE", f"{_WORKLOADS}/{kind}")
+        self.call("DELETE", BUDGETS)
         for pool in self.call("GET", POOLS)["items"]:
             self._release_and_delete(f"{POOLS}/{pool['metadata']['name']}")
         for node in self.call("GET", NODES)["items"]:

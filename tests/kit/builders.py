@@ -67,15 +67,15 @@ def build_whole_card_pod(name: str, *, cards: int = 1, **spec: Any) -> Json:
     return pod
 
 
-def build_workload(kind: str, name: str, *, replicas: int, pod: Json) -> Json:
-    """A Deployment or StatefulSet of `pod`."""
+def build_workload(kind: str, name: str, *, replicas: int = 1, pod: Json) -> Json:
+    """A Deployment, StatefulSet or DaemonSet of `pod`; its pods carry the label `app: NAME`."""
     labels = {"app": name}
     workload: Json = {
         "apiVersion": "apps/v1",
         "kind": kind,
         "metadata": {"name": name},
         "spec": {
-            "replicas": replicas,
+            **({"replicas": replicas} if kind != "DaemonSet" else {}),
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},

@@ -14,8 +14,8 @@ QUICK: Mapping[str, str] = {
     "GPUSHARE_BACKOFF_SECONDS": "1",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "2",
     "GPUSHARE_READY_TIMEOUT_SECONDS": "90",
-    "GPUSHARE_LEASE_DURATION_SECONDS": "3",
-    "GPUSHARE_LEASE_RENEW_SECONDS": "0.5",
+    "GPUSHARE_LEASE_DURATION_SECONDS": "8",
+    "GPUSHARE_LEASE_RENEW_SECONDS": "1",
 }
 """Settings that keep tests short; none of them takes a step away."""
 

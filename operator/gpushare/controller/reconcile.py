@@ -71,7 +71,9 @@ class Reconciler:
         self._planner = Planner(self._timing, may_evict=settings.allow_eviction)
         self._events = Events(api, settings.identity)
         self._pools = Pools(api, self._events, settings, self._timing)
-        self._statuses = Statuses(self._pools, self._planner, metrics)
+        self._statuses = Statuses(
+            self._pools, self._planner, self.caches.nodes.records, self._events, metrics
+        )
         self._unplaced = UnplacedPods(self._events, self._planner, metrics)
         self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)
         self._writes = asyncio.Semaphore(settings.write_concurrency)

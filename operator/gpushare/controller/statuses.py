@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
+from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
@@ -14,9 +15,11 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status, is_capacity_due
+from gpushare.kube.events import Events, Subject
 from gpushare.names import Condition, Reason
 from gpushare.observe.metrics import Metrics
 
+_HELD_UP = (NodeState.BLOCKED, NodeState.FAILED)
 PERIOD_SECONDS = 0.5
 """A pool's status is written no more often: during a change its counts move all the time."""
 
@@ -24,8 +27,17 @@ PERIOD_SECONDS = 0.5
 class Statuses:
     """Writes the status of each pool whose book changed, where it says something new."""
 
-    def __init__(self, pools: Pools, planner: Planner, metrics: Metrics):
+    def __init__(
+        self,
+        pools: Pools,
+        planner: Planner,
+        nodes: Mapping[str, Node],
+        events: Events,
+        metrics: Metrics,
+    ):
         self._pools = pools
+        self._nodes = nodes
+        self._events = events
         self._planner = planner
         self._metrics = metrics
         self._not_before: dict[str, float] = {}
@@ -91,17 +103,28 @@ class Statuses:
                 warns=conflicts or (condition.type == Condition.READY and held_up),
             )
         known = {sample.reason for sample in pool.status.samples}
-        for reason, plan in _held_up(book).items():
-            if reason in known:
-                continue
-            self._metrics.refusals.labels(pool.name, reason).inc()
-            if reason not in told:
-                self._pools.tell(pool, reason, f"{plan.node}: {plan.message}")
+        for reason, plan in _first_waiting(book).items():
+            if reason not in known | told:
+                warns = plan.state is not NodeState.WAITING
+                self._pools.tell(pool, reason, f"{plan.node}: {plan.message}", warns=warns)
+        shown = {(sample.node, sample.reason) for sample in pool.status.samples}
+        for sample in status.samples:
+            plan = book.plans[sample.node]
+            if plan.state in _HELD_UP and (sample.node, sample.reason) not in shown:
+                self._tell_node(pool, plan)
+
+    def _tell_node(self, pool: Pool, plan: NodePlan) -> None:
+        node = self._nodes.get(plan.node)
+        if node is not None:
+            subject = Subject("v1", "Node", node.name, node.uid)
+            self._events.post(subject, plan.reason, f"pool {pool.name}: {plan.message}", warns=True)
 
     def _show(self, pool: str, book: Book) -> None:
         self._shown.add(pool)
         for state in NodeState:
             self._metrics.pool_nodes.labels(pool, state).set(book.counts[state])
+        for reason, times in book.take_turned().items():
+            self._metrics.node_waits.labels(pool, reason).inc(times)
 
     def _forget(self) -> None:
         """Pools that are gone leave nothing behind, in the metrics neither."""
@@ -114,7 +137,7 @@ class Statuses:
         self._shown -= gone
 
 
-def _held_up(book: Book) -> dict[Reason, NodePlan]:
-    """One node for each reason that holds nodes up."""
-    states = (NodeState.BLOCKED, NodeState.FAILED)
+def _first_waiting(book: Book) -> dict[Reason, NodePlan]:
+    """One node for each reason that nodes wait for."""
+    states = (NodeState.WAITING, *_HELD_UP)
     return {plan.reason: plan for plan in book.unready.values() if plan.state in states}

@@ -106,6 +106,11 @@ class Book:
         self.in_line.pop(plan.node, None)
         self.serve(plan.node)
 
+    def take_turned(self) -> Counter[Reason]:
+        """How many nodes came to wait for each reason, since this was asked last."""
+        turned, self.turned = self.turned, Counter()
+        return turned
+
     def forget(self, node: str) -> None:
         """The node has nothing to do with the pool any more."""
         self.strike(node)

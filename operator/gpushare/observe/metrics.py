@@ -54,8 +54,8 @@ class Metrics:
             ["pool", "outcome"],
         )
         self.pool_nodes = gauge("pool_nodes", "Members of a pool, by state.", ["pool", "state"])
-        self.refusals = counter(
-            "refusals_total", "Times that a reason began to hold up nodes.", ["pool", "reason"]
+        self.node_waits = counter(
+            "node_waits_total", "Times that a node began to wait, by reason.", ["pool", "reason"]
         )
         self.unplaced_pods = gauge(
             "unplaced_pods", "GPU pods without a pool or a node, by reason.", ["reason"]

@@ -39,6 +39,16 @@ def test_a_pod_that_runs_and_one_that_failed_are_told_apart() -> None:
     assert sweep.failures == (Failure("stream-00007", "n1", "2026-01-02T03:04:05Z", LOST, "gone"),)
 
 
+def test_a_pod_whose_container_cannot_start_has_failed_too() -> None:
+    waiting = {"reason": "RunContainerError", "message": "unknown device id"}
+    pod = a_seen_pod("Pending")
+    pod["status"]["containerStatuses"] = [{"name": "main", "state": {"waiting": waiting}}]
+
+    (failure,) = judge_pods([pod]).failures
+
+    assert (failure.reason, failure.message) == ("RunContainerError", "unknown device id")
+
+
 @pytest.mark.parametrize("phase", ["Running", "Failed"])
 def test_a_pod_that_is_being_removed_is_not_counted_again(phase: str) -> None:
     pod = a_seen_pod(phase)

@@ -14,7 +14,7 @@ NAMES = {
     "gpushare_plugin_restarts",
     "gpushare_evictions",
     "gpushare_pool_nodes",
-    "gpushare_refusals",
+    "gpushare_node_waits",
     "gpushare_unplaced_pods",
     "gpushare_leader",
     "gpushare_admission_requests",

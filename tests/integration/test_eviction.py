@@ -1,0 +1,290 @@
+"""Pods that hold a change up are evicted where pool and installation want it, as budgets allow."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import names
+from devcluster.installation import Installation, OperatorProcess
+from tests.kit.arrange import POOL, expect_isolated_from_now_on, given_sharing_pool, place_pod
+from tests.kit.audit import OURS
+from tests.kit.bench import BUDGETS, PODS, Bench
+from tests.kit.builders import build_pod, build_workload
+from tests.kit.expect import (
+    expect,
+    expect_gone,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+)
+from tests.kit.operator import read_metric
+from tests.kit.told import read_events
+
+Json = dict[str, Any]
+
+MODE = "ack.node.gpu.schedule"
+EVICT = {"workloads": "Evict"}
+SWITCHED_ON = {"eviction.enabled": "true"}
+_WORKLOADS = "/apis/apps/v1/namespaces/default"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+@pytest.fixture(scope="module")
+def _switched_on(installed: Bench) -> Iterator[None]:
+    """The chart is installed with the switch, which gives the right to evict."""
+    switch(installed, SWITCHED_ON)
+    yield
+    installed.operators.end_all()
+    switch(installed, {})
+
+
+def switch(bench: Bench, values: dict[str, str]) -> None:
+    """Install the chart with these values from now on."""
+    bench.operators.installation.values = values
+    bench.operators.installation.apply()
+
+
+@pytest.fixture
+def evicting(_switched_on: None, bench: Bench) -> OperatorProcess:
+    """An operator that may evict, running."""
+    return bench.operators.start(env={"GPUSHARE_ALLOW_EVICTION": "true"})
+
+
+def create_workload(bench: Bench, kind: str, name: str, *, replicas: int = 1, **pod: Any) -> None:
+    """Pods of 3 GiB in the pool, of one owner."""
+    template = build_pod(name, selects={POOL: "training", **pod.pop("selects", {})}, **pod)
+    workload = build_workload(kind, name, replicas=replicas, pod=template)
+    bench.call("POST", f"{_WORKLOADS}/{kind.lower()}s", workload)
+    expect(bench, f"{replicas} of {name} run", lambda: len(running_pods(bench, name)) == replicas)
+
+
+def running_pods(bench: Bench, app: str) -> list[Json]:
+    """The running pods of a workload, but for those that are on their way out."""
+    return [
+        pod
+        for pod in bench.pods()
+        if pod["metadata"].get("labels", {}).get("app") == app
+        and pod["status"].get("phase") == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+def create_budget(bench: Bench, app: str, *, min_available: int, allowed: int) -> None:
+    """A PodDisruptionBudget, once the control plane says that it allows so many disruptions."""
+    spec = {"minAvailable": min_available, "selector": {"matchLabels": {"app": app}}}
+    bench.call("POST", BUDGETS, {"metadata": {"name": app}, "spec": spec})
+
+    def is_counted() -> bool:
+        budget = bench.call("GET", f"{BUDGETS}/{app}")
+        status = budget.get("status", {})
+        if status.get("observedGeneration") != budget["metadata"]["generation"]:
+            return False
+        return bool(status["disruptionsAllowed"] == allowed)
+
+    expect(bench, f"the budget of {app} allows {allowed} disruptions", is_counted)
+
+
+def evictions(bench: Bench, mark: int) -> list[str]:
+    """Names of the pods whose eviction the operator asked for since the mark, granted or not."""
+    return [call.name for call in bench.audit.our_writes(mark) if call.resource == "pods/eviction"]
+
+
+def place_mirror_pod(bench: Bench, name: str, node: str) -> None:
+    """What a kubelet shows of a static pod that uses a card."""
+    notes = {
+        "kubernetes.io/config.mirror": "1",
+        names.ALLOCATION: '{"0": {"0": 3}}',
+        names.ASSIGNED: "false",
+        names.ASSUME_TIME: "1",
+    }
+    bench.create_pod(build_pod(name, annotations=notes, nodeName=node))
+    expect_running(bench, name)
+
+
+def test_just_the_pods_that_hold_the_resource_are_evicted(
+    bench: Bench, evicting: OperatorProcess
+) -> None:
+    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
+    expect_running(bench, place_pod(bench, "job", "n1"))
+    expect_running(bench, place_pod(bench, "bystander", "n1", gib=None))
+    job, bystander, mark = bench.pod("job"), bench.pod("bystander"), bench.audit.mark()
+
+    bench.change_pool(schedule="cgpu")
+    expect_pool_ready(bench, nodes=1)
+
+    assert evictions(bench, mark) == ["job"]
+    expect_gone(bench, f"{PODS}/job")
+    assert bench.pod("bystander")["metadata"]["uid"] == bystander["metadata"]["uid"]
+    (told,) = expect(bench, "it is told on the pod", lambda: read_events(bench, job, "PodEvicted"))
+    assert "training" in told["note"]
+    assert "n1" in told["note"]
+    evicted = read_metric(evicting, "gpushare_evictions_total", pool="training", outcome="evicted")
+    assert evicted == 1
+    expect_isolated_from_now_on(bench, ["n1"])
+
+
+@pytest.mark.usefixtures("evicting")
+def test_pods_of_daemonsets_and_of_the_kubelet_stay_and_are_waited_for(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
+    create_workload(bench, "DaemonSet", "agent")
+    place_mirror_pod(bench, "static", "n1")
+    expect_running(bench, place_pod(bench, "job", "n1"))
+    (agent,), mark = running_pods(bench, "agent"), bench.audit.mark()
+
+    bench.change_pool(schedule="cgpu")
+    expect_gone(bench, f"{PODS}/job")
+
+    sample = expect_reason(bench, "n1", "WorkloadsPresent")
+    assert agent["metadata"]["name"] in sample["message"]
+    assert "default/static" in sample["message"]
+    assert bench.node("n1")["spec"].get("unschedulable") is True
+    bench.call("DELETE", f"{_WORKLOADS}/daemonsets/agent")
+    bench.delete_pod("static")
+    expect_pool_ready(bench, nodes=1)
+    assert evictions(bench, mark) == ["job"]
+
+
+def test_a_budget_that_allows_no_disruption_is_honoured_and_told_until_it_is_lifted(
+    bench: Bench, evicting: OperatorProcess
+) -> None:
+    rollout = {**EVICT, "maxUnavailable": 2}
+    given_sharing_pool(bench, "Professional", "n1", "n2", rollout=rollout)
+    create_workload(bench, "Deployment", "server", selects={"kubernetes.io/hostname": "n1"})
+    create_budget(bench, "server", min_available=1, allowed=0)
+    expect_running(bench, place_pod(bench, "job", "n1"))
+    (server,) = running_pods(bench, "server")
+    name = server["metadata"]["name"]
+
+    bench.change_pool(schedule="cgpu")
+
+    sample = expect_reason(bench, "n1", "EvictionRefused")
+    assert f"default/{name}" in sample["message"]
+    assert "needs 1 healthy pods" in sample["message"]
+    expect_gone(bench, f"{PODS}/job")
+    # Neither another node nor any other write waits for the budget.
+    expect_isolated_from_now_on(bench, ["n2"])
+    (told,) = expect(
+        bench, "it is told on the pod", lambda: read_events(bench, server, "EvictionRefused")
+    )
+    assert (told["type"], "needs 1 healthy pods" in told["note"]) == ("Warning", True)
+    assert read_metric(evicting, "gpushare_evictions_total", outcome="refused") >= 1
+    assert read_metric(evicting, "gpushare_node_waits_total", reason="EvictionRefused") == 1
+    assert read_events(bench, bench.pool(), "EvictionRefused")
+    assert [pod["metadata"]["uid"] for pod in running_pods(bench, "server")] == [
+        server["metadata"]["uid"]
+    ]
+
+    bench.call("DELETE", f"{BUDGETS}/server")
+    expect_pool_ready(bench, nodes=2)
+    expect_gone(bench, f"{PODS}/{name}")
+    expect(bench, "server runs again", lambda: running_pods(bench, "server"))
+
+
+@pytest.mark.usefixtures("evicting")
+def test_a_workload_moves_ahead_of_the_rollout_and_always_has_what_its_budget_keeps(
+    bench: Bench,
+) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2", rollout=EVICT)
+    create_workload(bench, "Deployment", "server", replicas=3)
+    create_budget(bench, "server", min_available=2, allowed=1)
+
+    with bench.watching(PODS) as watch:
+        bench.change_pool(schedule="cgpu")
+        expect_pool_ready(bench, nodes=2, within=90)
+
+    expect(bench, "all run", lambda: len(running_pods(bench, "server")) == 3)
+    assert _fewest_running(watch.history, "server") >= 2
+
+
+def _fewest_running(history: list[Json], app: str) -> int:
+    """The smallest number of pods of a workload that ran at one moment."""
+    running: set[str] = set()
+    counts = []
+    for pod in history:
+        meta = pod["metadata"]
+        if meta.get("labels", {}).get("app") != app:
+            continue
+        if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in meta:
+            running.add(meta["uid"])
+        else:
+            running.discard(meta["uid"])
+        counts.append(len(running))
+    # The first states are those of the pods that were there, one by one.
+    return min(counts[counts.index(max(counts)) :])
+
+
+@pytest.mark.usefixtures("evicting")
+def test_a_pool_that_changes_its_mind_lets_the_node_go_and_the_pod_be(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
+    create_workload(bench, "Deployment", "server")
+    create_budget(bench, "server", min_available=1, allowed=0)
+    bench.change_pool(schedule="cgpu")
+    expect_reason(bench, "n1", "EvictionRefused")
+
+    bench.change_pool(schedule="share")
+    expect_pool_ready(bench, nodes=1)
+
+    assert bench.node("n1")["spec"].get("unschedulable") is None
+    bench.call("DELETE", f"{BUDGETS}/server")
+    mark = bench.audit.mark()
+    expect_running(bench, place_pod(bench, "after", "n1"))
+    assert evictions(bench, mark) == []
+    assert running_pods(bench, "server")
+
+
+@pytest.mark.usefixtures("operator")
+def test_with_the_switch_off_nobody_is_evicted_and_the_node_says_so(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
+    expect_running(bench, place_pod(bench, "job", "n1"))
+    mark = bench.audit.mark()
+
+    bench.change_pool(schedule="cgpu")
+
+    sample = expect_reason(bench, "n1", "EvictionDisabled")
+    assert "default/job" in sample["message"]
+    assert "eviction.enabled" in sample["message"]
+    assert bench.node("n1")["spec"].get("unschedulable") is None
+    expect_labels(bench, "n1", {MODE: "share"})
+    assert evictions(bench, mark) == []
+    bench.delete_pod("job")
+    expect_pool_ready(bench, nodes=1)
+
+
+def may_evict(bench: Bench) -> bool:
+    """Whether the API server would let the controller's account evict a pod of anybody's."""
+    attributes = {
+        "verb": "create", "resource": "pods", "subresource": "eviction", "namespace": "default",
+    }  # fmt: skip
+    spec = {"user": f"{OURS}gpushare-controller", "resourceAttributes": attributes}
+    allowed: bool = bench.call("POST", _REVIEWS, {"spec": spec})["status"]["allowed"]
+    return allowed
+
+
+@pytest.mark.usefixtures("_switched_on")
+def test_only_the_switch_gives_the_controllers_account_the_right_to_evict(bench: Bench) -> None:
+    expect(bench, "the right is given", lambda: may_evict(bench))
+    bench.operators.end_all()
+    try:
+        switch(bench, {})
+        expect(bench, "the right is taken back", lambda: not may_evict(bench))
+    finally:
+        switch(bench, SWITCHED_ON)
+
+
+@pytest.mark.parametrize(("values", "told"), [({}, "false"), (SWITCHED_ON, "true")])
+def test_the_chart_tells_the_controller_of_the_switch(
+    bench: Bench, values: dict[str, str], told: str
+) -> None:
+    rendered = Installation(bench.cluster, {**values, "deploy": "true"}).render()
+    environments = {
+        item["metadata"]["name"]: {
+            variable["name"]: variable.get("value")
+            for variable in item["spec"]["template"]["spec"]["containers"][0]["env"]
+        }
+        for item in yaml.safe_load_all(rendered)
+        if item and item["kind"] == "Deployment"
+    }
+    assert environments["gpushare-controller"]["GPUSHARE_ALLOW_EVICTION"] == told
