@@ -349,9 +349,8 @@ def test_each_node_that_is_held_up_says_so_in_an_event_and_is_counted(
     counted = read_metric(operator, "gpushare_node_waits_total", reason="WorkloadsPresent")
 
     bench.change_pool(schedule="cgpu")
-    for node in map(bench.node, ("n1", "n2")):
-        name = node["metadata"]["name"]
-        look = partial(read_events, bench, node, "WorkloadsPresent")
+    for name in ("n1", "n2"):
+        look = partial(read_events, bench, bench.node(name), "WorkloadsPresent")
         (event, *_) = expect(bench, f"an Event on {name}", look)
         assert f"default/job-{name}" in event["note"]
     waits = read_metric(operator, "gpushare_node_waits_total", reason="WorkloadsPresent")

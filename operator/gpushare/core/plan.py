@@ -171,7 +171,9 @@ class Planner:
                 continue
             task = tasks.get(node) or self._find_task(world, node)
             plan = self._plan(task, pool, at, OPEN)
-            assert plan is not None, f"{node} is in line, and nothing is to be done to it"
+            if plan is None:
+                book.strike(node)
+                continue
             self._enter(book, pool, task, plan, at)
             if plan.takes_slot:
                 book.unavailable.add(node)
@@ -180,45 +182,30 @@ class Planner:
 
     # Whose turn it is.
 
-    def _find_turn(self, name: str) -> Turn:
-        """Whether one more node of a pool may begin; its own place is not counted."""
+    def _find_turn(self, name: str, node: str = "") -> Turn:
+        """Whether one more node of a pool may begin; what `node` itself takes up is not counted."""
         book, pool = self._book(name), self._pools.get(name)
-        if pool is None or pool.deleting:
-            # What is given back waits for its own kind only: nothing must hold a deletion up.
-            rollout = pool.spec.rollout if pool is not None else Rollout()
-            held = self._held[name]
-            return plan_turn(
-                rollout.model_copy(update={"canary": 0}),
-                Progress(held, len(book.unavailable), len(book.changing), held),
-            )
-        halted_by = book.halting[min(book.halting)].halts if book.halting else ""
-        return plan_turn(
-            pool.spec.rollout,
-            Progress(
-                total=len(book.capacities),
-                unavailable=len(book.unavailable),
-                changing=len(book.changing),
-                proven=len(book.proven),
-                halted_by=halted_by,
-            ),
+        progress = Progress(
+            total=len(book.capacities),
+            unavailable=len(book.unavailable) - (node in book.unavailable),
+            changing=len(book.changing) - (node in book.changing),
+            proven=len(book.proven),
+            halted_by=book.halting[min(book.halting)].halts if book.halting else "",
         )
+        if pool is not None and not pool.deleting:
+            return plan_turn(pool.spec.rollout, progress)
+        # What is given back waits for its own kind only: nothing else must hold a deletion up.
+        rollout = pool.spec.rollout if pool is not None else Rollout()
+        alone = replace(progress, total=self._held[name], halted_by="")
+        return plan_turn(rollout.model_copy(update={"canary": 0}), alone)
 
     def _find_turn_of(self, plan: NodePlan, name: str) -> Turn:
         """Whether the change of a node that is in line may begin."""
-        book, pool = self.books[name], self._pools.get(name)
-        kind = plan.kind if plan.node not in self._holds else None
-        if pool is not None and kind is not None and not is_approved(pool, kind):
+        pool, kind = self._pools.get(name), plan.kind
+        member = pool is not None and plan.node not in self._holds
+        if member and kind is not None and not is_approved(self._pools[name], kind):
             return UNAPPROVED
-        if plan.node not in book.unavailable:
-            return self._find_turn(name)
-        # It is out of service anyway, and its own place is not taken by another.
-        changing = plan.node in book.changing
-        book.serve(plan.node)
-        turn = self._find_turn(name)
-        book.unavailable.add(plan.node)
-        if changing:
-            book.changing.add(plan.node)
-        return turn
+        return self._find_turn(name, plan.node)
 
     def _standing(self, name: str) -> object:
         """What turns depend on: where it stays, nobody's turn changes."""
