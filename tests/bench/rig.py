@@ -17,7 +17,7 @@ from tests.bench.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL, Fleet
 from tests.bench.footprint import measure_cores, until_quiet
 from tests.bench.nodewatch import NodeWatch
 from tests.bench.waiting import BenchError, until
-from tests.bench.writes import AuditTail
+from tests.kit.audit import AuditTail
 from tests.kit.builders import build_pool
 from tests.kit.operator import read_metric, wait_ready
 

@@ -43,11 +43,13 @@ class ChangeSeen:
     since: str
     step: str
     joining: bool = False
+    renewed: bool = False
+    """Its plugin came back without its resource, and is restarted once more."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells one change of a node from another."""
-        return self.of, self.to, self.since
+    def key(self) -> tuple[str, ...]:
+        """What tells one change of a node from another, and the one more restart from the first."""
+        return self.of, self.to, self.since, "renewed" if self.renewed else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ def _parse_change(record: Json) -> ChangeSeen | None:
         since=record["since"],
         step=record["step"],
         joining=record.get("joining", False),
+        renewed=record.get("renewed", False),
     )
 
 

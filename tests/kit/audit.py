@@ -40,6 +40,11 @@ class Call:
         return self.verb in WRITES
 
     @property
+    def is_our_write(self) -> bool:
+        """What the operator writes, the Lease aside."""
+        return self.is_ours and self.is_write and self.resource != "leases"
+
+    @property
     def succeeded(self) -> bool:
         return self.code < 300
 
@@ -65,11 +70,7 @@ class AuditTrail:
 
     def our_writes(self, since: int = 0) -> list[Call]:
         """What the operator wrote since the mark, the Lease aside."""
-        return [
-            call
-            for call in self.calls(since)
-            if call.is_ours and call.is_write and call.resource != "leases"
-        ]
+        return [call for call in self.calls(since) if call.is_our_write]
 
     def our_deletions(self, since: int = 0) -> list[str]:
         """Names of the pods that the operator deleted since the mark, in order."""
@@ -81,7 +82,10 @@ class AuditTrail:
 
 
 class AuditTail:
-    """The audit log from its end on, read as it grows; also where a new file takes its place."""
+    """The audit log from its end on, read as it grows.
+
+    The API server begins a new file every 100 MB; the one that was being read is read to its end.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -95,16 +99,27 @@ class AuditTail:
         `about`: only those whose line has one of these texts; that spares reading all others.
         """
         while True:
-            # Asked before reading: what is written to the old file comes before it is moved away.
-            replaced = self._path.stat().st_ino != os.fstat(self._log.fileno()).st_ino
+            # Looked at first: to a file that was put aside nothing is added any more.
+            put_aside = self._is_put_aside()
             *lines, self._rest = (self._rest + self._log.read()).split(b"\n")
             for line in lines:
                 if _COMPLETE in line and (not about or any(text in line for text in about)):
                     yield _parse(orjson.loads(line))
-            if not replaced:
+            if not put_aside:
                 return
             self._log.close()
             self._log, self._rest = self._path.open("rb"), b""
+
+    def read_our_writes(self) -> list[Call]:
+        """The operator's writes since the last reading, the Lease aside."""
+        return [call for call in self.read(about=(OURS.encode(),)) if call.is_our_write]
+
+    def _is_put_aside(self) -> bool:
+        try:
+            return os.fstat(self._log.fileno()).st_ino != self._path.stat().st_ino
+        except FileNotFoundError:
+            # The next file is about to be made.
+            return False
 
     def close(self) -> None:
         self._log.close()

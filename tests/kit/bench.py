@@ -143,6 +143,10 @@ class Bench:
     def clear(self) -> None:
         """Empty the cluster; what belongs to the installation and to the edition stays."""
         self.operators.end()
+        self.empty()
+
+    def empty(self) -> None:
+        """The same, and an operator that runs goes on."""
         for kind in ("daemonsets", "deployments", "statefulsets"):
             self.call("DELETE", f"{_WORKLOADS}/{kind}")
         self.call("DELETE", BUDGETS)

@@ -63,6 +63,8 @@ def build_applied(
     change: Change | None = None,
 ) -> Applied:
     """The record of a mode that is in force on the node, reached by `change` if any was needed."""
+    # A node that joins takes no capacity away: it is no canary, and fails alone.
+    proof = change if change is not None and not change.joining else None
     return Applied(
         pool=pool,
         edition=mode.edition,
@@ -71,8 +73,8 @@ def build_applied(
         plugins=running_plugins(seen.pods, mode),
         before=before,
         awaits_restart=awaits_restart,
-        of=change.of if change is not None and not change.joining else None,
-        failure=(change.failure or change.undoes) if change is not None else None,
+        of=proof.of if proof is not None else None,
+        failure=(proof.failure or proof.undoes) if proof is not None else None,
     )
 
 

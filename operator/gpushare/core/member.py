@@ -28,7 +28,7 @@ from gpushare.core.labels import plan_labels
 from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy, build_policy
-from gpushare.core.records import Change, Step
+from gpushare.core.records import Change, Failure, NodeRecords, Step
 from gpushare.core.rollout import (
     plan_cordon,
     plan_eviction_disabled,
@@ -47,12 +47,20 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
     plan = _plan_next(seen, pool, policy, at, turn)
     if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
         plan = replace(plan, labelled=True)
-    applied = seen.records.applied
-    if plan.state is not NodeState.READY or applied is None:
-        return plan
-    if applied.failure is not None and applied.failure.attempt == policy.attempt:
-        return replace(plan, halts=describe_failure(seen.node.name, applied.failure))
-    return replace(plan, proven=True) if applied.of is not None else plan
+    failure, applied = _find_failure(seen.records), seen.records.applied
+    if failure is not None and failure.attempt == policy.attempt:
+        # Whatever is done to the node meanwhile: completed late, rolled back, fought over.
+        return replace(plan, halts=plan.halts or describe_failure(seen.node.name, failure))
+    is_proven = applied is not None and applied.of is not None
+    return replace(plan, proven=plan.state is NodeState.READY and is_proven)
+
+
+def _find_failure(records: NodeRecords) -> Failure | None:
+    """What failed on the node last; one that joins fails alone, and holds nobody up."""
+    change, applied = records.change, records.applied
+    if change is not None and change.is_under_way:
+        return None if change.joining else change.failure or change.undoes
+    return applied.failure if applied is not None else None
 
 
 def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn) -> NodePlan:

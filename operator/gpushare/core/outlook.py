@@ -90,6 +90,7 @@ def _build_steps(plans: Iterable[NodePlan]) -> tuple[PlanStep, ...]:
     left = MAX_STEP_BYTES
     for plan in heapq.nsmallest(MAX_STEPS, plans, key=lambda plan: plan.node):
         assert plan.kind is not None
+        begins = plan.state is NodeState.UPDATING
         step = PlanStep(
             node=plan.node,
             change=plan.kind.change,
@@ -97,7 +98,8 @@ def _build_steps(plans: Iterable[NodePlan]) -> tuple[PlanStep, ...]:
             restarts_plugin=plan.kind.restarts_plugin,
             reboots=plan.kind.reboots,
             pods=plan.pods,
-            blocker="" if plan.reason in _TURNS or plan.action is not None else plan.reason,
+            # Not by its action: that goes while it is carried out.
+            blocker="" if plan.reason in _TURNS or begins else plan.reason,
         )
         left -= len(step.model_dump_json(by_alias=True))
         if left < 0:

@@ -146,9 +146,10 @@ class FaultProxy:
         asyncio.run_coroutine_threadsafe(act_on_all(), self._loop).result(_WAIT_SECONDS)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        seen = Request(time.monotonic(), request.method, unquote(request.path_qs))
+        arrived, body = time.monotonic(), await request.read()
+        seen = Request(arrived, request.method, unquote(request.path_qs), body)
         self.requests.append(seen)
-        exchange = _Exchange(request, await request.read(), seen)
+        exchange = _Exchange(request, body, seen)
         rule = next((rule for rule in list(self._rules) if rule.takes(seen)), Rule("", ""))
         self._open.add(exchange)
         try:

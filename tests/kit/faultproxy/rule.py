@@ -21,6 +21,7 @@ class Request:
     method: str
     target: str
     """Path and query, unquoted."""
+    body: bytes = b""
 
     def fits(self, method: str, path: str) -> bool:
         """Both are regular expressions: all of the method, any part of the target."""
@@ -40,6 +41,8 @@ class Rule:
     """A regular expression, searched in path and query."""
 
     # Which of the requests that fit.
+    where: Callable[[Request], bool] | None = None
+    """Says of each whether it is meant, by its body say."""
     nth: int = 1
     """The first of them that it acts on."""
     times: int | None = 1
@@ -86,6 +89,8 @@ class Rule:
     def takes(self, request: Request) -> bool:
         """Whether it acts on this request; each is to be asked about once."""
         if self.removed or not request.fits(self.method, self.path):
+            return False
+        if self.where is not None and not self.where(request):
             return False
         self.seen += 1
         spent = self.times is not None and len(self.acted_on) >= self.times

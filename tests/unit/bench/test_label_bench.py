@@ -1,79 +1,11 @@
 """What the label bench counts, takes off, and fails for."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import orjson
 import pytest
 
 from tests.bench.figures import Figures
 from tests.bench.fleet import build_gpu_pods, build_node, build_reset
 from tests.bench.ratio import Round
-from tests.bench.writes import AuditTail, sum_applies
-
-OUR_USER = "system:serviceaccount:gpushare-system:gpushare-controller"
-
-
-def a_line(user: str = OUR_USER, verb: str = "patch", resource: str = "nodes") -> bytes:
-    event = {
-        "stage": "ResponseComplete",
-        "user": {"username": user},
-        "verb": verb,
-        "objectRef": {"resource": resource, "name": "gpu-1"},
-        "responseStatus": {"code": 200},
-    }
-    return orjson.dumps(event) + b"\n"
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    path = tmp_path / "audit.log"
-    path.write_bytes(a_line())
-    return path
-
-
-@pytest.fixture
-def tail(log: Path) -> Iterator[AuditTail]:
-    """Opened when one line was there already."""
-    opened = AuditTail(log)
-    yield opened
-    opened.close()
-
-
-def append(path: Path, line: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(line)
-
-
-def test_the_audit_tail_gives_each_write_once(tail: AuditTail, log: Path) -> None:
-    append(log, a_line())
-
-    assert [len(tail.read_our_writes()), len(tail.read_our_writes())] == [1, 0]
-
-
-def test_the_audit_tail_leaves_out_reads_the_lease_and_others(tail: AuditTail, log: Path) -> None:
-    append(log, a_line(user="kwok-admin"))
-    append(log, a_line(verb="get"))
-    append(log, a_line(resource="leases"))
-
-    assert tail.read_our_writes() == []
-
-
-def test_a_line_half_written_is_read_when_it_is_whole(tail: AuditTail, log: Path) -> None:
-    line = a_line()
-    append(log, line[:40])
-    first = tail.read_our_writes()
-    append(log, line[40:])
-
-    assert (len(first), len(tail.read_our_writes())) == (0, 1)
-
-
-def test_a_log_that_is_put_aside_is_read_to_its_end(tail: AuditTail, log: Path) -> None:
-    append(log, a_line())
-    log.rename(log.with_name("audit-1.log"))
-    append(log, a_line(resource="events"))
-
-    assert [write.resource for write in tail.read_our_writes()] == ["nodes", "events"]
+from tests.bench.writes import sum_applies
 
 
 def test_applies_of_nodes_are_summed_over_all_answers() -> None:

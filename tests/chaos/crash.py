@@ -1,0 +1,121 @@
+"""A crash of the operator at one of its writes, on one side of it."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+import orjson
+
+from devcluster.apiserver import ApiError
+from tests.kit.bench import NODES, SYSTEM_PODS, Bench
+from tests.kit.expect import read_change
+from tests.kit.faultproxy import Request, Rule
+
+Json = dict[str, Any]
+
+_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_PATH = re.compile(
+    r"/apis?/(?:[^/]+/)*?v1[a-z0-9]*/(?:namespaces/[^/]+/)?(?P<resource>[a-z]+)"
+    r"(?:/(?P<name>[^/?]+))?(?P<sub>/[a-z]+)?(?:[?]|$)"
+)
+_ASIDE = frozenset({"events", "leases"})
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Write:
+    """A write, known by what it does: writes of several nodes come in any order."""
+
+    name: str
+    """Of the node; for a plugin's pod, whose name is new each time, that of its node."""
+    resource: str
+    verb: str
+    step: str
+    """The step of the node's change that it records or belongs to; empty: the change is over."""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource} of {self.name}, step {self.step or 'done'}"
+
+    @classmethod
+    def parse(cls, request: Request, plugins: Mapping[str, str]) -> Self | None:
+        """What a request writes; None where it reads, or writes a Lease, an Event or a status.
+
+        `plugins`: by name of each plugin's pod, its node.
+        """
+        parts = _PATH.match(request.target)
+        if request.method not in _METHODS or parts is None or parts["sub"] == "/status":
+            return None
+        resource, name = parts["resource"], parts["name"] or ""
+        if resource in _ASIDE or resource.startswith("selfsubject"):
+            return None
+        if resource == "pods":
+            return cls(plugins.get(name, name), resource, request.method, "Restarting")
+        return cls(name, resource, request.method, _read_step(request.body))
+
+
+class Side(StrEnum):
+    """When the operator dies: the API server never hears of the write, or has done it."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A moment at which the operator is killed."""
+
+    write: Write
+    side: Side
+
+    def __str__(self) -> str:
+        return f"{self.side} {self.write}"
+
+    def build_rule(
+        self, bench: Bench, plugins: Mapping[str, str], kill: Callable[[], object]
+    ) -> Rule:
+        """The proxy's rule that calls `kill` at this moment, once."""
+
+        def is_meant(request: Request) -> bool:
+            return Write.parse(request, plugins) == self.write
+
+        rule = Rule(".*", "", where=is_meant)
+        if self.side is Side.BEFORE:
+            rule.before = kill
+            return rule
+        # A write that was refused, and is sent again, is not done: so each of them is looked at.
+        rule.times = None
+
+        def kill_once_done() -> None:
+            if _is_done(bench, self.write, plugins):
+                rule.removed = True
+                kill()
+
+        rule.after = kill_once_done
+        return rule
+
+
+def _is_done(bench: Bench, write: Write, plugins: Mapping[str, str]) -> bool:
+    if write.resource == "nodes":
+        node: Json = bench.call("GET", f"{NODES}/{write.name}")
+        recorded: str = read_change(node).get("step", "")
+        return recorded == write.step
+    (pod,) = [pod for pod, node in plugins.items() if node == write.name]
+    try:
+        meta: Json = bench.call("GET", f"{SYSTEM_PODS}/{pod}")["metadata"]
+    except ApiError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return True
+    return "deletionTimestamp" in meta
+
+
+def _read_step(body: bytes) -> str:
+    """The step that an apply to a node records; empty without one, and for any other body."""
+    try:
+        notes: Json = orjson.loads(body)["metadata"].get("annotations") or {}
+        step: str = orjson.loads(notes.get("gpushare.io/change", "{}")).get("step", "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return step
