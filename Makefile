@@ -57,6 +57,11 @@ test-faults: $(READY) ## Run the storms of a minute each that are too long for m
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 3600 $(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
 
+.PHONY: test-chaos
+test-chaos: $(READY) ## Kill the operator at every write of a rollout, watched from outside
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 1500 $(BIN)/python -m tests.chaos.matrix
+
 .PHONY: lint
 lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff check $(SOURCES)
