@@ -33,7 +33,14 @@ def expect_one_restart_each(
     nodes: Iterable[Node], *, restarts: Mapping[str, int], turns: Sequence[str]
 ) -> str:
     """The operator deleted one plugin pod on each of ``nodes``, one node at a time; a sentence."""
-    wanted = {node.name: 1 for node in nodes}
-    expect(dict(restarts) == wanted, "one deletion of the plugin's pod on each node", restarts)
-    expect(len(turns) == len(wanted), "one node done before the next is touched", turns)
+    names = [node.name for node in nodes]
+    expect_restarted_once(names, restarts)
+    expect(len(turns) == len(names), "one node done before the next is touched", turns)
     return f"the plugin's pod was deleted exactly once on {', then on '.join(turns)}"
+
+
+def expect_restarted_once(nodes: Sequence[str], restarts: Mapping[str, int]) -> str:
+    """The operator deleted one plugin pod on each of ``nodes``, and none elsewhere; a sentence."""
+    wanted = dict.fromkeys(nodes, 1)
+    expect(dict(restarts) == wanted, "one deletion of the plugin's pod on each node", restarts)
+    return f"the plugin's pod was deleted exactly once on {', '.join(nodes)}"

@@ -1,7 +1,7 @@
 """What there is to see in the cluster: nodes, pods and pools, from the API server's JSON."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ class Node:
     name: str
     labels: Mapping[str, str]
     allocatable: Mapping[str, str]
+    schedulable: bool
+    """Not cordoned."""
     managers: frozenset[str]
     """Who owns something on it, by its managedFields."""
     our_annotations: frozenset[str]
@@ -74,6 +76,18 @@ class Pod:
 
 
 @dataclass(frozen=True)
+class Rollout:
+    """How far a pool's change is, by its condition RolloutComplete, and what is left to do."""
+
+    reason: str
+    message: str
+    plan_hash: str
+    plan_summary: str
+    left: tuple[str, ...]
+    """Nodes that are still to be changed, in that order."""
+
+
+@dataclass(frozen=True)
 class Pool:
     """A GPUSharePool's status; reason and message are those of its Ready condition."""
 
@@ -81,11 +95,13 @@ class Pool:
     matched: int
     ready: bool
     blocked: int
+    failed: int
     reason: str
     message: str
     current: bool
     """The status speaks of the newest spec."""
     node_reasons: frozenset[str]
+    rollout: Rollout
 
 
 def parse_node(raw: Mapping[str, Any]) -> Node:
@@ -95,6 +111,7 @@ def parse_node(raw: Mapping[str, Any]) -> Node:
         name=metadata["name"],
         labels=metadata.get("labels", {}),
         allocatable=raw["status"].get("allocatable", {}),
+        schedulable=not raw["spec"].get("unschedulable", False),
         managers=frozenset(entry["manager"] for entry in metadata.get("managedFields", ())),
         our_annotations=frozenset(
             key for key in metadata.get("annotations", {}) if key.startswith("gpushare.io/")
@@ -125,17 +142,35 @@ def parse_pool(raw: Mapping[str, Any]) -> Pool:
     """A GPUSharePool from the API server's JSON."""
     status = raw.get("status", {})
     conditions = status.get("conditions", [])
-    ready: Mapping[str, Any] = next((item for item in conditions if item["type"] == "Ready"), {})
+    ready = _find_condition(conditions, "Ready")
     nodes = status.get("nodes", {})
     return Pool(
         name=raw["metadata"]["name"],
         matched=nodes.get("matched", 0),
         ready=ready.get("status") == "True",
         blocked=nodes.get("blocked", 0),
+        failed=nodes.get("failed", 0),
         reason=ready.get("reason", ""),
         message=ready.get("message", ""),
         current=status.get("observedGeneration") == raw["metadata"]["generation"],
         node_reasons=frozenset(sample["reason"] for sample in status.get("samples", [])),
+        rollout=_build_rollout(
+            _find_condition(conditions, "RolloutComplete"), status.get("plan", {})
+        ),
+    )
+
+
+def _find_condition(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    return next((item for item in conditions if item["type"] == kind), {})
+
+
+def _build_rollout(complete: Mapping[str, Any], plan: Mapping[str, Any]) -> Rollout:
+    return Rollout(
+        reason=complete.get("reason", ""),
+        message=complete.get("message", ""),
+        plan_hash=plan.get("hash", ""),
+        plan_summary=plan.get("summary", ""),
+        left=tuple(step["node"] for step in plan.get("steps", [])),
     )
 
 

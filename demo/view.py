@@ -8,7 +8,7 @@ from itertools import groupby
 
 from demo.audit import Write, read_operator_writes
 from demo.checks import expect
-from demo.sights import POOL_LABEL, Node, Pod, Pool, parse_node, parse_pod, parse_pool
+from demo.sights import POOL_LABEL, Node, Pod, Pool, Rollout, parse_node, parse_pod, parse_pool
 from devcluster import names
 from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
@@ -16,6 +16,7 @@ from devcluster.waiting import wait_until
 
 PLUGIN = "gpushare-device-plugin-ds"
 
+_EVENTS = "/apis/events.k8s.io/v1/events"
 _POOLS = "/apis/gpushare.io/v1alpha1/gpusharepools"
 _TIMEOUT_SECONDS = 45.0
 
@@ -71,6 +72,32 @@ class View:
             lambda: self.pool(name),
         )
         return self.pool(name)
+
+    def rollout(self, name: str, reason: str, *, failed: int = 0) -> Rollout:
+        """Wait until the pool's change stands at ``reason``, with ``failed`` nodes; how far it is.
+
+        The reason is that of the condition RolloutComplete.
+        """
+
+        def stands_there() -> bool:
+            pool = self.pool(name)
+            return (pool.current, pool.rollout.reason, pool.failed) == (True, reason, failed)
+
+        self._wait(
+            stands_there,
+            f"the rollout of pool {name} says {reason} with {failed} failed nodes",
+            lambda: self.pool(name),
+        )
+        return self.pool(name).rollout
+
+    def told(self, pool: str, reason: str) -> str:
+        """Wait until an Event on the pool says ``reason``; its words."""
+        self._wait(
+            lambda: bool(self._notes(pool, reason)),
+            f"an Event {reason} on pool {pool}",
+            lambda: "none",
+        )
+        return self._notes(pool, reason)[-1]
 
     def started(self, app: str, *, pods: int = 1, namespace: str = "default") -> list[Pod]:
         """Wait until there are ``pods`` pods with the label ``app``, all Ready; these pods."""
@@ -134,6 +161,17 @@ class View:
         nodes = [self._node_of(write) for write in self._writes()]
         return [node for node, _ in groupby(filter(None, nodes))]
 
+    def most_at_once(self) -> int:
+        """The most nodes that the operator worked on together: from its first write to its last."""
+        nodes = [self._node_of(write) for write in self._writes()]
+        first = {node: index for index, node in reversed([*enumerate(nodes)])}
+        last = {node: index for index, node in enumerate(nodes)}
+        together = (
+            sum(first[node] <= index <= last[node] for node in filter(None, first))
+            for index in range(len(nodes))
+        )
+        return max(together, default=0)
+
     def node_writes(self) -> list[Write]:
         """What the operator wrote to nodes."""
         return [write for write in self._writes() if write.resource == "nodes"]
@@ -167,6 +205,19 @@ class View:
     def _plugins(self) -> Sequence[Pod]:
         path = f"/api/v1/namespaces/kube-system/pods?labelSelector=name%3D{PLUGIN}"
         return [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
+
+    def _notes(self, pool: str, reason: str) -> list[str]:
+        """What the Events on a pool say, the oldest first."""
+        events = sorted(
+            self._cluster.api.call("GET", _EVENTS)["items"],
+            key=lambda event: str(event["eventTime"]),
+        )
+        return [
+            event["note"]
+            for event in events
+            if (event["regarding"]["kind"], event["regarding"]["name"]) == ("GPUSharePool", pool)
+            and event["reason"] == reason
+        ]
 
     def _count_admissions(self) -> int:
         url = f"http://127.0.0.1:{self._operator.metrics_port}/metrics"

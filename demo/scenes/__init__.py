@@ -6,6 +6,7 @@ from demo.scenes import (
     open_source,
     ownership,
     professional,
+    rollout,
     shared_card,
     unselected,
 )
@@ -18,4 +19,5 @@ SCENES = (
     open_source.SCENE,
     unselected.SCENE,
     ownership.SCENE,
+    rollout.SCENE,
 )

@@ -99,6 +99,8 @@ def test_a_canary_that_fails_halts_the_pool_until_somebody_resumes_it(bench: Ben
     assert "the first 1 must succeed" in expect_reason(bench, "n2", "WaitingForCanary")["message"]
     condition = expect_rollout(bench, "RolloutHalted")
     assert "n1 failed at the step Restarting" in condition["message"]
+    told = expect(bench, "an Event", lambda: read_events(bench, bench.pool(), "RolloutHalted"))
+    assert {event["type"] for event in told} == {"Warning"}
     assert expect_reason(bench, "n1", "DeadlineExceeded")
     assert expect_reason(bench, "n2", "RolloutHalted")
     bench.set_faults("n1")

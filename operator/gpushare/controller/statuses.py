@@ -94,13 +94,14 @@ class Statuses:
             if condition.type == Condition.NODES_LABELLED or was == now:
                 continue
             conflicts = condition.type == Condition.CONFLICTING and condition.status == "True"
+            halted = condition.reason == Reason.ROLLOUT_HALTED
             held_up = bool(status.nodes.blocked or status.nodes.failed)
             told.add(condition.reason)
             self._pools.tell(
                 pool,
                 Reason(condition.reason),
                 condition.message,
-                warns=conflicts or (condition.type == Condition.READY and held_up),
+                warns=conflicts or halted or (condition.type == Condition.READY and held_up),
             )
         known = {sample.reason for sample in pool.status.samples}
         for reason, plan in _first_waiting(book).items():
