@@ -106,3 +106,8 @@ bench-labels: $(READY) ## Measure how fast pools label 5,000 nodes (ONLY=PHASES 
 	$(BIN)/python -m devcluster build
 	$(LIMIT) 3600 $(BIN)/python -m tests.bench.labels $(if $(NODES),--nodes $(NODES)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
+
+.PHONY: bench-rollout
+bench-rollout: $(READY) ## Measure how long an isolation change takes over 200 nodes, beside one alone
+	$(BIN)/python -m devcluster build
+	$(LIMIT) 1800 $(BIN)/python -m tests.bench.rollout $(if $(NODES),--nodes $(NODES))

@@ -1,12 +1,17 @@
 """Plans for one member of a pool."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.api.status import Approval, PoolPlan, PoolStatus
 from gpushare.core.actions import ApplyNode, NodePlan
+from gpushare.core.kinds import Kind, hash_kinds
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.member import plan_member
 from gpushare.core.observed import Observed, Pass
@@ -19,9 +24,10 @@ from gpushare.core.records import (
     Step,
     parse_records,
 )
+from gpushare.core.transitions import Outcome
 from gpushare.core.turn import CLOSED, OPEN
 from gpushare.names import Reason
-from tests.kit.values import NOW, PRO_DAEMONSETS, a_plugin_pod, a_pool
+from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, a_pool
 
 SHARE = {names.LABEL_SCHEDULE: "share"}
 CGPU = {names.LABEL_SCHEDULE: "cgpu"}
@@ -37,9 +43,10 @@ def plan_of(
     slot_free: bool = True,
     daemonsets: frozenset[str] = PRO_DAEMONSETS,
     now: datetime = NOW,
+    may_evict: bool = False,
 ) -> NodePlan:
     seen = Observed(node, pods, parse_records(node))
-    at = Pass(now, daemonsets=daemonsets)
+    at = Pass(now, daemonsets=daemonsets, may_evict=may_evict)
     return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
 
 
@@ -60,6 +67,24 @@ def expect_apply(plan: NodePlan) -> ApplyNode:
     return plan.action
 
 
+def expect_change(plan: NodePlan) -> Change:
+    """The change that the plan leaves on the node."""
+    return Change.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_CHANGE])
+
+
+def follow(node: Node, plan: NodePlan) -> Node:
+    """The node as it is once this has been written to it."""
+    apply = expect_apply(plan)
+    return replace(
+        node,
+        labels={"group": "gpu", **apply.labels},
+        annotations=apply.annotations,
+        owned=frozenset(apply.labels) | frozenset(apply.annotations),
+        unschedulable=apply.cordon,
+        owns_cordon=apply.cordon,
+    )
+
+
 def under_way(step: Step) -> NodeRecords:
     change = deferred(0).change
     assert change is not None
@@ -73,6 +98,27 @@ def plan_leave_of(
 ) -> NodePlan | None:
     seen = Observed(node, pods, parse_records(node))
     return plan_leaving(seen, pool, Pass(now, daemonsets=PRO_DAEMONSETS), OPEN)
+
+
+def a_kind(
+    of: str = "share",
+    to: str = "cgpu",
+    outcome: Outcome = Outcome.APPLY_AND_RESTART,
+    workloads: WorkloadPolicy = WorkloadPolicy.WAIT,
+) -> Kind:
+    return Kind(of, to, outcome, workloads)
+
+
+def agreed(*kinds: Kind, to: str = "") -> PoolStatus:
+    """The status of a pool for which these kinds were agreed to, under the hash `to`."""
+    listed = tuple(sorted(map(str, kinds)))
+    approval = Approval(hash=to or hash_kinds(kinds), kinds=listed)
+    return PoolStatus(plan=PoolPlan(approved=approval))
+
+
+def a_settled(name: str = "gpu-1", **more: Any) -> Node:
+    """A member that is in mode share, as the operator left it."""
+    return a_node(name, {**SHARE, **OURS}, records=applied(Schedule.SHARE), **more)
 
 
 def a_failure(attempt: str = "training/1") -> Failure:
@@ -96,6 +142,25 @@ def failed(attempt: str = "training/1", **more: object) -> NodeRecords:
         **more,
     }
     return records.model_copy(update={"change": records.change.model_copy(update=update)})
+
+
+def changing(name: str = "gpu-0", **more: Any) -> Node:
+    records = under_way(Step.LABELLED)
+    return a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True, **more)
+
+
+def has_failed(name: str = "gpu-0", **more: Any) -> Node:
+    return a_node(name, {**CGPU, **OURS}, records=failed(**more), unschedulable=True)
+
+
+def done(name: str, **more: Any) -> Node:
+    """A node that its change brought to cgpu."""
+    records = applied(of="share", plugins={f"plugin-{name}": 0}, **more)
+    return a_node(name, {**CGPU, **OURS}, records=records, allocatable={MEMORY: 15})
+
+
+def some_settled(count: int, first: int = 1) -> list[Node]:
+    return [a_settled(f"gpu-{index}") for index in range(first, first + count)]
 
 
 def deferred(minutes: float) -> NodeRecords:

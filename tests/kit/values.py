@@ -27,7 +27,7 @@ def a_pool(
     """A pool of all nodes labelled `pool-of: NAME`, unless `nodes` says otherwise."""
     top: dict[str, Any] = {
         key: more.pop(key)
-        for key in ("created", "deleting", "finalizers", "status", "generation")
+        for key in ("created", "deleting", "finalizers", "status", "generation", "retry")
         if key in more
     }
     spec = {

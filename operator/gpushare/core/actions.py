@@ -119,6 +119,8 @@ class NodePlan:
     """Other managers that keep writing those labels."""
     kind: Kind | None = None
     """The isolation change that the node needs and that has not begun."""
+    under_way: bool = False
+    """Its isolation change has begun, and is not over."""
     pods: int = 0
     """Pods on the node that hold that change up."""
     deadline: datetime | None = None

@@ -35,8 +35,10 @@ class Book:
     """Nodes whose change failed: no other may begin."""
     proven: set[str] = field(default_factory=set)
     """Nodes that a change brought to the pool's mode."""
-    turned: Counter[Reason] = field(default_factory=Counter)
-    """How many nodes came to wait for each reason since this was last taken."""
+    moved: dict[str, Reason | None] = field(default_factory=dict)
+    """Nodes whose plan is another one, with the reason that was last counted."""
+    under_way: set[str] = field(default_factory=set)
+    """Nodes whose change has begun and is not over, those included that join."""
     changing: set[str] = field(default_factory=set)
     """Nodes in their change, or about to be, but for those that join."""
     unavailable: set[str] = field(default_factory=set)
@@ -66,8 +68,9 @@ class Book:
             self.halting[plan.node] = plan
         if plan.proven:
             self.proven.add(plan.node)
-        if plan.state in _WAITS and (old is None or old.reason is not plan.reason):
-            self.turned[plan.reason] += 1
+        if plan.under_way:
+            self.under_way.add(plan.node)
+        self.moved.setdefault(plan.node, old.reason if old is not None else None)
 
     def strike(self, node: str) -> None:
         """Nothing is planned for a node any more."""
@@ -79,6 +82,7 @@ class Book:
         for group in (self.unready, self.unlabelled, self.contested, self.pending, self.halting):
             group.pop(node, None)
         self.proven.discard(node)
+        self.under_way.discard(node)
         if plan.kind is not None:
             self.kinds -= Counter({plan.kind: 1})
 
@@ -108,8 +112,18 @@ class Book:
 
     def take_turned(self) -> Counter[Reason]:
         """How many nodes came to wait for each reason, since this was asked last."""
-        turned, self.turned = self.turned, Counter()
-        return turned
+        moved, self.moved = self.moved, {}
+        plans = ((self.plans.get(node), counted) for node, counted in moved.items())
+        return Counter(
+            plan.reason
+            for plan, counted in plans
+            if plan is not None and plan.state in _WAITS and plan.reason is not counted
+        )
+
+    def begin_anew(self) -> "Book":
+        """An empty book, in which what was counted is not counted again."""
+        counted: dict[str, Reason | None] = {n: plan.reason for n, plan in self.plans.items()}
+        return Book(moved=counted | self.moved)
 
     def forget(self, node: str) -> None:
         """The node has nothing to do with the pool any more."""

@@ -52,9 +52,9 @@ def judge_progress(
         return plan
     if change.failure is not None:
         return _plan_failed(seen, change, change.failure, plan, policy, at)
-    if plan.reason is Reason.WORKLOADS_PRESENT:
-        return plan
     assert change.labelled_at is not None
+    if plan.reason is Reason.WORKLOADS_PRESENT:
+        return _put_off(seen, change, plan, change.labelled_at + policy.ready_timeout / 2, at)
     seconds = policy.ready_timeout.total_seconds()
     deadline = change.labelled_at + policy.ready_timeout
     if at.now >= deadline:
@@ -70,6 +70,14 @@ def judge_progress(
             return _plan_failure(seen, change, Reason.RESOURCE_STAYS_ZERO, message, policy, at)
         zero_until = None
     return _tell_deadline(plan, deadline, zero_until, at)
+
+
+def _put_off(seen: Observed, change: Change, plan: NodePlan, until: datetime, at: Pass) -> NodePlan:
+    """Move the deadline on while pods are waited for: what is left has its time after them."""
+    if at.now < until:
+        return replace(plan, wake_after_seconds=(until - at.now).total_seconds())
+    later = change.model_copy(update={"labelled_at": at.now})
+    return replace(plan, action=_write_change(seen, later, "pods are waited for"))
 
 
 def _tell_deadline(

@@ -27,6 +27,11 @@ class Kind:
         return f"{self.of} -> {self.to}"
 
     @property
+    def is_done(self) -> bool:
+        """Whether it is done, rather than left to a person or a teardown."""
+        return self.outcome in (Outcome.APPLY, Outcome.APPLY_AND_RESTART)
+
+    @property
     def restarts_plugin(self) -> bool:
         """Whether the device plugin's pod is deleted."""
         return self.outcome is Outcome.APPLY_AND_RESTART

@@ -12,13 +12,15 @@ from gpushare.api.pool import (
     ReconcilePolicy,
     Schedule,
 )
+from gpushare.api.rollout import FailurePolicy
 from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
 from gpushare.core.blockers import find_pods_of_another_pool
 from gpushare.core.member import plan_member
 from gpushare.core.modes import find_schedule
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import build_policy
-from gpushare.core.rollout import plan_let_go, plan_step
+from gpushare.core.records import Step
+from gpushare.core.rollout import plan_give_way, plan_let_go, plan_step
 from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
 
@@ -46,7 +48,10 @@ def plan_leaving(
     if pool is not None and not keeps:
         return _plan_given_back(seen, pool, at, turn)
     if seen.node.owns_cordon:
-        action = plan_let_go(seen, why="the node leaves its pool")
+        cordoned = change is not None and change.step is Step.CORDONED
+        # A node whose change failed before is not put in service unverified.
+        let_go = plan_give_way if cordoned else plan_let_go
+        action = let_go(seen, why="the node leaves its pool")
         return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
     return _plan_release(seen, ())
 
@@ -94,7 +99,10 @@ def _find_target(seen: Observed, pool: Pool) -> tuple[Pool | None, tuple[str, ..
 
 def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool:
     allowed = placement if pool.spec.edition is Edition.PROFESSIONAL else None
-    spec = pool.spec.model_copy(update={"schedule": schedule, "placement": allowed})
+    # A node that leaves is not rolled back to what it is to leave.
+    rollout = pool.spec.rollout.model_copy(update={"on_failure": FailurePolicy.HALT})
+    update = {"schedule": schedule, "placement": allowed, "rollout": rollout}
+    spec = pool.spec.model_copy(update=update)
     return pool.model_copy(update={"spec": spec})
 
 

@@ -59,7 +59,10 @@ def _find_failure(records: NodeRecords) -> Failure | None:
     """What failed on the node last; one that joins fails alone, and holds nobody up."""
     change, applied = records.change, records.applied
     if change is not None and change.is_under_way:
-        return None if change.joining else change.failure or change.undoes
+        if change.joining:
+            return None
+        if (failure := change.failure or change.undoes) is not None:
+            return failure
     return applied.failure if applied is not None else None
 
 
@@ -271,12 +274,11 @@ def _plan_change(
 ) -> NodePlan:
     """The beginning of a change, or what it waits for; it may follow one that `failed`."""
     applied = seen.records.applied
-    rolled_back = applied.failure if applied is not None else None
+    left, mode = MODES[pool.spec.edition, of], MODES[pool.spec.edition, pool.spec.schedule]
+    rolled_back = applied.failure if applied is not None and applied.left(mode) else None
     if rolled_back is not None and rolled_back.attempt == policy.attempt and failed is None:
         message = f"rolled back to {of}: {rolled_back.message}"
-        plan = seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
-        return replace(plan, halts=describe_failure(seen.node.name, rolled_back))
-    left, mode = MODES[pool.spec.edition, of], MODES[pool.spec.edition, pool.spec.schedule]
+        return seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
     blocker = _find_reason_to_stay_away(seen, pool) or find_missing_daemonset(mode, at.daemonsets)
     if blocker is not None:
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)

@@ -2,7 +2,10 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from gpushare.api.pool import Pool
 from gpushare.api.status import PlanStep, PoolPlan
@@ -16,6 +19,9 @@ from gpushare.names import Reason
 MAX_STEPS = 20
 MAX_STEP_BYTES = 4096
 """Of all steps; where node names are long, fewer are shown."""
+MAX_KINDS = 4
+"""In the summary: nodes may carry any number of modes that nobody knows."""
+Model = TypeVar("Model", bound=BaseModel)
 _TURNS = frozenset(
     {
         Reason.WAITING_FOR_BUDGET,
@@ -26,22 +32,38 @@ _TURNS = frozenset(
 )
 
 
-def build_plan(pool: Pool, book: Book) -> PoolPlan | None:
-    """The changes that have not begun; None where there are none and nobody agreed to any."""
+def build_plan(pool: Pool, book: Book, room: int = 2 * MAX_STEP_BYTES) -> PoolPlan | None:
+    """The changes that have not begun; None where there are none and nobody agreed to any.
+
+    In at most `room` bytes: steps are left out where they do not fit.
+    """
     approval = find_approval(pool, book.kinds.keys())
     if not book.kinds and approval is None:
         return None
-    return PoolPlan(
-        hash=hash_kinds(book.kinds),
-        summary=_summarise(book),
-        steps=_build_steps(book.pending.values()),
-        approved=approval,
-    )
+    plan = PoolPlan(hash=hash_kinds(book.kinds), summary=_summarise(book), approved=approval)
+    left = min(MAX_STEP_BYTES, room - count_bytes(plan))
+    return plan.model_copy(update={"steps": fit(_build_steps(book.pending.values()), left)})
+
+
+def count_bytes(model: BaseModel) -> int:
+    """What it takes in a status."""
+    return len(model.model_dump_json(by_alias=True).encode())
+
+
+def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
+    """The first of these, as many as there is room for, in bytes."""
+    fitting = []
+    for model in models:
+        room -= count_bytes(model) + len(",")
+        if room < 0:
+            break
+        fitting.append(model)
+    return tuple(fitting)
 
 
 def judge_rollout(pool: Pool, book: Book) -> tuple[bool, Reason, str]:
     """Whether no isolation change is under way or left to do, and if not, what it waits for."""
-    changing, left = book.counts[NodeState.UPDATING], sum(book.kinds.values())
+    changing, left = len(book.under_way), sum(book.kinds.values())
     halted = book.halting[min(book.halting)].halts if book.halting else ""
     if halted and (left or changing or book.counts[NodeState.FAILED]):
         message = (
@@ -68,9 +90,11 @@ def _summarise(book: Book) -> str:
     held_up = Counter(
         plan.kind for plan in book.pending.values() if plan.reason is Reason.WORKLOADS_PRESENT
     )
-    return "; ".join(
-        _summarise_kind(kind, book.kinds[kind], held_up[kind]) for kind in sorted(book.kinds)
-    )
+    kinds = sorted(book.kinds, key=lambda kind: (not kind.is_done, kind))
+    told = [_summarise_kind(kind, book.kinds[kind], held_up[kind]) for kind in kinds[:MAX_KINDS]]
+    if len(kinds) > MAX_KINDS:
+        told.append(f"and {len(kinds) - MAX_KINDS} more kinds of change")
+    return "; ".join(told)
 
 
 def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
@@ -84,14 +108,12 @@ def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
     return f"{kind.change} on {nodes} node{'s' if nodes > 1 else ''}: {needs}{waits}"
 
 
-def _build_steps(plans: Iterable[NodePlan]) -> tuple[PlanStep, ...]:
+def _build_steps(plans: Iterable[NodePlan]) -> Iterator[PlanStep]:
     """The first of them, in the order in which they will be changed."""
-    steps: list[PlanStep] = []
-    left = MAX_STEP_BYTES
     for plan in heapq.nsmallest(MAX_STEPS, plans, key=lambda plan: plan.node):
         assert plan.kind is not None
         begins = plan.state is NodeState.UPDATING
-        step = PlanStep(
+        yield PlanStep(
             node=plan.node,
             change=plan.kind.change,
             outcome=plan.kind.outcome,
@@ -101,8 +123,3 @@ def _build_steps(plans: Iterable[NodePlan]) -> tuple[PlanStep, ...]:
             # Not by its action: that goes while it is carried out.
             blocker="" if plan.reason in _TURNS or begins else plan.reason,
         )
-        left -= len(step.model_dump_json(by_alias=True))
-        if left < 0:
-            break
-        steps.append(step)
-    return tuple(steps)

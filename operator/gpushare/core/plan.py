@@ -163,9 +163,8 @@ class Planner:
             turn = self._find_turn_of(waits, name)
             if not (turn.may_join if waits.joins else turn.may_begin):
                 plan = _keep_waiting(waits, turn)
-                if plan != waits:
-                    task = tasks.get(node) or self._find_task(world, node)
-                    self._enter(book, pool, task, plan, at)
+                book.queue(plan)
+                book.enter(plan)
                 if node in tasks:
                     yield Decision(name, plan)
                 continue
@@ -302,7 +301,7 @@ class Planner:
         ]
 
     def _begin_anew(self) -> None:
-        self.books = {name: Book() for name in self._pools}
+        self.books = {name: self._book(name).begin_anew() for name in self._pools}
         self._entered.clear()
         self._holds.clear()
         self._held.clear()
@@ -343,7 +342,11 @@ class Planner:
 
 def _plan_role(task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan | None:
     if task.role is _Role.LEAVING:
-        return plan_leaving(task.judged.seen, pool, at, turn)
+        plan = plan_leaving(task.judged.seen, pool, at, turn)
+        if plan is None or pool is None or pool.deleting:
+            return plan
+        # What is given back needs nobody's agreement: it is no part of the plan for the members.
+        return replace(plan, kind=None)
     assert pool is not None
     return plan_member(task.judged.seen, pool, at, turn)
 

@@ -161,6 +161,10 @@ class Applied(_Record):
         """Whether it is this very mode that was applied."""
         return (self.edition, self.schedule) == (mode.edition, mode.schedule)
 
+    def left(self, mode: Mode) -> bool:
+        """Whether it was `mode` that was left for this one, as a rollback does."""
+        return (self.edition, self.of) == (mode.edition, mode.schedule) and not self.is_of(mode)
+
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if self.schedule not in EDITION_SCHEDULES[self.edition]:

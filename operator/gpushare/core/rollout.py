@@ -37,6 +37,7 @@ from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
 from gpushare.core.records import Change, PluginPod, Step, extend_found
 from gpushare.core.repair import plan_repair
+from gpushare.core.transitions import Outcome, find_transition
 from gpushare.names import Reason
 
 
@@ -73,7 +74,8 @@ def plan_give_way(
     change = seen.records.change
     assert change is not None
     if change.labelled_at is not None:
-        back = {"to": change.of, "step": Step.LABELLED, "restart": False, "plugins": ()}
+        restart = _may_serve_another(seen, change)
+        back = {"to": change.of, "step": Step.LABELLED, "restart": restart, "plugins": ()}
         if change.undoes is not None:
             # The change that was to be taken back failed, and has still failed.
             back |= {"of": change.to, "failure": change.undoes, "undoes": None}
@@ -89,6 +91,18 @@ def plan_give_way(
         return plan_let_go(seen, why=why)
     deferred = {"step": Step.DEFERRED, "since": now, "not_before": not_before}
     return plan_let_go(seen, why=why, change=change.model_copy(update=deferred))
+
+
+def _may_serve_another(seen: Observed, change: Change) -> bool:
+    """Whether the plugin may not have read the labels that are on the node.
+
+    The change that wrote them failed, and nothing says whether before the restart or after it.
+    """
+    applied = seen.records.applied
+    if applied is None or applied.edition is not change.edition or applied.schedule is change.of:
+        return False
+    transition = find_transition(change.edition, applied.schedule, change.of)
+    return transition.outcome is Outcome.APPLY_AND_RESTART
 
 
 def plan_after_look(
@@ -153,6 +167,10 @@ def plan_restart(seen: Observed) -> ApplyNode | None:
 
 def plan_step(seen: Observed, policy: Policy, at: Pass) -> NodePlan:
     """What a change that is under way (not Deferred) needs next."""
+    return replace(_plan_step(seen, policy, at), under_way=True)
+
+
+def _plan_step(seen: Observed, policy: Policy, at: Pass) -> NodePlan:
     change = seen.records.change
     assert change is not None
     if change.step is Step.CORDONED:

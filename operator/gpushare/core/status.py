@@ -19,13 +19,15 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import sum_capacity
 from gpushare.core.drift import describe_rival
-from gpushare.core.outlook import build_plan, judge_rollout
+from gpushare.core.outlook import build_plan, count_bytes, fit, judge_rollout
 from gpushare.names import Condition, Reason
 
 MAX_SAMPLES = 20
 MAX_MESSAGE_BYTES = 512
 MAX_SAMPLE_BYTES = 256
-"""Twenty samples with the longest node names, the plan and the conditions, stay under 16 KiB."""
+MAX_SAMPLES_BYTES = 11 * 1024
+"""Of all samples; where node names are long, fewer are shown."""
+MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
@@ -52,7 +54,7 @@ def build_status(
     ready = _judge_ready(pool, book, urgent, held)
     if refusal is not None:
         ready = False, Reason.WRITE_REFUSED, f"nothing is done before it has a finalizer: {refusal}"
-    return PoolStatus(
+    status = PoolStatus(
         observed_generation=pool.generation,
         conditions=(
             _condition(pool, now, Condition.READY, *ready),
@@ -70,9 +72,10 @@ def build_status(
         ),
         samples=_build_samples(pool, book, urgent, now),
         capacity=_build_capacity(pool, book, pending, now),
-        plan=build_plan(pool, book),
         leaving=_build_leaving(pool, held, now),
     )
+    plan = build_plan(pool, book, MAX_STATUS_BYTES - count_bytes(status))
+    return status.model_copy(update={"plan": plan})
 
 
 def build_unreadable_status(
@@ -208,7 +211,7 @@ def _build_samples(
     pool: Pool, book: Book, urgent: Sequence[NodePlan], now: datetime
 ) -> tuple[NodeSample, ...]:
     since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
-    return tuple(
+    samples = (
         NodeSample(
             node=plan.node,
             reason=plan.reason,
@@ -218,6 +221,7 @@ def _build_samples(
         )
         for plan in urgent
     )
+    return fit(samples, MAX_SAMPLES_BYTES)
 
 
 def _build_capacity(

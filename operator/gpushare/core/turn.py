@@ -87,7 +87,8 @@ def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
     if rollout.approval is ApprovalPolicy.AUTOMATIC or not rollout.approved_plan:
         return None
     if rollout.approved_plan == hash_kinds(kinds):
-        return Approval(hash=rollout.approved_plan, kinds=tuple(sorted(map(str, kinds))))
+        agreed = sorted(str(kind) for kind in kinds if kind.is_done)
+        return Approval(hash=rollout.approved_plan, kinds=tuple(agreed))
     plan = pool.status.plan
     if plan is None or plan.approved is None or plan.approved.hash != rollout.approved_plan:
         return None
@@ -95,9 +96,12 @@ def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
 
 
 def is_approved(pool: Pool, kind: Kind) -> bool:
-    """Whether a change may begin: what was agreed to counts once it stands in the pool's status."""
+    """Whether a change may begin: what was agreed to counts once it stands in the pool's status.
+
+    Nobody has to agree to what is not done by itself, nor to what a deletion gives back.
+    """
     rollout, plan = pool.spec.rollout, pool.status.plan
-    if rollout.approval is ApprovalPolicy.AUTOMATIC:
+    if rollout.approval is ApprovalPolicy.AUTOMATIC or pool.deleting or not kind.is_done:
         return True
     if plan is None or plan.approved is None or plan.approved.hash != rollout.approved_plan:
         return False

@@ -1,13 +1,17 @@
 """The records on a node survive the way there and back, and nothing else is believed."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Schedule
+from gpushare.core.actions import NodeState
 from gpushare.core.records import (
     Applied,
     Change,
+    Failure,
     NodeRecords,
     PluginPod,
     RecordError,
@@ -15,7 +19,9 @@ from gpushare.core.records import (
     extend_found,
     parse_records,
 )
-from tests.kit.values import LATER, NOW, a_node
+from gpushare.names import Reason
+from tests.kit.members import INSTALLER, plan_of
+from tests.kit.values import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 CHANGE = Change(
     pool="training",
@@ -38,6 +44,15 @@ APPLIED = Applied(
 )
 
 
+FAILURE = Failure(
+    attempt="training/1",
+    step=Step.RESTARTING,
+    reason=Reason.DEADLINE_EXCEEDED,
+    message="too late",
+    at=LATER,
+)
+
+
 def _with(annotation: str, text: str) -> Node:
     return Node("gpu-1", "uid", annotations={annotation: text})
 
@@ -45,6 +60,61 @@ def _with(annotation: str, text: str) -> Node:
 def test_records_survive_the_way_to_the_node_and_back() -> None:
     records = NodeRecords(found={"cgpu": None}, change=CHANGE, applied=APPLIED)
     assert parse_records(a_node(records=records)) == records
+
+
+# Written by the operator before there were failures, rollbacks and second restarts.
+_OLD_CHANGE = (
+    '{"v":1,"pool":"training","edition":"Basic","from":"share","to":"cgpu","step":"Restarting",'
+    '"since":"2026-01-02T03:04:05.000+00:00","claim":"training/1","restart":true,'
+    '"joining":false,"labelledAt":"2026-01-02T04:04:05.000+00:00",'
+    '"plugins":[{"name":"plugin-x","uid":"1"}],"before":["2"]}'
+)
+_OLD_APPLIED = (
+    '{"v":1,"pool":"training","edition":"Basic","schedule":"share","bootID":"boot-1",'
+    '"plugins":{"1":0},"before":[],"awaitsRestart":false}'
+)
+
+
+def test_an_old_record_of_a_change_reads_as_it_was_meant_and_is_written_as_it_was() -> None:
+    change = Change.model_validate_json(_OLD_CHANGE)
+    assert change == CHANGE.model_copy(update={"claim": "training/1"})
+    assert (change.failure, change.undoes, change.renewed) == (None, None, None)
+    assert change.dump() == _OLD_CHANGE
+
+
+def test_an_old_record_of_a_mode_reads_as_it_was_meant_and_is_written_as_it_was() -> None:
+    record = Applied.model_validate_json(_OLD_APPLIED)
+    assert record == APPLIED
+    assert (record.of, record.failure) == (None, None)
+    assert record.dump() == _OLD_APPLIED
+
+
+def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
+    """An upgrade of the operator restarts no plugin, and writes no node."""
+    labels = {"cgpu": "true", "cgpu.disable.isolation": "true", names.LABEL_POOL: "training"}
+    notes = {names.ANNOTATION_APPLIED: _OLD_APPLIED, names.ANNOTATION_FOUND: "{}"}
+    node = replace(
+        a_node(labels=labels, allocatable={MEMORY: 15}),
+        annotations=notes,
+        owned=frozenset(labels) | frozenset(notes),
+    )
+    pool = a_pool(schedule="share", edition="Basic")
+    plan = plan_of(node, pool, a_plugin_pod("1"), INSTALLER)
+    assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
+
+
+def test_a_change_that_failed_and_one_that_takes_it_back_survive_the_way_to_the_node() -> None:
+    failed = CHANGE.model_copy(update={"failure": FAILURE, "renewed": True})
+    undone = CHANGE.model_copy(update={"undoes": FAILURE})
+    late = APPLIED.model_copy(update={"of": Schedule.CGPU, "failure": FAILURE})
+    for change in (failed, undone):
+        records = NodeRecords(change=change, applied=late)
+        assert parse_records(a_node(records=records)) == records
+
+
+def test_a_failure_for_a_reason_that_nobody_knows_can_be_read() -> None:
+    odd = CHANGE.model_copy(update={"failure": FAILURE.model_copy(update={"reason": "Sulks"})})
+    assert parse_records(a_node(records=NodeRecords(change=odd))).change == odd
 
 
 def test_a_node_without_annotations_has_no_records() -> None:

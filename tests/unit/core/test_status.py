@@ -89,7 +89,7 @@ def test_the_status_stays_under_16_kib_whatever_is_said_of_however_many_nodes() 
         for index in range(300)
     ]
     status = build_status(a_pool("p" * 63, deleting=True), plans, NOW)
-    assert len(status.samples) == MAX_SAMPLES
+    assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
     assert len(status.model_dump_json(by_alias=True).encode()) < 16 * 1024
 
 

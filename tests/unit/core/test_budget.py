@@ -1,0 +1,180 @@
+"""Whose turn it is, event by event, and what finding that costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare.core import plan as planning
+from gpushare.core.world import Judged, World, judge
+from gpushare.names import Reason
+from tests.kit.members import (
+    CGPU,
+    OURS,
+    a_settled,
+    applied,
+    changing,
+    done,
+    has_failed,
+    some_settled,
+)
+from tests.kit.planned import Rollout, plan_world
+from tests.kit.values import MEMORY, PRO_DAEMONSETS, a_node, a_pool
+
+WIDE: dict[str, Any] = {"max_unavailable": 3}
+
+
+# The budget.
+
+
+def test_as_many_nodes_begin_as_the_budget_says() -> None:
+    assert Rollout(*some_settled(5), **WIDE).started == {"gpu-1", "gpu-2", "gpu-3"}
+
+
+def test_nodes_out_of_service_for_another_reason_use_the_budget() -> None:
+    down, cordoned = a_settled("gpu-8", ready=False), a_settled("gpu-9", unschedulable=True)
+    rollout = Rollout(*some_settled(4), down, cordoned, changing(), **WIDE)
+    # The one that a person cordoned is out of service anyway: it has its own place.
+    assert rollout.started == {"gpu-9"}
+
+
+@pytest.mark.parametrize(("size", "begun"), [(9, 1), (10, 1), (19, 1), (20, 2), (30, 3)])
+def test_a_percentage_is_of_the_pools_nodes(size: int, begun: int) -> None:
+    assert len(Rollout(*some_settled(size, 10), max_unavailable="10%").started) == begun
+
+
+def test_a_percentage_follows_the_pools_size() -> None:
+    rollout = Rollout(*some_settled(18, 11), changing(), max_unavailable="10%")
+    assert rollout.started == set()
+    rollout.set(done("gpu-90"))
+    assert rollout.started == {"gpu-11"}
+    rollout.set(changing("gpu-11"))
+    rollout.remove("gpu-90")
+    rollout.set(done("gpu-0"))
+    assert rollout.started == set()
+
+
+def test_the_nodes_of_another_pool_are_not_counted() -> None:
+    other = a_pool("other", nodes={"names": [f"gpu-{index}" for index in range(10, 20)]})
+    mine = a_pool(
+        nodes={"names": [f"gpu-{index}" for index in range(20)]},
+        rollout={"max_unavailable": "20%"},
+        priority=1,
+    )
+    nodes = tuple(replace(node, labels=dict(node.labels)) for node in some_settled(20, 0))
+    world = World(
+        pools=(mine, other), nodes={node.name: node for node in nodes}, daemonsets=PRO_DAEMONSETS
+    )
+    begun = [plan.node for plan in plan_world(world).members["training"] if plan.takes_slot]
+    assert begun == ["gpu-0", "gpu-1"]
+
+
+# The canary.
+
+
+def test_no_node_begins_beside_the_canaries_until_they_are_verified() -> None:
+    rollout = Rollout(*some_settled(5), canary=2, max_unavailable=4)
+    assert rollout.started == {"gpu-1", "gpu-2"}
+    assert set(rollout.reasons.values()) == {Reason.CORDONED, Reason.WAITING_FOR_CANARY}
+    rollout.set(changing("gpu-1"), changing("gpu-2"))
+    assert rollout.started == set()
+    rollout.set(done("gpu-1"))
+    assert rollout.started == set()
+    rollout.set(done("gpu-2"))
+    assert rollout.started == {"gpu-3", "gpu-4", "gpu-5"}
+
+
+def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
+    rollout = Rollout(changing("gpu-0"), *some_settled(3), canary=1, max_unavailable=4)
+    assert rollout.started == set()
+    rollout.remove("gpu-0")
+    assert rollout.started == {"gpu-1"}
+
+
+def test_nodes_that_were_in_the_pools_mode_already_prove_nothing() -> None:
+    right = a_node("gpu-0", {**CGPU, **OURS}, records=applied(plugins={"plugin-gpu-0": 0}),
+                   allocatable={MEMORY: 15})  # fmt: skip
+    assert Rollout(right, *some_settled(3), canary=1, max_unavailable=3).started == {"gpu-1"}
+
+
+def test_fewer_nodes_than_canaries_are_all_changed() -> None:
+    assert len(Rollout(*some_settled(2), canary=5, max_unavailable=4).started) == 2
+
+
+def test_nodes_that_join_wait_for_no_canary_and_are_none() -> None:
+    joining = a_node("gpu-9", {"ack.node.gpu.schedule": "share"})
+    rollout = Rollout(changing(), joining, *some_settled(2), canary=1, max_unavailable=4)
+    assert rollout.reasons["gpu-9"] is Reason.CORDONED
+    assert rollout.started == set()
+
+
+# What it costs.
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the nodes whose records are read, in order."""
+    names: list[str] = []
+
+    def count(world: World, name: str) -> Judged:
+        names.append(name)
+        return judge(world, name)
+
+    monkeypatch.setattr(planning, "judge", count)
+    return names
+
+
+def test_a_halt_is_told_to_all_waiting_nodes_without_reading_them_again(
+    judged: list[str],
+) -> None:
+    rollout = Rollout(changing(), *some_settled(1000))
+    judged.clear()
+    rollout.set(has_failed())
+    assert rollout.reasons["gpu-1000"] is Reason.ROLLOUT_HALTED
+    assert judged == ["gpu-0"]
+
+
+def test_a_slot_that_falls_free_has_one_node_read_and_planned(judged: list[str]) -> None:
+    rollout = Rollout(changing(), *some_settled(1000))
+    judged.clear()
+    rollout.set(done("gpu-0"))
+    assert rollout.started == {"gpu-1"}
+    assert judged == ["gpu-0", "gpu-1"]
+
+
+def test_an_event_of_a_node_that_waits_looks_at_no_other(judged: list[str]) -> None:
+    rollout = Rollout(has_failed(), *some_settled(1000))
+    judged.clear()
+    rollout.set(rollout.nodes["gpu-7"])
+    assert judged == ["gpu-7"]
+
+
+def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
+    rollout = Rollout(*some_settled(2), approval="Manual")
+    book = rollout.planner.books["training"]
+    assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
+    rollout.set(rollout.nodes["gpu-1"])
+    rollout.set(rollout.nodes["gpu-2"])
+    assert not book.take_turned()
+
+
+def test_a_node_that_comes_to_wait_for_something_else_is_counted_again() -> None:
+    rollout = Rollout(changing(), *some_settled(2))
+    book = rollout.planner.books["training"]
+    assert book.take_turned() == {Reason.WAITING_FOR_BUDGET: 2}
+    rollout.set(has_failed())
+    assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
+
+
+def test_nodes_that_wait_as_before_are_not_counted_again_when_the_pool_is_edited() -> None:
+    rollout = Rollout(changing(), *some_settled(2))
+    assert rollout.planner.books["training"].take_turned()
+    rollout.pool = rollout.pool.model_copy(update={"generation": 2})
+    rollout.update(set())
+    assert not rollout.planner.books["training"].take_turned()
+
+
+def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:
+    rollout = Rollout(a_settled("gpu-1"))
+    assert rollout.started == {"gpu-1"}
+    assert not rollout.planner.books["training"].take_turned()

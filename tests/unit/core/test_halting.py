@@ -1,0 +1,127 @@
+"""What a failure does to the other nodes of its pool."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare.api.pool import Pool
+from gpushare.core.records import Step
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit.members import (
+    a_settled,
+    changing,
+    has_failed,
+    some_settled,
+    under_way,
+)
+from tests.kit.planned import Rollout, plan_world
+from tests.kit.values import NOW, PRO_DAEMONSETS, a_node, a_pool
+
+WIDE: dict[str, Any] = {"max_unavailable": 3}
+
+
+def test_a_failed_node_halts_its_pool_whatever_its_budget() -> None:
+    rollout = Rollout(has_failed(), *some_settled(3), **WIDE)
+    assert rollout.started == set()
+    assert [rollout.reasons[f"gpu-{index}"] for index in (1, 2, 3)] == [Reason.ROLLOUT_HALTED] * 3
+
+
+def test_a_pool_halts_in_the_pass_in_which_a_deadline_passes() -> None:
+    rollout = Rollout(changing(), *some_settled(3), max_unavailable=2, canary=1)
+    assert rollout.started == set()
+    rollout.update(set(), NOW + timedelta(minutes=10))
+    assert rollout.started == set()
+    assert rollout.reasons["gpu-0"] is Reason.DEADLINE_EXCEEDED
+    assert rollout.reasons["gpu-1"] is Reason.ROLLOUT_HALTED
+
+
+def test_nodes_in_their_change_are_finished_while_the_pool_is_halted() -> None:
+    records = under_way(Step.CORDONED)
+    node = a_settled("gpu-2", unschedulable=True, owns_cordon=True)
+    node = replace(node, annotations=records.annotations())
+    rollout = Rollout(has_failed(), node, **WIDE)
+    assert rollout.reasons["gpu-2"] is Reason.CORDONED
+
+
+def test_a_node_that_joins_begins_in_a_halted_pool() -> None:
+    joining = a_node("gpu-9", {"ack.node.gpu.schedule": "share"})
+    assert Rollout(has_failed(), joining).reasons["gpu-9"] is Reason.CORDONED
+
+
+def test_a_node_that_joined_and_failed_halts_nobody() -> None:
+    assert Rollout(has_failed(joining=True), *some_settled(2)).started == {"gpu-1"}
+
+
+def test_a_failure_halts_no_other_pool() -> None:
+    rivals = a_pool("other", nodes={"names": ["gpu-9"]}, priority=200)
+    node = replace(a_settled("gpu-9"), labels={**a_settled().labels, "gpushare.io/pool": "other"})
+    world = World(
+        pools=(a_pool(), rivals),
+        nodes={"gpu-0": has_failed(), "gpu-9": node},
+        daemonsets=PRO_DAEMONSETS,
+    )
+    assert plan_world(world).decided["gpu-9"].takes_slot
+
+
+def test_a_halting_node_that_goes_away_lets_the_others_begin() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2))
+    assert rollout.started == set()
+    rollout.remove("gpu-0")
+    assert rollout.started == {"gpu-1"}
+    assert rollout.reasons["gpu-2"] is Reason.WAITING_FOR_BUDGET
+
+
+def test_a_halting_node_that_leaves_the_pool_lets_the_others_begin() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2))
+    rollout.set(replace(has_failed(), labels={}, annotations={}, owned=frozenset()))
+    assert rollout.started == {"gpu-1"}
+
+
+def test_the_pool_stays_halted_until_its_last_failure_is_resumed() -> None:
+    rollout = Rollout(has_failed("gpu-0"), has_failed("gpu-5"), *some_settled(2), max_unavailable=9)
+    rollout.set(replace(has_failed("gpu-0"), retry="now"))
+    assert rollout.started == set()
+    rollout.set(replace(has_failed("gpu-5"), retry="now"))
+    assert rollout.started == {"gpu-1", "gpu-2"}
+
+
+@pytest.mark.parametrize("what", ["generation", "retry"])
+def test_a_pool_that_is_resumed_goes_on(what: str) -> None:
+    rollout = Rollout(has_failed(), *some_settled(2), max_unavailable=2)
+    news = {"generation": 2, "retry": "now"}[what]
+    rollout.pool = rollout.pool.model_copy(update={what: news})
+    rollout.update(set())
+    assert rollout.started == {"gpu-1"}
+    assert rollout.reasons["gpu-0"] is Reason.UPDATING
+
+
+def test_the_same_pool_again_resumes_nothing() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2), max_unavailable=2)
+    rollout.pool = rollout.pool.model_copy()
+    rollout.update(set())
+    assert rollout.started == set()
+
+
+# Pools that are being deleted.
+
+
+def _deleted(**rollout: Any) -> Pool:
+    return a_pool(schedule="share", deleting=True, deletion_policy="WholeCard", rollout=rollout)
+
+
+def test_a_failure_does_not_hold_up_the_deletion_of_its_pool() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2), pool=_deleted(max_unavailable=2))
+    assert "gpu-1" in rollout.started
+
+
+def test_no_canary_is_waited_for_when_nodes_are_given_back() -> None:
+    rollout = Rollout(*some_settled(4), pool=_deleted(canary=1, max_unavailable=3))
+    assert rollout.started == {"gpu-1", "gpu-2", "gpu-3"}
+
+
+def test_the_budget_holds_when_nodes_are_given_back() -> None:
+    assert Rollout(*some_settled(4), pool=_deleted()).started == {"gpu-1"}
+    assert len(Rollout(*some_settled(20, 10), pool=_deleted(max_unavailable="10%")).started) == 2

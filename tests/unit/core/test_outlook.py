@@ -1,0 +1,377 @@
+"""The plan that can be read before it is done, and whether the rollout is complete."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare.api.pool import Pool
+from gpushare.api.status import PoolPlan
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.book import Book
+from gpushare.core.kinds import Kind, hash_kinds
+from gpushare.core.observed import Timing
+from gpushare.core.outlook import MAX_STEP_BYTES, MAX_STEPS, build_plan, judge_rollout
+from gpushare.core.plan import Planner
+from gpushare.core.records import Rival, Step
+from gpushare.core.status import build_status
+from gpushare.core.transitions import Outcome
+from gpushare.core.world import World
+from gpushare.names import Condition, Reason
+from tests.kit.members import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    a_kind,
+    a_settled,
+    agreed,
+    applied,
+    failed,
+    under_way,
+)
+from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+
+TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN)
+FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)
+REFUSED = a_kind("mps", "cgpu", Outcome.REQUIRES_PERSON)
+DONE = NodePlan("done", NodeState.READY, Reason.APPLIED, "as the pool says", labelled=True)
+
+
+def _waiting(
+    node: str = "gpu-1",
+    kind: Kind | None = None,
+    reason: Reason = Reason.WAITING_FOR_BUDGET,
+    **more: Any,
+) -> NodePlan:
+    return NodePlan(
+        node, NodeState.WAITING, reason, "its turn comes", kind=kind or a_kind(), **more
+    )
+
+
+def _book(*plans: NodePlan) -> Book:
+    book = Book()
+    for plan in plans:
+        book.enter(plan)
+    return book
+
+
+def _expect_plan(*plans: NodePlan, pool: Pool | None = None) -> PoolPlan:
+    plan = build_plan(pool or a_pool(), _book(*plans))
+    assert plan is not None
+    return plan
+
+
+def _rollout(world: World) -> tuple[bool, Reason, str]:
+    (pool,) = world.pools
+    planner = Planner(Timing())
+    planner.update(world, None, NOW)
+    return judge_rollout(pool, planner.books[pool.name])
+
+
+# The steps.
+
+
+def test_a_step_says_what_becomes_of_a_node_and_what_holds_it_up() -> None:
+    held = _waiting(reason=Reason.WORKLOADS_PRESENT, pods=3)
+    (step,) = _expect_plan(held).steps
+    assert (step.node, step.change, step.outcome) == (
+        "gpu-1",
+        "share -> cgpu",
+        "apply and restart the plugin",
+    )
+    assert (step.restarts_plugin, step.reboots) == (True, False)
+    assert (step.pods, step.blocker) == (3, "WorkloadsPresent")
+
+
+def test_a_teardown_reboots_and_restarts_no_plugin() -> None:
+    (step,) = _expect_plan(_waiting(kind=TEARDOWN)).steps
+    assert (step.restarts_plugin, step.reboots) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.WAITING_FOR_BUDGET,
+        Reason.WAITING_FOR_CANARY,
+        Reason.WAITING_FOR_APPROVAL,
+        Reason.ROLLOUT_HALTED,
+    ],
+)
+def test_waiting_for_its_turn_is_no_blocker(reason: Reason) -> None:
+    (step,) = _expect_plan(_waiting(reason=reason)).steps
+    assert step.blocker == ""
+
+
+def test_the_first_twenty_nodes_are_shown_by_name() -> None:
+    steps = _expect_plan(*(_waiting(f"n{index:03}") for index in reversed(range(100)))).steps
+    assert [step.node for step in steps] == [f"n{index:03}" for index in range(MAX_STEPS)]
+
+
+def test_where_names_are_long_fewer_steps_are_shown() -> None:
+    steps = _expect_plan(*(_waiting(f"{index:03}".ljust(253, "n")) for index in range(20))).steps
+    assert 0 < len(steps) < MAX_STEPS
+    shown = sum(len(step.model_dump_json(by_alias=True).encode()) for step in steps)
+    assert shown <= MAX_STEP_BYTES
+
+
+def test_the_steps_do_not_depend_on_the_order_of_events() -> None:
+    nodes = [_waiting(f"n{index}") for index in range(30)]
+    assert _expect_plan(*nodes) == _expect_plan(*reversed(nodes))
+
+
+# The plan.
+
+
+def test_where_nothing_is_left_to_do_there_is_no_plan() -> None:
+    assert build_plan(a_pool(), _book(DONE)) is None
+
+
+def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
+    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
+    pool = a_pool(rollout=rollout, status=agreed(a_kind()))
+    plan = _expect_plan(DONE, pool=pool)
+    assert pool.status.plan is not None
+    assert (plan.hash, plan.steps, plan.approved) == ("", (), pool.status.plan.approved)
+    assert plan.summary == "nothing is left to change"
+
+
+def test_the_hash_of_the_plan_is_that_of_its_kinds() -> None:
+    assert _expect_plan(_waiting("a"), _waiting("b")).hash == hash_kinds([a_kind()])
+
+
+def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
+    book = _book(_waiting("a"), _waiting("b", TEARDOWN))
+    book.enter(replace(DONE, node="b"))
+    plan = build_plan(a_pool(), book)
+    assert plan is not None
+    assert [step.node for step in plan.steps] == ["a"]
+    assert plan.hash == hash_kinds([a_kind()])
+
+
+@pytest.mark.parametrize(
+    ("plans", "summary"),
+    [
+        ([_waiting()], "share -> cgpu on 1 node: the device plugin restarts"),
+        (
+            [_waiting("a"), _waiting("b")],
+            "share -> cgpu on 2 nodes: the device plugin restarts",
+        ),
+        (
+            [_waiting("a"), _waiting("b", reason=Reason.WORKLOADS_PRESENT)],
+            "share -> cgpu on 2 nodes: the device plugin restarts; 1 wait for pods to finish",
+        ),
+        (
+            [_waiting(kind=FOLLOW)],
+            "default -> cgpu on 1 node: the plugins follow the labels",
+        ),
+        (
+            [_waiting("a", TEARDOWN), _waiting("b", REFUSED)],
+            "cgpu -> share on 1 node: needs a teardown and a reboot, and is not done by itself; "
+            "mps -> cgpu on 1 node: needs a person, and is not done by itself",
+        ),
+    ],
+    ids=["one node", "two", "pods", "labels alone", "not by itself"],
+)
+def test_the_summary_says_each_kind_in_a_sentence(plans: list[NodePlan], summary: str) -> None:
+    assert _expect_plan(*plans).summary == summary
+
+
+def test_of_very_many_kinds_the_summary_tells_a_few_and_first_what_is_done() -> None:
+    odd = [_waiting(f"n{i}", a_kind(f"a{i}", "cgpu", Outcome.REQUIRES_PERSON)) for i in range(60)]
+    summary = _expect_plan(*odd, _waiting("z")).summary
+    assert summary.startswith("share -> cgpu on 1 node")
+    assert summary.endswith("and 57 more kinds of change")
+
+
+def test_any_number_of_odd_modes_can_be_agreed_to() -> None:
+    odd = [a_kind(f"a{i}", "cgpu", Outcome.REQUIRES_PERSON) for i in range(60)]
+    kinds = [a_kind(), *odd]
+    pool = a_pool(rollout={"approval": "Manual", "approved_plan": hash_kinds(kinds)})
+    plan = _expect_plan(*(_waiting(f"n{i}", kind) for i, kind in enumerate(kinds)), pool=pool)
+    assert plan.approved is not None
+    assert plan.approved.kinds == (str(a_kind()),)
+
+
+def test_a_pool_that_only_observes_says_its_plan() -> None:
+    pool = a_pool(reconcile="Observe")
+    planner = Planner(Timing())
+    planner.update(a_world(pools=(pool,), nodes=(a_settled("a"), a_settled("b"))), None, NOW)
+    plan = build_plan(pool, planner.books["training"])
+    assert plan is not None
+    assert plan.hash == hash_kinds([a_kind()])
+    assert [step.node for step in plan.steps] == ["a", "b"]
+
+
+def test_a_change_that_is_about_to_begin_has_no_blocker() -> None:
+    pool, node = a_pool(), a_settled()
+    planner = Planner(Timing())
+    world = a_world(pools=(pool,), nodes=(node,))
+    planner.update(world, None, NOW)
+    planner.update(replace(world, busy=frozenset({"gpu-1"})), {"gpu-1"}, NOW)
+    plan = build_plan(pool, planner.books["training"])
+    assert plan is not None
+    assert [step.blocker for step in plan.steps] == [""]
+
+
+def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
+    approved = [a_kind("core_mem", "core_mem", outcome) for outcome in Outcome]
+    rollout = {"approval": "Manual", "approved_plan": "h" * 64}
+    pool = a_pool("p" * 63, rollout=rollout, status=agreed(*approved, to="h" * 64))
+    reasons = list(Reason)
+    plans = [
+        NodePlan(
+            f"{index:03}".ljust(253, "n"),
+            NodeState.BLOCKED,
+            reasons[index % len(reasons)],
+            "m" * 4000,
+            kind=a_kind(f"{index:063}", "cgpu", Outcome.REQUIRES_PERSON),
+            deadline=LATER,
+            halts="h" * 1000,
+            rivals=(Rival(key="k" * 317, manager="m" * 128, ours="o" * 63, since=NOW),),
+        )
+        for index in range(300)
+    ]
+    status = build_status(pool, _book(*plans), NOW)
+    assert len(status.model_dump_json(by_alias=True, exclude_none=True).encode()) < 16 * 1024
+
+
+# RolloutComplete.
+
+
+def test_a_rollout_is_complete_when_nothing_is_under_way_or_left() -> None:
+    assert judge_rollout(a_pool(), _book(DONE))[:2] == (True, Reason.NOTHING_LEFT)
+
+
+def test_a_pool_without_nodes_has_nothing_left_to_roll_out() -> None:
+    assert judge_rollout(a_pool(), Book())[0]
+
+
+def test_a_rollout_that_goes_on_counts_what_is_in_its_change_and_what_is_left() -> None:
+    changing = a_node("gpu-1", {**CGPU, **OURS}, records=under_way(Step.LABELLED),
+                      unschedulable=True)  # fmt: skip
+    world = a_world(pools=(a_pool(),), nodes=(changing, a_settled("gpu-2"), a_settled("gpu-3")))
+    assert _rollout(world) == (
+        False,
+        Reason.UPDATING,
+        "1 nodes are in their change, 2 are left",
+    )
+
+
+def test_a_node_that_waits_for_pods_is_left() -> None:
+    world = a_world(pools=(a_pool(),), nodes=(a_settled(),), pods=(a_gpu_pod(),))
+    assert _rollout(world)[:2] == (False, Reason.UPDATING)
+
+
+def test_a_node_that_needs_a_person_is_left() -> None:
+    world = a_world(
+        pools=(a_pool(),), nodes=(a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"}),)
+    )
+    assert _rollout(world)[:2] == (False, Reason.UPDATING)
+
+
+def test_a_rollout_is_not_complete_while_a_node_waits_under_its_cordon() -> None:
+    pool = a_pool(rollout={"workloads": "CordonAndWait"})
+    records = under_way(Step.CORDONED)
+    cordoned = a_settled(unschedulable=True, owns_cordon=True)
+    cordoned = replace(cordoned, annotations=records.annotations())
+    world = a_world(pools=(pool,), nodes=(cordoned,), pods=(a_gpu_pod(),))
+    assert _rollout(world)[:2] == (False, Reason.UPDATING)
+
+
+def test_a_rollout_is_not_complete_while_a_node_that_joined_has_failed() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=failed(joining=True), unschedulable=True)
+    world = a_world(pools=(a_pool(),), nodes=(node,))
+    assert not _rollout(world)[0]
+
+
+def test_a_label_that_is_put_back_is_no_rollout() -> None:
+    node = a_node(labels={"ack.node.gpu.schedule": "share", **OURS}, records=applied(),
+                  owned=frozenset())  # fmt: skip
+    world = a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(),))
+    assert _rollout(world)[0]
+
+
+def test_a_halted_rollout_says_what_failed_and_how_many_are_left() -> None:
+    node = a_node("gpu-1", {**CGPU, **OURS}, records=failed(), unschedulable=True)
+    world = a_world(pools=(a_pool(),), nodes=(node, a_settled("gpu-2"), a_settled("gpu-3")))
+    holds, reason, message = _rollout(world)
+    assert (holds, reason) == (False, Reason.ROLLOUT_HALTED)
+    assert message.startswith("gpu-1 failed at the step Restarting: cgpu-installer is not Ready")
+    assert "2 nodes are left to change" in message
+    assert "gpushare.io/retry" in message
+
+
+def test_of_several_failed_nodes_the_first_by_name_is_named() -> None:
+    nodes = [
+        a_node(name, {**CGPU, **OURS}, records=failed(), unschedulable=True)
+        for name in ("gpu-9", "gpu-2", "gpu-5")
+    ]
+    assert _rollout(a_world(pools=(a_pool(),), nodes=tuple(nodes)))[2].startswith("gpu-2 failed")
+
+
+def test_a_failure_that_mended_itself_on_the_last_node_leaves_the_rollout_complete() -> None:
+    change = failed().change
+    assert change is not None
+    late = applied(of="share", failure=change.failure)
+    node = a_node(labels={**CGPU, **OURS}, records=late, allocatable={MEMORY: 15})
+    world = a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(), INSTALLER))
+    assert _rollout(world)[:2] == (True, Reason.NOTHING_LEFT)
+
+
+def test_a_plan_that_nobody_agreed_to_says_its_kinds_and_its_hash() -> None:
+    pool = a_pool(rollout={"approval": "Manual"})
+    holds, reason, message = _rollout(a_world(pools=(pool,), nodes=(a_settled(),)))
+    assert (holds, reason) == (False, Reason.WAITING_FOR_APPROVAL)
+    assert str(a_kind()) in message
+    assert hash_kinds([a_kind()]) in message
+
+
+def test_only_the_kinds_that_are_new_are_said_to_lack_an_approval() -> None:
+    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
+    pool = a_pool(rollout=rollout, status=agreed(a_kind()))
+    _, reason, message = judge_rollout(pool, _book(_waiting("a"), _waiting("b", FOLLOW)))
+    assert reason is Reason.WAITING_FOR_APPROVAL
+    assert str(FOLLOW) in message
+    assert str(a_kind()) not in message
+    assert hash_kinds([a_kind(), FOLLOW]) in message
+
+
+def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself() -> None:
+    pool = a_pool(rollout={"approval": "Manual"})
+    assert judge_rollout(pool, _book(_waiting(kind=REFUSED)))[1] is Reason.UPDATING
+    assert judge_rollout(pool, _book(_waiting(kind=TEARDOWN)))[1] is Reason.UPDATING
+
+
+def test_a_halt_is_told_before_a_missing_approval() -> None:
+    pool = a_pool(rollout={"approval": "Manual"})
+    node = a_node("gpu-1", {**CGPU, **OURS}, records=failed(), unschedulable=True)
+    world = a_world(pools=(pool,), nodes=(node, a_settled("gpu-2")))
+    assert _rollout(world)[1] is Reason.ROLLOUT_HALTED
+
+
+def test_a_node_that_is_given_back_needs_no_approval_and_asks_for_none() -> None:
+    pool = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approval": "Manual"})
+    world = a_world(pools=(pool,), nodes=(a_settled(),), pods=(a_gpu_pod(),))
+    assert _rollout(world)[1] is not Reason.WAITING_FOR_APPROVAL
+
+
+def test_a_node_that_leaves_the_pool_is_no_part_of_what_is_agreed_to() -> None:
+    rollout = {"approval": "Manual"}
+    pool = a_pool(deletion_policy="WholeCard", rollout=rollout, nodes={"names": ["gpu-2"]})
+    planner = Planner(Timing())
+    world = a_world(
+        pools=(pool,), nodes=(a_settled("gpu-1"), a_settled("gpu-2")), pods=(a_gpu_pod(),)
+    )
+    planner.update(world, None, NOW)
+    book = planner.books["training"]
+    assert book.plans["gpu-1"].reason is Reason.WORKLOADS_PRESENT
+    plan = build_plan(pool, book)
+    assert plan is not None
+    assert (plan.hash, [step.node for step in plan.steps]) == (hash_kinds([a_kind()]), ["gpu-2"])
+
+
+def test_the_condition_is_in_the_status() -> None:
+    conditions = build_status(a_pool(), _book(_waiting()), NOW).conditions
+    (found,) = [c for c in conditions if c.type == Condition.ROLLOUT_COMPLETE]
+    assert (found.status, found.reason) == ("False", "Updating")
+    assert found.message == "0 nodes are in their change, 1 are left"

@@ -1,0 +1,379 @@
+"""Changes that failed and are taken back, where the table of transitions allows it."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.actions import LookAgain, NodePlan, NodeState, RecordPlugins
+from gpushare.core.modes import MODES
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, parse_records
+from gpushare.core.rollout import plan_after_look, plan_give_way
+from gpushare.names import Reason
+from tests.kit.members import (
+    OURS,
+    a_failure,
+    applied,
+    expect_apply,
+    expect_change,
+    follow,
+    plan_leave_of,
+    plan_of,
+)
+from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+
+BASIC, PRO = Edition.BASIC, Edition.PROFESSIONAL
+OLD, NEW = a_plugin_pod("old"), a_plugin_pod("new")
+INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
+DAEMONSETS = frozenset({"gpushare-device-plugin-ds", "cgpu-installer"})
+
+
+def _pool(edition: Edition = BASIC, schedule: str = "cgpu", **more: Any) -> Pool:
+    return a_pool(schedule=schedule, edition=edition, rollout={"on_failure": "Rollback"}, **more)
+
+
+def _node(
+    edition: Edition = BASIC,
+    of: Schedule = Schedule.SHARE,
+    to: Schedule = Schedule.CGPU,
+    step: Step = Step.RESTARTING,
+    **more: Any,
+) -> Node:
+    """A cordoned node whose change failed in the pool's first attempt."""
+    change = Change(
+        **{
+            "pool": "training",
+            "edition": edition,
+            "of": of,
+            "to": to,
+            "step": step,
+            "since": NOW,
+            "labelled_at": NOW,
+            "restart": (edition, of, to) != (PRO, Schedule.DEFAULT, Schedule.SHARE),
+            "plugins": (PluginPod(name="old", uid="old"),) if step is Step.RESTARTING else (),
+            "failure": a_failure(),
+            **more,
+        }
+    )
+    records = applied(of, edition=edition, plugins={"old": 0})
+    labels = {**MODES[edition, to].labels, **OURS}
+    return a_node(
+        labels=labels,
+        records=records.model_copy(update={"change": change}),
+        unschedulable=True,
+        owns_cordon=True,
+        allocatable={MEMORY: 0},
+    )
+
+
+def _next(node: Node, *pods: Pod, pool: Pool | None = None, minutes: float = 60) -> NodePlan:
+    now = NOW + timedelta(minutes=minutes)
+    return plan_of(node, pool or _pool(), *pods, daemonsets=DAEMONSETS, now=now)
+
+
+def _begun() -> Node:
+    """The node when its rollback has begun."""
+    node = _node()
+    return follow(node, _next(node, NEW, INSTALLER))
+
+
+def _after_look(node: Node, *pods: Pod) -> Node:
+    seen = Observed(node, pods, parse_records(node))
+    apply = plan_after_look(seen, LATER, Timing())
+    assert apply is not None
+    plan = seen.plan(NodeState.UPDATING, Reason.LABELLED, "looked", apply)
+    return follow(node, plan)
+
+
+def _rolled_back() -> Node:
+    """The node in service again, in the mode that it had."""
+    applied_back = Applied(
+        pool="training",
+        edition=BASIC,
+        schedule=Schedule.SHARE,
+        of=Schedule.CGPU,
+        boot_id="boot-1",
+        plugins={"new": 0},
+        failure=a_failure(),
+    )
+    labels = {**MODES[BASIC, Schedule.SHARE].labels, **OURS}
+    found = dict.fromkeys(labels)
+    records = NodeRecords(found=found, applied=applied_back)
+    return a_node(labels=labels, records=records, allocatable={MEMORY: 15})
+
+
+def test_a_change_that_failed_is_taken_back_from_the_cordon_on() -> None:
+    plan = _next(_node(), NEW, INSTALLER)
+    change = expect_change(plan)
+    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.ROLLED_BACK)
+    assert (change.of, change.to, change.step) == (
+        Schedule.CGPU,
+        Schedule.SHARE,
+        Step.CORDONED,
+    )
+    assert (change.restart, change.undoes, change.failure) == (True, a_failure(), None)
+    assert expect_apply(plan).cordon
+
+
+def test_the_failure_is_written_before_it_is_taken_back() -> None:
+    plan = _next(_node(failure=None), minutes=10)
+    change = expect_change(plan)
+    assert change.failure is not None
+    assert (change.of, change.to) == (Schedule.SHARE, Schedule.CGPU)
+
+
+def test_without_a_rollback_in_the_spec_the_node_stays_as_it_is() -> None:
+    plan = _next(_node(), NEW, INSTALLER, pool=a_pool(edition=BASIC))
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+
+
+def test_where_the_plugins_follow_the_labels_none_is_restarted_on_the_way_back() -> None:
+    node = _node(PRO, Schedule.DEFAULT, Schedule.SHARE)
+    change = expect_change(_next(node, pool=_pool(PRO, "share")))
+    assert (change.of, change.to, change.restart) == (
+        Schedule.SHARE,
+        Schedule.DEFAULT,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("of", "to", "why"),
+    [
+        (Schedule.SHARE, Schedule.CGPU, "memory isolation stays on until"),
+        (Schedule.DEFAULT, Schedule.DISABLED, "another plugin or a DRA driver"),
+    ],
+    ids=["a teardown", "a person"],
+)
+def test_what_the_table_does_not_allow_is_not_taken_back_and_says_why(
+    of: Schedule, to: Schedule, why: str
+) -> None:
+    plan = _next(_node(PRO, of, to, Step.LABELLED), OLD, a_gpu_pod(), pool=_pool(PRO, str(to)))
+    assert plan.state is NodeState.FAILED
+    assert plan.halts
+    assert f"not rolled back ({to} -> {of}: {why}" in plan.message
+    assert "the node stays cordoned until this is mended" in plan.message
+
+
+def test_a_restart_alone_has_no_other_mode_to_go_back_to() -> None:
+    plan = _next(_node(of=Schedule.CGPU), pool=_pool())
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+    assert "there is no other mode to go back to" in plan.message
+
+
+def test_pods_that_the_way_back_would_harm_are_waited_for() -> None:
+    starting = a_gpu_pod(phase="Pending")
+    plan = _next(_node(), starting)
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+    assert "rolled back to share later: pods that have yet to start" in plan.message
+    assert _next(_node()).reason is Reason.ROLLED_BACK
+
+
+def test_a_node_that_joins_is_not_rolled_back() -> None:
+    plan = _next(_node(joining=True))
+    assert (plan.state, plan.action, plan.halts) == (NodeState.FAILED, None, "")
+
+
+def test_a_node_that_comes_back_before_its_rollback_began_is_finished() -> None:
+    node = replace(_node(), allocatable={MEMORY: 15})
+    apply = expect_apply(_next(node, a_plugin_pod("new"), INSTALLER))
+    assert not apply.cordon
+    assert '"schedule":"cgpu"' in apply.annotations[names.ANNOTATION_APPLIED]
+
+
+# On the way back.
+
+
+def test_the_rollback_is_a_change_like_any_other() -> None:
+    node = _begun()
+    assert _next(node, NEW, INSTALLER).action == LookAgain("gpu-1")
+    node = _after_look(node, NEW, INSTALLER)
+    assert MODES[BASIC, Schedule.SHARE].labels.items() <= node.labels.items()
+    assert _next(node, NEW, INSTALLER).action == RecordPlugins("gpu-1")
+
+
+def test_the_rollback_has_a_deadline_of_its_own() -> None:
+    node = _after_look(_begun(), NEW, INSTALLER)
+    plan = _next(node, NEW, INSTALLER)
+    assert plan.deadline == LATER + timedelta(minutes=10)
+
+
+@pytest.mark.parametrize("labelled", [False, True], ids=["cordoned", "labelled"])
+def test_the_pool_is_halted_all_the_while(*, labelled: bool) -> None:
+    node = _after_look(_begun(), NEW, INSTALLER) if labelled else _begun()
+    assert _next(_node(), NEW, INSTALLER).halts
+    assert _next(node, NEW, INSTALLER).halts.startswith("gpu-1 failed at the step Restarting")
+
+
+def test_a_rollback_that_fails_is_not_rolled_back() -> None:
+    node = _after_look(_begun(), NEW, INSTALLER)
+    node = follow(node, _next(node, NEW, INSTALLER, minutes=70))
+    plan = _next(node, NEW, INSTALLER, minutes=80)
+    assert plan.state is NodeState.FAILED
+    assert isinstance(plan.action, RecordPlugins)
+    assert plan.halts
+    change = parse_records(node).change
+    assert change is not None
+    assert change.to is Schedule.SHARE
+
+
+def test_a_rollback_is_dropped_when_the_spec_changes_and_the_change_is_tried_again() -> None:
+    node, pool = _begun(), _pool(generation=2)
+    plan = _next(node, NEW, INSTALLER, pool=pool)
+    change = expect_change(plan)
+    assert (change.of, change.to, change.step) == (
+        Schedule.SHARE,
+        Schedule.CGPU,
+        Step.LABELLED,
+    )
+    assert (change.failure, change.undoes) == (a_failure(), None)
+    assert expect_apply(plan).cordon
+    again = expect_change(_next(follow(node, plan), NEW, INSTALLER, pool=pool))
+    assert (again.failure, again.labelled_at) == (None, LATER)
+
+
+@pytest.mark.parametrize("step", [Step.LABELLED, Step.RESTARTING])
+def test_a_dropped_rollback_never_takes_the_old_plugin_for_one_that_read_the_labels(
+    step: Step,
+) -> None:
+    """The change may have failed before its plugin was deleted."""
+    node, pool = _node(step=step), _pool(generation=2)
+    node = follow(node, _next(node, OLD, INSTALLER, pool=_pool()))
+    node = follow(node, _next(node, OLD, INSTALLER, pool=pool))
+    node = follow(node, _next(node, OLD, INSTALLER, pool=pool))
+    node = replace(node, allocatable={MEMORY: 15})
+    plan = _next(node, OLD, INSTALLER, pool=pool)
+    assert isinstance(plan.action, RecordPlugins)
+
+
+def test_a_rollback_that_is_labelled_already_is_finished_whatever_the_spec_says() -> None:
+    node = _after_look(_begun(), NEW, INSTALLER)
+    plan = _next(node, NEW, INSTALLER, pool=_pool(generation=2))
+    assert plan.action == RecordPlugins("gpu-1")
+
+
+def test_a_pod_that_came_meanwhile_ends_the_rollback_and_it_is_tried_again_later() -> None:
+    node, starting = _begun(), a_gpu_pod(phase="Pending")
+    node = _after_look(node, NEW, INSTALLER, starting)
+    assert node.unschedulable
+    held = _next(node, NEW, INSTALLER, starting)
+    assert held.state is NodeState.FAILED
+    assert held.halts
+    assert _next(node, NEW, INSTALLER).reason is Reason.ROLLED_BACK
+
+
+def test_a_person_who_uncordons_a_node_on_its_way_back_does_not_put_it_in_service() -> None:
+    node = replace(_begun(), unschedulable=False)
+    apply = expect_apply(_next(node, NEW, INSTALLER))
+    assert apply.cordon
+
+
+# Back.
+
+
+def test_the_node_that_is_back_is_in_service_and_remembers_the_failure() -> None:
+    node = _after_look(_begun(), NEW, INSTALLER)
+    change = parse_records(node).change
+    assert change is not None
+    done = change.model_copy(
+        update={"step": Step.RESTARTING, "plugins": (PluginPod(name="new", uid="new"),)}
+    )
+    records = parse_records(node).model_copy(update={"change": done})
+    node = replace(node, annotations=records.annotations(), allocatable={MEMORY: 15})
+    apply = expect_apply(_next(node, a_plugin_pod("newer"), INSTALLER, minutes=65))
+    assert not apply.cordon
+    record = Applied.model_validate_json(apply.annotations[names.ANNOTATION_APPLIED])
+    assert (record.schedule, record.of) == (Schedule.SHARE, Schedule.CGPU)
+    assert record.failure == a_failure()
+
+
+def test_a_node_that_was_rolled_back_has_failed_until_somebody_resumes_it() -> None:
+    plan = _next(_rolled_back(), NEW, INSTALLER)
+    assert (plan.state, plan.reason, plan.action) == (
+        NodeState.FAILED,
+        Reason.ROLLED_BACK,
+        None,
+    )
+    assert plan.message == f"rolled back to share: {a_failure().message}"
+    assert plan.halts
+
+
+@pytest.mark.parametrize(
+    ("pool", "retry"),
+    [(_pool(generation=2), ""), (_pool(retry="now"), ""), (_pool(), "now")],
+    ids=["the spec changed", "the pool's annotation", "the node's annotation"],
+)
+def test_a_rolled_back_node_begins_anew_in_another_attempt(pool: Pool, retry: str) -> None:
+    plan = _next(replace(_rolled_back(), retry=retry), NEW, INSTALLER, pool=pool)
+    change = expect_change(plan)
+    assert (change.of, change.to, change.undoes) == (Schedule.SHARE, Schedule.CGPU, None)
+    assert plan.halts == ""
+
+
+def test_a_rolled_back_node_halts_while_a_label_of_it_is_put_back() -> None:
+    node = _rolled_back()
+    labels = {**node.labels, names.LABEL_CGPU_DISABLE_ISOLATION: "x"}
+    plan = _next(replace(node, labels=labels, owned=frozenset(node.annotations)), NEW, INSTALLER)
+    assert plan.reason is Reason.DRIFT_REPAIRED
+    assert plan.halts
+
+
+def test_in_the_mode_that_it_went_back_to_the_pool_finds_it_ready() -> None:
+    pool = _pool(schedule="share", generation=2)
+    plan = _next(_rolled_back(), NEW, INSTALLER, pool=pool)
+    assert (plan.state, plan.halts) == (NodeState.READY, "")
+
+
+def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
+    """Its plugin may have read foreign labels since: it is restarted as on any other node."""
+    late = applied(edition=BASIC, of="share", plugins={"old": 0}, failure=a_failure())
+    labels = {**MODES[BASIC, Schedule.CGPU].labels, **OURS}
+    node = a_node(labels=labels, records=late, allocatable={MEMORY: 15})
+    node = replace(node, owned=frozenset({names.LABEL_POOL, *node.annotations}))
+    plan = _next(node, a_plugin_pod("new"), INSTALLER)
+    assert plan.reason is Reason.CORDONED
+    assert "rolled back" not in plan.message
+
+
+# A node that leaves.
+
+
+def _leaving(policy: str) -> Pool:
+    return a_pool(
+        schedule="share",
+        deletion_policy=policy,
+        rollout={"on_failure": "Rollback"},
+        deleting=True,
+    )
+
+
+def test_giving_a_node_back_is_not_rolled_back() -> None:
+    node = _node(PRO, Schedule.SHARE, Schedule.DEFAULT, Step.LABELLED, restart=False)
+    plan = plan_leave_of(node, pool=_leaving("WholeCard"), now=LATER)
+    assert plan is not None
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+
+
+def test_a_node_that_leaves_on_its_way_back_stays_cordoned() -> None:
+    plan = plan_leave_of(_begun(), NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
+    assert plan is not None
+    assert expect_apply(plan).cordon
+    left = follow(_begun(), plan)
+    released = plan_leave_of(left, NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
+    assert released is not None
+    assert "it stays cordoned" in released.message
+
+
+def test_giving_way_without_a_record_of_a_failure_lets_go() -> None:
+    node = _begun()
+    records = parse_records(node)
+    assert records.change is not None
+    fresh = records.change.model_copy(update={"labelled_at": None, "undoes": None})
+    seen = Observed(node, (), records.model_copy(update={"change": fresh}))
+    assert not plan_give_way(seen, why="the pool changed").cordon
