@@ -111,3 +111,9 @@ bench-labels: $(READY) ## Measure how fast pools label 5,000 nodes (ONLY=PHASES 
 bench-rollout: $(READY) ## Measure how long an isolation change takes over 200 nodes, beside one alone
 	$(BIN)/python -m devcluster build
 	$(LIMIT) 1800 $(BIN)/python -m tests.bench.rollout $(if $(NODES),--nodes $(NODES))
+
+.PHONY: bench-load
+bench-load: $(READY) ## Count the pods that a flip loses, by the operator and by hand (NODES=N ROUNDS=N RATE=N)
+	$(BIN)/python -m devcluster build
+	$(LIMIT) 3600 $(BIN)/python -m tests.bench.load $(if $(NODES),--nodes $(NODES)) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RATE),--per-second $(RATE))

@@ -21,6 +21,9 @@ from devcluster.simulator.status import Look, PodStatus
 from devcluster.simulator.usage import OUT_OF_MEMORY
 
 LONGEST_BACKOFF_SECONDS = 60
+STARTING_SECONDS = 3.0
+"""A pod is Pending for some seconds after its admission: containers are made and started. Here
+they run at once; only a plugin that looks for Pending pods must not be misled by that."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,12 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
             return Admission(now, reason="UnexpectedAdmissionError", message=refusal), {}
     got: dict[str, Got] = {}
     settled: dict[str, float] = {}
+    starting = {uid for uid, a in door.admissions.items() if now < a.at + STARTING_SECONDS}
     taken = {c for a in door.admissions.values() for g in a.got.values() for c in g.cards}
     for container in pod.containers:
         if units := container.limits.get(names.GPU_MEM, 0):
             endpoint = door.endpoints[names.GPU_MEM]
-            found = find_assumed(door.pods, units, door.settled)
+            found = find_assumed(door.pods, units, door.settled, starting)
             cards = found[1] if found else {0: units} if door.node.cards == 1 else None
             if found:
                 settled[found[0].uid] = now

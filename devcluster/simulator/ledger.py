@@ -1,7 +1,7 @@
 """The ledger of GPU memory that scheduler and plugin keep in pod annotations, per edition."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from devcluster import names
@@ -58,7 +58,7 @@ def parse_entry(pod: Pod) -> Entry | None:
 
 
 def find_assumed(
-    pods: Iterable[Pod], size: int, settled: Mapping[str, float]
+    pods: Iterable[Pod], size: int, settled: Mapping[str, float], starting: Collection[str] = ()
 ) -> tuple[Pod, Units] | None:
     """Return the pod that a plugin takes an Allocate call of this size to be for, and its cards.
 
@@ -71,7 +71,7 @@ def find_assumed(
         entry = parse_entry(pod)
         if entry is None or entry.assigned or not entry.assume_time or pod.uid in settled:
             continue
-        if pod.phase != "Pending":
+        if pod.phase != "Pending" and pod.uid not in starting:
             continue
         for index, cards in sorted(entry.containers.items()):
             asked = pod.demand(names.GPU_MEM) if index == -1 else sum(cards.values())

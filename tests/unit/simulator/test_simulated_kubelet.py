@@ -88,6 +88,18 @@ def test_the_oldest_assumed_pod_of_the_size_is_served_so_two_can_swap_cards() ->
     assert scene.pod("assumed-first").annotations[names.MEM_ASSIGNED] == "true"
 
 
+def test_a_pod_that_was_just_admitted_can_still_swap_cards_with_the_next() -> None:
+    scene = serving(ON, cards=2)
+    scene.fault(kubelet_delay_seconds=0.3)
+    scene.add_pod("bound-first", MEM3, annotations=assumed(0, 3, time=2))
+    scene.advance(0.2)
+    scene.add_pod("assumed-first", MEM3, annotations=assumed(1, 3, time=1))
+    scene.advance(0.2)
+    assert scene.pod("bound-first").phase == "Running"
+    scene.advance(0.2)
+    assert scene.got("assumed-first")["card"] == 0
+
+
 def test_without_an_assumed_pod_one_card_is_given_and_two_let_the_container_fail() -> None:
     one, two = serving(ON), serving(ON, cards=2)
     for scene in (one, two):
