@@ -14,9 +14,9 @@ class NodeCounts(ApiModel):
     matched: int = Field(default=0, description="Members of the pool.")
     ready: int = Field(default=0, description="Applied, verified, nothing under way.")
     updating: int = Field(default=0, description="In their change.")
-    waiting: int = Field(default=0, description="For their turn.")
+    waiting: int = Field(default=0, description="For their turn, or to be Ready.")
     blocked: int = Field(default=0, description="Held up by something else.")
-    failed: int = Field(default=0, description="A deadline passed.")
+    failed: int = Field(default=0, description="Their change failed.")
 
 
 class NodeSample(ApiModel):

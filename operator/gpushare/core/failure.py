@@ -169,6 +169,8 @@ def _plan_failed(
             kept = f"there is no other mode to go back to; {kept}"
         elif transition.refusal is not None:
             kept = f"not rolled back ({of.schedule} -> {to.schedule}: {transition.message}); {kept}"
+        elif transition.outcome is Outcome.APPLY_AND_RESTART and not policy.may_restart:
+            kept = f"not rolled back: devicePlugin.restart is Never, and that needs one; {kept}"
         elif blocker is not None:
             kept = f"rolled back to {to.schedule} later: {blocker.message}"
         else:

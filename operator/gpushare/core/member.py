@@ -90,7 +90,10 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
         and change.not_before is not None
         and timedelta() < (left := change.not_before - at.now) <= at.timing.backoff
     ):
-        transition = transition_of(change)
+        same = (change.pool, change.edition, change.to) == (
+            pool.name, pool.spec.edition, pool.spec.schedule
+        )  # fmt: skip
+        kind = Kind(change.of, change.to, transition_of(change).outcome, policy.workloads)
         return NodePlan(
             seen.node.name,
             NodeState.WAITING,
@@ -98,7 +101,7 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
             "gave way to a pod that was bound during the cordon, or to a person; tried again at "
             f"{change.not_before.isoformat(timespec='seconds')}",
             wake_after_seconds=left.total_seconds(),
-            kind=Kind(change.of, change.to, transition.outcome, policy.workloads),
+            kind=kind if same else None,
         )
     of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
     held = _held_labels(seen, pool, of)
@@ -106,9 +109,7 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
     if verdict.fought_over & names.MODE_LABELS:
         return _plan_contested(seen, held, verdict)
     if verdict.wait is not None:
-        return (
-            seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, at.now)
-        )
+        return seen.plan_pause(verdict, at.now)
     applied = seen.records.applied
     waits = applied is not None and applied.schedule == of != pool.spec.schedule
     if waits and (put_back := _plan_put_back(seen, held, verdict)) is not None:
@@ -162,10 +163,6 @@ def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
         key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
         for key, value in in_force.items()
     }
-
-
-def _plan_pause(seen: Observed, verdict: Verdict, at: Pass) -> NodePlan:
-    return seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, at.now)
 
 
 def _plan_put_back(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan | None:

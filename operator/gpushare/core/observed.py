@@ -69,9 +69,11 @@ class Observed:
             rivals=verdict.rivals,
         )
 
-    def wait_for_pace(self, verdict: Verdict, now: datetime) -> NodePlan:
+    def plan_pause(self, verdict: Verdict, now: datetime) -> NodePlan:
         """The plan that lets some time pass, where labels were put back too often of late."""
         assert verdict.wait is not None
+        if verdict.rivals:
+            return self.plan_contested(verdict)
         then = (now + verdict.wait).isoformat(timespec="seconds")
         return NodePlan(
             self.node.name,

@@ -115,8 +115,8 @@ class Planner:
         before: dict[str, object] = {}
         for name in sorted(changed):
             was_in = self._entered.pop(name, frozenset())
-            for pool in was_in:
-                before.setdefault(pool, self._standing(pool))
+            for pool in was_in - before.keys():
+                before[pool] = self._standing(pool)
             self._hold(name, frozenset())
             self._due.pop(name, None)
             entered = set()
@@ -127,7 +127,8 @@ class Planner:
                     if isinstance(task, NodePlan):
                         self.books[pool].cede(task)
                         continue
-                    before.setdefault(pool, self._standing(pool))
+                    if pool not in before:
+                        before[pool] = self._standing(pool)
                     tasks[pool][name] = task
                     self._serve(judged, pool)
             for pool in was_in - entered:

@@ -25,9 +25,7 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
     mode = MODES[change.edition, change.to]
     contested = bool(verdict.fought_over & mode.labels.keys())
     if verdict.wait is not None:
-        return (
-            seen.plan_contested(verdict) if verdict.rivals else seen.wait_for_pace(verdict, at.now)
-        )
+        return seen.plan_pause(verdict, at.now)
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
     # A value that somebody took away and put back is not ours: who knows what was read meanwhile.
     intact = mode.labels.items() <= seen.node.labels.items()

@@ -32,6 +32,7 @@ from gpushare.core.change import (
 from gpushare.core.completion import plan_completion
 from gpushare.core.drift import Claim, judge_drift
 from gpushare.core.failure import judge_progress, plan_overdue_look, plan_resumed
+from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
@@ -99,7 +100,10 @@ def _may_serve_another(seen: Observed, change: Change) -> bool:
     The change that wrote them failed, and nothing says whether before the restart or after it.
     """
     applied = seen.records.applied
-    if applied is None or applied.edition is not change.edition or applied.schedule is change.of:
+    if applied is None or applied.edition is not change.edition:
+        # No record says what the plugin that runs has read.
+        return bool(running_plugins(seen.pods, MODES[change.edition, change.of]))
+    if applied.schedule is change.of:
         return False
     transition = find_transition(change.edition, applied.schedule, change.of)
     return transition.outcome is Outcome.APPLY_AND_RESTART

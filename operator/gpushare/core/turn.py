@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy, Rollout
 from gpushare.api.status import Approval
@@ -62,8 +63,9 @@ def plan_turn(rollout: Rollout, progress: Progress) -> Turn:
         return Turn(
             may_begin=False,
             reason=Reason.ROLLOUT_HALTED,
-            message=f"the rollout is halted: {progress.halted_by}; it goes on after a change of "
-            "the spec, or a new value of the annotation gpushare.io/retry on the pool",
+            # What helps comes first: the end is what is cut where names are long.
+            message="the rollout is halted until a change of the spec, or a new value of the "
+            f"annotation {names.ANNOTATION_RETRY} on the pool: {progress.halted_by}",
         )
     if progress.unavailable >= count_max_unavailable(rollout, progress.total):
         return CLOSED

@@ -45,9 +45,10 @@ class ApiError(KubeError):
             parsed = None
         fields = parsed if isinstance(parsed, dict) else {}
         self.reason: str = fields.get("reason") or ""
-        self.causes: tuple[dict[str, str], ...] = tuple(
-            (fields.get("details") or {}).get("causes") or ()
-        )
+        # What stands between us and the API server answers in shapes of its own.
+        details = fields.get("details")
+        causes = details.get("causes") if isinstance(details, dict) else None
+        self.causes: tuple[dict[str, str], ...] = tuple(causes or ())
         self.message: str = fields.get("message") or body[:200].decode(errors="replace")
         super().__init__(f"{what}: {status} {self.message}")
 

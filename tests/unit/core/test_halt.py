@@ -12,7 +12,7 @@ from gpushare.core.actions import NodePlan
 from gpushare.core.modes import GPUSHARE_PLUGIN
 from gpushare.core.records import Applied, Change, Failure, NodeRecords, PluginPod, Step
 from gpushare.names import Reason
-from tests.kit.members import expect_apply
+from tests.kit.members import expect_apply, plan_of
 from tests.kit.planned import plan_world
 from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
 
@@ -119,3 +119,13 @@ def test_a_node_that_joins_too_late_holds_nobody_up_then_or_afterwards() -> None
     done = expect_apply(plans["gpu-1"])
     assert not done.cordon
     assert "failure" not in done.annotations[names.ANNOTATION_APPLIED]
+
+
+def test_what_needs_a_restart_is_not_rolled_back_where_restarts_are_left_to_a_person() -> None:
+    pool = a_pool(
+        edition="Basic", device_plugin={"restart": "Never"}, rollout={"on_failure": "Rollback"}
+    )
+    failed = in_change(Schedule.SHARE, Schedule.CGPU, Step.RESTARTING, failure=FAILURE)
+    plan = plan_of(a_node(labels=CGPU, records=failed, unschedulable=True), pool)
+    assert plan.action is None
+    assert "devicePlugin.restart is Never" in plan.message

@@ -287,3 +287,9 @@ def test_a_change_whose_labels_are_not_written_is_dropped_when_the_spec_changes(
     apply = expect_apply(plan_of(node, a_pool(schedule="share")))
     assert not apply.cordon
     assert apply.labels == {**SHARE, **OURS}
+
+
+def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=deferred(0.4), allocatable={MEMORY: 15})
+    assert plan_of(node, a_pool(), a_plugin_pod()).kind is not None
+    assert plan_of(node, a_pool(schedule="default"), a_plugin_pod()).kind is None

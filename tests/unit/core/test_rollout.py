@@ -321,3 +321,11 @@ def test_a_failed_node_is_not_let_go_for_a_pod_that_came() -> None:
     assert apply.labels == CGPU
     change = _read_change(apply)
     assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.CGPU, Step.LABELLED)
+
+
+def test_a_change_that_is_given_up_for_one_that_failed_restarts_the_plugin_of_that() -> None:
+    """Whether it read the labels before that failed is not known."""
+    records = _change(Step.CORDONED, of=Schedule.CGPU, to=Schedule.SHARE, labelled_at=NOW)
+    node = a_node(labels=CGPU, records=records, unschedulable=True)
+    change = _read_change(_look(_seen(node, OLD, a_gpu_pod(phase="Pending"))))
+    assert (change.to, change.step, change.restart) == (Schedule.CGPU, Step.LABELLED, True)

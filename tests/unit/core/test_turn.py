@@ -133,3 +133,9 @@ def test_the_wait_for_a_canary_says_how_many_succeeded() -> None:
 def test_a_node_that_joins_waits_for_no_other(progress: Progress) -> None:
     turn = plan_turn(Rollout(canary=1, max_unavailable=2), progress)
     assert (turn.may_begin, turn.may_join) == (False, True)
+
+
+def test_a_halt_says_first_what_ends_it() -> None:
+    """A status shows the beginning of a message, and node names are long."""
+    turn = plan_turn(Rollout(), Progress(4, 1, 1, 0, halted_by="n" * 253))
+    assert "gpushare.io/retry" in turn.message[:256]

@@ -112,3 +112,8 @@ async def test_what_a_watch_is_told_holds_for_the_list_of_the_same() -> None:
             async with asyncio.timeout(0.1):
                 await api.get("api/v1/things")
         await api.get("api/v1/others")
+
+
+def test_details_in_a_shape_of_their_own_are_no_causes() -> None:
+    error = ApiError(503, b'{"message": "no upstream", "details": ["a"]}', what="GET pods")
+    assert (error.message, error.causes) == ("no upstream", ())
