@@ -7,7 +7,14 @@ the attempt is another one: a new spec, or a person's retry annotation.
 from dataclasses import replace
 from datetime import datetime
 
-from gpushare.core.actions import ApplyNode, NodePlan, NodeState, build_apply
+from gpushare.core.actions import (
+    ApplyNode,
+    DeletePlugins,
+    NodePlan,
+    NodeState,
+    RecordPlugins,
+    build_apply,
+)
 from gpushare.core.blockers import find_blocking_pods
 from gpushare.core.change import owned_labels
 from gpushare.core.completion import is_completion
@@ -54,9 +61,13 @@ def judge_progress(
         return _plan_failed(seen, change, change.failure, plan, policy, at)
     assert change.labelled_at is not None
     if plan.reason is Reason.WORKLOADS_PRESENT:
-        return _put_off(seen, change, plan, change.labelled_at + policy.ready_timeout / 2, at)
+        return plan
     seconds = policy.ready_timeout.total_seconds()
     deadline = change.labelled_at + policy.ready_timeout
+    if at.now >= deadline and _is_ours_to_do(plan) and not seen.is_refused:
+        # Pods were waited for, or no operator ran: what is left to do has its time from now on.
+        later = change.model_copy(update={"labelled_at": at.now})
+        return replace(plan, action=_write_change(seen, later, "the deadline runs anew"))
     if at.now >= deadline:
         message = f"{plan.message}, {seconds:g} s after the labels"
         failed = _plan_failure(seen, change, Reason.DEADLINE_EXCEEDED, message, policy, at)
@@ -72,12 +83,9 @@ def judge_progress(
     return _tell_deadline(plan, deadline, zero_until, at)
 
 
-def _put_off(seen: Observed, change: Change, plan: NodePlan, until: datetime, at: Pass) -> NodePlan:
-    """Move the deadline on while pods are waited for: what is left has its time after them."""
-    if at.now < until:
-        return replace(plan, wake_after_seconds=(until - at.now).total_seconds())
-    later = change.model_copy(update={"labelled_at": at.now})
-    return replace(plan, action=_write_change(seen, later, "pods are waited for"))
+def _is_ours_to_do(plan: NodePlan) -> bool:
+    """Whether the next step is one that nobody but us was waiting for."""
+    return isinstance(plan.action, RecordPlugins | DeletePlugins)
 
 
 def _tell_deadline(
@@ -89,16 +97,18 @@ def _tell_deadline(
     return replace(plan, deadline=deadline, wake_after_seconds=min(waits))
 
 
-def plan_overdue_look(plan: NodePlan, change: Change, policy: Policy, at: Pass) -> NodePlan:
-    """`plan` of a cordoned node whose pods are to be read again; failed where that takes so long.
+def plan_overdue_look(
+    seen: Observed, change: Change, plan: NodePlan, policy: Policy, at: Pass
+) -> NodePlan:
+    """`plan` of a cordoned node whose pods are to be read again; failed where that is refused.
 
     Nothing is written on the node, since nothing was: it goes on as soon as they can be read.
     """
     deadline = change.since + policy.ready_timeout
-    if at.now < deadline or policy.stays_cordoned:
+    if at.now < deadline or not seen.is_refused:
         return plan
     seconds = policy.ready_timeout.total_seconds()
-    message = f"its pods could not be read for {seconds:g} s after the cordon"
+    message = f"its pods can't be read, {seconds:g} s after the cordon"
     halts = "" if change.joining else f"{plan.node} failed at the step {change.step}: {message}"
     return replace(
         plan,

@@ -46,6 +46,8 @@ class Observed:
     records: NodeRecords
     was_zero: bool = False
     """The resource was seen at zero since the plugin's pods were deleted."""
+    is_refused: bool = False
+    """The API server refuses what we last tried on the node."""
 
     @property
     def is_out_of_service(self) -> bool:

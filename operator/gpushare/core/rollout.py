@@ -198,7 +198,7 @@ def _plan_cordoned(seen: Observed, change: Change, policy: Policy, at: Pass) -> 
     message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
     look = LookAgain(seen.node.name, stays=policy.stays_cordoned)
     plan = seen.plan(NodeState.UPDATING, Reason.CORDONED, message, look)
-    return plan_overdue_look(plan, change, policy, at)
+    return plan_overdue_look(seen, change, plan, policy, at)
 
 
 def _plan_emptied(

@@ -77,7 +77,8 @@ def judge(world: World, name: str) -> Judged:
     node, pods, busy = world.nodes[name], world.pods.get(name, ()), name in world.busy
     refusal = world.refusals.get(name)
     try:
-        seen = Observed(node, pods, parse_records(node), name in world.zeroed)
+        refused = name in world.refusals
+        seen = Observed(node, pods, parse_records(node), name in world.zeroed, refused)
     except RecordError as error:
         plan = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
         return Judged(Observed(node, pods, NodeRecords()), busy, refusal, plan)
