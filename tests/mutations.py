@@ -84,7 +84,11 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "disbelief of a leftover",
         "test_a_value_left_over_from_the_old_plugin_is_not_believed",
-        (Replacement("core/verify.py", "if change.restart and not was_zero:", "if False:"),),
+        (
+            Replacement(
+                "core/verify.py", "if change.restart and to.plugin and not was_zero:", "if False:"
+            ),
+        ),
     ),
     Mutation(
         "wait for the installer",

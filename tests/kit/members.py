@@ -44,8 +44,9 @@ def plan_of(
     daemonsets: frozenset[str] = PRO_DAEMONSETS,
     now: datetime = NOW,
     may_evict: bool = False,
+    is_refused: bool = False,
 ) -> NodePlan:
-    seen = Observed(node, pods, parse_records(node))
+    seen = Observed(node, pods, parse_records(node), is_refused=is_refused)
     at = Pass(now, daemonsets=daemonsets, may_evict=may_evict)
     return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
 

@@ -78,6 +78,10 @@ class Applier:
                 if (node := await release_node(self.api, action)) is not None:
                     self.caches.nodes.offer(node)
                 self._log("released; labels stay", action.node, pool, reason)
+                if action.note:
+                    note = f"pool {pool} lets go of the node; {action.note}"
+                    subject = Subject("v1", "Node", action.node, action.uid)
+                    self.events.post(subject, reason, note, warns=True)
 
     async def read_anew(self, name: str) -> None:
         """Show the caches a node as it is now, ahead of a watch that may be behind for long."""

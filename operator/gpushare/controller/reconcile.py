@@ -146,7 +146,7 @@ class Reconciler:
         self._statuses.mark_stale(None if listed else self.caches.take_waited_for())
         # Nothing that is under way for a pool may come after its release.
         free = [pool for pool in plan.release if pool.name not in self._busy_for.values()]
-        held = {pool.name: self._planner.nodes_held(pool.name) for pool in free}
+        held = {pool.name: self._planner.holdings.nodes_of(pool.name) for pool in free}
         await self._pools.release(free, held, now)
         self._start(plan)
         known = [pool.name for pool in self._pools.all]

@@ -69,7 +69,7 @@ class Statuses:
 
     async def _write(self, pool: Pool, pending: list[Pod], now: datetime) -> None:
         book = self._planner.books[pool.name]
-        held = self._planner.count_held(pool.name)
+        held = self._planner.holdings.count(pool.name)
         # A write takes a while, and the book may change meanwhile.
         book.is_stale = not is_capacity_due(pool, now)
         self._show(pool.name, book)

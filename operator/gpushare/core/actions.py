@@ -91,6 +91,8 @@ class ReleaseNode:
     uid: str
     remove: Mapping[str, str] = field(default_factory=dict)
     """Labels to take away in the same write, where they still are ours and have this value."""
+    note: str = ""
+    """What a person must know of the node, since nothing on it will say so."""
 
 
 Action = ApplyNode | LookAgain | EvictPods | RecordPlugins | DeletePlugins | ReleaseNode

@@ -9,6 +9,7 @@ from gpushare.core.drift import Verdict
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import Mode, desired_labels
 from gpushare.core.observed import Observed
+from gpushare.core.policy import build_attempt
 from gpushare.core.records import Applied, extend_found
 from gpushare.core.verify import find_missing_whole_card, verify_mode
 from gpushare.names import Reason
@@ -83,6 +84,9 @@ def _update_applied(
         before = previous.before if previous else ()
         return build_applied(seen, pool.name, mode, before=before), None
     changes: dict[str, object] = {"pool": pool.name}
+    if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
+        # Else it would halt the pool again once the retry annotation is taken away.
+        changes["failure"] = None
     if replaced:
         changes["plugins"] = running
         if seen.node.boot_id != known.boot_id:

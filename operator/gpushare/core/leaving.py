@@ -50,8 +50,10 @@ def plan_leaving(
     if seen.node.owns_cordon:
         cordoned = change is not None and change.step is Step.CORDONED
         # A node whose change failed before is not put in service unverified.
-        let_go = plan_give_way if cordoned else plan_let_go
-        action = let_go(seen, why="the node leaves its pool")
+        why = "the node leaves its pool"
+        action = (
+            plan_give_way(seen, why=why, now=at.now) if cordoned else plan_let_go(seen, why=why)
+        )
         return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
     return _plan_release(seen, ())
 
@@ -109,7 +111,7 @@ def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool
 def _plan_release(seen: Observed, removed: tuple[str, ...], note: str = "") -> NodePlan:
     labels = seen.node.labels
     remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
-    release = ReleaseNode(seen.node.name, seen.node.uid, remove)
+    release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
     parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
     message = "; ".join(part for part in parts if part)
     return seen.plan(NodeState.UPDATING, Reason.LEAVING, message, release)

@@ -47,6 +47,10 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
     plan = _plan_next(seen, pool, policy, at, turn)
     if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
         plan = replace(plan, labelled=True)
+    change = seen.records.change
+    if change is not None and change.is_under_way:
+        # Also where it gives way, or another change is to follow the one that failed.
+        plan = replace(plan, under_way=True)
     failure, applied = _find_failure(seen.records), seen.records.applied
     if failure is not None and failure.attempt == policy.attempt:
         # Whatever is done to the node meanwhile: completed late, rolled back, fought over.
@@ -69,7 +73,7 @@ def _find_failure(records: NodeRecords) -> Failure | None:
 def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn) -> NodePlan:
     change = seen.records.change
     if change is not None and change.is_under_way:
-        plan = _plan_under_way(seen, pool, change, policy, at)
+        plan = _plan_under_way(seen, pool, change, policy, at, turn)
         if is_completion(plan) or not _is_superseded(change, pool, policy):
             return plan
         # The spec changed after it failed: begin anew, from the mode that was written.
@@ -126,15 +130,20 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
 
 
 def _plan_under_way(
-    seen: Observed, pool: Pool, change: Change, policy: Policy, at: Pass
+    seen: Observed, pool: Pool, change: Change, policy: Policy, at: Pass, turn: Turn
 ) -> NodePlan:
     """A change that began is finished, unless it can still be dropped without a trace."""
+    first_time = change.step is Step.CORDONED and change.labelled_at is None
+    if first_time and turn.is_halted and not change.joining:
+        why = "the rollout is halted, and nothing but the cordon was done"
+        action = plan_give_way(seen, why=why, now=at.now)
+        return seen.plan(NodeState.UPDATING, Reason.ROLLOUT_HALTED, why, action)
     forbidden = change.restart and not policy.may_restart
     wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
     if change.undoes is not None:
         wanted = change.undoes.attempt == policy.attempt and not forbidden
     if not wanted and change.step is Step.CORDONED:
-        action = plan_give_way(seen, why="the pool wants something else now")
+        action = plan_give_way(seen, why="the pool wants something else now", now=at.now)
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "the pool changed", action)
     return plan_step(seen, policy, at)
 

@@ -5,9 +5,8 @@ kept in a book for each pool, and an event of one node costs the same at a hundr
 five thousand. Equal worlds lead to equal plans, whatever the order of the events.
 """
 
-import heapq
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -16,8 +15,10 @@ from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy, Rollout
 from gpushare.api.status import Approval
 from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.alarms import Alarms
 from gpushare.core.book import Book
 from gpushare.core.capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.holdings import Holdings
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.member import plan_member
 from gpushare.core.membership import decide_claim, find_owner
@@ -61,6 +62,15 @@ class _Task:
     role: _Role
 
 
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What turns depend on: where it stays, nobody's turn changes."""
+
+    turn: Turn
+    unavailable: frozenset[str]
+    total: int
+
+
 class Planner:
     """The books of all pools, and what they are kept up to date with."""
 
@@ -78,11 +88,8 @@ class Planner:
         """What all decisions rest on: where it changes, all are made anew."""
         self._entered: dict[str, frozenset[str]] = {}
         """By node, the pools whose books it is in."""
-        self._holds: dict[str, frozenset[str]] = {}
-        """By node, the pools that can't be let go of because of it."""
-        self._held: Counter[str] = Counter()
-        self._due: dict[str, datetime] = {}
-        self._wakes: list[tuple[datetime, str]] = []
+        self.holdings = Holdings()
+        self._alarms = Alarms()
 
     def update(self, world: World, changed: Collection[str] | None, now: datetime) -> Plan:
         """Decide anew for the nodes `changed` (None: all), and for those that depend on them."""
@@ -93,32 +100,24 @@ class Planner:
             self._begin_anew()
             changed = world.nodes.keys()
         at = Pass(now, self._timing, world.daemonsets, self._may_evict)
-        decisions = list(self._decide(world, {*changed, *self._take_due(now)}, at))
+        decisions = list(self._decide(world, {*changed, *self._alarms.take_due(now)}, at))
         return Plan(
             decisions=tuple(decisions),
             release=tuple(p for p in self._deleting if self._is_over(p, now)),
-            wake_at=self._next_wake(),
+            wake_at=self._alarms.find_next(),
         )
-
-    def nodes_held(self, pool: str) -> list[str]:
-        """Names of the nodes that the pool must still give back."""
-        return sorted(node for node, pools in self._holds.items() if pool in pools)
-
-    def count_held(self, pool: str) -> int:
-        """How many these are."""
-        return self._held[pool]
 
     # The order of a pass.
 
     def _decide(self, world: World, changed: set[str], at: Pass) -> Iterator[Decision]:
         tasks: defaultdict[str, dict[str, _Task]] = defaultdict(dict)
-        before: dict[str, object] = {}
+        before: dict[str, _Standing] = {}
         for name in sorted(changed):
             was_in = self._entered.pop(name, frozenset())
             for pool in was_in - before.keys():
                 before[pool] = self._standing(pool)
-            self._hold(name, frozenset())
-            self._due.pop(name, None)
+            self.holdings.enter(name)
+            self._alarms.stop(name)
             entered = set()
             if name in world.nodes:
                 judged = judge(world, name)
@@ -139,7 +138,7 @@ class Planner:
             yield from self._decide_pool(pool, tasks[pool], before[pool], world, at)
 
     def _decide_pool(
-        self, name: str, tasks: dict[str, _Task], before: object, world: World, at: Pass
+        self, name: str, tasks: dict[str, _Task], before: _Standing, world: World, at: Pass
     ) -> Iterator[Decision]:
         """First what every node needs; then whose turn it is, since that depends on all of them."""
         book, pool = self.books[name], self._pools.get(name)
@@ -157,6 +156,8 @@ class Planner:
         if not acts:
             return
         moved = self._standing(name) != before
+        if self._find_turn(name).is_halted and not before.turn.is_halted:
+            yield from self._drop_what_can_be(name, tasks.keys(), world, at)
         waiting = book.in_line.keys() if moved else book.in_line.keys() & tasks.keys()
         # One that the API server refuses goes last: it would take the turn of all others for ever.
         for node in sorted(waiting, key=lambda name: (name in world.refusals, name)):
@@ -180,10 +181,26 @@ class Planner:
                 book.changing.add(node)
             yield Decision(name, plan)
 
+    def _drop_what_can_be(
+        self, name: str, decided: Collection[str], world: World, at: Pass
+    ) -> Iterator[Decision]:
+        """The pool is halted from now on: nodes that were only cordoned are let go of."""
+        book, pool = self.books[name], self._pools.get(name)
+        for node in sorted(book.under_way.difference(decided)):
+            task = self._find_task(world, node)
+            plan = self._plan(task, pool, at, self._find_turn(name))
+            if plan is not None:
+                self._enter(book, pool, task, plan, at)
+                yield Decision(name, plan)
+
     # Whose turn it is.
 
-    def _find_turn(self, name: str, node: str = "") -> Turn:
-        """Whether one more node of a pool may begin; what `node` itself takes up is not counted."""
+    def _find_turn(self, name: str, node: str = "", *, is_out: bool = False) -> Turn:
+        """Whether one more node of a pool may begin; what `node` itself takes up is not counted.
+
+        One that `is_out` of service for a change that failed takes nothing more: nodes that failed
+        together must not wait for each other's place.
+        """
         book, pool = self._book(name), self._pools.get(name)
         progress = Progress(
             total=len(book.capacities),
@@ -192,25 +209,26 @@ class Planner:
             proven=len(book.proven),
             halted_by=book.halting[min(book.halting)].halts if book.halting else "",
         )
+        if is_out:
+            progress = replace(progress, unavailable=0, changing=0)
         if pool is not None and not pool.deleting:
             return plan_turn(pool.spec.rollout, progress)
         # What is given back waits for its own kind only: nothing else must hold a deletion up.
         rollout = pool.spec.rollout if pool is not None else Rollout()
-        alone = replace(progress, total=self._held[name], halted_by="")
+        alone = replace(progress, total=self.holdings.count(name), halted_by="")
         return plan_turn(rollout.model_copy(update={"canary": 0}), alone)
 
     def _find_turn_of(self, plan: NodePlan, name: str) -> Turn:
         """Whether the change of a node that is in line may begin."""
         pool, kind = self._pools.get(name), plan.kind
-        member = pool is not None and plan.node not in self._holds
+        member = pool is not None and plan.node not in self.holdings
         if member and kind is not None and not is_approved(self._pools[name], kind):
             return UNAPPROVED
-        return self._find_turn(name, plan.node)
+        return self._find_turn(name, plan.node, is_out=plan.under_way)
 
-    def _standing(self, name: str) -> object:
-        """What turns depend on: where it stays, nobody's turn changes."""
+    def _standing(self, name: str) -> _Standing:
         book, turn = self._book(name), self._find_turn(name)
-        return turn, frozenset(book.unavailable), len(book.capacities)
+        return _Standing(turn, frozenset(book.unavailable), len(book.capacities))
 
     def _serve(self, judged: Judged, name: str) -> None:
         """Enter whether a node is in service."""
@@ -225,14 +243,14 @@ class Planner:
             book.unavailable.add(judged.name)
 
     def _find_task(self, world: World, node: str) -> _Task:
-        role = _Role.LEAVING if node in self._holds else _Role.MEMBER
+        role = _Role.LEAVING if node in self.holdings else _Role.MEMBER
         return _Task(judge(world, node), role)
 
     def _enter(self, book: Book, pool: Pool | None, task: _Task, plan: NodePlan, at: Pass) -> None:
         book.queue(plan)
         if plan.wake_after_seconds is not None:
             seconds = min(plan.wake_after_seconds, LONGEST_WAIT_SECONDS)
-            self._wake(plan.node, at.now + timedelta(seconds=seconds))
+            self._alarms.set(plan.node, at.now + timedelta(seconds=seconds))
         if task.role is _Role.MEMBER:
             book.enter(plan)
             book.measure(plan.node, _measure(task.judged, plan))
@@ -250,7 +268,7 @@ class Planner:
         """The pools that a node matters to, each with what is to be planned or is clear already."""
         node, remembered = judged.seen.node, judged.remembered_pools
         if remembered & world.unreadable_pools:
-            self._hold(judged.name, remembered)
+            self.holdings.enter(judged.name, remembered)
             return
         owner = find_owner(node, judged.seen.records)
         # A pool that turned to observing keeps its nodes; one that never had them takes none.
@@ -260,7 +278,7 @@ class Planner:
             for loser in claim.losers:
                 yield loser.name, plan_ceded(judged.name, claim.winner, loser)
         elif remembered or node.owned or node.owns_cordon or node.annotations:
-            self._hold(judged.name, remembered)
+            self.holdings.enter(judged.name, remembered)
             yield owner or "", _Task(judged, _Role.LEAVING)
         for pool in self._observing:
             if pool.name != owner and (claim := decide_claim(node, owner, [*acting, pool])):
@@ -304,41 +322,17 @@ class Planner:
     def _begin_anew(self) -> None:
         self.books = {name: self._book(name).begin_anew() for name in self._pools}
         self._entered.clear()
-        self._holds.clear()
-        self._held.clear()
-        self._due.clear()
-        self._wakes.clear()
+        self.holdings = Holdings()
+        self._alarms = Alarms()
 
     def _book(self, pool: str) -> Book:
         return self.books.setdefault(pool, Book())
 
-    def _hold(self, node: str, pools: frozenset[str]) -> None:
-        self._held.subtract(self._holds.pop(node, ()))
-        if pools:
-            self._holds[node] = pools
-            self._held.update(pools)
-
     def _is_over(self, pool: Pool, now: datetime) -> bool:
         """Whether a pool that is being deleted is done, or waits for nothing."""
-        return self._held[pool.name] == 0 or has_stalled(pool, now, self._timing.leaving_patience)
-
-    def _wake(self, node: str, at: datetime) -> None:
-        at = min(at, self._due.get(node, at))
-        self._due[node] = at
-        heapq.heappush(self._wakes, (at, node))
-
-    def _take_due(self, now: datetime) -> Iterable[str]:
-        due = []
-        while self._wakes and self._wakes[0][0] <= now:
-            at, node = heapq.heappop(self._wakes)
-            if self._due.get(node) == at:
-                due.append(node)
-        return due
-
-    def _next_wake(self) -> datetime | None:
-        while self._wakes and self._due.get(self._wakes[0][1]) != self._wakes[0][0]:
-            heapq.heappop(self._wakes)
-        return self._wakes[0][0] if self._wakes else None
+        return self.holdings.count(pool.name) == 0 or has_stalled(
+            pool, now, self._timing.leaving_patience
+        )
 
 
 def _plan_role(task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan | None:
@@ -361,6 +355,9 @@ def _keep_waiting(plan: NodePlan, turn: Turn) -> NodePlan:
     """The plan of a node whose turn it is not, with why."""
     if plan.state is NodeState.WAITING:
         return replace(plan, reason=turn.reason, message=turn.message)
+    if plan.state is NodeState.FAILED:
+        # That it waits makes it no less failed.
+        return replace(plan, message=turn.message)
     # The turn was taken since, and what it was for has not been done.
     return replace(
         plan,

@@ -21,7 +21,7 @@ def hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
         would += f"; {_list_labels(judged, pool)}"
     if pool.observes:
         reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
-    elif change is not None and change.is_under_way:
+    elif change is not None and change.is_under_way and not plan.in_line:
         return plan
     else:
         reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"

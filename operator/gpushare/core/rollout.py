@@ -65,7 +65,7 @@ def plan_let_go(seen: Observed, *, why: str, change: Change | None = None) -> Ap
 
 
 def plan_give_way(
-    seen: Observed, *, why: str, not_before: datetime | None = None, now: datetime | None = None
+    seen: Observed, *, why: str, now: datetime, not_before: datetime | None = None
 ) -> ApplyNode:
     """End a change whose labels are not written: let go, and with `not_before` try again then.
 
@@ -77,6 +77,7 @@ def plan_give_way(
     if change.labelled_at is not None:
         restart = _may_serve_another(seen, change)
         back = {"to": change.of, "step": Step.LABELLED, "restart": restart, "plugins": ()}
+        back["labelled_at"] = now
         if change.undoes is not None:
             # The change that was to be taken back failed, and has still failed.
             back |= {"of": change.to, "failure": change.undoes, "undoes": None}
@@ -100,11 +101,13 @@ def _may_serve_another(seen: Observed, change: Change) -> bool:
     The change that wrote them failed, and nothing says whether before the restart or after it.
     """
     applied = seen.records.applied
+    running = running_plugins(seen.pods, MODES[change.edition, change.of])
     if applied is None or applied.edition is not change.edition:
         # No record says what the plugin that runs has read.
-        return bool(running_plugins(seen.pods, MODES[change.edition, change.of]))
+        return bool(running)
     if applied.schedule is change.of:
-        return False
+        # What failed was the restart of one that had read foreign labels.
+        return bool(running) and running != applied.plugins
     transition = find_transition(change.edition, applied.schedule, change.of)
     return transition.outcome is Outcome.APPLY_AND_RESTART
 
@@ -193,6 +196,10 @@ def _plan_cordoned(seen: Observed, change: Change, policy: Policy, at: Pass) -> 
         not_before = at.now + at.timing.backoff
         action = plan_give_way(seen, why=why, not_before=not_before, now=at.now)
         return seen.plan(NodeState.UPDATING, Reason.CORDONED, "giving way", action)
+    if not seen.node.ready:
+        # Its plugin would not return, and a machine that died would halt the pool.
+        action = plan_give_way(seen, why="the node is not ready", now=at.now)
+        return seen.plan(NodeState.UPDATING, Reason.NODE_NOT_READY, "giving way", action)
     if policy.stays_cordoned and (blocker := find_late_pods(seen, change)) is not None:
         return _plan_emptied(seen, change, blocker, policy, at)
     message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"

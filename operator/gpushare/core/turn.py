@@ -21,6 +21,11 @@ class Turn:
     reason: Reason = Reason.WAITING_FOR_BUDGET
     message: str = "as many nodes are out of service as may be; its turn comes after them"
 
+    @property
+    def is_halted(self) -> bool:
+        """A change failed: nothing begins, and what can still be dropped is."""
+        return self.reason is Reason.ROLLOUT_HALTED
+
 
 OPEN = Turn(may_begin=True)
 CLOSED = Turn(may_begin=False)

@@ -77,7 +77,7 @@ def verify_return(
     replaced = {plugin.uid for plugin in change.plugins}
     if (missing := verify_mode(node, pods, to, replaced=replaced)) is not None:
         return missing
-    if change.restart and not was_zero:
+    if change.restart and to.plugin and not was_zero:
         serving = _serving(pods, to, replaced)
         ready_since = max(pod.ready_since for pod in serving if pod.ready_since)
         if (left := ready_since + settle - now) > timedelta():

@@ -10,7 +10,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.actions import LookAgain, NodePlan, NodeState, RecordPlugins
+from gpushare.core.actions import DeletePlugins, LookAgain, NodePlan, NodeState, RecordPlugins
 from gpushare.core.failure import judge_progress, read_reason
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy
@@ -138,10 +138,11 @@ def test_a_failure_says_that_the_node_stays_cordoned_until_it_is_mended() -> Non
     )
 
 
-def test_a_change_that_waits_for_its_restart_fails_at_its_deadline_too() -> None:
+def test_a_step_of_ours_that_is_refused_until_the_deadline_fails() -> None:
     node = _labelled(_records(Step.LABELLED, plugins=()))
     assert plan_of(node, a_pool()).action == RecordPlugins("gpu-1")
-    failure = expect_change(plan_of(node, a_pool(), now=DEADLINE)).failure
+    plan = plan_of(node, a_pool(), now=DEADLINE, is_refused=True)
+    failure = expect_change(plan).failure
     assert failure is not None
     assert failure.step is Step.LABELLED
 
@@ -160,17 +161,21 @@ def test_pods_on_the_labelled_node_are_waited_for_without_a_deadline() -> None:
 
 
 def test_a_change_that_waited_for_pods_has_its_time_once_they_are_gone() -> None:
-    """As in the controller: at each look that is due, and at last when the pod ends."""
-    node, now = _labelled(_records(Step.LABELLED, plugins=())), NOW
-    for _ in range(20):
-        plan = plan_of(node, a_pool(), a_gpu_pod(), now=now)
-        if plan.action is not None:
-            node = follow(node, plan)
-            continue
-        assert plan.wake_after_seconds is not None
-        now += timedelta(seconds=min(plan.wake_after_seconds, 600))
-    plan = plan_of(node, a_pool(), now=now + timedelta(seconds=1))
+    node = _labelled(_records(Step.LABELLED, plugins=()))
+    assert plan_of(node, a_pool(), a_gpu_pod(), now=LATER).action is None
+    node = follow(node, plan_of(node, a_pool(), now=LATER))
+    plan = plan_of(node, a_pool(), now=LATER)
     assert (plan.state, plan.action) == (NodeState.UPDATING, RecordPlugins("gpu-1"))
+
+
+def test_an_outage_of_the_operator_fails_no_change() -> None:
+    """The plugin's pod is recorded, and whoever was to delete it was away past the deadline."""
+    old = a_plugin_pod("old")
+    node = _labelled()
+    node = follow(node, plan_of(node, a_pool(), old, now=LATER))
+    plan = plan_of(node, a_pool(), old, now=LATER)
+    assert isinstance(plan.action, DeletePlugins)
+    assert plan.halts == ""
 
 
 def test_a_long_message_is_cut_to_what_the_record_may_hold() -> None:
@@ -212,28 +217,30 @@ def test_a_reason_that_only_another_version_knows_is_a_passed_deadline() -> None
 # Pods that can't be read after the cordon.
 
 
-def _cordoned(pool: Pool, now: datetime, **more: Any) -> NodePlan:
+def _cordoned(pool: Pool, now: datetime, *, is_refused: bool = False, **more: Any) -> NodePlan:
     records = _records(Step.CORDONED, plugins=(), labelled_at=None, **more)
     node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
-    return plan_of(node, pool, now=now)
+    return plan_of(node, pool, now=now, is_refused=is_refused)
 
 
-def test_a_look_that_takes_too_long_halts_the_pool_and_is_tried_again_all_the_same() -> None:
-    plan = _cordoned(a_pool(), DEADLINE)
+def test_a_look_that_is_refused_for_too_long_halts_the_pool_and_is_tried_again_all_the_same() -> (
+    None
+):
+    plan = _cordoned(a_pool(), DEADLINE, is_refused=True)
     assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
     assert plan.halts == (
-        "gpu-1 failed at the step Cordoned: its pods could not be read for 600 s after the cordon"
+        "gpu-1 failed at the step Cordoned: its pods can't be read, 600 s after the cordon"
     )
     assert plan.action == LookAgain("gpu-1")
 
 
 def test_a_look_has_until_the_deadline() -> None:
-    plan = _cordoned(a_pool(), DEADLINE - timedelta(seconds=1))
+    plan = _cordoned(a_pool(), DEADLINE - timedelta(seconds=1), is_refused=True)
     assert (plan.state, plan.halts) == (NodeState.UPDATING, "")
 
 
 def test_a_look_at_a_node_that_joins_halts_nobody() -> None:
-    plan = _cordoned(a_pool(), DEADLINE, joining=True)
+    plan = _cordoned(a_pool(), DEADLINE, is_refused=True, joining=True)
     assert (plan.state, plan.halts) == (NodeState.FAILED, "")
 
 
@@ -255,8 +262,17 @@ def test_a_node_that_came_back_too_late_is_ready_and_still_halts_its_pool() -> N
 
 def test_in_another_attempt_a_node_that_came_back_too_late_is_proven() -> None:
     node = follow(_labelled(offered=15), _returned(failed(), a_pool()))
+    node = follow(node, plan_of(node, AGAIN, NEW, INSTALLER, now=LATER))
     plan = plan_of(node, AGAIN, NEW, INSTALLER, now=LATER)
     assert (plan.state, plan.proven, plan.halts) == (NodeState.READY, True, "")
+
+
+def test_a_failure_of_another_attempt_does_not_come_back_with_it() -> None:
+    """A person takes the retry annotation away that resumed the pool."""
+    node = follow(_labelled(offered=15), _returned(failed(), a_pool()))
+    node = follow(node, plan_of(node, a_pool(retry="once"), NEW, INSTALLER, now=LATER))
+    plan = plan_of(node, a_pool(), NEW, INSTALLER, now=LATER)
+    assert (plan.state, plan.halts) == (NodeState.READY, "")
 
 
 @pytest.mark.parametrize("pods", [(INSTALLER,), (NEW,)], ids=["plugin away", "installer away"])

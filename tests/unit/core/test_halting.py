@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.records import Step
 from gpushare.core.world import World
@@ -38,11 +39,28 @@ def test_a_pool_halts_in_the_pass_in_which_a_deadline_passes() -> None:
     assert rollout.reasons["gpu-1"] is Reason.ROLLOUT_HALTED
 
 
-def test_nodes_in_their_change_are_finished_while_the_pool_is_halted() -> None:
-    records = under_way(Step.CORDONED)
+def _at(step: Step, **more: object) -> Node:
+    records = under_way(step)
+    assert records.change is not None
+    records = records.model_copy(update={"change": records.change.model_copy(update=more)})
     node = a_settled("gpu-2", unschedulable=True, owns_cordon=True)
-    node = replace(node, annotations=records.annotations())
-    rollout = Rollout(has_failed(), node, **WIDE)
+    return replace(node, annotations=records.annotations())
+
+
+def test_labelled_nodes_are_finished_while_the_pool_is_halted() -> None:
+    rollout = Rollout(has_failed(), _at(Step.LABELLED), **WIDE)
+    assert rollout.reasons["gpu-2"] is not Reason.ROLLOUT_HALTED
+
+
+def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> None:
+    rollout = Rollout(changing(), _at(Step.CORDONED), **WIDE)
+    assert rollout.reasons["gpu-2"] is Reason.CORDONED
+    rollout.update(set(), NOW + timedelta(minutes=10))
+    assert set(rollout.reasons.values()) == {Reason.DEADLINE_EXCEEDED, Reason.ROLLOUT_HALTED}
+
+
+def test_a_node_that_joins_is_not_let_go_of_when_the_pool_halts() -> None:
+    rollout = Rollout(has_failed(), _at(Step.CORDONED, joining=True), **WIDE)
     assert rollout.reasons["gpu-2"] is Reason.CORDONED
 
 

@@ -214,7 +214,7 @@ def test_a_deleted_pool_waits_ten_minutes_for_the_next_node_and_no_longer() -> N
     planner = Planner(Timing())
     assert planner.update(world, None, NOW - timedelta(seconds=1)).release == ()
     assert planner.update(world, set(), NOW).release == (pool,)
-    assert planner.nodes_held("gone") == ["gpu-1"]
+    assert planner.holdings.nodes_of("gone") == ["gpu-1"]
 
 
 def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:

@@ -213,7 +213,10 @@ def test_the_pool_is_halted_all_the_while(*, labelled: bool) -> None:
 
 def test_a_rollback_that_fails_is_not_rolled_back() -> None:
     node = _after_look(_begun(), NEW, INSTALLER)
-    node = follow(node, _next(node, NEW, INSTALLER, minutes=70))
+    records = parse_records(node)
+    assert records.change is not None
+    failing = records.change.model_copy(update={"failure": a_failure()})
+    node = replace(node, annotations=records.model_copy(update={"change": failing}).annotations())
     plan = _next(node, NEW, INSTALLER, minutes=80)
     assert plan.state is NodeState.FAILED
     assert isinstance(plan.action, RecordPlugins)
@@ -326,7 +329,9 @@ def test_a_rolled_back_node_halts_while_a_label_of_it_is_put_back() -> None:
 
 def test_in_the_mode_that_it_went_back_to_the_pool_finds_it_ready() -> None:
     pool = _pool(schedule="share", generation=2)
-    plan = _next(_rolled_back(), NEW, INSTALLER, pool=pool)
+    node = _rolled_back()
+    node = follow(node, _next(node, NEW, INSTALLER, pool=pool))
+    plan = _next(node, NEW, INSTALLER, pool=pool)
     assert (plan.state, plan.halts) == (NodeState.READY, "")
 
 
@@ -376,4 +381,4 @@ def test_giving_way_without_a_record_of_a_failure_lets_go() -> None:
     assert records.change is not None
     fresh = records.change.model_copy(update={"labelled_at": None, "undoes": None})
     seen = Observed(node, (), records.model_copy(update={"change": fresh}))
-    assert not plan_give_way(seen, why="the pool changed").cordon
+    assert not plan_give_way(seen, why="the pool changed", now=NOW).cordon
