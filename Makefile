@@ -41,7 +41,8 @@ test-unit: $(READY) ## Run the unit tests
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1200 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m "not long" $(SHARDS)
+	$(LIMIT) 1200 $(BIN)/pytest tests/integration tests/chaos -p no:randomly --timeout=180 \
+		-m "not long and not chaos" $(SHARDS)
 
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own
@@ -58,8 +59,9 @@ test-faults: $(READY) ## Run the storms of a minute each that are too long for m
 	$(LIMIT) 3600 $(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
 
 .PHONY: test-chaos
-test-chaos: $(READY) ## Kill the operator at every write of a rollout, watched from outside
+test-chaos: $(READY) ## Kill the operator at every write of a rollout, and disturb it otherwise, watched from outside
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 1500 $(BIN)/pytest tests/chaos -p no:randomly --timeout=900 -m chaos $(SHARDS)
 	$(LIMIT) 1500 $(BIN)/python -m tests.chaos.matrix
 
 .PHONY: lint

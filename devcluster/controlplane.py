@@ -11,6 +11,8 @@ from devcluster.ports import Ports
 _HERE = Path(__file__).resolve().parent
 STAGES = _HERE / "stages.yaml"
 AUDIT_POLICY = _HERE / "audit-policy.yaml"
+# One that loses its Lease in an outage ends, and here nobody starts it again.
+_ALONE = {"leader-elect": "false"}
 
 
 def build_kwokctl_configuration(ports: Ports) -> dict[str, Any]:
@@ -42,9 +44,9 @@ def build_kwokctl_configuration(ports: Ports) -> dict[str, Any]:
             _patch(
                 "kube-controller-manager",
                 {"bind-address": local},
-                extra={"use-service-account-credentials": "true"},
+                extra={"use-service-account-credentials": "true", **_ALONE},
             ),
-            _patch("kube-scheduler", {"bind-address": local}),
+            _patch("kube-scheduler", {"bind-address": local}, extra=_ALONE),
             _patch("kwok-controller", {"server-address": f"{local}:{ports.kwok}"}),
         ],
     }

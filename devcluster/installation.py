@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from devcluster.errors import ClusterError
 from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
 from devcluster.ports import is_free
 from devcluster.startup import PROJECT, tail
+from devcluster.waiting import wait_until
 
 NAMESPACE = "gpushare-system"
 RELEASE = "gpushare"
@@ -34,6 +36,8 @@ _ACCOUNTS: dict[Role, str] = {
 }
 _TOKEN_SECONDS = 24 * 3600
 _STOP_SECONDS = 30
+_ESTABLISHED_SECONDS = 30
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class OperatorProcess:
     metrics_port: int
     log: Path
     process: subprocess.Popen[bytes]
+    settings: Mapping[str, str] = field(repr=False)
 
     @property
     def alive(self) -> bool:
@@ -99,12 +104,15 @@ class Installation:
         if not self.cluster.api.exists(f"/api/v1/namespaces/{NAMESPACE}"):
             self.cluster.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(crds))
-        wanted = [f"crd/{crd['metadata']['name']}" for crd in crds]
-        if wanted:
-            self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", *wanted)
         for crd in crds:
+            name = crd["metadata"]["name"]
+            wait_until(
+                partial(self._is_established, name),
+                expectation=f"the API server serves {name}",
+                timeout_seconds=_ESTABLISHED_SECONDS,
+            )
             # A new kind's first request is answered 429 until its storage is up; kubectl waits.
-            self.cluster.kubectl("get", crd["metadata"]["name"])
+            self.cluster.kubectl("get", name)
         self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(others))
 
     def start(
@@ -133,14 +141,14 @@ class Installation:
             "GPUSHARE_METRICS_PORT": str(metrics_port),
             **(env or {}),
         }
-        # A KUBECONFIG of the user's, or the cluster's admin one, must not come in by the back door.
-        inherited = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
-        command = [sys.executable, "-m", "gpushare", role]
-        log = f"{identity}.log"
-        process = self.cluster.spawn(command, log=log, env={**inherited, **settings})
-        started = OperatorProcess(role, identity, metrics_port, self.cluster.logs / log, process)
-        self.processes.append(started)
-        return started
+        return self._spawn(role, identity, metrics_port, settings)
+
+    def restart(self, ended: OperatorProcess) -> OperatorProcess:
+        """Start a process again that has ended, as the kubelet restarts a container.
+
+        It has the same name, settings and credentials; nothing is asked of the API server.
+        """
+        return self._spawn(ended.role, ended.identity, ended.metrics_port, ended.settings)
 
     def remove(self) -> None:
         """Stop the processes that still run and delete what :meth:`apply` made, the CRD last."""
@@ -152,6 +160,25 @@ class Installation:
             self.cluster.kubectl(
                 "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(manifests)
             )
+
+    def _is_established(self, crd: str) -> bool:
+        # `kubectl wait` fails at once while the conditions are not there yet.
+        found = self.cluster.api.call("GET", f"{_CRDS}/{crd}")
+        conditions = found.get("status", {}).get("conditions") or []
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+    def _spawn(
+        self, role: Role, identity: str, metrics_port: int, settings: Mapping[str, str]
+    ) -> OperatorProcess:
+        # A KUBECONFIG of the user's, or the cluster's admin one, must not come in by the back door.
+        inherited = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+        command = [sys.executable, "-m", "gpushare", role]
+        log = f"{identity}.log"
+        process = self.cluster.spawn(command, log=log, env={**inherited, **settings})
+        path = self.cluster.logs / log
+        started = OperatorProcess(role, identity, metrics_port, path, process, settings)
+        self.processes.append(started)
+        return started
 
     def _spare_port(self) -> int:
         taken = {process.metrics_port for process in self.processes if process.alive}

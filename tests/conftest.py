@@ -1,9 +1,15 @@
-"""Rules for every test."""
+"""Rules for every test, and the cluster of those that need one."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.installation import OperatorProcess
+from tests.kit.audit import find_missing_rights
+from tests.kit.bench import Bench
 
 
 @pytest.hookimpl(wrapper=True)
@@ -14,3 +20,36 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI counts as a failure: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A cluster with the chart's objects in it, and no operator yet.
+
+    At the end the operator must have lacked no right.
+    """
+    folder: Path = tmp_path_factory.mktemp("cluster")
+    cluster = Cluster(f"test-{os.getpid()}", folder)
+    cluster.up()
+    try:
+        bench = Bench(cluster)
+        bench.operators.installation.apply()
+        yield bench
+        bench.operators.end_all()
+        missing = find_missing_rights(bench.audit.calls())
+        assert not missing, f"the chart lacks rights: {missing}"
+    finally:
+        cluster.down()
+
+
+@pytest.fixture
+def bench(installed: Bench) -> Iterator[Bench]:
+    """The cluster, empty; a test starts the operators it wants."""
+    yield installed
+    installed.clear()
+
+
+@pytest.fixture
+def operator(bench: Bench) -> OperatorProcess:
+    """The standard operator, running."""
+    return bench.operators.standard()

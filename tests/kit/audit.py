@@ -1,7 +1,8 @@
 """Who wrote what, in which order, by the API server's own word: its audit log."""
 
 import os
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,9 @@ WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _COMPLETE = b'"stage":"ResponseComplete"'
 OURS = "system:serviceaccount:gpushare-system:"
 """Prefix of the users that the chart's ServiceAccounts are."""
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+"""Where the API server tells one token of a ServiceAccount from another ("Managing Service
+Accounts" in the Kubernetes documentation)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,12 @@ class Call:
 
     id: str
     """The API server's answer has the same in its header Audit-Id."""
+    received_at: datetime
     at: datetime
+    """When it was answered."""
     user: str
+    credential: str
+    """ID of the token that it came with: each process of the operator has one of its own."""
     verb: str
     resource: str
     """With its subresource: `pods`, `nodes/status`."""
@@ -125,13 +133,30 @@ class AuditTail:
         self._log.close()
 
 
+def find_missing_rights(calls: Iterable[Call]) -> set[str]:
+    """What the operator was refused for lack of a right each time it asked.
+
+    An API server that has just started refuses for seconds what it grants before and after.
+    """
+    granted: defaultdict[str, set[bool]] = defaultdict(set)
+    for call in calls:
+        if call.is_ours:
+            granted[f"{call.user}: {call.verb} {call.namespace} {call.resource}"].add(
+                call.code != 403
+            )
+    return {asked for asked, answers in granted.items() if answers == {False}}
+
+
 def _parse(event: dict[str, Any]) -> Call:
     about = event.get("objectRef") or {}
     sub = about.get("subresource")
+    (credential,) = (event["user"].get("extra") or {}).get(_CREDENTIAL) or ("",)
     return Call(
         id=event["auditID"],
+        received_at=datetime.fromisoformat(event["requestReceivedTimestamp"]),
         at=datetime.fromisoformat(event["stageTimestamp"]),
         user=event["user"].get("username", ""),
+        credential=credential,
         verb=event["verb"],
         resource=about.get("resource", "") + (f"/{sub}" if sub else ""),
         namespace=about.get("namespace", ""),

@@ -4,13 +4,14 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import aiohttp
 import jsonpatch
 import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from kubernetes.aio import client as kube_client
 
 from gpushare.kube.client import ApiServer
+from gpushare.kube.session import open_session
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -68,8 +69,9 @@ async def served_by(answer: Answer) -> AsyncIterator[ApiServer]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server:
-        session = aiohttp.ClientSession(base_url=server.make_url("/"))
-        async with ApiServer(session) as api:
+        configuration = kube_client.Configuration()
+        configuration.host = str(server.make_url("/"))
+        async with ApiServer(open_session(configuration)) as api:
             yield api
 
 

@@ -63,6 +63,10 @@ class Operators:
             self._standard = None
         return self._start(role, identity, env, api_url, wait=wait)
 
+    def restart(self, ended: OperatorProcess) -> OperatorProcess:
+        """Start a process again that has ended, under its name; it may not be ready yet."""
+        return self.installation.restart(ended)
+
     def end(self) -> None:
         """Kill every process of a test's own; the standard one goes on."""
         for process in self.installation.processes:

@@ -130,19 +130,7 @@ class Scenario:
         expect(
             self.bench,
             f"{list(members)} are done with {self.mode}",
-            lambda: all(self._is_settled(self.bench.node(name)) for name in members),
-        )
-
-    def _is_settled(self, node: Json) -> bool:
-        labels, notes = node["metadata"]["labels"], node["metadata"]["annotations"]
-        disabled = "true" if self.mode == "share" else "false"
-        wanted = {POOL: "training", "cgpu": "true", ISOLATION: disabled}
-        applied = orjson.loads(notes.get("gpushare.io/applied", "{}"))
-        return (
-            wanted.items() <= labels.items()
-            and applied.get("schedule") == self.mode
-            and "gpushare.io/change" not in notes
-            and not node["spec"].get("unschedulable")
+            lambda: all(is_settled(self.bench.node(name), self.mode) for name in members),
         )
 
     def expect_ended(self) -> None:
@@ -176,6 +164,20 @@ class Scenario:
         with self.process.log.open("rb") as log:
             log.seek(self._heard)
             return [orjson.loads(line) for line in log if line.startswith(b"{")]
+
+
+def is_settled(node: Json, mode: str) -> bool:
+    """Whether a member of a pool on Basic is in `mode`, in service, and recorded so."""
+    labels, notes = node["metadata"]["labels"], node["metadata"]["annotations"]
+    disabled = "true" if mode == "share" else "false"
+    wanted = {POOL: "training", "cgpu": "true", ISOLATION: disabled}
+    applied = orjson.loads(notes.get("gpushare.io/applied", "{}"))
+    return (
+        wanted.items() <= labels.items()
+        and applied.get("schedule") == mode
+        and "gpushare.io/change" not in notes
+        and not node["spec"].get("unschedulable")
+    )
 
 
 def _is_alarming(line: Json) -> bool:

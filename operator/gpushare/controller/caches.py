@@ -78,6 +78,13 @@ class Caches:
         for reflector in (self.nodes, self.pods, self.daemonsets):
             await reflector.synced.wait()
 
+    async def read_anew(self) -> None:
+        """Take in everything as it is now: a watch may be behind, and nobody can tell by how much.
+
+        What another controller did is unknown without this, and would not count in a budget.
+        """
+        await asyncio.gather(*(r.read_anew() for r in (self.nodes, self.pods, self.daemonsets)))
+
     def observe_world(
         self,
         pools: tuple[Pool, ...],

@@ -104,6 +104,8 @@ async def _be_active(lease: Lease, reconciler: Reconciler, metrics: Metrics) -> 
         log.info("active")
         metrics.leader.set(1)
         tasks.create_task(lease.keep())
+        await reconciler.caches.wait_synced()
+        await reconciler.caches.read_anew()
         tasks.create_task(reconciler.run())
 
 

@@ -146,19 +146,30 @@ class ApiServer:
         # The metrics' verb is that of the API server's own: it counts an apply as APPLY.
         verb = "APPLY" if content_type == APPLY_PATCH else method
         await self._throttle.wait(method, path)
-        if method != "GET" and not self._may_write():
-            raise NotLeaderError(f"{verb} {path} not sent: the Lease is not held any more")
-        async with self._session.request(
-            method,
-            path,
-            params=params,
-            data=None if body is None else orjson.dumps(body),
-            headers={} if body is None else {"Content-Type": content_type},
-        ) as response:
-            self._observer(verb, _resource(path), response.status)
-            if response.status >= 300:
-                raise await self._refusal(response, f"{verb} {path}", method, path)
-            return _parse_object(await response.read(), f"{verb} {path}")
+
+        def check() -> None:
+            if method != "GET" and not self._may_write():
+                raise NotLeaderError(f"{verb} {path} not sent: the Lease is not held any more")
+
+        check()
+        try:
+            async with self._session.request(
+                method,
+                path,
+                params=params,
+                data=None if body is None else orjson.dumps(body),
+                headers={} if body is None else {"Content-Type": content_type},
+                # Again when there is a connection: opening one, and our turn, take a while.
+                trace_request_ctx=check,
+            ) as response:
+                self._observer(verb, _resource(path), response.status)
+                if response.status >= 300:
+                    raise await self._refusal(response, f"{verb} {path}", method, path)
+                return _parse_object(await response.read(), f"{verb} {path}")
+        except aiohttp.ClientConnectionError as error:
+            if isinstance(error.__cause__, NotLeaderError):
+                raise error.__cause__ from None
+            raise
 
     async def _refusal(
         self, response: aiohttp.ClientResponse, what: str, method: str, path: str

@@ -122,11 +122,13 @@ class Lease:
             if not error.is_not_found:
                 raise
             return await self._write(self._new(), started, create=True)
+        # Its last renewal may be as young as the answer: a slow answer must not cut its time short.
+        answered = self._clock()
         spec = lease.get("spec") or {}
         holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
         if (holder, renewed) != self._seen:
-            self._seen, self._seen_at = (holder, renewed), started
-        silent = started - self._seen_at
+            self._seen, self._seen_at = (holder, renewed), answered
+        silent = answered - self._seen_at
         duration = spec.get("leaseDurationSeconds") or self._terms.duration_seconds
         if holder not in ("", self._terms.identity) and silent < duration:
             return False

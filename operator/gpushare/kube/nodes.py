@@ -27,10 +27,12 @@ async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
             "name": action.node,
             "uid": action.uid,
             "resourceVersion": action.resource_version,
-            "labels": dict(action.labels),
-            "annotations": dict(action.annotations),
         },
     }
+    for key, owned in (("labels", action.labels), ("annotations", action.annotations)):
+        # An empty map would make us the owner of the map itself.
+        if owned:
+            body["metadata"][key] = dict(owned)
     if action.cordon:
         body["spec"] = {"unschedulable": True}
     node = await api.apply(f"{PATH}/{action.node}", body)
@@ -38,7 +40,8 @@ async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
     if left_over := sorted(present - action.annotations.keys()):
         # An annotation that somebody else wrote too stays when we let go of it.
         patch = [{"op": "test", "path": "/metadata/uid", "value": action.uid}]
-        patch += [_remove_annotation(key) for key in left_over]
+        for key in left_over:
+            patch += _remove_annotation(key, node["metadata"]["annotations"][key])
         node = await api.patch(f"{PATH}/{action.node}", patch, content_type=JSON_PATCH)
     return node
 
@@ -90,7 +93,8 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
         path = f"/metadata/labels/{_escape(key)}"
         patch.append({"op": "test", "path": path, "value": labels[key]})
         patch.append({"op": "remove", "path": path})
-    patch += [_remove_annotation(key) for key in ours]
+    for key in ours:
+        patch += _remove_annotation(key, annotations[key])
     if index is not None:
         path = f"/metadata/managedFields/{index}"
         patch.append({"op": "test", "path": path, "value": entries[index]})
@@ -98,8 +102,10 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
     return patch
 
 
-def _remove_annotation(key: str) -> Json:
-    return {"op": "remove", "path": f"/metadata/annotations/{_escape(key)}"}
+def _remove_annotation(key: str, value: str) -> list[Json]:
+    """Only while it says what we read: a record that another controller wrote meanwhile stays."""
+    path = f"/metadata/annotations/{_escape(key)}"
+    return [{"op": "test", "path": path, "value": value}, {"op": "remove", "path": path}]
 
 
 def _escape(key: str) -> str:

@@ -92,6 +92,21 @@ class Reflector(Generic[Record]):
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 
+    async def read_anew(self) -> None:
+        """Take in all objects as they are now, whatever the watch, which goes on, has told so far.
+
+        Tries until it succeeds.
+        """
+        failures = 0
+        while True:
+            try:
+                await self._list()
+                return
+            except CALL_FAILURES as error:
+                log.warning("%s not read: %s", self._path, str(error) or type(error).__name__)
+            await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+            failures += 1
+
     def offer(self, raw: Json) -> None:
         """Take in an object that a write of ours was answered with, ahead of the watch's echo.
 

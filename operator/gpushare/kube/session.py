@@ -5,6 +5,7 @@ tokens fresh; requests go through aiohttp directly.
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiohttp
 from kubernetes.aio import client as kube_client
@@ -54,7 +55,12 @@ async def load_credentials(kubeconfig: Path | None) -> kube_client.Configuration
 
 
 def open_session(configuration: kube_client.Configuration) -> aiohttp.ClientSession:
-    """A session to the API server of `configuration`; relative paths are below its address."""
+    """A session to the API server of `configuration`; relative paths are below its address.
+
+    A function that a request with a body brings along as `trace_request_ctx` is called right
+    before it is sent. What it raises ends the request unsent, and is the cause of the
+    ClientConnectionError that the request then raises.
+    """
 
     async def authorize(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -64,11 +70,24 @@ def open_session(configuration: kube_client.Configuration) -> aiohttp.ClientSess
             request.headers["Authorization"] = token
         return await handler(request)
 
+    async def look_again(
+        session: aiohttp.ClientSession,
+        context: SimpleNamespace,
+        params: aiohttp.TraceRequestChunkSentParams,
+    ) -> None:
+        # Called when the connection is there, in one go with the writing to its socket; the
+        # headers are kept back until then.
+        if context.trace_request_ctx is not None:
+            context.trace_request_ctx()
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_chunk_sent.append(look_again)
     tls = kube_client.ApiClient(configuration).rest_client.ssl_context
     return aiohttp.ClientSession(
         base_url=configuration.host.rstrip("/") + "/",
         connector=aiohttp.TCPConnector(ssl=tls, limit=0),
         middlewares=(authorize,),
+        trace_configs=[tracing],
         timeout=aiohttp.ClientTimeout(
             total=REQUEST_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS
         ),

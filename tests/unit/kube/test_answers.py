@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, NotLeaderError
 from tests.kit.fakeapi import Answer, served_by
 
 NODE = {"metadata": {"name": "a", "uid": "1"}}
@@ -41,7 +41,7 @@ async def test_an_answer_that_is_no_object_is_a_failed_call(body: bytes) -> None
         b'{"type":"ADDED"}',
         b'{"type":"ADDED","object":[]}',
         b'{"type":1,"object":{}}',
-        b'{"type":"ADDED","object":{"note":"' + b"x" * 2**20 + b'"}}',
+        b'{"type":"ADDED","object":{"note":"' + b"x" * 2**22 + b'"}}',
     ],
     ids=["cut off", "a list", "empty", "no object", "a list as object", "no type", "too long"],
 )
@@ -117,3 +117,19 @@ async def test_what_a_watch_is_told_holds_for_the_list_of_the_same() -> None:
 def test_details_in_a_shape_of_their_own_are_no_causes() -> None:
     error = ApiError(503, b'{"message": "no upstream", "details": ["a"]}', what="GET pods")
     assert (error.message, error.causes) == ("no upstream", ())
+
+
+async def test_a_lease_that_is_lost_while_connecting_still_holds_the_write_back() -> None:
+    served: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        served.append(request.method)
+        return web.json_response({})
+
+    async with served_by(answer) as api:
+        holds = iter([True, False])
+        holder = api.only_while(lambda: next(holds))
+        with pytest.raises(NotLeaderError, match="not sent"):
+            await holder.delete("api/v1/namespaces/ns/pods/a", uid="1")
+        await holder.get("api/v1/nodes/a")
+    assert served == ["GET"]

@@ -6,9 +6,10 @@ import jsonpatch
 import pytest
 
 from gpushare import names
+from gpushare.core.actions import ApplyNode
 from gpushare.kube.client import ApiServer, _resource
 from gpushare.kube.errors import ApiError, NotLeaderError
-from gpushare.kube.nodes import build_release
+from gpushare.kube.nodes import apply_node, build_release
 
 OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
 THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
@@ -48,6 +49,21 @@ async def test_nothing_is_written_once_the_lease_is_lost() -> None:
         await api.delete("api/v1/namespaces/kube-system/pods/x", uid="1")
 
 
+class Recorder:
+    """Stands for the API server: keeps what is applied."""
+
+    async def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.applied = body
+        return body
+
+
+async def test_an_apply_of_no_labels_does_not_claim_the_map_that_holds_them() -> None:
+    api = Recorder()
+    action = ApplyNode("n1", "1", "7", {}, {names.ANNOTATION_CHANGE: "{}"}, True, "cordoned")
+    await apply_node(api, action)  # type: ignore[arg-type]
+    assert api.applied["metadata"].keys() == {"name", "uid", "resourceVersion", "annotations"}
+
+
 def _node(*entries: dict[str, Any], **annotations: str) -> dict[str, Any]:
     metadata = {
         "uid": "1",
@@ -69,6 +85,12 @@ def test_a_release_fails_where_our_entry_changed_meanwhile() -> None:
     changed = _node({**OURS, "fieldsV1": {"f:metadata": {}}})
     with pytest.raises(jsonpatch.JsonPatchTestFailed):
         jsonpatch.apply_patch(changed, patch)
+
+
+def test_a_release_fails_where_a_record_was_written_meanwhile() -> None:
+    patch = build_release(_node(THEIRS, **{names.ANNOTATION_CHANGE: "old"}), "1")
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        jsonpatch.apply_patch(_node(THEIRS, **{names.ANNOTATION_CHANGE: "new"}), patch)
 
 
 def test_nothing_is_released_of_another_node_with_the_same_name() -> None:

@@ -1,11 +1,13 @@
 """The lock: one holder at a time, by every holder's own clock."""
 
+import time
 from typing import Any
 
 import pytest
 
-from gpushare.kube.errors import ApiError
-from gpushare.kube.lease import Lease, LeaseLostError, Terms
+from gpushare.kube.client import ApiServer
+from gpushare.kube.errors import ApiError, NotLeaderError
+from gpushare.kube.lease import Lease, LeaseLostError, Terms, boot_clock
 
 Json = dict[str, Any]
 
@@ -92,6 +94,27 @@ async def test_a_holder_that_fell_silent_is_followed() -> None:
     assert store.holder == "b"
 
 
+async def test_a_slow_answer_does_not_cut_the_holders_time_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store()
+    holder, other = _lease(store, "a"), _lease(store, "b")
+    await holder.acquire()
+    prompt = store.get
+
+    async def get_late(path: str) -> Json:
+        monkeypatch.setattr(store, "get", prompt)
+        CLOCK.now += 5
+        assert await holder._try()
+        return await prompt(path)
+
+    monkeypatch.setattr(store, "get", get_late)
+    assert not await other._try()
+    CLOCK.now += 6
+    assert holder.is_held
+    assert not await other._try()
+
+
 async def test_a_holder_stops_believing_before_others_may_follow() -> None:
     lease = _lease(Store(), "a")
     await lease.acquire()
@@ -152,3 +175,31 @@ async def test_a_holder_ends_when_it_could_not_renew_in_time() -> None:
     CLOCK.now += 7
     with pytest.raises(LeaseLostError, match="7 s"):
         await lease.keep()
+
+
+async def test_a_write_is_held_back_once_the_lease_may_be_anothers_though_no_task_has_run() -> None:
+    lease = _lease(Store(), "a")
+    await lease.acquire()
+    api = ApiServer(None).only_while(lambda: lease.is_held)  # type: ignore[arg-type]
+    CLOCK.now += 7
+    with pytest.raises(NotLeaderError, match="not held any more"):
+        await api.delete("api/v1/namespaces/kube-system/pods/x", uid="1")
+
+
+def test_the_clock_counts_the_time_for_which_the_machine_is_suspended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 42.0}.__getitem__)
+    assert boot_clock() == 42.0
+
+
+async def test_a_lease_goes_by_that_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {time.CLOCK_BOOTTIME: 100.0}
+    monkeypatch.setattr(time, "clock_gettime", seconds.__getitem__)
+    terms = Terms("ns", "lock", "a", duration_seconds=10, renew_seconds=0.001)
+    lease = Lease(Store(), terms)  # type: ignore[arg-type]
+    await lease.acquire()
+    seconds[time.CLOCK_BOOTTIME] += 6.9
+    assert lease.is_held
+    seconds[time.CLOCK_BOOTTIME] += 0.1
+    assert not lease.is_held

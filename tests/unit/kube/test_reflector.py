@@ -194,3 +194,11 @@ async def test_a_watch_that_lasted_is_opened_again_at_once(
     server = Server(_list(9), [], _error(500), [])
     await _run(server)
     assert server.answers == []
+
+
+async def test_reading_anew_shows_what_the_watch_has_not_told() -> None:
+    server = Server(_list(9, _object("a", 1, "x"), _object("b", 2, "y")))
+    reflector, _ = await _run(server)
+    server.answers = [_error(503), _list(12, _object("a", 11, "z"))]
+    await reflector.read_anew()
+    assert dict(reflector.records) == {"a": "z"}

@@ -1,0 +1,104 @@
+"""Two controllers, one Lease: only who holds it acts, whatever happens to the other."""
+
+import os
+import signal
+
+import pytest
+
+from devcluster.apiserver import ApiError
+from devcluster.installation import OperatorProcess
+from tests.chaos.rollout import standing_rollout
+from tests.kit.audit import OURS, AuditTail
+from tests.kit.bench import Bench
+from tests.kit.expect import expect
+from tests.kit.operator import CONTROLLER_LEASE
+from tests.kit.supervisor import Supervisor
+from tests.kit.tenure import find_claims, find_late_writes, find_writers
+
+LONG_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "10", "GPUSHARE_LEASE_RENEW_SECONDS": "1"}
+"""Nobody loses it but by dying, however busy the machine is."""
+SHORT_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "1", "GPUSHARE_LEASE_RENEW_SECONDS": "0.2"}
+BY_US = (OURS.encode(),)
+IDENTITIES = ("first", "second")
+
+
+def start_both(bench: Bench, **env: str) -> dict[str, OperatorProcess]:
+    """Two controllers, started at the same moment; neither may be ready yet."""
+    return {
+        identity: bench.operators.start(
+            "controller", identity=identity, env=SHORT_LEASE, wait=False
+        )
+        for identity in IDENTITIES
+    }
+
+
+def read_holder(bench: Bench) -> str:
+    """Who holds the Lease; empty where nobody does, or ever did."""
+    try:
+        return bench.call("GET", CONTROLLER_LEASE)["spec"].get("holderIdentity") or ""
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return ""
+
+
+def expect_another(bench: Bench, *, than: str = "") -> str:
+    """The holder of the Lease, once it is another."""
+
+    def probe() -> str | None:
+        holder = read_holder(bench)
+        return holder if holder != than else None
+
+    return expect(bench, f"the Lease goes to another than {than or 'nobody'}", probe)
+
+
+@pytest.mark.chaos
+def test_of_two_that_start_at_once_one_acts_and_the_other_takes_over(
+    bench: Bench, written: AuditTail
+) -> None:
+    processes = start_both(bench, **LONG_LEASE)
+    active = expect_another(bench)
+    with standing_rollout(bench) as rollout:
+        rollout.begin_and_wait()
+        rollout.expect_over()
+        calls = list(written.read(about=BY_US))
+        writers = find_writers(calls)
+        assert len(writers) == 1, writers
+
+        rollout.begin_and_wait()
+        processes[active].kill()
+        expect_another(bench, than=active)
+        rollout.expect_over()
+    calls += written.read(about=BY_US)
+    assert len(find_claims(calls)) == 2
+    assert find_late_writes(calls) == []
+
+
+@pytest.mark.parametrize("stops", [2, pytest.param(50, marks=pytest.mark.chaos)])
+def test_a_holder_that_slept_past_its_lease_writes_nothing_more(
+    bench: Bench, written: AuditTail, stops: int
+) -> None:
+    processes = start_both(bench, **SHORT_LEASE)
+    active = expect_another(bench)
+    with (
+        Supervisor(bench.operators, *processes.values()) as supervisor,
+        standing_rollout(bench, seed=stops) as rollout,
+    ):
+        for _ in range(stops):
+            if rollout.is_over():
+                rollout.begin()
+            rollout.let_pass(1.5)
+            sleeper = supervisor[active]
+            os.kill(sleeper.process.pid, signal.SIGSTOP)
+            try:
+                active = expect_another(bench, than=active)
+                rollout.let_pass(0.5)
+            finally:
+                os.kill(sleeper.process.pid, signal.SIGCONT)
+        rollout.expect_over()
+    calls = list(written.read(about=BY_US))
+    assert len(find_claims(calls)) > stops
+
+    late = [str(write) for write in find_late_writes(calls)]
+    print(f"{stops} stops, {len(late)} late writes")
+    assert late == []
