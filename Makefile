@@ -53,6 +53,11 @@ test-demo: $(READY) ## Run the demo's checks on a cluster of its own
 test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail
 	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
 
+.PHONY: fuzz
+fuzz: $(READY) ## Play thousands of random histories against the planner, each new (HISTORIES=N)
+	GPUSHARE_HISTORIES=$(or $(HISTORIES),3000) $(LIMIT) 3600 \
+		$(BIN)/pytest tests/unit/core/test_planner_histories.py
+
 .PHONY: test-faults
 test-faults: $(READY) ## Run the storms of a minute each that are too long for make test
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build

@@ -90,6 +90,7 @@ class Caches:
         pools: tuple[Pool, ...],
         unreadable: frozenset[str],
         busy: Collection[str],
+        starting: Collection[str],
         refusals: Mapping[str, Blocker],
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
@@ -100,6 +101,7 @@ class Caches:
             pods=_PodsByNode(self._pods),
             daemonsets=frozenset(self.daemonsets.records.values()),
             busy=busy,
+            starting=starting,
             zeroed=self._zeroed,
             refusals=refusals,
         )

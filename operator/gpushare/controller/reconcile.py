@@ -83,6 +83,8 @@ class Reconciler:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
+        self._starting: set[str] = set()
+        """Nodes among them whose change begins with that."""
         self._refusals: dict[str, Blocker] = {}
         """By node, what the API server says to our last write, for as long as it does."""
         self._refused: Counter[str] = Counter()
@@ -168,6 +170,7 @@ class Reconciler:
             self._pools.all,
             frozenset(pool.name for pool in self._pools.unreadable),
             self._busy.keys(),
+            self._starting,
             self._refusals,
         )
         changed: set[str] | None = self.caches.take_changed()
@@ -189,6 +192,8 @@ class Reconciler:
                 task = self._work_on(decision.pool, decision.plan)
                 self._busy[node] = asyncio.create_task(task, name=f"node {node}")
                 self._busy_for[node] = decision.pool
+                if decision.plan.takes_slot:
+                    self._starting.add(node)
 
     async def _work_on(self, pool: str, member: NodePlan) -> None:
         assert member.action is not None
@@ -223,6 +228,7 @@ class Reconciler:
             await asyncio.sleep(RETRY_SECONDS)
         finally:
             del self._busy[member.node], self._busy_for[member.node]
+            self._starting.discard(member.node)
             if member.node not in self.caches.nodes.records:
                 self._forget_refusal(member.node)
             self.caches.mark_changed(member.node)

@@ -22,6 +22,7 @@ def hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
     if pool.observes:
         reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
     elif change is not None and change.is_under_way and not plan.in_line:
+        # Finished, also while the pool is paused; what would follow one that failed is new.
         return plan
     else:
         reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"

@@ -27,6 +27,8 @@ class World:
     daemonsets: frozenset[str] = frozenset()
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""
+    starting: Collection[str] = frozenset()
+    """Those of them whose change begins with that: they use the budget up already."""
     zeroed: Collection[str] = frozenset()
     """Nodes whose resource was seen at zero during their change."""
     refusals: Mapping[str, Blocker] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class Judged:
 
     seen: Observed
     is_busy: bool
+    is_starting: bool = False
     refusal: Blocker | None = None
     unreadable: NodePlan | None = None
 
@@ -53,14 +56,14 @@ class Judged:
         under_way = change is not None and change.is_under_way
         if change is not None and under_way and change.joining:
             return False
-        return under_way or not node.ready or node.unschedulable or self.is_busy
+        return under_way or not node.ready or node.unschedulable or self.is_starting
 
     @property
     def is_in_change(self) -> bool:
         """We took it out of service ourselves, or are about to."""
         change = self.seen.records.change
         under_way = change is not None and change.is_under_way and not change.joining
-        return under_way or self.is_busy
+        return under_way or self.is_starting
 
     @property
     def remembered_pools(self) -> frozenset[str]:
@@ -74,12 +77,17 @@ class Judged:
 
 def judge(world: World, name: str) -> Judged:
     """The node `name` of `world`, with its records."""
-    node, pods, busy = world.nodes[name], world.pods.get(name, ()), name in world.busy
-    refusal = world.refusals.get(name)
+    node, pods, unreadable = world.nodes[name], world.pods.get(name, ()), None
     try:
         refused = name in world.refusals
         seen = Observed(node, pods, parse_records(node), name in world.zeroed, refused)
     except RecordError as error:
-        plan = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
-        return Judged(Observed(node, pods, NodeRecords()), busy, refusal, plan)
-    return Judged(seen, busy, refusal)
+        seen = Observed(node, pods, NodeRecords())
+        unreadable = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
+    return Judged(
+        seen,
+        is_busy=name in world.busy,
+        is_starting=name in world.starting,
+        refusal=world.refusals.get(name),
+        unreadable=unreadable,
+    )

@@ -1,5 +1,6 @@
 """A pass over the whole world."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -96,12 +97,15 @@ def test_a_node_that_a_person_cordoned_uses_up_the_budget_of_the_others() -> Non
     assert _cordoned(_plan(world)) == ["gpu-1"]
 
 
-def test_a_node_that_is_being_written_to_uses_up_the_budget() -> None:
+def test_a_node_whose_cordon_is_on_its_way_uses_up_the_budget() -> None:
     world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _settled("gpu-1")))
-    busy = World(
-        world.pools, nodes=world.nodes, daemonsets=world.daemonsets, busy=frozenset({"gpu-1"})
-    )
-    assert "gpu-0" not in _cordoned(_plan(busy))
+    busy = frozenset({"gpu-1"})
+    assert "gpu-0" not in _cordoned(_plan(replace(world, busy=busy, starting=busy)))
+
+
+def test_a_node_whose_labels_are_being_written_uses_up_no_budget() -> None:
+    world = a_world(pools=(a_pool(),), nodes=(_settled("gpu-0"), _settled("gpu-1")))
+    assert "gpu-0" in _cordoned(_plan(replace(world, busy=frozenset({"gpu-1"}))))
 
 
 def test_nodes_that_join_are_changed_all_at_once_and_hold_up_nobody() -> None:

@@ -1,0 +1,329 @@
+"""Watches what the operator does to a simulated cluster, and says when a promise is broken.
+
+It reads records on nodes as the operator does, and counts for itself.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from difflib import unified_diff
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
+from gpushare.core.actions import DeletePlugins, EvictPods, NodePlan, NodeState
+from gpushare.core.book import Book
+from gpushare.core.membership import decide_claim, find_owner
+from gpushare.core.modes import MODES, desired_labels
+from gpushare.core.plan import Plan, Planner
+from gpushare.core.policy import build_attempt
+from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
+from gpushare.core.status import build_status
+from gpushare.core.transitions import Outcome
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit.ownership import CORDON, observe_node
+from tests.kit.simulated_operator import Task, describe
+from tests.kit.simulation import Cluster
+
+PLUGINS = {mode.plugin for mode in MODES.values()} - {""}
+OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, CORDON}
+UNATTENDED = (Outcome.REQUIRES_TEARDOWN, Outcome.REQUIRES_PERSON)
+EXCUSES = frozenset(
+    {Reason.REQUIRES_TEARDOWN, Reason.REQUIRES_PERSON, Reason.OWNED_BY_OTHER_POOL}
+    | {Reason.WOULD_CHANGE, Reason.PAUSED}
+)
+"""Why a node may not be ready although nothing is in the way."""
+
+
+class Witness:
+    """What it saw so far, as far as promises depend on it."""
+
+    def __init__(self) -> None:
+        self._deleted: set[str] = set()
+        """UIDs of the plugins' pods that the operator deleted."""
+        self._restarts: Counter[tuple[str, datetime]] = Counter()
+        """By change: the node's UID, and since when."""
+        self._renewals: Counter[tuple[str, datetime]] = Counter()
+        self._labelled: defaultdict[str, list[datetime]] = defaultdict(list)
+        """By node's UID, when somebody labelled it by hand."""
+        self._unknown: set[str] = set()
+        """UIDs of nodes of which nobody can say what their plugin has read."""
+        self._agreed: defaultdict[str, set[str]] = defaultdict(set)
+        """By a plan's hash, the changes that a person read in it."""
+
+    def note_labelling(self, name: str, cluster: Cluster) -> None:
+        """Somebody is about to label a node by hand.
+
+        Where its plugin is one that was never recorded, it may have started before or after that.
+        """
+        node = cluster.nodes[name]
+        self._labelled[node.uid].append(cluster.now)
+        applied = parse_records(observe_node(node)).applied
+        running = {
+            uid: each.pod.restarts
+            for uid, each in cluster.pods.items()
+            if each.pod.node == name and each.pod.daemonset in PLUGINS and not each.pod.deleting
+        }
+        if applied is None or applied.plugins != running:
+            self._unknown.add(node.uid)
+
+    def note_approval(self, pool: Pool) -> None:
+        """A person agrees to what stands in the pool's status."""
+        if (plan := pool.status.plan) is not None:
+            self._agreed[plan.hash] |= {step.change for step in plan.steps}
+
+    # Decisions.
+
+    def expect_agreement(
+        self, grown: Planner, fresh: Planner, world: World, cluster: Cluster
+    ) -> None:
+        """Who saw every event, and who starts now, think the same, to the byte, and say it."""
+        for name, pool in cluster.pools.items():
+            _expect_equal(_as_bytes(grown.books[name]), _as_bytes(fresh.books[name]))
+            _expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
+
+    def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
+        """And they do the same."""
+        assert plan.release == other.release
+        ending = {pool.name for pool in plan.release}
+        wanted = {
+            decision.plan.node: decision
+            for decision in other.decisions
+            if decision.plan.action is not None and decision.pool not in ending
+        }
+        assert {name: task.decision for name, task in begun.items()} == wanted
+
+    def expect_turns(
+        self, begun: Mapping[str, Task], busy: Mapping[str, Task], world: World
+    ) -> None:
+        """A change that begins is within its pool's budget, and it is its node's turn."""
+        pools = {pool.name: pool for pool in world.pools}
+        for name, task in begun.items():
+            plan = task.decision.plan
+            if not plan.in_line:
+                continue
+            pool = pools[task.decision.pool]
+            members = _find_members(pool, world)
+            if name in members:
+                self._expect_approval(task, pool)
+            if not plan.takes_slot:
+                continue
+            held = members or _find_leaving(pool, world)
+            out = {
+                other
+                for other in members | _find_leaving(pool, world)
+                if other != name and _is_out(other, pool, busy, world)
+            }
+            assert len(out) < count_budget(pool, len(held)), f"{name} begins, {sorted(out)} are out"
+            if name in members:
+                _expect_turn(name, pool, members, busy, world)
+
+    def _expect_approval(self, task: Task, pool: Pool) -> None:
+        rollout, kind = pool.spec.rollout, task.decision.plan.kind
+        if rollout.approval is ApprovalPolicy.MANUAL:
+            assert kind is not None
+            agreed = self._agreed[rollout.approved_plan or ""]
+            assert kind.change in agreed, f"{kind} begins, and nobody agreed to more than {agreed}"
+
+    # Writes.
+
+    def expect_fair_write(self, task: Task, before: Cluster, after: Cluster) -> None:
+        """What was carried out is what may be done to that node, and to no other."""
+        name, action = task.decision.plan.node, task.decision.plan.action
+        for other in before.nodes.keys() - {name}:
+            assert before.nodes[other] == after.nodes[other]
+        if name not in before.nodes:
+            return
+        self._expect_fields(name, before, after)
+        self._note_renewal(name, before, after)
+        asked = [
+            each.pod
+            for uid, each in after.pods.items()
+            if each.pod.deleting and not before.pods[uid].pod.deleting
+        ]
+        change = read_change(before, name)
+        for pod in asked:
+            assert pod.node == name, pod
+            assert change is not None, f"{pod.name} is deleted, and no change is under way"
+            if isinstance(action, EvictPods):
+                assert pod.requests, pod
+                assert not pod.daemonset, pod
+                assert CORDON in before.nodes[name].fields, f"evicted from {name} in service"
+            else:
+                assert isinstance(action, DeletePlugins), action
+                self._expect_restart(name, pod.uid, change, before)
+
+    def _expect_fields(self, name: str, before: Cluster, after: Cluster) -> None:
+        old, new = before.nodes[name], after.nodes[name]
+        changed = {
+            key
+            for key in old.fields.keys() | new.fields.keys()
+            if old.fields.get(key) != new.fields.get(key)
+        }
+        assert changed <= OURS, f"{name}: {sorted(changed - OURS)} are not ours"
+        if old.owners(CORDON) - {names.FIELD_MANAGER}:
+            assert CORDON in new.fields, f"{name} is uncordoned, and others had cordoned it"
+
+    def _expect_restart(self, name: str, uid: str, change: Change, before: Cluster) -> None:
+        """Once per change; once more for each hand that labelled it, and for a silent zero."""
+        assert change.restart, change
+        assert change.step is Step.RESTARTING, change
+        assert uid in {plugin.uid for plugin in change.plugins}, change
+        assert uid not in self._deleted
+        self._deleted.add(uid)
+        node = before.nodes[name].uid
+        key = node, change.since
+        self._restarts[key] += 1
+        hands = sum(moment >= change.since for moment in self._labelled[node])
+        assert self._restarts[key] <= 1 + hands + self._renewals[key], f"{name}: {change}"
+
+    def _note_renewal(self, name: str, before: Cluster, after: Cluster) -> None:
+        old, new = read_change(before, name), read_change(after, name)
+        if old is not None and new is not None and new.renewed and not old.renewed:
+            self._renewals[after.nodes[name].uid, new.since] += 1
+
+    # The end.
+
+    def expect_rest(self, cluster: Cluster, planner: Planner) -> None:
+        """Each node is as its pool says, or there is a reason; what nobody claims is let go of."""
+        assert not [pool.name for pool in cluster.pools.values() if pool.deleting]
+        for pool in cluster.pools.values():
+            for name, plan in planner.books[pool.name].plans.items():
+                if plan.state is NodeState.READY:
+                    self._expect_truth(name, pool, cluster)
+                else:
+                    assert plan.reason in EXCUSES or needs_person(plan), plan
+        for simulated in cluster.nodes.values():
+            node = observe_node(simulated)
+            owner = find_owner(node, parse_records(node))
+            claim = decide_claim(node, owner, list(cluster.pools.values()))
+            holder = cluster.pools.get(owner or "")
+            # What can't be given back stands in its pool's book, with a reason.
+            is_kept = holder is not None and (
+                not holder.acts or node.name in planner.books[holder.name].plans
+            )
+            if claim is None and not is_kept:
+                assert not node.owns_cordon, node
+                assert not node.owned | node.annotations.keys(), node
+
+    def _expect_truth(self, name: str, pool: Pool, cluster: Cluster) -> None:
+        """A node that is called ready is in service, offers its resource, and serves the mode."""
+        node, mode = observe_node(cluster.nodes[name]), MODES[pool.spec.edition, pool.spec.schedule]
+        assert desired_labels(pool.name, pool.spec).items() <= node.labels.items(), node
+        assert not node.owns_cordon, node
+        for resource in mode.resources:
+            assert node.allocatable.get(resource), f"{name} is ready, and offers no {resource}"
+        for each in cluster.pods.values():
+            if each.pod.node == name and each.pod.daemonset == mode.plugin:
+                known = node.uid not in self._unknown
+                assert each.read == mode.schedule or not known, f"{name} serves {each.read}"
+
+
+def read_change(cluster: Cluster, name: str) -> Change | None:
+    """The change under way on a node."""
+    change = parse_records(observe_node(cluster.nodes[name])).change
+    return change if change is not None and change.is_under_way else None
+
+
+def needs_person(plan: NodePlan) -> bool:
+    """Whether what the node needs next is not done by itself, whatever happened before that."""
+    return plan.kind is not None and plan.kind.outcome in UNATTENDED
+
+
+def count_budget(pool: Pool, nodes: int) -> int:
+    """How many of so many nodes may be out of service at once."""
+    limit = pool.spec.rollout.max_unavailable
+    return limit if isinstance(limit, int) else max(1, nodes * int(limit[:-1]) // 100)
+
+
+def _expect_turn(
+    name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], world: World
+) -> None:
+    """Canaries first, and nothing after a failure."""
+    others = {other: parse_records(world.nodes[other]) for other in members if other != name}
+    for other, records in others.items():
+        failure, attempt = _find_failure(records), build_attempt(pool, world.nodes[other].retry)
+        is_halted = failure is not None and failure.attempt == attempt
+        assert not is_halted, f"{name} begins, although {other} failed: {failure}"
+    proven = {other for other, records in others.items() if _is_proven(records, pool)}
+    changing = {other for other in others if _is_changing(other, busy, world)}
+    canary = pool.spec.rollout.canary
+    is_first = len(proven | changing) < canary
+    assert is_first or len(proven) >= canary, f"{name} begins before {sorted(changing)} succeeded"
+
+
+def _find_members(pool: Pool, world: World) -> set[str]:
+    """Nodes that the pool claims and has."""
+    found = set()
+    for name, node in world.nodes.items():
+        owner = find_owner(node, parse_records(node))
+        acting = [each for each in world.pools if not each.observes or each.name == owner]
+        claim = decide_claim(node, owner, sorted(acting, key=lambda each: each.name))
+        if claim is not None and claim.winner.name == pool.name:
+            found.add(name)
+    return found
+
+
+def _find_leaving(pool: Pool, world: World) -> set[str]:
+    """Nodes that no pool claims and this one still has."""
+    claimed = {name for each in world.pools for name in _find_members(each, world)}
+    return {
+        name
+        for name, node in world.nodes.items()
+        if name not in claimed and find_owner(node, parse_records(node)) == pool.name
+    }
+
+
+def _is_changing(name: str, busy: Mapping[str, Task], world: World) -> bool:
+    change = parse_records(world.nodes[name]).change
+    if change is not None and change.is_under_way:
+        return not change.joining
+    return name in busy and busy[name].decision.plan.takes_slot
+
+
+def _is_out(name: str, pool: Pool, busy: Mapping[str, Task], world: World) -> bool:
+    """Out of service; one that joins never was in service."""
+    if _is_changing(name, busy, world):
+        return True
+    node = world.nodes[name]
+    change = parse_records(node).change
+    joins = change is not None and change.is_under_way
+    return not joins and not pool.deleting and (not node.ready or node.unschedulable)
+
+
+def _is_proven(records: NodeRecords, pool: Pool) -> bool:
+    applied = records.applied
+    return (
+        records.change is None
+        and applied is not None
+        and applied.of is not None
+        and applied.schedule is pool.spec.schedule
+    )
+
+
+def _find_failure(records: NodeRecords) -> Failure | None:
+    """What failed on a node last; one that joined fails alone."""
+    change, applied = records.change, records.applied
+    if change is not None and change.is_under_way:
+        return None if change.joining else change.failure or change.undoes
+    return applied.failure if applied is not None else None
+
+
+def _expect_equal(first: bytes, second: bytes) -> None:
+    lines, others = first.decode().splitlines(), second.decode().splitlines()
+    assert first == second, "\n".join(unified_diff(lines, others, lineterm="", n=30))
+
+
+def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:
+    """The status that a process writes."""
+    held = planner.holdings.count(pool.name)
+    status = build_status(pool, planner.books[pool.name], now, held=held)
+    return status.model_dump_json(indent=1).encode()
+
+
+def _as_bytes(book: Book) -> bytes:
+    """What stands in it, without what depends on when each plan was made."""
+    plans = book.plans.items()
+    return describe({n: replace(plan, action=None, wake_after_seconds=None) for n, plan in plans})

@@ -1,0 +1,52 @@
+"""The simulated API server keeps owners of fields as the real one does."""
+
+from gpushare import names
+from tests.kit.ownership import (
+    CORDON,
+    SimulatedNode,
+    apply_fields,
+    observe_node,
+    release_fields,
+    write_field,
+)
+
+MODE, POOL = names.LABEL_SCHEDULE, names.LABEL_POOL
+NODE = SimulatedNode("gpu-1", "uid-1")
+
+
+def test_an_equal_value_is_shared_and_stays_when_one_owner_lets_go() -> None:
+    node = apply_fields(write_field(NODE, CORDON, "true", "kubectl-cordon"), {CORDON: "true"})
+    assert node.owners(CORDON) == {"kubectl-cordon", names.FIELD_MANAGER}
+    let_go = apply_fields(node, {})
+    assert observe_node(let_go).unschedulable
+    assert not observe_node(let_go).owns_cordon
+
+
+def test_another_value_is_taken_from_its_owner() -> None:
+    node = apply_fields(write_field(NODE, MODE, "share", "kubectl-label"), {MODE: "cgpu"})
+    assert node.labels == {MODE: "cgpu"}
+    assert node.owners(MODE) == {names.FIELD_MANAGER}
+
+
+def test_what_only_we_owned_goes_with_the_apply_that_leaves_it_out() -> None:
+    node = apply_fields(NODE, {MODE: "cgpu", POOL: "training"})
+    assert apply_fields(node, {POOL: "training"}).labels == {POOL: "training"}
+
+
+def test_what_somebody_else_writes_is_theirs_and_has_their_name() -> None:
+    node = write_field(apply_fields(NODE, {MODE: "cgpu"}), MODE, "share", "kubectl-label")
+    seen = observe_node(node)
+    assert (seen.owned, seen.managers) == (frozenset(), {MODE: "kubectl-label"})
+
+
+def test_a_plain_write_of_the_value_that_is_there_makes_nobody_an_owner() -> None:
+    node = apply_fields(NODE, {CORDON: "true"})
+    assert write_field(node, CORDON, "true", "kubectl-cordon") == node
+
+
+def test_a_release_keeps_labels_and_takes_annotations_away() -> None:
+    applied = {MODE: "cgpu", POOL: "training", names.ANNOTATION_APPLIED: "{}"}
+    node = release_fields(apply_fields(NODE, applied), {POOL: "training"})
+    assert node.labels == {MODE: "cgpu"}
+    assert not node.annotations
+    assert not observe_node(node).owned
