@@ -16,7 +16,8 @@ from pathlib import Path
 from tests.kit.operator import SOURCE_VARIABLE
 
 PROJECT = Path(__file__).resolve().parent.parent
-_TESTS = "tests/integration/test_safety_steps.py"
+_SAFETY = "tests/integration/test_safety_steps.py"
+_ROLLOUT = "tests/integration/test_rollout.py"
 _TIMEOUT_SECONDS = 300
 _SHOWN = 100
 FAILED = "failed as it must"
@@ -38,6 +39,7 @@ class Mutation:
     step: str
     test: str
     replacements: tuple[Replacement, ...]
+    file: str = _SAFETY
 
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -101,6 +103,36 @@ MUTATIONS: tuple[Mutation, ...] = (
             ),
         ),
     ),
+    Mutation(
+        "budget",
+        "test_a_node_that_somebody_cordoned_counts_against_the_budget",
+        (
+            Replacement(
+                "core/turn.py",
+                "if progress.unavailable >= count_max_unavailable(rollout, progress.total):",
+                "if False:",
+            ),
+        ),
+        _ROLLOUT,
+    ),
+    Mutation(
+        "canary",
+        "test_canaries_that_succeed_let_the_others_begin",
+        (
+            Replacement(
+                "core/turn.py",
+                "if progress.proven < rollout.canary <= progress.proven + progress.changing:",
+                "if False:",
+            ),
+        ),
+        _ROLLOUT,
+    ),
+    Mutation(
+        "halt",
+        "test_a_canary_that_fails_halts_the_pool_until_somebody_resumes_it",
+        (Replacement("core/turn.py", "    if progress.halted_by:\n", "    if False:\n"),),
+        _ROLLOUT,
+    ),
 )
 
 
@@ -131,7 +163,7 @@ def run(mutation: Mutation) -> str:
         source = build_mutated_source(mutation, Path(folder))
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", f"{_TESTS}::{mutation.test}"),
+                *(sys.executable, "-m", "pytest", f"{mutation.file}::{mutation.test}"),
                 *("-q", "-x", "-p", "no:randomly", "--tb=line", "--timeout=120"),
             ],
             cwd=PROJECT,
