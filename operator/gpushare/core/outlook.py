@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import PlanStep, PoolPlan
 from gpushare.core.actions import NodePlan, NodeState
@@ -66,9 +67,10 @@ def judge_rollout(pool: Pool, book: Book) -> tuple[bool, Reason, str]:
     changing, left = len(book.under_way), sum(book.kinds.values())
     halted = book.halting[min(book.halting)].halts if book.halting else ""
     if halted and (left or changing or book.counts[NodeState.FAILED]):
+        # What helps comes first: the end is what is cut.
         message = (
-            f"{halted}; {left} nodes are left to change. It goes on after a change of the spec, "
-            "or a new value of the annotation gpushare.io/retry on the pool"
+            f"halted until the spec, or the annotation {names.ANNOTATION_RETRY} on the pool, "
+            f"changes; {left} nodes are left to change; {halted}"
         )
         return False, Reason.ROLLOUT_HALTED, message
     unapproved = [kind for kind in book.kinds if not is_approved(pool, kind)]
@@ -81,7 +83,11 @@ def judge_rollout(pool: Pool, book: Book) -> tuple[bool, Reason, str]:
         return False, Reason.WAITING_FOR_APPROVAL, message
     if not (changing or left):
         return True, Reason.NOTHING_LEFT, "no isolation change is under way or left to do"
-    return False, Reason.UPDATING, f"{changing} nodes are in their change, {left} are left"
+    message = f"{changing} nodes are in their change, {left} are left"
+    first = book.pending[min(book.pending)] if left else None
+    if changing or first is None or first.reason in _TURNS:
+        return False, Reason.UPDATING, message
+    return False, first.reason, f"{message}; {first.node}: {first.message}"
 
 
 def _summarise(book: Book) -> str:
