@@ -41,7 +41,7 @@ test-unit: $(READY) ## Run the unit tests
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1200 $(BIN)/pytest tests/integration tests/chaos -p no:randomly --timeout=180 \
+	$(LIMIT) 1500 $(BIN)/pytest tests/integration tests/chaos -p no:randomly --timeout=180 \
 		-m "not long and not chaos" $(SHARDS)
 
 .PHONY: test-demo

@@ -185,6 +185,13 @@ def test_what_a_spec_leaves_out_gets_a_safe_value(bench: Bench) -> None:
         "conflicts": "Report",
         "deletionPolicy": "Retain",
         "devicePlugin": {"restart": "OnIsolationChange"},
+        "rollout": {
+            "maxUnavailable": 1,
+            "canary": 0,
+            "onFailure": "Halt",
+            "approval": "Automatic",
+            "workloads": "Wait",
+        },
     }
 
 

@@ -26,6 +26,7 @@ from gpushare.core.transitions import Outcome, find_transition
 from gpushare.names import Reason
 
 _MESSAGE_CHARACTERS = 400
+_UNTIL_MENDED = "the node stays cordoned until this is mended"
 
 
 def describe_failure(node: str, failure: Failure) -> str:
@@ -162,7 +163,8 @@ def _plan_failure(
         at=at.now,
     )
     action = _write_change(seen, change.model_copy(update={"failure": failure}), "failed")
-    plan = seen.plan(NodeState.FAILED, reason, message, action)
+    told = message if policy.rolls_back else f"{message}; {_UNTIL_MENDED}"
+    plan = seen.plan(NodeState.FAILED, reason, told, action)
     return replace(plan, halts=_halt(seen, change, failure))
 
 
@@ -170,7 +172,7 @@ def _plan_failed(
     seen: Observed, change: Change, failure: Failure, plan: NodePlan, policy: Policy, at: Pass
 ) -> NodePlan:
     """A change that failed: taken back where the pool says so, or left until it is mended."""
-    kept = "the node stays cordoned until this is mended"
+    kept = _UNTIL_MENDED
     if policy.rolls_back and change.undoes is None and not change.joining:
         transition = find_transition(change.edition, change.to, change.of)
         of, to = MODES[change.edition, change.to], MODES[change.edition, change.of]
