@@ -23,7 +23,7 @@ from tests.kit.arrange import (
     plugin_uids,
 )
 from tests.kit.audit import Call
-from tests.kit.bench import GPU_MEM, SYSTEM_PODS, Bench
+from tests.kit.bench import GPU_MEM, POOLS, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod
 from tests.kit.expect import (
     expect,
@@ -186,8 +186,9 @@ def test_a_plugin_that_never_returns_stops_the_pool_and_says_so(bench: Bench) ->
     sample = expect_reason(bench, "n1", "DeadlineExceeded")
     assert "cordoned" in sample["message"]
     assert bench.pool()["status"]["nodes"]["failed"] == 1
-    expect_reason(bench, "n2", "WaitingForBudget")
+    expect_reason(bench, "n2", "RolloutHalted")
     expect_labels(bench, "n2", {MODE: "share"})
 
     bench.set_faults("n1")
+    bench.annotate(f"{POOLS}/training", {"gpushare.io/retry": "mended"})
     expect_pool_ready(bench, nodes=2)
