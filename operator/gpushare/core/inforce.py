@@ -35,6 +35,9 @@ def find_in_force(
     if applied is None or applied.edition is not edition or said == applied.schedule:
         return said
     if said in set(Schedule) and (mode := MODES.get((edition, Schedule(said)))):
+        if mode.plugin != MODES[edition, applied.schedule].plugin:
+            # Another DaemonSet's pod serves nothing before it runs, and goes with the label.
+            pods = [pod for pod in pods if pod.phase == "Running"]
         running = running_plugins(pods, mode)
         if any(applied.plugins.get(uid) != restarts for uid, restarts in running.items()):
             return said

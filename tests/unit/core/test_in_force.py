@@ -1,9 +1,12 @@
 """What is in force on a node is not always what its labels say."""
 
+import pytest
+
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pool import Schedule
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState, ReleaseNode
+from gpushare.core.inforce import find_in_force
 from gpushare.core.records import Change, NodeRecords, Step
 from gpushare.names import Reason
 from tests.kit.members import (
@@ -188,3 +191,12 @@ def test_a_cordon_whose_record_somebody_removed_is_said_to_be_ours() -> None:
     plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod())
     assert plan.reason is Reason.WORKLOADS_PRESENT
     assert "The cordon is ours" in plan.message
+
+
+@pytest.mark.parametrize(("phase", "in_force"), [("Pending", "share"), ("Running", "default")])
+def test_another_modes_plugin_puts_it_in_force_once_it_runs(phase: str, in_force: str) -> None:
+    """Until then the label is put back at once, and the pod goes with it."""
+    node = a_node(labels={names.LABEL_SCHEDULE: "default", **OURS})
+    foreign = a_plugin_pod("nvidia", daemonset="ack-nvidia-device-plugin", phase=phase)
+    record = applied(Schedule.SHARE).applied
+    assert find_in_force(Edition.PROFESSIONAL, node, (foreign,), record) == in_force
