@@ -32,9 +32,19 @@ LABELS: dict[tuple[Edition, str], dict[str, str]] = {
 }
 
 a_node_name = st.sampled_from(NODES)
-a_pool_name = st.sampled_from(POOLS)
+a_pool_name = st.sampled_from(("training", *POOLS))
 a_group = st.sampled_from(("a", "b"))
 a_mode = st.sampled_from(MODES)
+a_rollout = st.fixed_dictionaries(
+    {
+        "max_unavailable": st.sampled_from((1, 2, "50%")),
+        "canary": st.sampled_from((0, 1, 2)),
+        "ready_timeout_seconds": st.sampled_from((None, 30)),
+        "on_failure": st.sampled_from(("Halt", "Rollback")),
+        "approval": st.sampled_from((*["Automatic"] * 4, "Manual")),
+        "workloads": st.sampled_from(("Wait", "CordonAndWait", "Evict")),
+    }
+)
 
 
 class Disturbances(RuleBasedStateMachine):
@@ -44,15 +54,20 @@ class Disturbances(RuleBasedStateMachine):
         super().__init__()
         self.cluster = sim.Cluster()
         self.witness = Witness()
+        self.pace = 0
+        """So many passes of the operator follow each rule, besides those that are rules."""
         self._count = 0
 
     @initialize(
         edition=st.sampled_from(sorted(sim.DAEMONSETS)),
         returning_seconds=st.sampled_from((1, 5, 40)),
         reporting_seconds=st.sampled_from((1, 3, 9)),
-        modes=st.lists(a_mode, min_size=len(NODES), max_size=len(NODES)),
+        modes=a_mode.map(lambda mode: [mode] * len(NODES))
+        | st.lists(a_mode, min_size=len(NODES), max_size=len(NODES)),
         schedule=st.sampled_from(SCHEDULES),
-        is_settled=st.booleans(),
+        rollout=a_rollout,
+        is_settled=st.sampled_from((True, True, False)),
+        pace=st.sampled_from((0, 0, 2)),
     )
     def begin(
         self,
@@ -61,7 +76,9 @@ class Disturbances(RuleBasedStateMachine):
         reporting_seconds: int,
         modes: list[str],
         schedule: str,
+        rollout: dict[str, object],
         is_settled: bool,
+        pace: int,
     ) -> None:
         self.cluster = sim.Cluster(
             edition=edition,
@@ -71,9 +88,10 @@ class Disturbances(RuleBasedStateMachine):
         for node, mode in zip(NODES, modes, strict=True):
             self.add_node(node, "a", mode)
         self.cluster = machinery.elapse(self.cluster, 60)
-        self.put_pool("training", schedule=schedule, nodes=_of_groups("a"))
+        self.put_pool("training", schedule=schedule, nodes=_of_groups("a"), rollout=rollout)
         if is_settled:
             self.come_to_rest()
+        self.pace = pace
 
     def come_to_rest(self) -> None:
         """The operator works until nothing is left to do."""
@@ -91,21 +109,13 @@ class Disturbances(RuleBasedStateMachine):
         priority=st.sampled_from((100, 200)),
         deletion_policy=st.sampled_from(("Retain", "WholeCard", "Restore")),
         conflicts=st.sampled_from(("Report", "Force")),
-        reconcile=st.sampled_from(("Enforce", "Enforce", "Paused", "Observe")),
+        reconcile=st.sampled_from((*["Enforce"] * 6, "Paused", "Observe")),
     )
     def edit_pool(self, name: str, groups: str, **spec: object) -> None:
         self.put_pool(name, nodes=_of_groups(*groups), **spec)
 
-    @rule(
-        name=a_pool_name,
-        max_unavailable=st.sampled_from((1, 2, "50%")),
-        canary=st.sampled_from((0, 1, 2)),
-        ready_timeout_seconds=st.sampled_from((None, 60)),
-        on_failure=st.sampled_from(("Halt", "Rollback")),
-        approval=st.sampled_from(("Automatic", "Automatic", "Manual")),
-        workloads=st.sampled_from(("Wait", "CordonAndWait", "Evict")),
-    )
-    def edit_rollout(self, name: str, **rollout: object) -> None:
+    @rule(name=a_pool_name, rollout=a_rollout)
+    def edit_rollout(self, name: str, rollout: dict[str, object]) -> None:
         self.put_pool(name, rollout=rollout)
 
     @rule(name=a_pool_name)
@@ -252,14 +262,16 @@ class Disturbances(RuleBasedStateMachine):
     # What rules are made of.
 
     def mend(self) -> None:
-        """Whatever was in the way is gone; people ask to try again what failed."""
+        """Whatever was in the way is gone; people try again what failed, and give it time."""
         for node in sorted(self.cluster.nodes):
             for fault in sim.Fault:
                 self.set_fault(node, fault, is_present=False)
             self.set_ready(node, ready=True)
             self.cluster = sim.lift_cordon(self.cluster, node)
             self.retry_node(node)
-        for name in POOLS:
+        for name, pool in self.cluster.pools.items():
+            patient = pool.spec.rollout.model_dump() | {"ready_timeout_seconds": None}
+            self.put_pool(name, rollout=patient)
             self.retry_pool(name)
         self.end_pods()
 

@@ -106,8 +106,10 @@ def plan_overdue_look(
     Nothing is written on the node, since nothing was: it goes on as soon as they can be read.
     """
     deadline = change.since + policy.ready_timeout
-    if at.now < deadline or not seen.is_refused:
+    if not seen.is_refused:
         return plan
+    if at.now < deadline:
+        return replace(plan, wake_after_seconds=(deadline - at.now).total_seconds())
     seconds = policy.ready_timeout.total_seconds()
     message = f"its pods can't be read, {seconds:g} s after the cordon"
     halts = "" if change.joining else f"{plan.node} failed at the step {change.step}: {message}"

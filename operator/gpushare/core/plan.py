@@ -6,7 +6,7 @@ five thousand. Equal worlds lead to equal plans, whatever the order of the event
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -145,19 +145,22 @@ class Planner:
         # A pool that only tells what it would do has no turns to wait for.
         acts = pool is None or pool.acts
         first = replace(self._find_turn(name), may_begin=False, may_join=_may_join(pool))
+        planned: dict[str, NodePlan] = {}
         for node in sorted(tasks):
             plan = self._plan(tasks[node], pool, at, first if acts else OPEN)
             if plan is None:
                 book.strike(node)
                 continue
             self._enter(book, pool, tasks[node], plan, at)
+            planned[node] = plan
+        if acts and self._find_turn(name).is_halted != first.is_halted:
+            planned |= self._plan_under_way(name, tasks, world, at)
+        for _, plan in sorted(planned.items()):
             if not (plan.in_line and acts):
                 yield Decision(name, plan)
         if not acts:
             return
         moved = self._standing(name) != before
-        if self._find_turn(name).is_halted and not before.turn.is_halted:
-            yield from self._drop_what_can_be(name, tasks.keys(), world, at)
         waiting = book.in_line.keys() if moved else book.in_line.keys() & tasks.keys()
         # One that the API server refuses goes last: it would take the turn of all others for ever.
         for node in sorted(waiting, key=lambda name: (name in world.refusals, name)):
@@ -181,17 +184,20 @@ class Planner:
                 book.changing.add(node)
             yield Decision(name, plan)
 
-    def _drop_what_can_be(
-        self, name: str, decided: Collection[str], world: World, at: Pass
-    ) -> Iterator[Decision]:
-        """The pool is halted from now on: nodes that were only cordoned are let go of."""
+    def _plan_under_way(
+        self, name: str, tasks: Mapping[str, _Task], world: World, at: Pass
+    ) -> dict[str, NodePlan]:
+        """The pool is halted from now on, and nodes that were only cordoned are let go of; or it
+        is not any more."""
         book, pool = self.books[name], self._pools.get(name)
-        for node in sorted(book.under_way.difference(decided)):
-            task = self._find_task(world, node)
+        planned: dict[str, NodePlan] = {}
+        for node in sorted(book.under_way):
+            task = tasks.get(node) or self._find_task(world, node)
             plan = self._plan(task, pool, at, self._find_turn(name))
             if plan is not None:
                 self._enter(book, pool, task, plan, at)
-                yield Decision(name, plan)
+                planned[node] = plan
+        return planned
 
     # Whose turn it is.
 

@@ -49,8 +49,7 @@ def _list_labels(judged: Judged, pool: Pool) -> str:
 
 def explain_refusal(plan: NodePlan, judged: Judged) -> NodePlan:
     """`plan`, or why nothing comes of it just now."""
-    # A node that rests after a refusal is refused all the same.
-    if judged.refusal is not None and (plan.action is not None or judged.is_busy):
+    if judged.refusal is not None and plan.action is not None:
         plan = replace(
             plan,
             state=NodeState.BLOCKED,

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
 from tests.kit import machinery
 from tests.kit import simulation as sim
@@ -20,6 +20,7 @@ from tests.kit.disturbances import (
     Disturbances,
     a_node_name,
     a_pool_name,
+    a_rollout,
 )
 from tests.kit.simulated_operator import SimulatedOperator, describe, plan_from_nothing
 
@@ -62,29 +63,49 @@ class Histories(Disturbances):
             self._carry_out(node)
         self.operator = SimulatedOperator()
 
-    @rule(rounds=st.integers(1, 8), seconds=st.sampled_from((1, 3, 12)))
-    def work(self, rounds: int, seconds: float) -> None:
-        """The operator goes on undisturbed for a while."""
+    @invariant()
+    def go_on(self) -> None:
+        self.work(self.pace, 5, is_slow=False)
+
+    @rule(rounds=st.integers(1, 8), seconds=st.sampled_from((1, 3, 12)), is_slow=st.booleans())
+    def work(self, rounds: int, seconds: float, is_slow: bool) -> None:
+        """The operator goes on undisturbed for a while; `is_slow`: a write takes a pass longer."""
         for _ in range(rounds):
+            begun = sorted(self.operator.busy)
             self._decide()
-            self._carry_out_all()
+            for node in begun if is_slow else sorted(self.operator.busy):
+                self._carry_out(node)
             self.cluster = machinery.elapse(self.cluster, seconds)
 
     @rule(
         name=a_pool_name,
         schedule=st.sampled_from(SCHEDULES),
+        rollout=st.none() | a_rollout,
         node=a_node_name,
         fault=st.none() | st.sampled_from(sim.Fault),
+        down=st.none() | a_node_name,
         rounds=st.integers(1, 8),
+        is_slow=st.booleans(),
     )
     def roll_out(
-        self, name: str, schedule: str, node: str, fault: sim.Fault | None, rounds: int
+        self,
+        name: str,
+        schedule: str,
+        rollout: dict[str, object] | None,
+        node: str,
+        fault: sim.Fault | None,
+        down: str | None,
+        rounds: int,
+        is_slow: bool,
     ) -> None:
-        """A change of the mode gets some way, with a node that fails perhaps."""
+        """A change of the mode gets some way; perhaps a node fails, or is down."""
         if fault is not None:
             self.set_fault(node, fault, is_present=True)
-        self.put_pool(name, schedule=schedule)
-        self.work(rounds, 12)
+        if down is not None:
+            self.set_ready(down, ready=False)
+        changes = {"schedule": schedule, "rollout": rollout}
+        self.put_pool(name, **{key: value for key, value in changes.items() if value is not None})
+        self.work(rounds, 12, is_slow)
 
     def teardown(self) -> None:
         """Once nobody disturbs it any more, all comes to rest, and is as the pools say."""
