@@ -260,8 +260,9 @@ def _expect_turn(
     proven = {other for other, records in others.items() if _is_proven(records, pool)}
     changing = {other for other in others if _is_changing(other, busy, world)}
     canary = pool.spec.rollout.canary
-    is_first = len(proven | changing) < canary
-    assert is_first or len(proven) >= canary, f"{name} begins before {sorted(changing)} succeeded"
+    # A node that succeeded counts only while it is ready, which its record does not say.
+    is_early = len(proven) < canary <= len(changing)
+    assert not is_early, f"{name} begins before {sorted(changing)} succeeded"
 
 
 def _find_members(pool: Pool, world: World) -> set[str]:
