@@ -55,7 +55,7 @@ test-safety: $(READY) ## Show that each safety step is held by a test: take it o
 
 .PHONY: fuzz
 fuzz: $(READY) ## Play thousands of random histories against the planner, each new (HISTORIES=N)
-	GPUSHARE_HISTORIES=$(or $(HISTORIES),3000) $(LIMIT) 3600 \
+	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) $(LIMIT) 3600 \
 		$(BIN)/pytest tests/unit/core/test_planner_histories.py
 
 .PHONY: test-faults

@@ -67,8 +67,9 @@ class _Standing:
     """What turns depend on: where it stays, nobody's turn changes."""
 
     turn: Turn
-    unavailable: frozenset[str]
-    total: int
+    """That of a node in service; one that is out of it anyway may have another."""
+    out: tuple[frozenset[str], frozenset[str]]
+    sums: tuple[int, int]
 
 
 class Planner:
@@ -234,7 +235,8 @@ class Planner:
 
     def _standing(self, name: str) -> _Standing:
         book, turn = self._book(name), self._find_turn(name)
-        return _Standing(turn, frozenset(book.unavailable), len(book.capacities))
+        out = frozenset(book.unavailable), frozenset(book.changing)
+        return _Standing(turn, out, (len(book.proven), len(book.capacities)))
 
     def _serve(self, judged: Judged, name: str) -> None:
         """Enter whether a node is in service."""

@@ -84,6 +84,15 @@ def test_no_node_begins_beside_the_canaries_until_they_are_verified() -> None:
     assert rollout.started == {"gpu-3", "gpu-4", "gpu-5"}
 
 
+def test_a_node_that_is_out_of_service_anyway_has_its_turn_once_the_canary_succeeded() -> None:
+    cordoned = a_settled("gpu-9", unschedulable=True)
+    rollout = Rollout(changing("gpu-0"), cordoned, *some_settled(2), canary=1, max_unavailable=2)
+    assert rollout.started == set()
+    # A person has cordoned that one too, so that the budget stays used up.
+    rollout.set(replace(done("gpu-0"), unschedulable=True))
+    assert rollout.started == {"gpu-9"}
+
+
 def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
     rollout = Rollout(changing("gpu-0"), *some_settled(3), canary=1, max_unavailable=4)
     assert rollout.started == set()
