@@ -1,5 +1,6 @@
 """What people, machines and workloads do to a simulated cluster, as rules of a state machine."""
 
+from abc import abstractmethod
 from datetime import timedelta
 
 from hypothesis import strategies as st
@@ -93,9 +94,9 @@ class Disturbances(RuleBasedStateMachine):
             self.come_to_rest()
         self.pace = pace
 
+    @abstractmethod
     def come_to_rest(self) -> None:
         """The operator works until nothing is left to do."""
-        raise NotImplementedError
 
     # People.
 
