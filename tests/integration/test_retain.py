@@ -107,7 +107,8 @@ def test_nothing_but_the_labels_tells_that_the_operator_was_here(bench: Bench) -
     before = read_nodes(bench)
     use_the_operator(bench)
 
-    for pool in ("urgent", "training"):
+    # The other way round, training would get the node that urgent leaves.
+    for pool in ("training", "urgent"):
         bench.delete_pool(pool)
     for pool in ("urgent", "training"):
         expect_gone(bench, f"{POOLS}/{pool}")
