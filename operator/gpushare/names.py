@@ -49,6 +49,25 @@ ANNOTATION_ISOLATION: Final = f"{GROUP}/isolation"
 """`required` or `none`: the isolation that the pod's owner asks for."""
 ISOLATION_REQUIRED: Final = "required"
 ISOLATION_NONE: Final = "none"
+ANNOTATION_POOL: Final = f"{GROUP}/pool"
+"""Name of the pool that the pod's owner asks for."""
+ANNOTATION_INJECT: Final = f"{GROUP}/inject"
+"""`disabled`: the pod is left as it is."""
+INJECT_DISABLED: Final = "disabled"
+ANNOTATION_DECISION: Final = f"{GROUP}/decision"
+"""Ours, on a pod: JSON object that says where admission sent it, and why."""
+
+# Labels on namespaces, written by administrators.
+LABEL_DEFAULT_POOL: Final = f"{GROUP}/default-pool"
+"""Name of the pool that pods go to which ask for none."""
+LABEL_INJECT: Final = f"{GROUP}/inject"
+"""`disabled`: the namespace's pods are left as they are."""
+LABEL_ON_NO_POOL: Final = f"{GROUP}/on-no-pool"
+"""What happens to pods that no pool takes: `allow` or `deny`."""
+ON_NO_POOL_ALLOW: Final = "allow"
+ON_NO_POOL_DENY: Final = "deny"
+LABEL_FAILURE_POLICY: Final = f"{GROUP}/failure-policy"
+"""What happens to GPU pods while no webhook answers: `ignore` or `fail`."""
 
 # What the scheduler of each edition writes on a pod: which of its node's cards it holds.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
@@ -78,6 +97,17 @@ SHARED_RESOURCES: Final = frozenset({RESOURCE_GPU_MEMORY, RESOURCE_GPU_CORE})
 """What a pod asks for that takes a part of a card."""
 
 ENV_CGPU_DISABLE: Final = "CGPU_DISABLE"
+ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+GPU_ENVIRONMENT: Final = frozenset({ENV_CGPU_DISABLE, ENV_VISIBLE_DEVICES})
+"""Set in a container, these say that it means to use a GPU."""
+
+LABEL_CARD_PLACEMENT: Final = "ack.gpushare.placement"
+"""On a pod, by its owner (Professional): which card it wants."""
+REQUIRE_WHOLE_DEVICE: Final = "require-whole-device"
+"""A card that nobody shares."""
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+LABEL_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
 CONTROL_PLANE_LABELS: Final = frozenset(
     {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 )
@@ -150,14 +180,42 @@ class Reason(StrEnum):
     RESOURCE_STAYS_ZERO = "ResourceStaysZero"
     ROLLED_BACK = "RolledBack"
 
-    # Pods at admission.
+    # Pods at admission: sent to a pool.
     ROUTED = "Routed"
+    ROUTED_ON_REQUEST = "RoutedOnRequest"
+    ROUTED_BY_NAMESPACE = "RoutedByNamespace"
     ROUTED_WITHOUT_ISOLATION = "RoutedWithoutIsolation"
-    ALREADY_SELECTS = "AlreadySelects"
-    NOT_ROUTED = "NotRouted"
+
+    # Pods at admission: left as they are.
+    OPTED_OUT = "OptedOut"
     NO_GPU_REQUEST = "NoGPURequest"
+    UNACCOUNTED_GPU = "UnaccountedGPU"
+    NOT_ROUTED = "NotRouted"
+    OTHER_SCHEDULER = "OtherScheduler"
+    ALREADY_ROUTED = "AlreadyRouted"
+    ALREADY_SELECTS = "AlreadySelects"
+    CONTRADICTORY_SELECTION = "ContradictorySelection"
+    SELECTS_NO_POOL = "SelectsNoPool"
+
+    # Pods at admission: allowed with a warning, or refused.
     NO_ELIGIBLE_POOL = "NoEligiblePool"
+    REQUESTED_POOL_UNAVAILABLE = "RequestedPoolUnavailable"
     ISOLATION_UNAVAILABLE = "IsolationUnavailable"
+
+    # Why a pool did not get a pod, in the pod's annotation.
+    POOL_LEAVING = "PoolLeaving"
+    POOL_OBSERVES = "PoolObserves"
+    OTHER_MODE = "OtherMode"
+    NOT_ISOLATED = "NotIsolated"
+    ISOLATED = "Isolated"
+    NAMESPACE_NOT_SELECTED = "NamespaceNotSelected"
+    POD_NOT_SELECTED = "PodNotSelected"
+    ON_REQUEST_ONLY = "OnRequestOnly"
+    EXCLUDED_BY_POD = "ExcludedByPod"
+    NO_ROOM = "NoRoom"
+    LOWER_PRIORITY = "LowerPriority"
+    LESS_FULL = "LessFull"
+    LATER_NAME = "LaterName"
 
     # Pods that have no pool or no node.
     UNROUTED = "Unrouted"
@@ -170,4 +228,7 @@ class Reason(StrEnum):
 
     # Calls of the webhook that it can't decide.
     NOT_SYNCED = "NotSynced"
+    STALE_CACHE = "StaleCache"
+    UNKNOWN_NAMESPACE = "UnknownNamespace"
     MALFORMED_REVIEW = "MalformedReview"
+    TOO_MANY_CALLS = "TooManyCalls"

@@ -3,11 +3,12 @@
 import socket
 import uuid
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gpushare import names
 from gpushare.names import SETTINGS_PREFIX
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -81,6 +82,29 @@ class Settings(BaseSettings):
     webhook_dns_names: tuple[str, ...] = ()
     """Names in the certificate besides the Service's and 127.0.0.1."""
     webhook_service: str = "gpushare-webhook"
+    webhook_replicas: int = Field(2, ge=1)
+    """Webhooks that answer side by side: each counts its own decisions so many times, until the
+    pools' capacity shows them."""
+    on_no_pool: Literal["allow", "deny"] = "allow"
+    """What happens to pods that no pool takes; a namespace's label goes before it."""
+    schedulers: tuple[str, ...] = (names.DEFAULT_SCHEDULER,)
+    """Schedulers that give out GPU memory card by card: pods of others are left to those."""
+    stale_seconds: Annotated[Seconds, Field(ge=30)] = 60.0
+    """A watch that was not heard of for so long is not believed: calls fail, and /readyz says so.
+    The API server ends each watch after 20 s, so a healthy one is heard of at least that often."""
+    drain_seconds: Seconds = 5.0
+    """From SIGTERM, so long calls are still taken while /readyz says no: Endpoints take a moment
+    to follow."""
+    max_calls_in_flight: int = Field(256, ge=1)
+    """What comes beyond is refused at once, so that those in hand end in time."""
+
+    certificate_mode: Literal["self", "cert-manager", "provided"] = "self"
+    """Who issues the webhook's certificate: it itself, cert-manager, or somebody else. Where it is
+    another, its Secret is read and never written."""
+    certificate_lifetime_seconds: Annotated[float, Field(ge=10)] = 90 * 86400.0
+    """Of the webhook's own certificate; a successor is issued when a third of it is left."""
+    authority_lifetime_seconds: Annotated[float, Field(ge=30)] = 3650 * 86400.0
+    """Of the CA that issues it."""
 
     metrics_host: str = "0.0.0.0"
     metrics_port: Port = 8080

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from devcluster.apiserver import ApiError
-from gpushare.api.pool import LabelSelector
+from gpushare.api.selector import LabelSelector
 from gpushare.core.membership import matches_selector
 from tests.kit.bench import POOLS, Bench
 from tests.kit.builders import build_pool

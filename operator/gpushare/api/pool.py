@@ -10,7 +10,9 @@ from pydantic import ConfigDict, Field
 from gpushare import names
 from gpushare.api.model import ApiModel, rule, rules
 from gpushare.api.rollout import Rollout
+from gpushare.api.selector import LabelSelector
 from gpushare.api.status import PoolStatus
+from gpushare.api.workloads import Workloads
 
 
 class Edition(StrEnum):
@@ -84,77 +86,11 @@ _WRITTEN_MESSAGE = (
 )
 
 
-_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_KEY = f"^({_DNS_LABEL}([.]{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
-_KEY_MESSAGE = (
-    "a label key is a name of at most 63 letters, digits, '-', '_' and '.', which may follow a "
-    "DNS name of at most 253 characters and a slash"
-)
-
-
-def _is_key(key: str) -> str:
-    # CEL's own format.qualifiedName() needs Kubernetes 1.32.
-    return f"{key}.matches('{_KEY}') && {key}.indexOf('/') <= 253"
-
-
 def _not_ours(key: str) -> str:
     return f"!({key} in {_WRITTEN}) && !{key}.startsWith('{names.GROUP}/')"
 
 
-class SelectorOperator(StrEnum):
-    """Kubernetes' label selector operators."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
-
-
-_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-LabelKey = Annotated[str, Field(max_length=317)]  # what else it must be is a rule: `_is_key`
-LabelValue = Annotated[str, Field(max_length=63, pattern=f"^({_NAME})?$")]
 NodeName = Annotated[str, Field(max_length=253, pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-
-
-class SelectorRequirement(ApiModel):
-    """One requirement on a label, as in Kubernetes' LabelSelector."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.operator in ['In', 'NotIn'] ? "
-                "(has(self.values) && size(self.values) > 0) : "
-                "(!has(self.values) || size(self.values) == 0)",
-                "In and NotIn need values; Exists and DoesNotExist take none",
-            ),
-            rule(_is_key("self.key"), _KEY_MESSAGE),
-            rule(_not_ours("self.key"), _WRITTEN_MESSAGE),
-        )
-    )
-
-    key: LabelKey = Field(description="Label key.")
-    operator: SelectorOperator = Field(description="In, NotIn, Exists or DoesNotExist.")
-    values: Annotated[tuple[LabelValue, ...], Field(max_length=100)] = Field(
-        default=(), description="Values for In and NotIn; none for Exists and DoesNotExist."
-    )
-
-
-class LabelSelector(ApiModel):
-    """Nodes by their labels; all requirements must hold."""
-
-    match_labels: Annotated[
-        dict[str, LabelValue],
-        Field(
-            max_length=50,
-            json_schema_extra=rules(
-                rule(f"self.all(k, {_is_key('k')})", _KEY_MESSAGE),
-                rule(f"self.all(k, {_not_ours('k')})", _WRITTEN_MESSAGE),
-            ),
-        ),
-    ] = Field(default={}, description="Labels and the values they must have.")
-    match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=50)] = Field(
-        default=(), description="Further requirements on labels."
-    )
 
 
 class Nodes(ApiModel):
@@ -173,7 +109,22 @@ class Nodes(ApiModel):
         )
     )
 
-    selector: LabelSelector | None = Field(
+    selector: Annotated[
+        LabelSelector | None,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"!has(self.matchLabels) || self.matchLabels.all(k, {_not_ours('k')})",
+                    _WRITTEN_MESSAGE,
+                ),
+                rule(
+                    "!has(self.matchExpressions) || "
+                    f"self.matchExpressions.all(e, {_not_ours('e.key')})",
+                    _WRITTEN_MESSAGE,
+                ),
+            )
+        ),
+    ] = Field(
         default=None,
         description="Members by label. Control-plane nodes are members only when they are named.",
     )
@@ -283,6 +234,9 @@ class PoolSpec(ApiModel):
     )
     rollout: Rollout = Field(
         default=Rollout(), description="How an isolation change goes over the pool's nodes."
+    )
+    workloads: Workloads = Field(
+        default=Workloads(), description="Which pods admission may send here, and what they get."
     )
 
 

@@ -40,6 +40,13 @@ class ConditionStatus(ApiModel):
     message: str = Field(description="A sentence for a person.")
 
 
+class FreeBlock(ApiModel):
+    """Cards that have the same amount of memory free."""
+
+    size: int = Field(description="Free memory of each, in the unit of the device plugin.")
+    cards: int = Field(description="How many cards.")
+
+
 class PoolCapacity(ApiModel):
     """What the pool's nodes offer, and what of it is given out; memory in GiB."""
 
@@ -62,6 +69,19 @@ class PoolCapacity(ApiModel):
     stranded_memory: int = Field(
         default=0,
         description="Free memory on cards that have less of it than the pool's median request.",
+    )
+    unit: Literal["GiB", "MiB"] = Field(
+        default="GiB", description="Unit of the device plugin, in which pods ask."
+    )
+    largest_card: int = Field(
+        default=0,
+        description="Memory of the largest card, in that unit; 0 while some node offers none, "
+        "since its cards may be larger.",
+    )
+    free_blocks: Annotated[tuple[FreeBlock, ...], Field(max_length=20)] = Field(
+        default=(),
+        description="The free memory card by card, largest first. Where there are more sizes than "
+        "20, the sizes between are rounded down.",
     )
 
 

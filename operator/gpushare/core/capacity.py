@@ -5,6 +5,7 @@ scheduler wrote on them, card by card. Amounts are in the device plugin's unit u
 up: GiB, or MiB where the plugin runs with `--memory-unit=MiB`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,6 +17,8 @@ from gpushare.api.pod import Pod
 MIB_PER_GIB = 1024
 MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
+MAX_FREE_BLOCKS = 20
+"""Amounts of free memory that a status tells apart."""
 MAX_CARDS = 1024
 """Of a node; what says more is mistaken, and must not cost more."""
 
@@ -52,11 +55,16 @@ class Capacity:
     largest_free_block: int = 0
     stranded_memory: int = 0
     unit: str = "GiB"
-    """The device plugin's unit, in which pods ask."""
-    largest_card_units: int = 0
+    """The device plugin's unit, in which pods ask, and which holds for what follows."""
+    largest_card: int = 0
     """Memory of the largest card; 0 while some node offers none, since its cards may be larger."""
-    largest_free_units: int = 0
-    """`largest_free_block`, not rounded."""
+    free_blocks: tuple[tuple[int, int], ...] = ()
+    """Cards with free memory, by its amount, largest first: (memory, number of cards)."""
+
+    @property
+    def largest_free(self) -> int:
+        """`largest_free_block`, not rounded."""
+        return self.free_blocks[0][0] if self.free_blocks else 0
 
 
 def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
@@ -114,9 +122,23 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
         largest_free_block=largest_free // per_gib,
         stranded_memory=sum(block for block in blocks if block < median) // per_gib,
         unit="MiB" if in_mib else "GiB",
-        largest_card_units=largest_card if all(totals) else 0,
-        largest_free_units=largest_free,
+        largest_card=largest_card if all(totals) else 0,
+        free_blocks=_count_blocks(blocks),
     )
+
+
+def _count_blocks(blocks: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Cards by their free memory; of many amounts those between the kept ones are rounded down."""
+    counts = Counter(block for block in blocks if block)
+    amounts = sorted(counts, reverse=True)
+    if len(amounts) <= MAX_FREE_BLOCKS:
+        return tuple((amount, counts[amount]) for amount in amounts)
+    last = len(amounts) - 1
+    kept = [amounts[step * last // (MAX_FREE_BLOCKS - 1)] for step in range(MAX_FREE_BLOCKS)]
+    rounded: Counter[int] = Counter()
+    for amount in amounts:
+        rounded[next(lower for lower in kept if lower <= amount)] += counts[amount]
+    return tuple((amount, rounded[amount]) for amount in kept)
 
 
 def _find_median(amounts: Iterable[int]) -> int:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pool import LabelSelector, Nodes, Pool, SelectorOperator, SelectorRequirement
+from gpushare.api.pool import Nodes, Pool
+from gpushare.api.selector import LabelSelector, SelectorOperator, SelectorRequirement
 from gpushare.core.records import NodeRecords
 
 

@@ -9,6 +9,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import (
     ConditionStatus,
+    FreeBlock,
     Leaving,
     NodeCounts,
     NodeSample,
@@ -231,11 +232,16 @@ def _build_capacity(
     if not is_capacity_due(pool, now):
         return previous
     sums = asdict(sum_capacity(book.capacities.values(), pending))
-    figures = {key: value for key, value in sums.items() if key in PoolCapacity.model_fields}
-    figures["summary"] = f"{figures['memory_allocated']}/{figures['memory_total']}"
-    if previous is not None and figures.items() <= previous.model_dump().items():
+    sums["summary"] = f"{sums['memory_allocated']}/{sums['memory_total']}"
+    blocks = [FreeBlock(size=size, cards=cards) for size, cards in sums["free_blocks"]]
+    capacity = PoolCapacity.model_validate(
+        {**sums, "free_blocks": blocks, "observed_at": _to_second(now)}
+    )
+    if previous is not None and capacity == previous.model_copy(
+        update={"observed_at": capacity.observed_at}
+    ):
         return previous
-    return PoolCapacity(observed_at=_to_second(now), **figures)
+    return capacity
 
 
 def _build_leaving(pool: Pool, held: int, now: datetime) -> Leaving | None:

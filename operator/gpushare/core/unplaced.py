@@ -96,7 +96,7 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
             f"scales from zero must itself carry {names.LABEL_POOL} and the label of the mode"
         )
     asked = pod.gpu_memory_per_card
-    cards = [room.capacity.largest_card_units for room in rooms]
+    cards = [room.capacity.largest_card for room in rooms]
     unit = rooms[0].capacity.unit
     if all(cards) and asked > max(cards):
         return Reason.LARGER_THAN_ANY_CARD, (
@@ -108,7 +108,7 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
             f"no node of {selected} is ready; it goes on by itself when one is. "
             f"`kubectl describe gsp {pod.pools[0]}` says what they wait for"
         )
-    free = max(room.capacity.largest_free_units for room in rooms)
+    free = max(room.capacity.largest_free for room in rooms)
     if asked > free and any(room.capacity.memory_total for room in rooms):
         return Reason.NO_FREE_BLOCK, (
             f"asks for {asked} {unit} on one card, and no card of {selected} has more than {free} "

@@ -109,8 +109,8 @@ def test_the_largest_free_block_is_on_one_card() -> None:
         memory_requested=16,
         largest_free_block=11,
         stranded_memory=3,
-        largest_card_units=15,
-        largest_free_units=11,
+        largest_card=15,
+        free_blocks=((11, 1),),
     )
 
 
@@ -148,15 +148,15 @@ def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> N
         largest_free_block=15,
         stranded_memory=27,
         unit="MiB",
-        largest_card_units=16_130,
-        largest_free_units=16_130,
+        largest_card=16_130,
+        free_blocks=((16_130, 1),),
     )
 
 
 def test_the_largest_card_is_not_known_while_a_node_offers_no_memory() -> None:
     away = a_node(allocatable={MEMORY: 0}, gpu_count=2)
-    assert _sum(_node()).largest_card_units == 15
-    assert _sum(_node(), away).largest_card_units == 0
+    assert _sum(_node()).largest_card == 15
+    assert _sum(_node(), away).largest_card == 0
 
 
 def test_a_pool_without_nodes_has_nothing() -> None:

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from gpushare import names
-from gpushare.api.pool import LabelSelector, Nodes
+from gpushare.api.pool import Nodes
+from gpushare.api.selector import LabelSelector
 from gpushare.core.membership import decide_claim, find_owner, is_member, matches_selector
 from gpushare.core.records import NodeRecords
 from tests.kit.members import applied

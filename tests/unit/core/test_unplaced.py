@@ -14,7 +14,7 @@ from tests.kit.values import MEMORY, NOW, a_gpu_pod
 
 SAYS = "0/3 nodes are available: 3 Insufficient aliyun.com/gpu-mem."
 OLD = NOW - timedelta(minutes=1)
-A_CAPACITY = Capacity(memory_total=80, largest_card_units=40, largest_free_units=10)
+A_CAPACITY = Capacity(memory_total=80, largest_card=40, free_blocks=((10, 1),))
 ROOM = PoolRoom(nodes=2, ready=2, capacity=A_CAPACITY)
 
 
@@ -80,7 +80,7 @@ def test_a_pod_that_the_scheduler_has_not_tried_is_only_new() -> None:
 
 NO_NODES = PoolRoom(nodes=0, ready=0, capacity=Capacity())
 NOT_READY = PoolRoom(nodes=2, ready=0, capacity=A_CAPACITY)
-RESTARTING = PoolRoom(nodes=2, ready=1, capacity=Capacity(memory_total=40, largest_free_units=10))
+RESTARTING = PoolRoom(nodes=2, ready=1, capacity=Capacity(memory_total=40, free_blocks=((10, 1),)))
 WHOLE_CARDS = PoolRoom(nodes=2, ready=2, capacity=Capacity(gpus=8))
 
 
@@ -114,7 +114,7 @@ def test_a_pool_that_does_not_exist_is_named() -> None:
 
 def test_of_several_pools_that_a_pod_allows_the_best_counts() -> None:
     pod = _waiting(11, pools=("inference", "training"))
-    larger = PoolRoom(2, 2, Capacity(memory_total=160, largest_card_units=80))
+    larger = PoolRoom(2, 2, Capacity(memory_total=160, largest_card=80))
     assert _reason(pod, training=ROOM) is Reason.NO_FREE_BLOCK
     assert _reason(pod, training=ROOM, inference=NO_NODES) is Reason.NO_FREE_BLOCK
     assert _reason(_waiting(41, pools=pod.pools), training=ROOM, inference=larger) is (
@@ -143,7 +143,7 @@ def test_a_pod_of_whole_cards_is_ours_only_where_it_selects_a_pool() -> None:
 
 
 def test_a_message_names_the_unit_in_which_the_pod_asks() -> None:
-    capacity = Capacity(memory_total=31, unit="MiB", largest_card_units=16_130)
+    capacity = Capacity(memory_total=31, unit="MiB", largest_card=16_130)
     unplaced = judge_pod(_waiting(20_000), {"training": PoolRoom(2, 2, capacity)}, NOW)
     assert unplaced is not None
     assert "20000 MiB" in unplaced.message

@@ -1,0 +1,71 @@
+"""Selection by labels, as Kubernetes' LabelSelector has it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from gpushare.api.model import ApiModel, rule, rules
+
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_KEY = f"^({_DNS_LABEL}([.]{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+_KEY_MESSAGE = (
+    "a label key is a name of at most 63 letters, digits, '-', '_' and '.', which may follow a "
+    "DNS name of at most 253 characters and a slash"
+)
+
+
+def _is_key(key: str) -> str:
+    # CEL's own format.qualifiedName() needs Kubernetes 1.32.
+    return f"{key}.matches('{_KEY}') && {key}.indexOf('/') <= 253"
+
+
+class SelectorOperator(StrEnum):
+    """Kubernetes' label selector operators."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+LabelKey = Annotated[str, Field(max_length=317)]  # what else it must be is a rule: `_is_key`
+LabelValue = Annotated[str, Field(max_length=63, pattern=f"^({_NAME})?$")]
+
+
+class SelectorRequirement(ApiModel):
+    """One requirement on a label, as in Kubernetes' LabelSelector."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.operator in ['In', 'NotIn'] ? "
+                "(has(self.values) && size(self.values) > 0) : "
+                "(!has(self.values) || size(self.values) == 0)",
+                "In and NotIn need values; Exists and DoesNotExist take none",
+            ),
+            rule(_is_key("self.key"), _KEY_MESSAGE),
+        )
+    )
+
+    key: LabelKey = Field(description="Label key.")
+    operator: SelectorOperator = Field(description="In, NotIn, Exists or DoesNotExist.")
+    values: Annotated[tuple[LabelValue, ...], Field(max_length=100)] = Field(
+        default=(), description="Values for In and NotIn; none for Exists and DoesNotExist."
+    )
+
+
+class LabelSelector(ApiModel):
+    """Objects by their labels; all requirements must hold."""
+
+    match_labels: Annotated[
+        dict[str, LabelValue],
+        Field(
+            max_length=50,
+            json_schema_extra=rules(rule(f"self.all(k, {_is_key('k')})", _KEY_MESSAGE)),
+        ),
+    ] = Field(default={}, description="Labels and the values they must have.")
+    match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=50)] = Field(
+        default=(), description="Further requirements on labels."
+    )
