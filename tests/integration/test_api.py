@@ -71,6 +71,26 @@ REFUSED: dict[str, tuple[Json, str]] = {
         {"nodes": build_expression(key="team", operator="Equals", values=["vision"])},
         'supported values: "In", "NotIn", "Exists", "DoesNotExist"',
     ),
+    "a toleration of everything that does not say so": (
+        {"workloads": {"tolerations": [{"value": "gpu"}]}},
+        "without a key, operator must be Exists: it tolerates every taint",
+    ),
+    "a toleration with a value that counts for nothing": (
+        {"workloads": {"tolerations": [{"key": "gpu", "operator": "Exists", "value": "yes"}]}},
+        "operator Exists takes no value",
+    ),
+    "a toleration for a time of a taint that evicts nobody": (
+        {"workloads": {"tolerations": [{"key": "gpu", "tolerationSeconds": 3}]}},
+        "tolerationSeconds goes with effect NoExecute only",
+    ),
+    "a selector of pods that is none": (
+        {"workloads": {"podSelector": {"matchLabels": {"not a key": "x"}}}},
+        "a label key is a name of at most 63 letters",
+    ),
+    "an unknown binding": (
+        {"workloads": {"binding": "Node"}},
+        'supported values: "Pool", "Mode"',
+    ),
     "a priority that is text": (
         {"priority": "high"},
         'spec.priority in body must be of type integer: "string"',

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from gpushare import names
+from gpushare.api.namespace import Namespace, parse_namespace
 from gpushare.api.node import Node, parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
@@ -17,7 +18,7 @@ from gpushare.observe.metrics import Metrics
 
 
 class Caches:
-    """Nodes, the pods that matter, and the names of the plugins' DaemonSets.
+    """Nodes, the pods that matter, namespaces, and the names of the plugins' DaemonSets.
 
     `on_change` is called whenever something in them changed.
     """
@@ -62,20 +63,27 @@ class Caches:
             on_change=lambda key, old, new: self._notify(),
             on_alive=lambda: metrics.observe_watch("daemonsets"),
         )
+        self.namespaces: Reflector[Namespace] = Reflector(
+            api,
+            "api/v1/namespaces",
+            parse_namespace,
+            on_alive=lambda: metrics.observe_watch("namespaces"),
+        )
+        self._reflectors = (self.nodes, self.pods, self.daemonsets, self.namespaces)
 
     @property
     def is_synced(self) -> bool:
-        return all(r.synced.is_set() for r in (self.nodes, self.pods, self.daemonsets))
+        return all(r.synced.is_set() for r in self._reflectors)
 
     async def run(self) -> None:
         """Keep the copies up to date, for ever."""
         async with asyncio.TaskGroup() as group:
-            for reflector in (self.nodes, self.pods, self.daemonsets):
+            for reflector in self._reflectors:
                 group.create_task(reflector.run())
 
     async def wait_synced(self) -> None:
         """Until each was listed completely once; before that, absence means nothing."""
-        for reflector in (self.nodes, self.pods, self.daemonsets):
+        for reflector in self._reflectors:
             await reflector.synced.wait()
 
     async def read_anew(self) -> None:
@@ -83,7 +91,7 @@ class Caches:
 
         What another controller did is unknown without this, and would not count in a budget.
         """
-        await asyncio.gather(*(r.read_anew() for r in (self.nodes, self.pods, self.daemonsets)))
+        await asyncio.gather(*(r.read_anew() for r in self._reflectors))
 
     def observe_world(
         self,

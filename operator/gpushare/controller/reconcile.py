@@ -74,7 +74,9 @@ class Reconciler:
         self._statuses = Statuses(
             self._pools, self._planner, self.caches.nodes.records, self._events, metrics
         )
-        self._unplaced = UnplacedPods(self._events, self._planner, metrics)
+        self._unplaced = UnplacedPods(
+            self._events, self._planner, self.caches.namespaces.records, metrics
+        )
         self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)
         self._writes = asyncio.Semaphore(settings.write_concurrency)
         self._changed = asyncio.Event()

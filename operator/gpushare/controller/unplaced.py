@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
+from gpushare.api.namespace import Namespace
 from gpushare.api.pod import Pod
 from gpushare.core.actions import NodeState
 from gpushare.core.capacity import sum_capacity
@@ -22,9 +23,16 @@ EVENTS_AT_ONCE = 50
 class UnplacedPods:
     """Judges the pods without a place, every few seconds where there are any."""
 
-    def __init__(self, events: Events, planner: Planner, metrics: Metrics):
+    def __init__(
+        self,
+        events: Events,
+        planner: Planner,
+        namespaces: Mapping[str, Namespace],
+        metrics: Metrics,
+    ):
         self._events = events
         self._planner = planner
+        self._namespaces = namespaces
         self._metrics = metrics
         self._not_before = 0.0
         self._told: set[tuple[str, Reason]] = set()
@@ -49,7 +57,9 @@ class UnplacedPods:
             return wait
         self._not_before = time.monotonic() + PERIOD_SECONDS
         rooms = {**self._observe_rooms(pools), **dict.fromkeys(unreadable)}
-        judged = (judge_pod(pod, rooms, now) for pod in pods.values())
+        judged = (
+            judge_pod(pod, rooms, now, opted_out=self._opts_out(pod)) for pod in pods.values()
+        )
         found = [pod for pod in judged if pod is not None]
         self._show(found)
         # A Deployment's pods are all alike: one of them is told.
@@ -71,6 +81,10 @@ class UnplacedPods:
             )
             for name, book in books.items()
         }
+
+    def _opts_out(self, pod: Pod) -> bool:
+        namespace = self._namespaces.get(pod.namespace)
+        return namespace is not None and namespace.opts_out
 
     def _show(self, found: list[UnplacedPod]) -> None:
         counts = Counter(pod.reason for pod in found)

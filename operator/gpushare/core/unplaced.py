@@ -36,19 +36,24 @@ class UnplacedPod:
 
 
 def judge_pod(
-    pod: Pod, pools: Mapping[str, PoolRoom | None], now: datetime, *, grace: timedelta = GRACE
+    pod: Pod,
+    pools: Mapping[str, PoolRoom | None],
+    now: datetime,
+    *,
+    opted_out: bool = False,
+    grace: timedelta = GRACE,
 ) -> UnplacedPod | None:
     """Why `pod` is unplaced; None where it is not, or where it is too early to say.
 
-    `pools` are all that exist, by name; None for one that is not understood. A pod that waits is
-    judged once the scheduler has tried and failed. Where several reasons hold, the one that
-    waiting does not mend goes first.
+    `opted_out`: its namespace asks that its pods be sent nowhere. `pools` are all that exist, by
+    name; None for one that is not understood. A pod that waits is judged once the scheduler has
+    tried and failed. Where several reasons hold, the one that waiting does not mend goes first.
     """
     if (pod.node and not pod.unrouted) or pod.deleting or not pod.is_live:
         return None
     if pod.created is not None and now - pod.created < grace:
         return None
-    if pod.unrouted and pools:
+    if pod.unrouted and pools and not opted_out:
         cause = Reason.UNROUTED, _explain_unrouted(pod)
     elif pod.node or not pod.unschedulable:
         return None

@@ -11,6 +11,7 @@ from gpushare.api.pod import Pod
 from gpushare.core.capacity import (
     MAX_CARDS,
     MAX_FIGURE,
+    MAX_FREE_BLOCKS,
     Capacity,
     NodeCapacity,
     observe_node_capacity,
@@ -110,7 +111,23 @@ def test_the_largest_free_block_is_on_one_card() -> None:
         largest_free_block=11,
         stranded_memory=3,
         largest_card=15,
-        free_blocks=((11, 1),),
+        free_blocks=((11, 1), (10, 1), (3, 1)),
+    )
+
+
+def test_cards_with_equal_room_are_counted_together_and_full_ones_not() -> None:
+    pods = (_holder({0: 4}), _holder({1: 4}), _holder({2: 15}))
+    assert _sum(_node(4, 15), pods=pods).free_blocks == ((15, 1), (11, 2))
+
+
+def test_of_many_amounts_those_between_are_rounded_down() -> None:
+    pods = tuple(_holder({card: card}) for card in range(40))
+    blocks = _sum(_node(40, 60), pods=pods).free_blocks
+    assert len(blocks) == MAX_FREE_BLOCKS
+    assert (blocks[0], blocks[-1][0]) == ((60, 1), 21)
+    assert sum(cards for _, cards in blocks) == 40
+    assert (
+        0.9 * sum(range(21, 61)) < sum(size * cards for size, cards in blocks) <= sum(range(21, 61))
     )
 
 
@@ -149,7 +166,7 @@ def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> N
         stranded_memory=27,
         unit="MiB",
         largest_card=16_130,
-        free_blocks=((16_130, 1),),
+        free_blocks=((16_130, 1), (12_130, 1)),
     )
 
 

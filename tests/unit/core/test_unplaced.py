@@ -54,6 +54,10 @@ def test_without_any_pool_nobody_could_have_routed_it() -> None:
     assert _reason(_unrouted()) is None
 
 
+def test_a_pod_of_a_namespace_that_opts_out_is_sent_nowhere_on_purpose() -> None:
+    assert judge_pod(_unrouted(), {"training": ROOM}, NOW, opted_out=True) is None
+
+
 def test_a_pod_without_a_card_on_its_node_is_told_so() -> None:
     by_hand = judge_pod(_unrouted(), {"training": ROOM}, NOW)
     by_scheduler = judge_pod(_unrouted(cards={0: 4}), {"training": ROOM}, NOW)
