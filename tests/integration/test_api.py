@@ -212,6 +212,7 @@ def test_what_a_spec_leaves_out_gets_a_safe_value(bench: Bench) -> None:
             "approval": "Automatic",
             "workloads": "Wait",
         },
+        "workloads": {"selection": "Automatic", "binding": "Pool"},
     }
 
 

@@ -111,8 +111,8 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
         return _structural({**choice, **rest}, definitions)
     result = {key: value for key, value in schema.items() if key in _KEPT}
-    if isinstance(default := result.get("default"), dict):
-        result["default"] = {key: value for key, value in default.items() if value is not None}
+    if "default" in result:
+        result["default"] = _prune(result["default"])
     if not result.get("default", True) and result.get("default") != 0:
         # An empty default says nothing, and would be written into every stored object.
         del result["default"]
@@ -125,6 +125,14 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
     if isinstance(schema.get("additionalProperties"), dict):
         result["additionalProperties"] = _structural(schema["additionalProperties"], definitions)
     return result
+
+
+def _prune(default: Any) -> Any:
+    """Without what says nothing: null, and empty lists and maps."""
+    if not isinstance(default, dict):
+        return default
+    pruned = {key: _prune(value) for key, value in default.items()}
+    return {key: value for key, value in pruned.items() if value not in (None, {}, [])}
 
 
 if __name__ == "__main__":
