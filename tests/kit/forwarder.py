@@ -1,0 +1,118 @@
+"""One address in front of several webhooks, as a Service is: TCP goes through, TLS with it."""
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+_POLL_SECONDS = 0.1
+_WAIT_SECONDS = 10
+_CHUNK_BYTES = 2**16
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A webhook's process, by its ports on 127.0.0.1."""
+
+    port: int
+    probe_port: int
+    """Where it answers /readyz."""
+
+
+class Forwarder:
+    """Listens on 127.0.0.1:`port` within its block, in a thread of its own.
+
+    As with an EndpointSlice, new connections go in turn to those whose /readyz said ok when it was
+    last asked, and are dropped where there is none; those that exist stay where they are.
+    """
+
+    def __init__(self, port: int, backends: Sequence[Backend]) -> None:
+        self._port = port
+        self._backends = tuple(backends)
+        self._turns = itertools.count()
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
+        self._failure: Exception | None = None
+        self.ready: tuple[Backend, ...] = ()
+        """Those that get new connections now."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._listening.wait(_WAIT_SECONDS), "the forwarder did not start"
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(_WAIT_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except Exception as error:
+            self._failure = error
+            self._listening.set()
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+
+            def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                forwarding.append(tasks.create_task(self._forward(reader, writer)))
+
+            forwarding: list[asyncio.Task[None]] = []
+            server = await asyncio.start_server(accept, "127.0.0.1", self._port)
+            following = tasks.create_task(self._follow())
+            self._listening.set()
+            await self._stopping.wait()
+            server.close()
+            for task in (following, *forwarding):
+                task.cancel()
+
+    async def _follow(self) -> None:
+        timeout = aiohttp.ClientTimeout(total=1)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            while True:
+                answers = await asyncio.gather(*(_probe(session, b) for b in self._backends))
+                self.ready = tuple(itertools.compress(self._backends, answers))
+                await asyncio.sleep(_POLL_SECONDS)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            if not self.ready:
+                return
+            backend = self.ready[next(self._turns) % len(self.ready)]
+            inner, outer = await asyncio.open_connection("127.0.0.1", backend.port)
+            with contextlib.closing(outer):
+                await asyncio.gather(_pump(reader, outer), _pump(inner, writer))
+
+
+async def _probe(session: aiohttp.ClientSession, backend: Backend) -> bool:
+    try:
+        async with session.get(f"http://127.0.0.1:{backend.probe_port}/readyz") as answer:
+            return answer.status == 200
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Hand on what comes, and its end."""
+    while chunk := await reader.read(_CHUNK_BYTES):
+        writer.write(chunk)
+        await writer.drain()
+    writer.write_eof()
