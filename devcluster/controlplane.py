@@ -13,6 +13,12 @@ STAGES = _HERE / "stages.yaml"
 AUDIT_POLICY = _HERE / "audit-policy.yaml"
 # One that loses its Lease in an outage ends, and here nobody starts it again.
 _ALONE = {"leader-elect": "false"}
+# KWOK plays a node only while it holds the node's Lease. One that comes back under its name at
+# once loses the former's Lease to the garbage collector, and KWOK looks again a quarter of the
+# Lease's duration later (50 s): until then no pod there starts or ends. So no Leases, and since
+# they were the nodes' heartbeat, nobody waits for one.
+_NO_LEASES = {"node-lease-duration-seconds": "0"}
+_NO_HEARTBEAT = {"node-monitor-grace-period": "8760h"}
 
 
 def build_kwokctl_configuration(ports: Ports) -> dict[str, Any]:
@@ -43,11 +49,11 @@ def build_kwokctl_configuration(ports: Ports) -> dict[str, Any]:
             _patch("kube-apiserver", {"bind-address": local}),
             _patch(
                 "kube-controller-manager",
-                {"bind-address": local},
+                {"bind-address": local, **_NO_HEARTBEAT},
                 extra={"use-service-account-credentials": "true", **_ALONE},
             ),
             _patch("kube-scheduler", {"bind-address": local}, extra=_ALONE),
-            _patch("kwok-controller", {"server-address": f"{local}:{ports.kwok}"}),
+            _patch("kwok-controller", {"server-address": f"{local}:{ports.kwok}", **_NO_LEASES}),
         ],
     }
 

@@ -67,7 +67,7 @@ class Rig:
         return seconds
 
     async def until_server_rests(self) -> None:
-        """Until the API server has little more to do than the nodes' Leases give it.
+        """Until the API server has little more to do than right after the nodes were added.
 
         What others do about thousands of changed nodes goes on after the last change.
         """

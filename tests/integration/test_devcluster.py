@@ -9,7 +9,9 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.processes import observe_processes
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import NODES, PODS, Bench
+from tests.kit.builders import build_pod
+from tests.kit.expect import expect_gone, expect_running
 
 
 @pytest.fixture
@@ -44,3 +46,17 @@ def test_down_leaves_no_process_and_no_file_whatever_was_killed_before(another: 
 
     assert observe_processes(another.folder) == []
     assert not another.folder.exists()
+
+
+def test_a_node_that_comes_back_under_its_name_at_once_is_played_on(bench: Bench) -> None:
+    bench.add_nodes("n1")
+    bench.create_pod(build_pod("on-the-former", gib=None, nodeName="n1"))
+    expect_running(bench, "on-the-former")
+
+    bench.call("DELETE", f"{NODES}/n1")
+    bench.add_nodes("n1")
+
+    bench.call("DELETE", f"{PODS}/on-the-former")
+    expect_gone(bench, f"{PODS}/on-the-former")
+    bench.create_pod(build_pod("on-the-new", gib=None, nodeName="n1"))
+    expect_running(bench, "on-the-new")

@@ -48,6 +48,12 @@ def test_the_audit_log_tells_the_controllers_apart() -> None:
     assert flags["use-service-account-credentials"] == "true"
 
 
+def test_nodes_neither_have_a_lease_nor_die_for_want_of_one() -> None:
+    flags = component_flags()
+    assert flags["kwok-controller"]["node-lease-duration-seconds"] == "0"
+    assert flags["kube-controller-manager"]["node-monitor-grace-period"] == "8760h"
+
+
 def test_kwokctl_is_left_no_file_to_find_and_no_port_to_choose() -> None:
     command = build_kwokctl_command(
         "devcluster-demo",
@@ -70,10 +76,9 @@ def test_kwokctl_is_left_no_file_to_find_and_no_port_to_choose() -> None:
     } <= set(command)
 
 
-def test_the_audit_policy_keeps_every_write_but_kwoks_leases() -> None:
+def test_the_audit_policy_keeps_every_write() -> None:
     rules = yaml.safe_load(AUDIT_POLICY.read_text())["rules"]
-    assert rules[-1] == {"level": "Metadata"}
-    assert [rule.get("namespaces") for rule in rules[:-1]] == [["kube-node-lease"], None]
+    assert rules == [{"level": "None", "nonResourceURLs": ["*"]}, {"level": "Metadata"}]
 
 
 def test_kwok_leaves_marked_pods_and_gpu_pods_to_the_simulator() -> None:
