@@ -106,8 +106,8 @@ LABEL_CARD_PLACEMENT: Final = "ack.gpushare.placement"
 REQUIRE_WHOLE_DEVICE: Final = "require-whole-device"
 """A card that nobody shares."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-LABEL_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-KUEUE_GATE: Final = "kueue.x-k8s.io/admission"
+KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
+"""Of the labels and scheduling gates of pods that Kueue holds back, and gives node selectors to."""
 CONTROL_PLANE_LABELS: Final = frozenset(
     {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 )
@@ -215,6 +215,7 @@ class Reason(StrEnum):
     NO_ROOM = "NoRoom"
     LOWER_PRIORITY = "LowerPriority"
     LESS_FULL = "LessFull"
+    FULLER = "Fuller"
     LATER_NAME = "LaterName"
 
     # Pods that have no pool or no node.

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from gpushare import names
+from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.ledger import parse_count, parse_ledger
-from gpushare.api.node import parse_quantity
 from gpushare.api.podrequest import parse_pod_request
 
 MAX_MESSAGE = 300
@@ -144,50 +144,6 @@ def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
     )
 
 
-def count_gpu_requests(spec: Mapping[str, Any]) -> dict[str, int]:
-    """GPU resources that a pod spec asks for.
-
-    As kube-scheduler counts: containers and sidecars run together; an init container runs beside
-    the sidecars started before it; the larger of the two is needed ("Sidecar Containers" in the
-    Kubernetes documentation).
-    """
-    together: dict[str, int] = {}
-    for container in spec.get("containers") or ():
-        for resource, amount in _asked(container):
-            together[resource] = together.get(resource, 0) + amount
-    if not (starting := spec.get("initContainers")):
-        return together
-    sidecars: dict[str, int] = {}
-    highest: dict[str, int] = {}
-    for container in starting:
-        stays = container.get("restartPolicy") == "Always"
-        for resource, amount in _asked(container):
-            beside = sidecars.get(resource, 0) + amount
-            highest[resource] = max(highest.get(resource, 0), beside)
-            if stays:
-                sidecars[resource] = beside
-    for resource, amount in sidecars.items():
-        together[resource] = together.get(resource, 0) + amount
-    for resource, amount in highest.items():
-        together[resource] = max(together.get(resource, 0), amount)
-    return together
-
-
-def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    resources = container.get("resources") or {}
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    if names.GPU_RESOURCES.isdisjoint(limits) and names.GPU_RESOURCES.isdisjoint(requests):
-        return
-    for resource in names.GPU_RESOURCES:
-        quantity = limits.get(resource, requests.get(resource))
-        if quantity is None:
-            continue
-        amount = parse_quantity(quantity)
-        # What is not understood is not nothing: it must hold a change up like any other request.
-        if amount is None or amount > 0:
-            yield resource, 1 if amount is None else amount
-
-
 def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     for reference in meta.get("ownerReferences") or ():
         if reference.get("controller"):
@@ -238,5 +194,4 @@ def _is_unrouted(raw: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     if spec.get("schedulingGates"):
         # Held back by somebody who may still say where it goes.
         return False
-    request = parse_pod_request({**raw, "spec": {**spec, "nodeName": None}})
-    return bool(request.resources) and not (request.selects or request.placed_by)
+    return parse_pod_request({**raw, "spec": {**spec, "nodeName": None}}).is_left_to_admission

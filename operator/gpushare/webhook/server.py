@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from aiohttp import web
 
+from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import MalformedPodError, parse_pod_request
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.names import Reason
@@ -152,7 +153,7 @@ def _respond(body: bytes, pools: Sequence[PoolView] | None) -> tuple[web.Respons
 def _decide(review: Review, pools: Sequence[PoolView]) -> tuple[Decision, list[dict[str, object]]]:
     if not review.creates_pod:
         return Decision(Reason.NOT_ROUTED, "not the creation of a pod"), []
-    decision = decide(parse_pod_request(review.pod), pools)
+    decision = decide(parse_pod_request(review.pod), Namespace(review.namespace), pools)
     if not decision.selector:
         return decision, []
     return decision, plan_patch(review.pod, dict(decision.selector))

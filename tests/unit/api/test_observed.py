@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.node import parse_node, parse_quantity
-from gpushare.api.pod import MAX_MESSAGE, Pod, count_gpu_requests, parse_pod
+from gpushare.api.pod import MAX_MESSAGE, Pod, parse_pod
 
 
 def _entry(manager: str, operation: str = "Apply", **more: Any) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Which of the eligible pools gets a pod, and where each of the others lost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.podrequest import PodRequest
+from gpushare.core.case import Case
+from gpushare.core.fit import Fit, free_share
+from gpushare.core.poolview import PoolView
+from gpushare.names import Reason
+
+Loser = tuple[Reason, str]
+"""What a pool lost by, and its name."""
+Rank = tuple[int, int, float, str]
+_STEPS = (Reason.NO_ROOM, Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.LATER_NAME)
+"""What it means to be beaten at each step of the ranking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The pool that gets the pod."""
+
+    pool: PoolView
+    is_preferred: bool
+    """It is of the kind, isolated or not, that the pod seems to want."""
+    lost: tuple[Loser, ...]
+
+
+def choose(case: Case, eligible: Sequence[PoolView]) -> Choice:
+    """The best of the `eligible` pools, of which there is at least one.
+
+    Isolation that nobody asked for in words is a wish, and goes before all else. Then a pool with
+    room goes before one without; higher priority; and the fullest that has room, so that large
+    blocks stay whole. Among pools whose room others may take first the emptiest goes first: when
+    in doubt, spread. Fit never excludes: a full pool may be one that grows.
+    """
+    wanted = [pool for pool in eligible if _is_wanted(case.pod, pool)]
+    ranks = {pool.name: _rank(case, pool) for pool in wanted or eligible}
+    best = min(ranks.values())
+    name = best[-1]
+    lost = []
+    chosen = eligible[0]
+    for pool in eligible:
+        if pool.name == name:
+            chosen = pool
+        elif pool.name in ranks:
+            lost.append((_compare(best, ranks[pool.name]), pool.name))
+        else:
+            lost.append((Reason.ISOLATED if pool.isolates else Reason.NOT_ISOLATED, pool.name))
+    return Choice(chosen, bool(wanted), tuple(lost))
+
+
+def _is_wanted(pod: PodRequest, pool: PoolView) -> bool:
+    """Isolation, unless the pod's owner rules it out or switches it off in every container."""
+    if pod.isolation in (names.ISOLATION_REQUIRED, names.ISOLATION_NONE):
+        return True
+    return pool.isolates is not pod.disables_isolation
+
+
+def _rank(case: Case, pool: PoolView) -> Rank:
+    fit = case.judge_fit(pool)
+    free = free_share(pool.room, case.booked.get(pool.name, 0))
+    return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name
+
+
+def _compare(best: Rank, other: Rank) -> Reason:
+    """The step at which `other` was beaten."""
+    step = next(step for step in range(len(_STEPS)) if best[step] != other[step])
+    if _STEPS[step] is Reason.LESS_FULL and best[0] == Fit.CARD:
+        return Reason.FULLER
+    return _STEPS[step]

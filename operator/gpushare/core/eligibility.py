@@ -1,0 +1,68 @@
+"""Which pools can take a pod, and what keeps the others from it."""
+
+from gpushare import names
+from gpushare.api.nodeselection import ANYWHERE
+from gpushare.api.podrequest import PodRequest
+from gpushare.core.case import Case
+from gpushare.core.membership import matches_selector
+from gpushare.core.poolview import PoolView
+from gpushare.names import Reason
+
+
+def find_obstacle(case: Case, pool: PoolView) -> Reason | None:
+    """What keeps `pool` from taking the pod, though it be asked for; None where nothing does."""
+    pod = case.pod
+    if (misfit := find_misfit(pod, pool)) is not None:
+        return misfit
+    if pod.isolation == names.ISOLATION_NONE and pool.isolates:
+        return Reason.ISOLATED
+    if pool.namespace_selector is not None and not matches_selector(
+        pool.namespace_selector, case.namespace.labels
+    ):
+        return Reason.NAMESPACE_NOT_SELECTED
+    if pool.pod_selector is not None and not matches_selector(pool.pod_selector, pod.labels):
+        return Reason.POD_NOT_SELECTED
+    if pod.selection is not ANYWHERE and not pod.selection.may_hold(pool.known):
+        return Reason.EXCLUDED_BY_POD
+    return None
+
+
+def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
+    """Why `pod` could not run as it asks to on the nodes of `pool`; None where it could."""
+    if pool.is_leaving:
+        return Reason.POOL_LEAVING
+    if pool.observes:
+        return Reason.POOL_OBSERVES
+    asked = pod.requests.keys()
+    # A node in core_mem refuses pods that ask for memory alone.
+    if not asked <= pool.offers or (
+        names.RESOURCE_GPU_CORE in pool.offers and names.RESOURCE_GPU_CORE not in asked
+    ):
+        return Reason.OTHER_MODE
+    if pod.requires_isolation and pod.asks_for_share and not pool.isolates_by_kernel:
+        return Reason.NOT_ISOLATED
+    return None
+
+
+def explain_obstacle(reason: Reason | None, case: Case, pool: PoolView) -> str:
+    """What stands between the pod and `pool`, as the end of a sentence about the pool."""
+    mode = f"its mode {pool.schedule}"
+    match reason:
+        case Reason.POOL_LEAVING:
+            return "it is being deleted"
+        case Reason.POOL_OBSERVES:
+            return "its reconcile is Observe, so its nodes don't carry its labels"
+        case Reason.OTHER_MODE:
+            return f"{mode} does not serve {' with '.join(sorted(case.pod.requests))}"
+        case Reason.NOT_ISOLATED:
+            return f"{mode} is not isolated by the kernel"
+        case Reason.ISOLATED:
+            return f"{mode} isolates"
+        case Reason.NAMESPACE_NOT_SELECTED:
+            return f"its namespaceSelector does not select namespace {case.namespace.name}"
+        case Reason.POD_NOT_SELECTED:
+            return "its podSelector does not select the pod"
+        case Reason.ON_REQUEST_ONLY:
+            return "it takes only pods that ask for it"
+        case _:
+            return "the pod's node selector or affinity rules its nodes out"

@@ -1,0 +1,46 @@
+"""Pods that admission leaves as they are, and what it says to who created them."""
+
+from gpushare import names
+from gpushare.api.podrequest import Placer, PodRequest
+from gpushare.core.decision import Decision, build_annotation, cut
+from gpushare.names import Reason
+
+_PLACER_ADVICE = {
+    Placer.DAEMONSET: f"select a pool by {names.LABEL_POOL} in its template's nodeSelector",
+    Placer.NODE_NAME: "the scheduler then keeps no card for it; leave nodeName out",
+    Placer.NODE_SELECTION: f"to have a pool chosen, leave that out, or select {names.LABEL_POOL}",
+    Placer.KUEUE: f"give the queue's ResourceFlavor the node label {names.LABEL_POOL}",
+}
+
+
+def leave(reason: Reason, message: str) -> Decision:
+    """Created as it is, with a warning."""
+    warning = cut(f"not sent to a pool: {message}")
+    return Decision(reason, message, annotation=build_annotation(reason), warnings=(warning,))
+
+
+def leave_without_request(pod: PodRequest) -> Decision:
+    """It asks for no GPU that admission deals with."""
+    if pod.uses_gpu_unasked:
+        message = (
+            "a container sets a GPU variable, and the pod asks for no GPU: on a shared node it "
+            f"sees every card, uncounted. Ask for {names.RESOURCE_GPU_MEMORY}, or set "
+            f"{names.ENV_VISIBLE_DEVICES}=none"
+        )
+        return Decision(Reason.UNACCOUNTED_GPU, message, warnings=(cut(message),))
+    message = "asks for no shared GPU"
+    if not pod.pool:
+        return Decision(Reason.NO_GPU_REQUEST, message)
+    warning = (
+        f"annotation {names.ANNOTATION_POOL} does nothing: the pod asks for no GPU that a pool "
+        f"gives; ask for {names.RESOURCE_GPU_MEMORY}"
+    )
+    return Decision(Reason.NO_GPU_REQUEST, message, warnings=(warning,))
+
+
+def leave_to_placer(pod: PodRequest, placer: Placer) -> Decision:
+    """Somebody else says where it runs; without a warning where that one selects by our labels."""
+    message = f"{placer} decides where it runs"
+    if placer is not Placer.NODE_NAME and pod.selection.chosen_keys:
+        return Decision(Reason.NOT_ROUTED, message, annotation=build_annotation(Reason.NOT_ROUTED))
+    return leave(Reason.NOT_ROUTED, f"{message}; {_PLACER_ADVICE[placer]}")
