@@ -16,6 +16,7 @@ QUICK: Mapping[str, str] = {
     "GPUSHARE_READY_TIMEOUT_SECONDS": "90",
     "GPUSHARE_LEASE_DURATION_SECONDS": "8",
     "GPUSHARE_LEASE_RENEW_SECONDS": "1",
+    "GPUSHARE_DRAIN_SECONDS": "0",
 }
 """Settings that keep tests short; none of them takes a step away."""
 

@@ -21,6 +21,8 @@ PAGE = 500
 WATCH_SECONDS = 20.0
 """The server ends each watch after this; one that goes on for 5 s longer is cut. A connection
 that died without a word is noticed after 25 s."""
+RETURN_SECONDS = 2.0
+"""The first watch after a failure: where nothing changes, its end alone says that all is well."""
 HEALTHY_SECONDS = 1.0
 """A watch that ends sooner has failed, however politely: else it would be opened in a hot loop."""
 REMEMBERED_DELETIONS = 1000
@@ -80,7 +82,7 @@ class Reflector(Generic[Record]):
                     self._version = await self._list()
                     self.synced.set()
                 watched_since = time.monotonic()
-                await self._watch(self._version)
+                await self._watch(self._version, RETURN_SECONDS if failures else WATCH_SECONDS)
             except CALL_FAILURES as error:
                 if _asks_for_a_list(error):
                     self._version = None
@@ -138,9 +140,10 @@ class Reflector(Generic[Record]):
         self._on_alive()
         return version
 
-    async def _watch(self, version: str) -> None:
+    async def _watch(self, version: str, seconds: float) -> None:
+        started = time.monotonic()
         stream = self._api.watch(
-            self._path, timeout_seconds=WATCH_SECONDS, resourceVersion=version, **self._params
+            self._path, timeout_seconds=seconds, resourceVersion=version, **self._params
         )
         async with contextlib.aclosing(stream) as events:
             async for event in events:
@@ -151,6 +154,9 @@ class Reflector(Generic[Record]):
                     self._take(raw, deleted=event["type"] == "DELETED")
                 self._version = raw["metadata"]["resourceVersion"]
                 self._on_alive()
+        # Where nothing changes the server may send no bookmark either.
+        if time.monotonic() - started >= HEALTHY_SECONDS:
+            self._on_alive()
 
     def _take(self, raw: Json, *, deleted: bool) -> None:
         meta = raw["metadata"]

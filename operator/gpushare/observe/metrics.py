@@ -65,6 +65,11 @@ class Metrics:
         self.admissions = counter(
             "admission_requests_total", "Pods that the webhook was asked about.", ["reason"]
         )
+        self.workload_admissions = counter(
+            "workload_admission_requests_total",
+            "Workloads that the webhook was asked about, by what becomes of their pods.",
+            ["reason"],
+        )
         self.admission_seconds = histogram(
             "admission_duration_seconds",
             "From the request's body to the answer.",

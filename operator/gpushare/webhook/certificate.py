@@ -43,7 +43,7 @@ class Certificate:
         self._namespace = settings.namespace
         self._secret = settings.certificate_secret
         self._configuration = settings.webhook_configuration
-        self._hosts = list_hosts(settings)
+        self.hosts = list_hosts(settings)
         self._metrics = metrics
         self._clock = clock
         self._identity: Identity | None = None
@@ -51,6 +51,11 @@ class Certificate:
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
         """Handshakes fail until the first certificate is loaded into it."""
+
+    @property
+    def trust_pem(self) -> bytes | None:
+        """The CA by which the API server is to know us; None where there is none yet."""
+        return None if self._identity is None else self._identity.authority.certificate_pem
 
     def find_flaw(self) -> str | None:
         """Why calls of the API server fail or soon will; None where they don't."""
@@ -107,7 +112,7 @@ class Certificate:
         while True:
             secret = await read_secret(self._api, self._namespace, self._secret)
             stored = Identity.from_secret_data(secret.data) if secret else None
-            identity, reason = renew(stored, self._identity, self._hosts, self._clock())
+            identity, reason = renew(stored, self._identity, self.hosts, self._clock())
             if reason is None:
                 return identity
             data = identity.to_secret_data()

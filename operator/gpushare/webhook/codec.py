@@ -1,6 +1,6 @@
 """AdmissionReview on the wire: a Kubernetes admission.k8s.io/v1 envelope in, an answer out.
 
-Pods stay raw JSON: a typed round trip would drop fields that are newer than this program.
+Objects stay raw JSON: a typed round trip would drop fields that are newer than this program.
 """
 
 import base64
@@ -13,6 +13,8 @@ import orjson
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
+PODS = "v1/pods"
+
 
 class MalformedReviewError(ValueError):
     """Not an AdmissionReview that can be answered; the message says what is wrong with it."""
@@ -23,11 +25,14 @@ class Review:
     """What the API server asks about."""
 
     uid: str
+    operation: str
+    resource: str
+    """As in a URL of the API: `v1/pods`, `apps/v1/deployments`, `v1/pods/status`."""
     namespace: str
     """The request's, which is authoritative; the object's own may be empty or a lie."""
-    creates_pod: bool
-    """Whether this is what the webhook is for: creation of a pod, not of a subresource."""
-    pod: Mapping[str, Any]
+    dry_run: bool
+    """Nothing will come of it, whatever the answer."""
+    object: Mapping[str, Any]
     """The object's JSON; empty where the operation carries none."""
 
 
@@ -40,42 +45,53 @@ def parse_review(body: bytes) -> Review:
         envelope = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise MalformedReviewError(f"the body is not JSON: {error}") from error
-    if not isinstance(envelope, dict) or (
-        (envelope.get("apiVersion"), envelope.get("kind")) != (API_VERSION, KIND)
+    if (
+        not isinstance(envelope, dict)
+        or envelope.get("apiVersion") != API_VERSION
+        or envelope.get("kind") != KIND
     ):
         raise MalformedReviewError(f"expected an {KIND} of {API_VERSION}")
     request = envelope.get("request")
     if not isinstance(request, dict):
         raise MalformedReviewError("the review has no request")
     uid = request.get("uid")
-    if not isinstance(uid, str) or not uid:
+    if not uid or not isinstance(uid, str):
         raise MalformedReviewError("the request has no uid")
-    creates_pod = (
-        request.get("operation") == "CREATE"
-        and request.get("resource") == {"group": "", "version": "v1", "resource": "pods"}
-        and not request.get("subResource")
+    found, dry_run = request.get("object"), request.get("dryRun")
+    if found is not None and not isinstance(found, dict):
+        raise MalformedReviewError("the request's object is no object")
+    if dry_run is not None and not isinstance(dry_run, bool):
+        raise MalformedReviewError("the request's dryRun is neither true nor false")
+    return Review(
+        uid,
+        _text(request, "operation"),
+        _parse_resource(request),
+        _text(request, "namespace"),
+        bool(dry_run),
+        found or {},
     )
-    pod = request.get("object")
-    if not isinstance(pod, dict):
-        if creates_pod:
-            raise MalformedReviewError("the request has no object")
-        pod = {}
-    return Review(uid, str(request.get("namespace") or ""), creates_pod, pod)
 
 
-def plan_patch(pod: Mapping[str, Any], selector: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The JSON patch that adds `selector` to the node selector of `pod`, and nothing else."""
-    if pod["spec"].get("nodeSelector") is None:
-        return [{"op": "add", "path": "/spec/nodeSelector", "value": dict(selector)}]
-    return [
-        {"op": "add", "path": f"/spec/nodeSelector/{_escape(key)}", "value": value}
-        for key, value in selector.items()
-    ]
+def _parse_resource(request: Mapping[str, Any]) -> str:
+    resource = request.get("resource")
+    if not isinstance(resource, dict):
+        raise MalformedReviewError("the request has no resource")
+    parts = (
+        _text(resource, "group"),
+        _text(resource, "version"),
+        _text(resource, "resource"),
+        _text(request, "subResource"),
+    )
+    return "/".join(filter(None, parts))
 
 
-def _escape(key: str) -> str:
-    """A key as part of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
+def _text(owner: Mapping[str, Any], key: str) -> str:
+    value = owner.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedReviewError(f"{key} must be a string, not {type(value).__name__}")
+    return value
 
 
 def build_answer(
@@ -93,5 +109,5 @@ def build_answer(
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(patch)).decode()
     if warnings:
-        response["warnings"] = list(warnings)
+        response["warnings"] = warnings
     return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -4,72 +4,112 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator
 from functools import partial
 
 from gpushare import names
-from gpushare.core.admission import PoolView, view_pool
+from gpushare.api.namespace import Namespace, parse_namespace
+from gpushare.core.admission import PoolView, Rules, view_pool
 from gpushare.kube import pools
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.reflector import Reflector
 from gpushare.observe import http
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
+from gpushare.webhook.admitter import Admitter
 from gpushare.webhook.certificate import Certificate
-from gpushare.webhook.server import PATH, build_app, listening
+from gpushare.webhook.journal import Journal
+from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
+from gpushare.webhook.selfcall import SelfCall
+from gpushare.webhook.server import PODS_PATH, AdmissionServer
 
 log = logging.getLogger(__name__)
 
+NAMESPACES_PATH = "api/v1/namespaces"
+
 
 class Webhook:
-    """Everything that answers admission in one process: pools, certificate, server.
+    """Everything that answers admission in one process: memory, certificate, server.
 
     It is a webhook server as Kopf's `settings.admission.server` takes one.
     """
 
     def __init__(self, api: ApiServer, settings: Settings, metrics: Metrics):
         self._settings = settings
-        self._metrics = metrics
+        self._memory = Memory(settings.stale_seconds, time.monotonic)
         self._certificate = Certificate(api, settings, metrics)
+        self._self_call = SelfCall(self._certificate, settings.webhook_host)
         self._pools: Reflector[PoolView] = Reflector(
-            api, pools.PATH, view_pool, on_alive=partial(metrics.observe_watch, names.PLURAL)
+            api,
+            pools.PATH,
+            view_pool,
+            on_change=self._memory.put_pool,
+            on_alive=partial(self._hear_of, POOLS, metrics),
         )
+        self._namespaces: Reflector[Namespace] = Reflector(
+            api,
+            NAMESPACES_PATH,
+            parse_namespace,
+            on_change=self._memory.put_namespace,
+            on_alive=partial(self._hear_of, NAMESPACES, metrics),
+        )
+        self._journal = Journal()
+        admitter = Admitter(
+            self._memory,
+            self._journal,
+            metrics,
+            rules=Rules(
+                denies=settings.on_no_pool == names.ON_NO_POOL_DENY,
+                schedulers=frozenset(settings.schedulers),
+            ),
+            replicas=settings.webhook_replicas,
+        )
+        self._server = AdmissionServer(admitter, metrics, settings.max_calls_in_flight)
 
     async def __call__(self, fn: object) -> AsyncIterator[dict[str, str]]:
         """Yield where the server is, then serve; Kopf's own way of answering, `fn`, is unused."""
-        yield {"url": f"https://127.0.0.1:{self._settings.webhook_port}{PATH}"}
+        yield {"url": f"https://127.0.0.1:{self._settings.webhook_port}{PODS_PATH}"}
         await self.run()
 
     async def run(self) -> None:
-        """Serve until cancelled, then finish what is under way.
+        """Serve until cancelled; then go on for a while, since whoever sends calls here needs time
+        to hear of it, and finish what is in hand. Cancelled again, it ends at once.
 
         Raises OSError where the port is taken.
         """
-        settings = self._settings
-        app = build_app(self._known_pools, self._metrics)
-        async with (
-            listening(
-                app, self._certificate.tls, host=settings.webhook_host, port=settings.webhook_port
-            ),
-            asyncio.TaskGroup() as tasks,
-        ):
-            tasks.create_task(self._pools.run())
-            tasks.create_task(self._certificate.run())
+        settings, tls = self._settings, self._certificate.tls
+        async with asyncio.TaskGroup() as tasks:
+            for run in (self._pools.run, self._namespaces.run, self._certificate.run):
+                tasks.create_task(run())
+            async with self._server.listening(
+                tls, host=settings.webhook_host, port=settings.webhook_port
+            ) as port:
+                try:
+                    # For ever: it ends with the group.
+                    await tasks.create_task(self._self_call.run(port))
+                except asyncio.CancelledError:
+                    self._server.calls.ending = True
+                    await asyncio.sleep(settings.drain_seconds)
+                    raise
+                finally:
+                    self._journal.flush()
 
     def find_unready(self) -> str | None:
-        """Why it can't answer the API server; None where it can. A check for /readyz."""
-        if not self._pools.synced.is_set():
-            return "pools are not known yet"
-        return self._certificate.find_flaw()
+        """Why the API server should not call; None where it can. A check for /readyz."""
+        if self._server.calls.ending:
+            return "about to stop"
+        if gap := self._memory.find_gap():
+            return gap.message
+        return self._certificate.find_flaw() or self._self_call.find_flaw()
 
-    def _known_pools(self) -> Sequence[PoolView] | None:
-        if not self._pools.synced.is_set():
-            return None
-        return tuple(self._pools.records.values())
+    def _hear_of(self, kind: str, metrics: Metrics) -> None:
+        self._memory.hear_of(kind)
+        metrics.observe_watch(kind)
 
 
 async def run_webhook(settings: Settings) -> None:
-    """`gpushare webhook`: serve until SIGTERM or SIGINT, finish what is under way, return.
+    """`gpushare webhook`: serve until SIGTERM or SIGINT, go on for `drain_seconds`, return.
 
     Raises `CredentialsError`, and OSError where a port is taken.
     """

@@ -1,159 +1,158 @@
-"""The HTTPS server that the API server asks about pods. It calls nobody: it answers from memory."""
+"""The HTTPS server that the API server asks about pods and workloads."""
 
 import asyncio
 import contextlib
+import functools
 import logging
+import math
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
-from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import MalformedPodError, parse_pod_request
-from gpushare.core.admission import Decision, PoolView, decide
+from gpushare.api.podrequest import MalformedPodError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.codec import (
-    MalformedReviewError,
-    Review,
-    build_answer,
-    parse_review,
-    plan_patch,
-)
+from gpushare.webhook import selfcall
+from gpushare.webhook.admitter import Admitter, UndecidedError
+from gpushare.webhook.calls import Calls
+from gpushare.webhook.codec import MalformedReviewError
 
 log = logging.getLogger(__name__)
 
-PATH = "/mutate-pods"
+PODS_PATH = "/mutate-pods"
+WORKLOADS_PATH = "/warn-workloads"
 MAX_BODY_BYTES = 8 * 2**20
-"""Above what etcd takes of an object (1.5 MiB), and what a review adds to it."""
+"""Above what etcd takes of an object (1.5 MiB), twice, and what a review adds to it."""
 BODY_SECONDS = 5.0
 """A body comes at once; the API server itself gives up after 3 s."""
-DRAIN_SECONDS = 5.0
-"""Requests under way get this long when the server stops; the API server waits 3 s for one."""
+LINGER_SECONDS = 1.0
+"""What is left of a refused body is read for so long, so that its sender sees the answer."""
+LOG_SECONDS = 1.0
+"""Between two lines about failures of one kind: who sends nonsense must fill no disk."""
 
-_LEVELS = {
-    Reason.ROUTED: logging.INFO,
-    Reason.ROUTED_WITHOUT_ISOLATION: logging.INFO,
-    Reason.NO_ELIGIBLE_POOL: logging.WARNING,
-    Reason.ISOLATION_UNAVAILABLE: logging.WARNING,
-}
-
-Pools = Callable[[], Sequence[PoolView] | None]
-"""The pools of the cluster; None until they are known."""
+_SILENT = logging.Logger("http", logging.CRITICAL + 1)
+"""aiohttp answers what is no HTTP with a 400, and logs it with a traceback that quotes it."""
+_JSON = {"Content-Type": "application/json"}
 
 
-class InFlight:
-    """The requests under way.
+class BodyTooLongError(ValueError):
+    """A body of more than 8 MiB."""
 
-    Waited for before aiohttp is told to stop: from then on it drops what clients still send of a
-    request that has begun.
+
+class AdmissionServer:
+    """Two paths take an AdmissionReview, and one says that it is served.
+
+    A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, a call beyond
+    `max_calls` in hand a 429, and what is no review of a pod a 400. What memory does not tell is a
+    503, so that the webhook's failurePolicy decides: "no pool" out of an empty memory would be an
+    answer.
     """
 
-    def __init__(self) -> None:
-        self._count = 0
-        self._none = asyncio.Event()
-        self._none.set()
-        self.stopping = False
+    def __init__(self, admitter: Admitter, metrics: Metrics, max_calls: int) -> None:
+        self.calls = Calls(max_calls)
+        self._answers: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+            PODS_PATH: admitter.mutate_pod,
+            WORKLOADS_PATH: admitter.warn_of_workload,
+        }
+        self._count_failure = functools.cache(metrics.admissions.labels)
+        self._observe_seconds = metrics.admission_seconds.observe
+        self._logged: dict[Reason, float] = {}
 
-    @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
-        self._count += 1
-        self._none.clear()
+    @contextlib.asynccontextmanager
+    async def listening(self, tls: ssl.SSLContext, *, host: str, port: int) -> AsyncIterator[int]:
+        """Serve over TLS within the block, which gets the port; at its end, finish the calls in
+        hand.
+
+        `port` 0 takes a free one. A certificate loaded into `tls` meanwhile holds for the next
+        connection. Raises OSError where the port is taken.
+        """
+        # Not an Application: its routing costs as much as a decision.
+        server = web.Server(
+            self.handle,
+            access_log=None,
+            logger=_SILENT,
+            lingering_time=LINGER_SECONDS,
+            auto_decompress=False,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        await runner.setup()
         try:
-            yield
-        finally:
-            self._count -= 1
-            if not self._count:
-                self._none.set()
-
-    async def drain(self) -> None:
-        """Wait for the end of those that have begun, and close each connection behind its last."""
-        self.stopping = True
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._none.wait(), DRAIN_SECONDS)
-
-
-IN_FLIGHT = web.AppKey("in_flight", InFlight)
-
-
-def build_app(pools: Pools, metrics: Metrics) -> web.Application:
-    """The application: `POST /mutate-pods` takes an AdmissionReview.
-
-    It answers 503 until `pools` are known, so that the webhook's failurePolicy decides: "no pool"
-    out of an empty memory would be an answer. What is no review of a pod is a 400.
-    """
-
-    async def mutate_pods(request: web.Request) -> web.Response:
-        with in_flight.one():
+            site = web.TCPSite(runner, host, port, ssl_context=tls)
+            await site.start()
             try:
-                async with asyncio.timeout(BODY_SECONDS):
-                    body = await request.read()
-            except TimeoutError:
-                return web.Response(status=408, text="the body took too long\n")
-            started = time.perf_counter()
-            response, reason = _respond(body, pools())
-            metrics.admissions.labels(reason).inc()
-            metrics.admission_seconds.observe(time.perf_counter() - started)
-        if in_flight.stopping:
+                yield runner.addresses[0][1]
+            finally:
+                await site.stop()
+                await self.calls.wait_none()
+        finally:
+            await runner.cleanup()
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        """The answer to any request."""
+        if self.calls.is_full:
+            response = self._fail(429, Reason.TOO_MANY_CALLS, "too many calls at once")
+        else:
+            with self.calls:
+                response = await self._respond(request)
+        if self.calls.ending:
             response.force_close()
         return response
 
-    app = web.Application(client_max_size=MAX_BODY_BYTES)
-    in_flight = app[IN_FLIGHT] = InFlight()
-    app.router.add_post(PATH, mutate_pods)
-    return app
-
-
-@contextlib.asynccontextmanager
-async def listening(
-    app: web.Application, tls: ssl.SSLContext, *, host: str, port: int
-) -> AsyncIterator[int]:
-    """Serve `app` over TLS within the block, which gets the port; at its end, finish what is
-    under way.
-
-    `port` 0 takes a free one. A certificate loaded into `tls` meanwhile holds for the next
-    connection. Raises OSError where the port is taken.
-    """
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls)
-        await site.start()
+    async def _respond(self, request: web.BaseRequest) -> web.Response:
+        # The API server adds the call's timeout as a query.
+        path = request.raw_path.partition("?")[0]
+        answer = self._answers.get(path)
+        if answer is None:
+            return web.Response(text="ok\n") if path == selfcall.PATH else web.Response(status=404)
+        if request.method != "POST":
+            return web.Response(status=405, headers={"Allow": "POST"})
         try:
-            yield runner.addresses[0][1]
-        finally:
-            await site.stop()
-            await app[IN_FLIGHT].drain()
-    finally:
-        await runner.cleanup()
+            body = await _read(request.content, request.content_length)
+            started = time.perf_counter()
+            response = web.Response(body=await answer(body), headers=_JSON)
+            self._observe_seconds(time.perf_counter() - started)
+            return response
+        except (MalformedReviewError, MalformedPodError) as error:
+            return self._fail(400, Reason.MALFORMED_REVIEW, str(error))
+        except UndecidedError as error:
+            return self._fail(503, error.gap.reason, f"{error}; try again")
+        except TimeoutError:
+            text = f"the body took longer than {BODY_SECONDS:g} s"
+            return self._fail(408, Reason.MALFORMED_REVIEW, text)
+        except BodyTooLongError:
+            text = f"the body is longer than {MAX_BODY_BYTES} bytes"
+            return self._fail(413, Reason.MALFORMED_REVIEW, text)
+        except (web.RequestPayloadError, ConnectionError):
+            return self._fail(400, Reason.MALFORMED_REVIEW, "the body ended too soon")
+        except Exception as error:
+            # The error's own text may quote the pod.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            log.error("a decision failed: %s\n%s", type(error).__name__, where)
+            return web.Response(status=500, text="internal error; see the webhook's log\n")
+
+    def _fail(self, status: int, reason: Reason, text: str) -> web.Response:
+        self._count_failure(reason).inc()
+        now = time.monotonic()
+        if now - self._logged.get(reason, -math.inf) >= LOG_SECONDS:
+            self._logged[reason] = now
+            log.warning("call not answered: %s", text, extra={"reason": reason})
+        return web.Response(status=status, text=f"{text}\n")
 
 
-def _respond(body: bytes, pools: Sequence[PoolView] | None) -> tuple[web.Response, Reason]:
-    if pools is None:
-        text = "pools are not known yet; try again\n"
-        return web.Response(status=503, text=text), Reason.NOT_SYNCED
-    try:
-        review = parse_review(body)
-        decision, patch = _decide(review, pools)
-    except (MalformedReviewError, MalformedPodError) as error:
-        log.warning("refused a malformed review: %s", error)
-        return web.Response(status=400, text=f"{error}\n"), Reason.MALFORMED_REVIEW
-    refusal = f"{decision.reason}: {decision.message}" if decision.is_refused else None
-    answer = build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
-    log.log(
-        _LEVELS.get(decision.reason, logging.DEBUG),
-        "%s",
-        decision.message,
-        extra={"namespace": review.namespace, "pool": decision.pool, "reason": decision.reason},
-    )
-    return web.Response(body=answer, content_type="application/json"), decision.reason
-
-
-def _decide(review: Review, pools: Sequence[PoolView]) -> tuple[Decision, list[dict[str, object]]]:
-    if not review.creates_pod:
-        return Decision(Reason.NOT_ROUTED, "not the creation of a pod"), []
-    decision = decide(parse_pod_request(review.pod), Namespace(review.namespace), pools)
-    if not decision.selector:
-        return decision, []
-    return decision, plan_patch(review.pod, dict(decision.selector))
+async def _read(content: StreamReader, length: int | None) -> bytes:
+    """A body. Raises `BodyTooLongError`, `TimeoutError`, and what a broken connection raises."""
+    if length is not None and length > MAX_BODY_BYTES:
+        raise BodyTooLongError
+    if content.is_eof():
+        # It came with its head, as reviews mostly do: a timer would cost more than the reading.
+        return content.read_nowait()
+    body = bytearray()
+    async with asyncio.timeout(BODY_SECONDS):
+        while chunk := await content.readany():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise BodyTooLongError
+    return bytes(body)

@@ -19,6 +19,7 @@ NAMES = {
     "gpushare_leader",
     "gpushare_admission_requests",
     "gpushare_admission_duration_seconds",
+    "gpushare_workload_admission_requests",
     "gpushare_certificate_expiry_timestamp_seconds",
     "gpushare_watch_last_event_timestamp_seconds",
     "gpushare_api_requests",

@@ -84,3 +84,13 @@ def test_what_is_below_the_level_is_not_logged() -> None:
 def test_a_level_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="LOUD"):
         configure_logs("loud", io.StringIO())
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_what_json_has_no_word_for_is_logged_as_text() -> None:
+    stream = io.StringIO()
+    configure_logs("INFO", stream)
+    extra = {"size": 2**70, "file": "\udcff", "kind": object}
+    logging.getLogger("gpushare.test").info("odd", extra=extra)
+    line = json.loads(stream.getvalue())
+    assert (line["size"], line["file"], line["kind"]) == (2**70, "\udcff", "<class 'object'>")

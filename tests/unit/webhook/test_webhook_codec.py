@@ -1,58 +1,45 @@
 """The AdmissionReview envelope."""
 
 import base64
-from copy import deepcopy
 from typing import Any
 
-import jsonpatch
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gpushare.webhook.codec import (
-    MalformedReviewError,
-    build_answer,
-    parse_review,
-    plan_patch,
-)
+from gpushare.webhook.codec import PODS, MalformedReviewError, build_answer, parse_review
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=10,
-)
-selectors = st.none() | st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=3)
 
-
-def patched(pod: dict[str, Any], pool: str) -> Any:
-    return jsonpatch.apply_patch(pod, plan_patch(pod, {"gpushare.io/pool": pool}))
-
-
-def test_a_creation_of_a_pod_is_recognised() -> None:
+def test_a_review_says_what_is_done_to_which_object() -> None:
     pod = build_gpu_pod()
-    review = parse_review(encode(build_review(pod, namespace="team-a")))
-    assert review.creates_pod
-    assert (review.namespace, review.pod) == ("team-a", pod)
+    review = parse_review(encode(build_review(pod, namespace="team-a", dryRun=True)))
+    assert (review.operation, review.resource) == ("CREATE", PODS)
+    assert (review.namespace, review.object, review.dry_run) == ("team-a", pod, True)
     assert review.uid == "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
 @pytest.mark.parametrize(
-    "request_fields",
+    ("request_fields", "resource"),
     [
-        {"operation": "UPDATE"},
-        {"operation": "DELETE", "object": None},
-        {"operation": "TELEPORT"},
-        {"subResource": "ephemeralcontainers"},
-        {"resource": {"group": "apps", "version": "v1", "resource": "deployments"}},
-        {"resource": None},
+        ({"subResource": "ephemeralcontainers"}, "v1/pods/ephemeralcontainers"),
+        (
+            {"resource": {"group": "apps", "version": "v1", "resource": "deployments"}},
+            "apps/v1/deployments",
+        ),
+        ({"resource": {}}, ""),
     ],
 )
-def test_anything_but_a_pods_creation_is_told_apart(request_fields: dict[str, Any]) -> None:
-    assert not parse_review(encode(build_review(build_gpu_pod(), **request_fields))).creates_pod
+def test_a_resource_is_named_as_in_a_url(request_fields: dict[str, Any], resource: str) -> None:
+    assert parse_review(encode(build_review({}, **request_fields))).resource == resource
+
+
+@pytest.mark.parametrize("absent", ["object", "dryRun", "namespace", "operation", "subResource"])
+def test_what_a_request_need_not_say_may_be_null_or_absent(absent: str) -> None:
+    review = build_review({})
+    review["request"][absent] = None
+    with_null = parse_review(encode(review))
+    del review["request"][absent]
+    assert parse_review(encode(review)) == with_null
 
 
 @pytest.mark.parametrize(
@@ -65,46 +52,30 @@ def test_anything_but_a_pods_creation_is_told_apart(request_fields: dict[str, An
         b"[]",
         b"{}",
         b"[" * 100_000,
+        b'{"apiVersion": NaN}',
         encode({**build_review({}), "apiVersion": "admission.k8s.io/v1beta1"}),
         encode({**build_review({}), "kind": "Pod"}),
         encode({**build_review({}), "request": None}),
         encode(build_review({}, uid="")),
         encode(build_review({}, uid=7)),
-        encode(build_review(None)),
         encode(build_review([])),
+        encode(build_review({}, dryRun="true")),
+        encode(build_review({}, operation=["CREATE"])),
+        encode(build_review({}, namespace=7)),
+        encode(build_review({}, resource="pods")),
+        encode(build_review({}, resource={"group": "", "version": "v1", "resource": {}})),
+        encode(build_review({}, subResource=1)),
     ],
-    ids=range(14),
+    ids=range(20),
 )
 def test_what_is_no_review_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedReviewError):
         parse_review(body)
 
 
-@given(st.dictionaries(st.text(max_size=8), json_values, max_size=4), selectors)
-def test_a_patched_pod_is_the_pod_with_one_more_node_selector(
-    unknown: dict[str, Any], selector: dict[str, str] | None
-) -> None:
-    pod = {**unknown, "spec": {**unknown, "nodeSelector": selector}}
-    expected = deepcopy(pod)
-    expected["spec"]["nodeSelector"] = {**(selector or {}), "gpushare.io/pool": "training"}
-    assert patched(pod, "training") == expected
-
-
-def test_a_pod_without_a_node_selector_gets_one() -> None:
-    assert patched({"spec": {}}, "a") == {"spec": {"nodeSelector": {"gpushare.io/pool": "a"}}}
-
-
-@given(selectors)
-def test_a_patch_applied_twice_changes_nothing_more(selector: dict[str, str] | None) -> None:
-    once = patched({"spec": {"nodeSelector": selector}}, "training")
-    assert patched(once, "training") == once
-
-
-def test_an_existing_node_selector_is_not_sent_again() -> None:
-    pod = build_gpu_pod(nodeSelector={"zone": "a"})
-    assert plan_patch(pod, {"gpushare.io/pool": "training"}) == [
-        {"op": "add", "path": "/spec/nodeSelector/gpushare.io~1pool", "value": "training"}
-    ]
+def test_of_two_equal_keys_the_last_one_counts_as_it_does_for_the_api_server() -> None:
+    body = encode(build_review({})).replace(b'"dryRun":false', b'"dryRun":false,"dryRun":true')
+    assert parse_review(body).dry_run
 
 
 def test_an_answer_carries_uid_patch_and_warnings() -> None:

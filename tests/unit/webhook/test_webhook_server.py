@@ -1,99 +1,162 @@
 """What the API server gets back from the webhook."""
 
+import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
 import jsonpatch
 import orjson
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import RawTestServer, TestClient
 
-from gpushare.api.pool import Schedule
-from gpushare.core.admission import PoolView
+from gpushare.api.namespace import Namespace
+from gpushare.core.admission import Decision, Rules
+from gpushare.core.poolview import Room
+from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.server import MAX_BODY_BYTES, PATH, build_app
-from tests.kit.reviews import build_gpu_pod, build_review, encode
+from gpushare.webhook import memory as memory_module
+from gpushare.webhook import server as server_module
+from gpushare.webhook.journal import Journal
+from gpushare.webhook.memory import Memory
+from gpushare.webhook.server import MAX_BODY_BYTES, PODS_PATH, WORKLOADS_PATH, AdmissionServer
+from tests.kit.admission import INFERENCE, TRAINING, build_memory, build_webhook, until
+from tests.kit.reviews import build_container, build_gpu_pod, build_review, encode
 
-POOLS = (PoolView("inference", Schedule.SHARE, 100), PoolView("training", Schedule.CGPU, 100))
 Client = TestClient[Any, Any]
+Json = dict[str, Any]
+
+ADMISSIONS = "gpushare_admission_requests_total"
+REQUIRED = {ANNOTATION_ISOLATION: "required"}
 
 
 @contextlib.asynccontextmanager
-async def client(
-    pools: Sequence[PoolView] | None = POOLS, metrics: Metrics | None = None
-) -> AsyncIterator[Client]:
-    app = build_app(lambda: pools, metrics or Metrics())
-    async with TestClient(TestServer(app)) as client:
+async def client(server: AdmissionServer | None = None) -> AsyncIterator[Client]:
+    server = server or build_webhook()
+    client: Client = TestClient(RawTestServer(server.handle))
+    async with client:
         yield client
 
 
-async def ask(client: Client, review: Any) -> tuple[int, Any]:
-    async with client.post(PATH, data=BytesIO(encode(review))) as response:
+async def ask(client: Client, review: Any, path: str = PODS_PATH) -> tuple[int, Any]:
+    # With the query that the API server adds.
+    async with client.post(f"{path}?timeout=3s", data=BytesIO(encode(review))) as response:
         body = await response.read()
         return response.status, orjson.loads(body) if response.status == 200 else body.decode()
 
 
-def apply_answer(pod: dict[str, Any], answer: Any) -> Any:
-    patch = base64.b64decode(answer["response"].get("patch", base64.b64encode(b"[]")))
-    return jsonpatch.apply_patch(pod, orjson.loads(patch))
+async def ask_about(review: Any, server: AdmissionServer | None = None) -> Json:
+    async with client(server) as webhook:
+        status, answer = await ask(webhook, review)
+    assert status == 200, answer
+    response: Json = answer["response"]
+    return response
+
+
+def read_patch(response: Json) -> list[Json]:
+    patch: list[Json] = orjson.loads(base64.b64decode(response.get("patch", "W10=")))
+    return patch
+
+
+def count(metrics: Metrics, reason: str) -> float | None:
+    return metrics.registry.get_sample_value(ADMISSIONS, {"reason": reason})
 
 
 async def test_a_gpu_pod_is_sent_to_a_pool_and_keeps_all_it_had() -> None:
     pod = build_gpu_pod(nodeSelector={"zone": "a"}, somethingNewer={"a": [1]})
-    async with client() as webhook:
-        status, answer = await ask(webhook, build_review(pod))
+    response = await ask_about(build_review(pod))
+    assert response["uid"] == build_review(pod)["request"]["uid"]
     expected = deepcopy(pod)
     expected["spec"]["nodeSelector"]["gpushare.io/pool"] = "training"
-    assert (status, apply_answer(pod, answer)) == (200, expected)
-    assert answer["response"]["uid"] == build_review(pod)["request"]["uid"]
+    routed = jsonpatch.apply_patch(pod, read_patch(response))
+    decision = orjson.loads(routed["metadata"].pop("annotations")[ANNOTATION_DECISION])
+    assert (routed, decision["pool"]) == (expected, "training")
 
 
 async def test_a_routed_pod_that_comes_again_is_left_as_it_is() -> None:
     pod = build_gpu_pod()
-    async with client() as webhook:
-        _, first = await ask(webhook, build_review(pod))
-        routed = apply_answer(pod, first)
-        _, second = await ask(webhook, build_review(routed))
-    assert "patch" not in second["response"]
-
-
-async def test_a_dry_run_gets_the_same_answer() -> None:
-    async with client() as webhook:
-        real = await ask(webhook, build_review(build_gpu_pod()))
-        dry = await ask(webhook, build_review(build_gpu_pod(), dryRun=True))
-    assert real == dry
+    first = await ask_about(build_review(pod))
+    routed = jsonpatch.apply_patch(pod, read_patch(first))
+    assert "patch" not in await ask_about(build_review(routed))
 
 
 @pytest.mark.parametrize(
     "request_fields",
-    [{"operation": "UPDATE"}, {"subResource": "status"}, {"operation": "DELETE", "object": None}],
+    [
+        {"operation": "UPDATE"},
+        {"operation": "TELEPORT"},
+        {"subResource": "status"},
+        {"operation": "DELETE", "object": None},
+        {"resource": {"group": "", "version": "v2", "resource": "pods"}},
+    ],
 )
 async def test_what_it_was_not_asked_for_is_allowed_untouched(
     request_fields: dict[str, Any],
 ) -> None:
-    async with client() as webhook:
-        _, answer = await ask(webhook, build_review(build_gpu_pod(), **request_fields))
-    assert answer["response"] == {"uid": answer["response"]["uid"], "allowed": True}
+    response = await ask_about(build_review(build_gpu_pod(), **request_fields))
+    assert response == {"uid": response["uid"], "allowed": True}
 
 
 async def test_a_pod_that_no_pool_takes_is_allowed_with_a_warning() -> None:
-    async with client(pools=()) as webhook:
-        _, answer = await ask(webhook, build_review(build_gpu_pod()))
-    response = answer["response"]
+    response = await ask_about(build_review(build_gpu_pod()), build_webhook(build_memory(pools=())))
     assert response["allowed"]
-    assert "patch" not in response
     assert "not sent to a pool" in response["warnings"][0]
 
 
+@pytest.mark.parametrize(
+    ("rules", "namespace"),
+    [(Rules(denies=True), {}), (Rules(), {"gpushare.io/on-no-pool": "deny"})],
+    ids=["installation", "namespace"],
+)
+async def test_a_pod_that_no_pool_takes_is_refused_where_that_is_the_rule(
+    rules: Rules, namespace: Mapping[str, str]
+) -> None:
+    memory = build_memory(pools=(), namespaces=[Namespace("default", namespace)])
+    response = await ask_about(build_review(build_gpu_pod()), build_webhook(memory, rules=rules))
+    assert not response["allowed"]
+    assert response["status"]["message"].startswith("NoEligiblePool: ")
+
+
+async def test_a_pod_that_requires_isolation_is_refused_rather_than_run_without() -> None:
+    pod = build_gpu_pod()
+    pod["metadata"]["annotations"] = REQUIRED
+    response = await ask_about(build_review(pod), build_webhook(build_memory([INFERENCE])))
+    assert not response["allowed"]
+    assert response["status"]["message"].startswith("IsolationUnavailable: ")
+
+
 async def test_until_the_pools_are_known_it_gives_no_answer() -> None:
-    async with client(pools=None) as webhook:
-        status, text = await ask(webhook, build_review(build_gpu_pod()))
-    assert status == 503
+    metrics = Metrics()
+    webhook = build_webhook(Memory(60.0, lambda: 0.0), metrics=metrics)
+    async with client(webhook) as client_:
+        status, text = await ask(client_, build_review(build_gpu_pod()))
+    assert (status, count(metrics, "NotSynced")) == (503, 1)
     assert "not known yet" in text
+
+
+async def test_out_of_an_old_memory_it_gives_no_answer() -> None:
+    now = [0.0]
+    metrics = Metrics()
+    webhook = build_webhook(build_memory(clock=lambda: now[0]), metrics=metrics)
+    now[0] += 100
+    async with client(webhook) as client_:
+        status, text = await ask(client_, build_review(build_gpu_pod()))
+    assert (status, count(metrics, "StaleCache")) == (503, 1)
+    assert "last heard of 100 s ago" in text
+
+
+async def test_about_a_namespace_that_it_does_not_know_it_gives_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 0.01)
+    async with client() as webhook:
+        status, text = await ask(webhook, build_review(build_gpu_pod(), namespace="nowhere"))
+    assert (status, text) == (503, "namespace nowhere is not known yet; try again\n")
 
 
 async def test_a_malformed_pod_is_refused_with_the_field_that_is_wrong() -> None:
@@ -105,29 +168,218 @@ async def test_a_malformed_pod_is_refused_with_the_field_that_is_wrong() -> None
 async def test_a_pod_of_more_than_a_mebibyte_is_answered() -> None:
     pod = build_gpu_pod()
     pod["metadata"]["annotations"] = {"big": "x" * 1_500_000}
-    async with client() as webhook:
-        status, _ = await ask(webhook, build_review(pod))
-    assert status == 200
+    assert (await ask_about(build_review(pod)))["allowed"]
 
 
-async def test_a_body_beyond_all_measure_is_refused() -> None:
-    async with (
-        client() as webhook,
-        webhook.post(PATH, data=BytesIO(b" " * (MAX_BODY_BYTES + 1))) as response,
-    ):
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_beyond_all_measure_is_refused(chunked: bool) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY_BYTES // 2**20 + 1):
+            yield b" " * 2**20
+
+    data: Any = pieces() if chunked else BytesIO(b" " * (MAX_BODY_BYTES + 1))
+    async with client() as webhook, webhook.post(PODS_PATH, data=data) as response:
         assert response.status == 413
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(server_module, "LINGER_SECONDS", 0.05)
+    never = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"{"
+        await never.wait()
+
+    async with client() as webhook, webhook.post(PODS_PATH, data=pieces()) as response:
+        assert response.status == 408
+
+
+async def test_calls_beyond_the_limit_are_refused_at_once() -> None:
+    memory = build_memory()
+    metrics = Metrics()
+    server = build_webhook(memory, metrics=metrics, max_calls=1)
+    new = build_review(build_gpu_pod(), namespace="new")
+    async with client(server) as webhook:
+        first = asyncio.create_task(ask(webhook, new))
+        await until(lambda: server.calls.count)
+        status, _ = await ask(webhook, build_review(build_gpu_pod()))
+        assert (status, count(metrics, "TooManyCalls")) == (429, 1)
+        memory.put_namespace("new", None, Namespace("new"))
+        assert (await first)[0] == 200
+        assert (await ask(webhook, build_review(build_gpu_pod())))[0] == 200
+
+
+async def test_other_paths_and_methods_are_told_so() -> None:
+    async with client() as webhook:
+        async with webhook.get("/anything") as response:
+            assert response.status == 404
+        async with webhook.get(PODS_PATH) as response:
+            assert (response.status, response.headers["Allow"]) == (405, "POST")
+        async with webhook.get("/healthz") as response:
+            assert (response.status, await response.text()) == (200, "ok\n")
+
+
+async def test_what_was_given_away_counts_against_a_pool_until_its_capacity_shows_it() -> None:
+    room = Room(free_blocks=((8, 1),), total=8, largest_card=8)
+    pools = [replace(TRAINING, name=name, room=room, nodes=1) for name in ("a", "b")]
+    server = build_webhook(build_memory(pools))
+    review = build_review(build_gpu_pod(containers=[build_container(memory="8")]))
+    assert [await send(server, review) for _ in range(2)] == ["a", "b"]
+
+
+async def test_a_dry_run_gives_nothing_away() -> None:
+    room = Room(free_blocks=((8, 1),), total=8, largest_card=8)
+    pools = [replace(TRAINING, name=name, room=room, nodes=1) for name in ("a", "b")]
+    server = build_webhook(build_memory(pools))
+    review = build_review(build_gpu_pod(containers=[build_container(memory="8")]), dryRun=True)
+    assert [await send(server, review) for _ in range(2)] == ["a", "a"]
+
+
+async def send(server: AdmissionServer, review: Json) -> str:
+    """The pool that the pod is sent to."""
+    response = await ask_about(review, server)
+    pod = jsonpatch.apply_patch(review["request"]["object"], read_patch(response))
+    pool: str = pod["spec"]["nodeSelector"]["gpushare.io/pool"]
+    return pool
 
 
 async def test_each_outcome_is_counted() -> None:
     metrics = Metrics()
-    async with client(metrics=metrics) as webhook:
+    async with client(build_webhook(metrics=metrics)) as webhook:
         await ask(webhook, build_review(build_gpu_pod()))
         await ask(webhook, build_review(build_gpu_pod(nodeName="gpu-1")))
         await ask(webhook, "nonsense")
-    name = "gpushare_admission_requests_total"
-    counts = {
-        reason: metrics.registry.get_sample_value(name, {"reason": reason})
-        for reason in ("Routed", "NotRouted", "MalformedReview")
-    }
-    assert counts == {"Routed": 1, "NotRouted": 1, "MalformedReview": 1}
-    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_count") == 3
+    reasons = ("Routed", "NotRouted", "MalformedReview")
+    assert [count(metrics, reason) for reason in reasons] == [1, 1, 1]
+    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_count") == 2
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "gpushare")
+    return caplog
+
+
+async def test_a_decision_that_changes_a_pod_is_logged_once(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpushare.webhook.journal.FLUSH_SECONDS", 0.0)
+    async with client() as webhook:
+        await ask(webhook, build_review(build_gpu_pod()))
+        await ask(webhook, build_review(build_gpu_pod(nodeSelector={"gpushare.io/pool": "a"})))
+        await ask(webhook, build_review(build_gpu_pod(containers=[])))
+        await until(lambda: logged.records)
+    lines = [line for record in logged.records for _, line in vars(record)["lines"]]
+    assert [line["namespace"] for line in lines if line["reason"] == "Routed"] == ["default"]
+    assert [line["pool"] for line in lines if line["reason"] == "Routed"] == ["training"]
+
+
+async def test_what_was_noted_is_written_when_it_ends(logged: pytest.LogCaptureFixture) -> None:
+    journal = Journal()
+    journal.note("default", Decision(Reason.ROUTED, "sent to pool training", "training"))
+    assert not logged.records
+    journal.flush()
+    journal.flush()
+    assert len(logged.records) == 1
+
+
+async def test_a_refusal_is_logged(logged: pytest.LogCaptureFixture) -> None:
+    await ask_about(
+        build_review(build_gpu_pod()), build_webhook(build_memory(()), rules=Rules(denies=True))
+    )
+    assert [(r.levelname, vars(r)["reason"]) for r in logged.records] == [
+        ("WARNING", "NoEligiblePool")
+    ]
+
+
+async def test_nonsense_is_logged_once_a_second_at_most(logged: pytest.LogCaptureFixture) -> None:
+    async with client() as webhook:
+        for _ in range(20):
+            assert (await ask(webhook, "nonsense"))[0] == 400
+    assert len(logged.records) == 1
+
+
+async def test_a_failure_that_nobody_foresaw_tells_where_it_was_and_nothing_of_the_pod(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "password"
+
+    def fail(*_: object) -> None:
+        raise RuntimeError(secret)
+
+    monkeypatch.setattr(Journal, "note", fail)
+    async with client() as webhook:
+        status, text = await ask(webhook, build_review(build_gpu_pod()))
+    assert (status, text) == (500, "internal error; see the webhook's log\n")
+    (record,) = logged.records
+    assert "RuntimeError" in record.getMessage()
+    assert secret not in record.getMessage()
+    assert record.exc_info is None
+
+
+def build_workload_review(kind: str = "deployments", **request: Any) -> Json:
+    pod = build_gpu_pod(**request.pop("spec", {}))
+    pod["metadata"] = request.pop("metadata", {})
+    group = "batch" if kind in ("jobs", "cronjobs") else "apps"
+    spec: Json = {"template": pod}
+    workload = {"metadata": {"name": "work"}, "spec": spec}
+    return build_review(
+        workload, resource={"group": group, "version": "v1", "resource": kind}, **request
+    )
+
+
+async def warn(review: Json, server: AdmissionServer | None = None) -> list[str]:
+    """The warnings about a workload, which is allowed as it is."""
+    async with client(server) as webhook:
+        status, answer = await ask(webhook, review, WORKLOADS_PATH)
+    assert status == 200, answer
+    response = answer["response"]
+    assert (response["allowed"], "patch" in response) == (True, False)
+    warnings: list[str] = response.get("warnings", [])
+    return warnings
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+async def test_a_workload_is_told_where_its_pods_go(operation: str) -> None:
+    warnings = await warn(build_workload_review(operation=operation))
+    assert warnings[0] == "its pods go to pool training (cgpu)"
+
+
+async def test_a_workload_is_told_that_its_pods_will_be_refused() -> None:
+    warnings = await warn(
+        build_workload_review(metadata={"annotations": REQUIRED}),
+        build_webhook(build_memory([INFERENCE])),
+    )
+    assert warnings[0].startswith("its pods will be refused: IsolationUnavailable: ")
+
+
+async def test_a_workload_is_told_that_no_pool_takes_its_pods() -> None:
+    warnings = await warn(build_workload_review(), build_webhook(build_memory(())))
+    assert "not sent to a pool" in warnings[0]
+
+
+async def test_a_daemonset_is_told_that_it_places_its_pods_itself() -> None:
+    warnings = await warn(build_workload_review("daemonsets"))
+    assert "its DaemonSet" in warnings[0]
+
+
+async def test_a_workload_without_gpu_is_told_nothing() -> None:
+    assert await warn(build_workload_review(spec={"containers": [{"name": "main"}]})) == []
+
+
+@pytest.mark.parametrize(
+    "request_fields",
+    [{"operation": "DELETE", "object": None}, {"subResource": "scale"}],
+)
+async def test_nothing_is_said_of_what_creates_no_pods(request_fields: Json) -> None:
+    assert await warn(build_workload_review(**request_fields)) == []
+
+
+async def test_a_workload_gives_nothing_away() -> None:
+    room = Room(free_blocks=((3, 1),), total=3, largest_card=3)
+    pools = [replace(TRAINING, name=name, room=room, nodes=1) for name in ("a", "b")]
+    server = build_webhook(build_memory(pools))
+    assert [(await warn(build_workload_review(), server))[0] for _ in range(2)] == [
+        "its pods go to pool a (cgpu)"
+    ] * 2

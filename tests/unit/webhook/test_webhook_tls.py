@@ -4,27 +4,16 @@ import asyncio
 import contextlib
 import ssl
 from datetime import UTC, datetime
-from typing import Any
 
 import aiohttp
 import pytest
 
-from gpushare.certs.issue import issue_authority, issue_identity
-from gpushare.observe.metrics import Metrics
+from gpushare.certs.issue import issue_identity
 from gpushare.webhook.certificate import load_identity
-from gpushare.webhook.server import PATH, build_app, listening
+from gpushare.webhook.server import PODS_PATH
+from tests.kit.admission import build_memory, build_webhook, until
 from tests.kit.reviews import build_gpu_pod, build_review, encode
-
-HOST = "gpushare-webhook.gpushare-system.svc"
-
-
-def build_tls() -> tuple[ssl.SSLContext, ssl.SSLContext, Any]:
-    """A server's context with a certificate, a client's that trusts only its CA, and the CA."""
-    authority = issue_authority(datetime.now(UTC))
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
-    trusting = ssl.create_default_context(cadata=authority.certificate_pem.decode())
-    return server, trusting, authority
+from tests.kit.tls import HOST, build_tls
 
 
 async def served_certificate(port: int, trusting: ssl.SSLContext, name: str) -> bytes:
@@ -40,28 +29,28 @@ async def served_certificate(port: int, trusting: ssl.SSLContext, name: str) -> 
 @pytest.mark.parametrize("name", [HOST, "127.0.0.1"])
 async def test_a_client_that_trusts_the_ca_reaches_it_by_each_of_its_names(name: str) -> None:
     server, trusting, _ = build_tls()
-    app = build_app(lambda: (), Metrics())
-    async with listening(app, server, host="127.0.0.1", port=0) as port:
+    webhook = build_webhook(build_memory(pools=()))
+    async with webhook.listening(server, host="127.0.0.1", port=0) as port:
         assert await served_certificate(port, trusting, name)
 
 
 async def test_a_client_that_trusts_another_ca_is_not_fooled() -> None:
     server, _, _ = build_tls()
     _, trusting_another, _ = build_tls()
-    app = build_app(lambda: (), Metrics())
-    async with listening(app, server, host="127.0.0.1", port=0) as port:
+    webhook = build_webhook(build_memory(pools=()))
+    async with webhook.listening(server, host="127.0.0.1", port=0) as port:
         with pytest.raises(ssl.SSLCertVerificationError):
             await served_certificate(port, trusting_another, HOST)
 
 
 async def test_a_new_certificate_holds_for_new_connections_and_cuts_none() -> None:
     server, trusting, authority = build_tls()
-    app = build_app(lambda: (), Metrics())
+    webhook = build_webhook(build_memory(pools=()))
     async with (
-        listening(app, server, host="127.0.0.1", port=0) as port,
+        webhook.listening(server, host="127.0.0.1", port=0) as port,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting, limit=1)) as session,
     ):
-        url, body = f"https://127.0.0.1:{port}{PATH}", encode(build_review(build_gpu_pod()))
+        url, body = f"https://127.0.0.1:{port}{PODS_PATH}", encode(build_review(build_gpu_pod()))
         async with session.post(url, data=body) as response:
             assert response.status == 200
         before = await served_certificate(port, trusting, HOST)
@@ -73,16 +62,14 @@ async def test_a_new_certificate_holds_for_new_connections_and_cuts_none() -> No
 
 async def test_a_request_under_way_when_the_server_stops_is_answered() -> None:
     server, trusting, _ = build_tls()
-    app = build_app(lambda: (), Metrics())
+    webhook = build_webhook(build_memory(pools=()))
     body = encode(build_review(build_gpu_pod()))
     stack = contextlib.AsyncExitStack()
-    port = await stack.enter_async_context(listening(app, server, host="127.0.0.1", port=0))
+    port = await stack.enter_async_context(webhook.listening(server, host="127.0.0.1", port=0))
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
-    head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
-    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
-    # The server's "go on" says that the request has reached the handler.
-    assert b"100" in await reader.readline()
-    await reader.readline()
+    head = f"POST {PODS_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode())
+    await until(lambda: webhook.calls.count)
     stopping = asyncio.create_task(stack.aclose())
     while await is_listening(port):
         continue

@@ -1,0 +1,117 @@
+"""Answers the API server's questions about pods and workloads. It calls nobody: it knows enough."""
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from gpushare.api.namespace import Namespace
+from gpushare.api.podrequest import parse_pod_request
+from gpushare.core.admission import Decision, PoolView, Rules, decide
+from gpushare.core.bookings import Bookings
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.webhook.codec import PODS, Review, build_answer, parse_review
+from gpushare.webhook.journal import Journal
+from gpushare.webhook.memory import Gap, Memory
+from gpushare.webhook.patch import plan_patch
+from gpushare.webhook.template import find_template
+
+log = logging.getLogger(__name__)
+
+
+class UndecidedError(Exception):
+    """No answer would be a guess less: the API server's failurePolicy decides. Carries why."""
+
+    def __init__(self, gap: Gap) -> None:
+        super().__init__(gap.message)
+        self.gap = gap
+
+
+class Admitter:
+    """Decides on what the API server asks about, from memory.
+
+    Its methods take the body of a request and give that of the answer. They raise
+    `MalformedReviewError` and `MalformedPodError` for what is no question, and `UndecidedError`
+    where memory has a gap.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        journal: Journal,
+        metrics: Metrics,
+        *,
+        rules: Rules,
+        replicas: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._memory = memory
+        self._journal = journal
+        self._rules = rules
+        self._bookings = Bookings(replicas)
+        self._clock = clock
+        # Looking a series up costs more than counting in it.
+        self._pods = functools.cache(metrics.admissions.labels)
+        self._workloads = functools.cache(metrics.workload_admissions.labels)
+
+    async def mutate_pod(self, body: bytes) -> bytes:
+        """Send a pod that is being created to its pool, or say why not."""
+        review = parse_review(body)
+        if review.operation != "CREATE" or review.resource != PODS:
+            self._pods(Reason.NOT_ROUTED).inc()
+            return build_answer(review.uid)
+        namespace, pools = await self._recall(review)
+        now = self._clock()
+        booked = self._bookings.count(pools, now)
+        decision = decide(parse_pod_request(review.object), namespace, pools, self._rules, booked)
+        patch = plan_patch(review.object, decision)
+        if decision.pool is not None and decision.booked and not review.dry_run:
+            self._bookings.book(decision.pool, decision.booked, now)
+        refusal = _explain_refusal(decision)
+        self._pods(decision.reason).inc()
+        if refusal:
+            log.warning(
+                decision.message, extra={"namespace": review.namespace, "reason": decision.reason}
+            )
+        elif patch:
+            self._journal.note(review.namespace, decision)
+        return build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
+
+    async def warn_of_workload(self, body: bytes) -> bytes:
+        """Say where a workload's pods will go; it is allowed, and changed, in no case."""
+        review = parse_review(body)
+        if review.operation not in ("CREATE", "UPDATE"):
+            return build_answer(review.uid)
+        template = find_template(review.resource, review.object)
+        if template is None:
+            return build_answer(review.uid)
+        namespace, pools = await self._recall(review)
+        pod = parse_pod_request(template)
+        booked = self._bookings.count(pools, self._clock())
+        decision = decide(pod, namespace, pools, self._rules, booked)
+        self._workloads(decision.reason).inc()
+        return build_answer(review.uid, warnings=_warn(decision, pools))
+
+    async def _recall(self, review: Review) -> tuple[Namespace, Sequence[PoolView]]:
+        if gap := self._memory.find_gap():
+            raise UndecidedError(gap)
+        namespace = await self._memory.find_namespace(review.namespace)
+        if namespace is None:
+            raise UndecidedError(
+                Gap(Reason.UNKNOWN_NAMESPACE, f"namespace {review.namespace} is not known yet")
+            )
+        return namespace, self._memory.pools
+
+
+def _explain_refusal(decision: Decision) -> str | None:
+    return f"{decision.reason}: {decision.message}" if decision.is_refused else None
+
+
+def _warn(decision: Decision, pools: Sequence[PoolView]) -> tuple[str, ...]:
+    if refusal := _explain_refusal(decision):
+        return (f"its pods will be refused: {refusal}", *decision.warnings)
+    if decision.pool is None:
+        return decision.warnings
+    schedule = next(pool.schedule for pool in pools if pool.name == decision.pool)
+    return (f"its pods go to pool {decision.pool} ({schedule})", *decision.warnings)

@@ -1,0 +1,72 @@
+"""What a decision writes into a pod, as a JSON patch (RFC 6902) of just the paths that it sets."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpushare import names
+from gpushare.api.podrequest import MalformedPodError
+from gpushare.core.admission import Decision
+
+Operation = dict[str, Any]
+
+
+def plan_patch(pod: Mapping[str, Any], decision: Decision) -> list[Operation]:
+    """The patch that makes the JSON of `pod` say what `decision` says.
+
+    What is there already is not written again, so applied twice it changes nothing more. A value
+    that the pod's owner gave to a key of the selector stays. Raises `MalformedPodError` where a
+    field that it touches has another shape than the API gives it.
+    """
+    patch: list[Operation] = []
+    if decision.selector or decision.tolerations:
+        spec = _part(pod, "spec", dict) or {}
+        selector = _part(spec, "nodeSelector", dict)
+        missing = {k: v for k, v in decision.selector if selector is None or k not in selector}
+        patch += _plan_entries("/spec/nodeSelector", selector, missing)
+        tolerations = _part(spec, "tolerations", list)
+        patch += _plan_items("/spec/tolerations", tolerations, decision.tolerations)
+    if decision.annotation:
+        metadata = _part(pod, "metadata", dict)
+        if metadata is None:
+            raise MalformedPodError("a pod has metadata")
+        annotations = _part(metadata, "annotations", dict)
+        entry = {names.ANNOTATION_DECISION: decision.annotation}
+        if annotations is None or not entry.items() <= annotations.items():
+            patch += _plan_entries("/metadata/annotations", annotations, entry)
+    return patch
+
+
+def _plan_entries(
+    path: str, found: Mapping[str, Any] | None, entries: Mapping[str, str]
+) -> Iterator[Operation]:
+    if found is None:
+        # An absent map and null are the same to the API, and nothing can be added inside either.
+        if entries:
+            yield {"op": "add", "path": path, "value": entries}
+        return
+    for key, value in entries.items():
+        yield {"op": "add", "path": f"{path}/{_escape(key)}", "value": value}
+
+
+def _plan_items(
+    path: str, found: Sequence[Any] | None, items: Sequence[Mapping[str, Any]]
+) -> Iterator[Operation]:
+    if found is None:
+        if items:
+            yield {"op": "add", "path": path, "value": items}
+        return
+    for item in items:
+        if item not in found:
+            yield {"op": "add", "path": f"{path}/-", "value": item}
+
+
+def _part(owner: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = owner.get(key)
+    if value is not None and not isinstance(value, kind):
+        raise MalformedPodError(f"{key} must be a {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
+def _escape(key: str) -> str:
+    """A key as part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,93 @@
+"""What the webhook knows, and when it says that it does not."""
+
+import asyncio
+
+import pytest
+
+from gpushare.api.namespace import Namespace
+from gpushare.names import Reason
+from gpushare.webhook import memory as memory_module
+from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
+from tests.kit.admission import DEFAULT, INFERENCE, TRAINING, build_memory
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def find_reason(memory: Memory) -> Reason | None:
+    gap = memory.find_gap()
+    return None if gap is None else gap.reason
+
+
+def test_until_both_watches_have_listed_it_is_not_answered_from() -> None:
+    memory = Memory(60.0, Clock())
+    assert find_reason(memory) is Reason.NOT_SYNCED
+    memory.hear_of(POOLS)
+    gap = memory.find_gap()
+    assert gap is not None
+    assert (gap.reason, gap.message) == (Reason.NOT_SYNCED, "namespaces are not known yet")
+    memory.hear_of(NAMESPACES)
+    assert memory.find_gap() is None
+
+
+@pytest.mark.parametrize("silent", [POOLS, NAMESPACES])
+def test_a_watch_that_fell_silent_is_not_believed_until_it_is_heard_of_again(silent: str) -> None:
+    clock = Clock()
+    memory = build_memory(clock=clock)
+    clock.now += 61
+    memory.hear_of(NAMESPACES if silent == POOLS else POOLS)
+    gap = memory.find_gap()
+    assert gap is not None
+    assert gap.reason is Reason.STALE_CACHE
+    assert gap.message.startswith(f"{silent} were last heard of 61 s ago")
+    memory.hear_of(silent)
+    assert memory.find_gap() is None
+
+
+def test_pools_come_change_and_go() -> None:
+    memory = build_memory(pools=())
+    memory.put_pool("training", None, TRAINING)
+    memory.put_pool("inference", None, INFERENCE)
+    assert set(memory.pools) == {TRAINING, INFERENCE}
+    memory.put_pool("training", TRAINING, None)
+    assert memory.pools == (INFERENCE,)
+
+
+def test_the_pools_of_two_calls_are_one_snapshot_while_nothing_changes() -> None:
+    memory = build_memory()
+    assert memory.pools is memory.pools
+
+
+async def test_a_known_namespace_is_found_at_once() -> None:
+    assert await build_memory().find_namespace("default") == DEFAULT
+
+
+async def test_a_namespace_that_comes_a_moment_later_is_waited_for() -> None:
+    memory = build_memory()
+    finding = asyncio.create_task(memory.find_namespace("new"))
+    await asyncio.sleep(0)
+    memory.put_namespace("other", None, Namespace("other"))
+    await asyncio.sleep(0)
+    memory.put_namespace("new", None, Namespace("new"))
+    assert await finding == Namespace("new")
+
+
+async def test_a_namespace_that_does_not_come_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 0.01)
+    assert await build_memory().find_namespace("nowhere") is None
+
+
+async def test_a_namespace_that_went_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 0.01)
+    memory = build_memory()
+    memory.put_namespace("default", DEFAULT, None)
+    assert await memory.find_namespace("default") is None

@@ -1,0 +1,155 @@
+"""What the webhook writes into a pod, and that it touches nothing else."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import jsonpatch
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.api.podrequest import MalformedPodError
+from gpushare.core.admission import Decision
+from gpushare.names import ANNOTATION_DECISION, Reason
+from gpushare.webhook.patch import plan_patch
+from tests.kit.reviews import build_gpu_pod
+
+Json = dict[str, Any]
+
+SPOT = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
+GPU = {"key": "gpu", "operator": "Equal", "value": "true"}
+POOL = {"gpushare.io/pool": "training"}
+
+
+def build_decision(
+    selector: Mapping[str, str] = POOL, tolerations: tuple[Json, ...] = (), annotation: str = ""
+) -> Decision:
+    return Decision(Reason.ROUTED, "", "training", tuple(selector.items()), tolerations, annotation)
+
+
+ALL = build_decision({**POOL, "a~b/c": "d"}, (SPOT, GPU), '{"v":1}')
+
+keys = st.text(max_size=8) | st.sampled_from(["a/b", "~", "~1", "gpushare.io/pool"])
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | keys,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=10,
+)
+unknown = st.dictionaries(st.text(max_size=8), json_values, max_size=4)
+strings = st.none() | st.dictionaries(keys, st.text(max_size=8), max_size=3)
+tolerations = st.none() | st.lists(st.sampled_from([SPOT, GPU, {"operator": "Exists"}]), max_size=3)
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Json:
+    """A pod of known and unknown fields; what may be absent or null is, at times."""
+    pod: Json = draw(unknown)
+    pod["metadata"], pod["spec"] = draw(unknown), draw(unknown)
+    for part, key, values in (
+        ("metadata", "annotations", strings),
+        ("spec", "nodeSelector", strings),
+        ("spec", "tolerations", tolerations),
+    ):
+        pod[part].pop(key, None)
+        if draw(st.booleans()):
+            pod[part][key] = draw(values)
+    return pod
+
+
+decisions = st.builds(
+    build_decision,
+    st.dictionaries(keys, st.text(max_size=8), max_size=3),
+    st.lists(st.sampled_from([SPOT, GPU]), unique_by=str, max_size=2).map(tuple),
+    st.sampled_from(["", '{"v":1}']),
+)
+
+
+def apply(pod: Json, decision: Decision) -> Json:
+    """The pod that the API server makes of it."""
+    patch = orjson.loads(orjson.dumps(plan_patch(pod, decision)))
+    patched: Json = jsonpatch.apply_patch(pod, patch)
+    return patched
+
+
+def sort(pod: Json) -> bytes:
+    """To the byte: Python takes 1, 1.0 and True for equal."""
+    return orjson.dumps(pod, option=orjson.OPT_SORT_KEYS)
+
+
+@given(pods(), decisions)
+def test_a_patched_pod_has_what_was_decided_and_is_otherwise_as_it_was(
+    pod: Json, decision: Decision
+) -> None:
+    expected = deepcopy(pod)
+    if decision.selector and any(
+        key not in (pod["spec"].get("nodeSelector") or {}) for key, _ in decision.selector
+    ):
+        own = pod["spec"].get("nodeSelector") or {}
+        expected["spec"]["nodeSelector"] = {**dict(decision.selector), **own}
+    if missing := [
+        t for t in decision.tolerations if t not in (pod["spec"].get("tolerations") or [])
+    ]:
+        expected["spec"]["tolerations"] = [*(pod["spec"].get("tolerations") or []), *missing]
+    if decision.annotation:
+        annotations = pod["metadata"].get("annotations") or {}
+        expected["metadata"]["annotations"] = {
+            **annotations,
+            ANNOTATION_DECISION: decision.annotation,
+        }
+    assert sort(apply(pod, decision)) == sort(expected)
+
+
+@given(pods(), decisions)
+def test_a_patch_applied_twice_changes_nothing_more(pod: Json, decision: Decision) -> None:
+    once = apply(pod, decision)
+    assert plan_patch(once, decision) == []
+
+
+@pytest.mark.parametrize("absent", [{}, {"nodeSelector": None, "tolerations": None}])
+def test_an_absent_map_or_list_is_added_whole(absent: Json) -> None:
+    assert plan_patch({"metadata": {"annotations": None}, "spec": absent}, ALL) == [
+        {"op": "add", "path": "/spec/nodeSelector", "value": {**POOL, "a~b/c": "d"}},
+        {"op": "add", "path": "/spec/tolerations", "value": (SPOT, GPU)},
+        {
+            "op": "add",
+            "path": "/metadata/annotations",
+            "value": {ANNOTATION_DECISION: '{"v":1}'},
+        },
+    ]
+
+
+def test_into_what_is_there_only_what_is_missing_is_added() -> None:
+    pod = build_gpu_pod(nodeSelector={"zone": "a"}, tolerations=[GPU])
+    pod["metadata"]["annotations"] = {ANNOTATION_DECISION: "older"}
+    assert plan_patch(pod, ALL) == [
+        {"op": "add", "path": "/spec/nodeSelector/gpushare.io~1pool", "value": "training"},
+        {"op": "add", "path": "/spec/nodeSelector/a~0b~1c", "value": "d"},
+        {"op": "add", "path": "/spec/tolerations/-", "value": SPOT},
+        {"op": "add", "path": "/metadata/annotations/gpushare.io~1decision", "value": '{"v":1}'},
+    ]
+
+
+def test_a_value_of_the_owners_stays() -> None:
+    pod = build_gpu_pod(nodeSelector={"gpushare.io/pool": "inference"})
+    assert plan_patch(pod, build_decision()) == []
+
+
+def test_where_nothing_was_decided_nothing_is_written() -> None:
+    assert plan_patch(build_gpu_pod(), Decision(Reason.NO_GPU_REQUEST, "")) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"spec": {}},
+        {"metadata": {"annotations": []}, "spec": {}},
+        {"metadata": {}, "spec": {"nodeSelector": []}},
+        {"metadata": {}, "spec": {"tolerations": {}}},
+        {"metadata": {}, "spec": "none"},
+    ],
+)
+def test_what_has_not_the_shape_of_a_pod_is_malformed(pod: Json) -> None:
+    with pytest.raises(MalformedPodError):
+        plan_patch(pod, ALL)
