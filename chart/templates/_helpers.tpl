@@ -33,6 +33,10 @@ metadata:
     app.kubernetes.io/component: {{ .component }}
 spec:
   replicas: {{ .replicas }}
+  {{- if eq .role "webhook" }}
+  # A new one is ready before an old one goes.
+  strategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}
+  {{- end }}
   selector:
     matchLabels:
       {{- include "gpushare.selector" . | nindent 6 }}
@@ -43,6 +47,10 @@ spec:
         app.kubernetes.io/component: {{ .component }}
     spec:
       serviceAccountName: gpushare-{{ .component }}
+      {{- if ne .role "controller" }}
+      # No preStop hook: on SIGTERM the process itself goes on answering for drainSeconds.
+      terminationGracePeriodSeconds: {{ add .root.Values.webhook.drainSeconds 30 }}
+      {{- end }}
       securityContext:
         runAsNonRoot: true
         runAsUser: 65532
@@ -60,10 +68,24 @@ spec:
               valueFrom: {fieldRef: {fieldPath: metadata.name}}
             - name: GPUSHARE_PLUGIN_NAMESPACE
               value: {{ .root.Values.pluginNamespace | quote }}
-            - name: GPUSHARE_WEBHOOK_PORT
-              value: {{ .root.Values.webhook.port | quote }}
             - name: GPUSHARE_METRICS_PORT
               value: {{ .root.Values.metricsPort | quote }}
+            - name: GPUSHARE_SCHEDULERS
+              value: {{ .root.Values.webhook.schedulers | toJson | quote }}
+            {{- if ne .role "controller" }}
+            - name: GPUSHARE_WEBHOOK_PORT
+              value: {{ .root.Values.webhook.port | quote }}
+            - name: GPUSHARE_CERTIFICATE_MODE
+              value: {{ .root.Values.webhook.certificate.mode | quote }}
+            - name: GPUSHARE_WEBHOOK_REPLICAS
+              value: {{ max 1 .replicas | quote }}
+            - name: GPUSHARE_ON_NO_POOL
+              value: {{ .root.Values.webhook.onNoPool | quote }}
+            - name: GPUSHARE_STALE_SECONDS
+              value: {{ .root.Values.webhook.staleSeconds | quote }}
+            - name: GPUSHARE_DRAIN_SECONDS
+              value: {{ .root.Values.webhook.drainSeconds | quote }}
+            {{- end }}
             {{- if ne .role "webhook" }}
             - name: GPUSHARE_ALLOW_EVICTION
               value: {{ .root.Values.eviction.enabled | quote }}

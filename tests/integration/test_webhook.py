@@ -1,16 +1,15 @@
 """Pods that ask for shared GPU are sent to a pool when they are created."""
 
-import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, OperatorProcess
+from tests.kit.admission import CONFIGURATION, kubectl_create
 from tests.kit.arrange import POOL, given_sharing_pool
 from tests.kit.bench import PODS, Bench
-from tests.kit.builders import build_pod, build_pool, build_whole_card_pod, build_workload
+from tests.kit.builders import build_pod, build_pool, build_workload
 from tests.kit.expect import (
     expect,
     expect_bound,
@@ -18,14 +17,10 @@ from tests.kit.expect import (
     expect_pool_ready,
     expect_running,
 )
-from tests.kit.operator import read_metric, wait_ready
+from tests.kit.operator import wait_ready
 
 Json = dict[str, Any]
 
-ADMISSIONS = "gpushare_admission_requests_total"
-CONFIGURATION = (
-    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
-)
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/gpushare-webhook-tls"
 
 
@@ -91,9 +86,10 @@ def test_the_pool_of_higher_priority_is_preferred(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("pools")
 def test_a_pod_that_no_pool_takes_is_created_with_a_warning(bench: Bench) -> None:
-    name, said = kubectl_create(bench, build_pod("p", core=30))
-    assert "Warning: not sent to a pool: none has the schedule" in said
-    assert "nodeSelector" not in bench.pod(name)["spec"]
+    pod = build_pod("p", core=30)
+    (warning,) = kubectl_create(bench, pod).warnings
+    assert "not sent to a pool" in warning
+    assert selector_of(bench, pod) == {}
 
 
 @pytest.mark.usefixtures("pools")
@@ -112,33 +108,6 @@ def test_a_pod_that_requires_isolation_is_sent_to_it_or_refused(bench: Bench) ->
         return ""
 
     assert "IsolationUnavailable: not sent to a pool" in expect(bench, "it is refused", refusal)
-
-
-def kubectl_create(bench: Bench, pod: Json) -> tuple[str, str]:
-    """The name of the pod that kubectl creates, and what it says on stderr."""
-    done = subprocess.run(
-        [str(bench.cluster.binaries / "kubectl"), "create", "-o", "name", "-f", "-"],
-        input=json.dumps(pod),
-        env=bench.cluster.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().removeprefix("pod/"), done.stderr
-
-
-def test_a_pod_without_shared_gpu_is_never_sent_to_the_webhook(
-    bench: Bench, pools: OperatorProcess
-) -> None:
-    asked = read_metric(pools, ADMISSIONS)
-    bench.create_pod(build_pod("plain", gib=None))
-    bench.create_pod(build_whole_card_pod("whole"))
-    bench.create_pod(build_pod("shared"))
-
-    assert read_metric(pools, ADMISSIONS) == asked + 1
-    assert "nodeSelector" not in bench.pod("plain")["spec"]
-    assert "nodeSelector" not in bench.pod("whole")["spec"]
 
 
 @pytest.mark.usefixtures("pools")

@@ -68,21 +68,30 @@ def build_whole_card_pod(name: str, *, cards: int = 1, **spec: Any) -> Json:
 
 
 def build_workload(kind: str, name: str, *, replicas: int = 1, pod: Json) -> Json:
-    """A Deployment, StatefulSet or DaemonSet of `pod`; its pods carry the label `app: NAME`."""
+    """A Deployment, StatefulSet, DaemonSet, Job or CronJob of `pod`.
+
+    Its pods carry the label `app: NAME`.
+    """
     labels = {"app": name}
-    workload: Json = {
-        "apiVersion": "apps/v1",
+    template = {
+        "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},
+        "spec": dict(pod["spec"]),
+    }
+    spec: Json = {"template": template}
+    if kind in ("Job", "CronJob"):
+        template["spec"].setdefault("restartPolicy", "Never")
+    else:
+        spec["selector"] = {"matchLabels": labels}
+    if kind in ("Deployment", "StatefulSet"):
+        spec["replicas"] = replicas
+    if kind == "StatefulSet":
+        spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+    if kind == "CronJob":
+        spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": spec}}
+    group = "batch" if kind in ("Job", "CronJob") else "apps"
+    return {
+        "apiVersion": f"{group}/v1",
         "kind": kind,
         "metadata": {"name": name},
-        "spec": {
-            **({"replicas": replicas} if kind != "DaemonSet" else {}),
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},
-                "spec": pod["spec"],
-            },
-        },
+        "spec": spec,
     }
-    if kind == "StatefulSet":
-        workload["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
-    return workload

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from gpushare import __version__
+from gpushare import __version__, names
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.modes import MODES
 from gpushare.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "chart"
 VALUES_TEXT = (CHART / "values.yaml").read_text()
 VALUES = yaml.safe_load(VALUES_TEXT)
+HELPERS = (CHART / "templates/_helpers.tpl").read_text()
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
 
@@ -97,3 +100,50 @@ def test_every_value_is_explained() -> None:
         if not line.startswith("    ")
     ]
     assert unexplained == []
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"name: GPUSHARE_(\w+)", HELPERS))))
+def test_the_chart_sets_what_the_program_reads(name: str) -> None:
+    assert name.lower() in Settings.model_fields
+
+
+@pytest.mark.parametrize(
+    ("value", "setting"),
+    [
+        ("webhook.replicas", "webhook_replicas"),
+        ("webhook.onNoPool", "on_no_pool"),
+        ("webhook.schedulers", "schedulers"),
+        ("webhook.staleSeconds", "stale_seconds"),
+        ("webhook.drainSeconds", "drain_seconds"),
+        ("webhook.certificate.mode", "certificate_mode"),
+    ],
+)
+def test_an_installation_starts_with_the_programs_own_defaults(value: str, setting: str) -> None:
+    default = Settings.model_fields[setting].default
+    assert values_at(value) == (list(default) if isinstance(default, tuple) else default)
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("_admission.tpl", {names.ANNOTATION_POOL, names.LABEL_INJECT, names.INJECT_DISABLED}),
+        ("_admission.tpl", names.SHARED_RESOURCES | names.GPU_ENVIRONMENT),
+        ("webhook.yaml", {names.LABEL_FAILURE_POLICY}),
+        ("isolation-policy.yaml", {names.ANNOTATION_ISOLATION, names.ISOLATION_REQUIRED}),
+    ],
+)
+def test_what_is_matched_is_spelt_as_the_program_spells_it(template: str, words: set[str]) -> None:
+    text = (CHART / "templates" / template).read_text()
+    assert [word for word in sorted(words) if not re.search(rf"\b{re.escape(word)}\b", text)] == []
+
+
+@pytest.mark.parametrize(
+    ("edition", "schedule"), [key for key, mode in MODES.items() if mode.isolated]
+)
+def test_the_policy_knows_the_labels_of_every_mode_that_isolates(
+    edition: Edition, schedule: Schedule
+) -> None:
+    text = (CHART / "templates/isolation-policy.yaml").read_text()
+    for key, value in MODES[edition, schedule].labels.items():
+        (known,) = re.findall(rf"selector\[\?'{key}'\]\.orValue\(''\) (?:in|==) (.+?)\n", text)
+        assert f"'{value}'" in known

@@ -1,0 +1,73 @@
+{{/* What every webhook of the configuration has: where it is called, and on what terms. Takes the root and path. */}}
+{{- define "gpushare.webhook.call" -}}
+admissionReviewVersions: [v1]
+clientConfig:
+  {{- if .root.Values.webhook.url }}
+  url: {{ printf "%s%s" .root.Values.webhook.url .path | quote }}
+  {{- else }}
+  service:
+    name: gpushare-webhook
+    namespace: {{ .root.Release.Namespace }}
+    path: {{ .path }}
+    port: 443
+  {{- end }}
+  {{- with .root.Values.webhook.caBundle }}
+  caBundle: {{ . }}
+  {{- end }}
+timeoutSeconds: {{ .root.Values.webhook.timeoutSeconds }}
+matchPolicy: Equivalent
+sideEffects: None
+{{- end }}
+
+{{/* Namespaces that are never intercepted, by the label that the API server itself sets: nobody can
+take it off. Kubernetes and we ourselves must start without us. */}}
+{{- define "gpushare.webhook.exempt" -}}
+- {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ list "kube-system" .Release.Namespace | uniq | toJson }}}
+{{- end }}
+
+{{- define "gpushare.webhook.namespaces" -}}
+{{ include "gpushare.webhook.exempt" . }}
+- {key: gpushare.io/inject, operator: NotIn, values: [disabled]}
+{{- end }}
+
+{{/* The expressions below are CEL. The API server has filled in each pod's defaults by then: what is
+empty is absent, a quantity is a canonical string, and only a list of containers may be null. */}}
+
+{{/* A workload's pod template. Takes the workload. */}}
+{{- define "gpushare.cel.template" -}}
+(request.kind.kind == 'CronJob' ? {{ . }}.spec.jobTemplate.spec.template : {{ . }}.spec.template)
+{{- end }}
+
+{{/* Whether some container of `pod` is as the given condition on `c` says. */}}
+{{- define "gpushare.cel.container" -}}
+[pod.spec.?containers.orValue([]), pod.spec.?initContainers.orValue([])]
+.exists(list, list != null && list.exists(c, {{ . }}))
+{{- end }}
+
+{{/* Whether container `c` asks for a part of a GPU. */}}
+{{- define "gpushare.cel.asks" -}}
+['aliyun.com/gpu-mem', 'aliyun.com/gpu-core.percentage'].exists(r,
+c.?resources.?limits[?r].orValue(c.?resources.?requests[?r].orValue('0')) != '0')
+{{- end }}
+
+{{/* Whether container `c` says by its environment that it uses a GPU. Time grows with the square of the
+list: where it is longer than anybody's, the API server is spared and a warning is lost. */}}
+{{- define "gpushare.cel.sees" -}}
+has(c.env) && size(c.env) <= 1000 && c.env.exists(e, e.name in ['CGPU_DISABLE', 'NVIDIA_VISIBLE_DEVICES']
+&& (has(e.valueFrom) || !(e.?value.orValue('') in ['', 'none', 'void'])))
+{{- end }}
+
+{{/* Whether container `c` switches isolation off; of several values the kubelet takes the last. */}}
+{{- define "gpushare.cel.unisolates" -}}
+has(c.env) && (size(c.env) > 1000 || [c.env.filter(e, e.name == 'CGPU_DISABLE')].exists(found,
+size(found) > 0 && found[size(found) - 1].?value.orValue('') in ['true', '1']))
+{{- end }}
+
+{{/* Whether a pod, or a pod template, is any business of ours. What asks goes first: a long environment
+then costs nothing of the API server's budget for the expression. */}}
+{{- define "gpushare.cel.concerned" -}}
+[{{ . }}].exists(pod,
+{{ include "gpushare.cel.container" (include "gpushare.cel.asks" .) }}
+|| 'gpushare.io/pool' in pod.?metadata.?annotations.orValue({})
+|| {{ include "gpushare.cel.container" (include "gpushare.cel.sees" .) }})
+{{- end }}

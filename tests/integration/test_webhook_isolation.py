@@ -1,0 +1,144 @@
+"""`gpushare.io/isolation: required` holds by the API server's own policy, whoever is away."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from devcluster.apiserver import ApiError
+from devcluster.installation import NAMESPACE, Installation
+from tests.kit.admission import ISOLATION, POOL
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod
+from tests.kit.expect import expect
+from tests.kit.reviews import build_container
+from tests.kit.spaces import Space, a_space, default_space
+
+Json = dict[str, Any]
+
+MODE = "ack.node.gpu.schedule"
+REFUSED = "ValidatingAdmissionPolicy 'gpushare-isolation'"
+REQUIRED = {ISOLATION: "required"}
+
+
+@pytest.fixture(autouse=True)
+def no_webhook(bench: Bench) -> None:
+    bench.operators.end_all()
+
+
+@pytest.fixture
+def space(bench: Bench) -> Space:
+    return default_space(bench)
+
+
+def strict_pod(**pod: Any) -> Json:
+    """A pod that requires isolation."""
+    return build_pod("strict", annotations=REQUIRED, **pod)
+
+
+def asks_at_its_start() -> Json:
+    asking = build_container("starting", memory="3") | {"image": "app:1"}
+    return strict_pod(gib=None, initContainers=[asking])
+
+
+UNISOLATED = {
+    "no selection": strict_pod(),
+    "another key": strict_pod(selects={"kubernetes.io/arch": "amd64"}),
+    "a pool alone": strict_pod(selects={POOL: "isolated"}),
+    "share": strict_pod(selects={MODE: "share"}),
+    "mps": strict_pod(selects={MODE: "mps"}),
+    "Basic's share": strict_pod(selects={"cgpu": "true", "cgpu.disable.isolation": "true"}),
+    "half of Basic's": strict_pod(selects={"cgpu": "true"}),
+    "a node by name": strict_pod(nodeName="n1"),
+    "another scheduler": strict_pod(schedulerName="volcano"),
+    "compute": strict_pod(gib=None, core=30),
+    "at its start": asks_at_its_start(),
+}
+ISOLATED = {
+    "cgpu": strict_pod(selects={MODE: "cgpu"}),
+    "core_mem": strict_pod(selects={MODE: "core_mem"}),
+    "Basic": strict_pod(selects={"cgpu": "true", "cgpu.disable.isolation": "false"}),
+    "a node by name": strict_pod(selects={MODE: "cgpu"}, nodeName="n1"),
+    "not switched off": strict_pod(selects={MODE: "cgpu"}, env={"CGPU_DISABLE": "false"}),
+}
+UNCONCERNED = {
+    "requires nothing": build_pod("p"),
+    "wants none": build_pod("p", annotations={ISOLATION: "none"}),
+    "no GPU": strict_pod(gib=None),
+    "no memory of a GPU": strict_pod(gib=0),
+}
+
+
+@pytest.mark.parametrize("pod", UNISOLATED.values(), ids=list(UNISOLATED))
+def test_a_pod_that_nothing_keeps_on_isolated_nodes_is_refused(space: Space, pod: Json) -> None:
+    with pytest.raises(ApiError, match=REFUSED) as refusal:
+        space.send(pod)
+    assert refusal.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
+    assert f"Or select {MODE}=cgpu" in str(refusal.value)
+
+
+@pytest.mark.parametrize("pod", ISOLATED.values(), ids=list(ISOLATED))
+def test_a_pod_that_selects_an_isolated_mode_is_admitted(space: Space, pod: Json) -> None:
+    assert space.send(pod)["spec"]["nodeSelector"] == pod["spec"]["nodeSelector"]
+
+
+@pytest.mark.parametrize("pod", UNCONCERNED.values(), ids=list(UNCONCERNED))
+def test_other_pods_are_none_of_its_business(space: Space, pod: Json) -> None:
+    assert "nodeSelector" not in space.send(pod)["spec"]
+
+
+@pytest.mark.parametrize("value", ["true", "1"])
+def test_a_pod_that_also_switches_isolation_off_is_refused(space: Space, value: str) -> None:
+    with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
+        space.send(strict_pod(selects={MODE: "cgpu"}, env={"CGPU_DISABLE": value}))
+
+
+def test_switching_it_off_among_too_many_variables_to_look_at_is_refused_too(space: Space) -> None:
+    env = {"CGPU_DISABLE": "true", **{f"V{index}": "x" for index in range(1000)}}
+    with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
+        space.send(strict_pod(selects={MODE: "cgpu"}, env=env))
+
+
+def test_opting_out_does_not_lift_it(bench: Bench) -> None:
+    with (
+        a_space(bench, {"gpushare.io/inject": "disabled"}) as space,
+        pytest.raises(ApiError, match=REFUSED),
+    ):
+        space.send(strict_pod())
+
+
+@pytest.mark.parametrize("name", ["kube-system", NAMESPACE])
+def test_the_clusters_own_pods_and_ours_are_left_alone(bench: Bench, name: str) -> None:
+    assert Space(bench, name).send(strict_pod())["metadata"]["name"] == "strict"
+
+
+@pytest.fixture
+def without_policy(bench: Bench) -> Iterator[Installation]:
+    """The policy as a chart of other values leaves it: not there."""
+    installation = bench.operators.installation
+    removed = [
+        item
+        for item in ("validatingadmissionpolicybinding", "validatingadmissionpolicy")
+        if bench.cluster.kubectl("delete", item, "gpushare-isolation")
+    ]
+    assert len(removed) == 2
+    installation.values = {"webhook.isolationPolicy.enabled": "false"}
+    installation.apply()
+    yield installation
+    installation.values = {}
+    installation.apply()
+
+
+def test_an_installation_can_do_without_it(space: Space, without_policy: Installation) -> None:
+    assert "ValidatingAdmissionPolicy" not in without_policy.render()
+
+    def admitted() -> Json | None:
+        try:
+            return space.send(strict_pod())
+        except ApiError as error:
+            if REFUSED not in str(error):
+                raise
+            return None
+
+    assert "nodeSelector" not in expect(space.bench, "it is admitted", admitted)["spec"]

@@ -1,0 +1,151 @@
+"""While no webhook answers as it should: only pods that ask for shared GPU notice."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import pytest
+
+from devcluster.apiserver import ApiError
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_pool, build_workload
+from tests.kit.expect import expect
+from tests.kit.spaces import Space, a_space, default_space
+from tests.kit.standin import (
+    ROUTED,
+    blackholed,
+    serving,
+    with_a_foreign_certificate,
+    with_an_expired_certificate,
+)
+from tests.kit.told import read_events
+
+Outage = Callable[[Bench], AbstractContextManager[None]]
+
+TIMEOUT_SECONDS = 3
+AT_ONCE_SECONDS = 1.0
+
+
+def killed(bench: Bench) -> AbstractContextManager[None]:
+    """Nobody listens any more."""
+    return nullcontext()
+
+
+OUTAGES: dict[str, tuple[Outage, str]] = {
+    "killed": (killed, "connection refused"),
+    "blackholed": (blackholed, "context deadline exceeded"),
+    "slow": (partial(serving, delay_seconds=3.1), "context deadline exceeded"),
+    "foreign certificate": (with_a_foreign_certificate, "signed by unknown authority"),
+    "expired certificate": (with_an_expired_certificate, "certificate has expired"),
+}
+"""And what the API server says of each."""
+ALL = pytest.mark.parametrize(
+    "outage", [outage for outage, _ in OUTAGES.values()], ids=list(OUTAGES)
+)
+
+
+@pytest.fixture
+def bench(bench: Bench) -> Bench:
+    """No webhook of ours runs."""
+    bench.operators.end_all()
+    return bench
+
+
+@pytest.fixture
+def strict(bench: Bench) -> Iterator[Space]:
+    """A namespace whose pods are not to be created unrouted."""
+    with a_space(bench, {"gpushare.io/failure-policy": "fail"}) as space:
+        yield space
+
+
+@ALL
+def test_pods_without_gpu_see_no_delay(bench: Bench, strict: Space, outage: Outage) -> None:
+    with outage(bench):
+        began = time.monotonic()
+        for space in (default_space(bench), strict, Space(bench, "kube-system")):
+            space.send(build_pod("plain", gib=None))
+        assert time.monotonic() - began < AT_ONCE_SECONDS
+
+
+@ALL
+def test_gpu_pods_are_created_as_they_are_once_the_time_is_up(bench: Bench, outage: Outage) -> None:
+    with outage(bench):
+        began = time.monotonic()
+        pod = default_space(bench).send(build_pod("shared"))
+        assert "nodeSelector" not in pod["spec"]
+        assert time.monotonic() - began < TIMEOUT_SECONDS + AT_ONCE_SECONDS
+
+
+@pytest.mark.parametrize(("outage", "sentence"), OUTAGES.values(), ids=list(OUTAGES))
+def test_gpu_pods_are_refused_where_the_namespace_says_so(
+    bench: Bench, strict: Space, outage: Outage, sentence: str
+) -> None:
+    with outage(bench):
+        began = time.monotonic()
+        with pytest.raises(ApiError, match=f"failed calling webhook .*{sentence}") as refusal:
+            strict.send(build_pod("shared"))
+        assert refusal.value.status == 500
+        assert time.monotonic() - began < TIMEOUT_SECONDS + AT_ONCE_SECONDS
+
+
+@ALL
+def test_workloads_are_created_in_spite_of_it(bench: Bench, strict: Space, outage: Outage) -> None:
+    workload = build_workload("Deployment", "work", pod=build_pod("work"))
+    with outage(bench):
+        path = f"/apis/apps/v1/namespaces/{strict.name}/deployments?dryRun=All"
+        assert bench.call("POST", path, workload)["metadata"]["name"] == "work"
+
+
+@pytest.mark.parametrize("is_strict", [False, True], ids=["ignore", "fail"])
+def test_an_answer_that_comes_just_in_time_counts(
+    bench: Bench, strict: Space, is_strict: bool
+) -> None:
+    space = strict if is_strict else default_space(bench)
+    with serving(bench, delay_seconds=2.9):
+        began = time.monotonic()
+        assert space.send(build_pod("shared"))["spec"]["nodeSelector"] == ROUTED
+        assert time.monotonic() - began >= 2.9
+
+
+@pytest.mark.parametrize("label", ["ignore", None], ids=["ignore", "no label"])
+def test_an_installation_that_fails_closed_leaves_the_choice_to_its_namespaces(
+    bench: Bench, label: str | None
+) -> None:
+    installation = bench.operators.installation
+    labels = {"gpushare.io/failure-policy": label} if label else {}
+    with a_space(bench, labels) as space:
+        installation.values = {"webhook.failurePolicy": "Fail"}
+        installation.apply()
+        try:
+            outcome = partial(is_refused, space)
+            wanted = label is None
+            expect(bench, f"refused: {wanted}", lambda: outcome() is wanted)
+        finally:
+            installation.values = {}
+            installation.apply()
+        expect(bench, "it is as it was", lambda: not is_refused(space))
+
+
+def is_refused(space: Space) -> bool:
+    """Whether GPU pods are refused now."""
+    try:
+        space.send(build_pod("shared"))
+    except ApiError as error:
+        if "failed calling webhook" not in str(error):
+            raise
+        return True
+    return False
+
+
+def test_a_pod_that_was_created_meanwhile_is_reported(bench: Bench) -> None:
+    bench.operators.start("controller")
+    bench.create_pool(build_pool())
+    with blackholed(bench):
+        bench.create_pod(build_pod("shared"))
+    pod = bench.pod("shared")
+
+    (event,) = expect(
+        bench, "an Event says that it was not routed", lambda: read_events(bench, pod, "Unrouted")
+    )
+    assert "the webhook was away" in event["note"]

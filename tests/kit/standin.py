@@ -1,0 +1,139 @@
+"""Stands in for a webhook that is not well."""
+
+import contextlib
+import json
+import socket
+import ssl
+import tempfile
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from gpushare.certs.identity import Identity
+from gpushare.certs.issue import issue_authority, issue_identity
+from tests.kit.admission import CONFIGURATION
+from tests.kit.bench import Bench
+
+Json = dict[str, Any]
+
+ROUTED = {"gpushare.io/pool": "stand-in"}
+"""The node selector that it gives every pod."""
+_LONG_AGO = timedelta(days=300)
+
+
+@contextmanager
+def blackholed(bench: Bench) -> Iterator[None]:
+    """Connections are taken, and nothing is ever answered."""
+    with socket.create_server(("127.0.0.1", bench.cluster.ports.webhook)):
+        yield
+
+
+@contextmanager
+def serving(bench: Bench, *, delay_seconds: float = 0.0) -> Iterator[None]:
+    """Answers so late."""
+    identity = _issue(datetime.now(UTC))
+    _trust(bench, identity)
+    with _listening(bench, identity, delay_seconds):
+        yield
+
+
+@contextmanager
+def with_a_foreign_certificate(bench: Bench) -> Iterator[None]:
+    """Its certificate is of another CA than the API server trusts."""
+    now = datetime.now(UTC)
+    _trust(bench, _issue(now))
+    with _listening(bench, _issue(now)):
+        yield
+
+
+@contextmanager
+def with_an_expired_certificate(bench: Bench) -> Iterator[None]:
+    """Its CA is good, and its certificate's time is over."""
+    identity = _issue(datetime.now(UTC) - _LONG_AGO)
+    assert identity.expires < datetime.now(UTC)
+    _trust(bench, identity)
+    with _listening(bench, identity):
+        yield
+
+
+def _issue(now: datetime) -> Identity:
+    return issue_identity(issue_authority(now), ["127.0.0.1"], now)
+
+
+def _trust(bench: Bench, identity: Identity) -> None:
+    configuration = bench.call("GET", CONFIGURATION)
+    bundle = b64encode(identity.authority.certificate_pem).decode()
+    for webhook in configuration["webhooks"]:
+        webhook["clientConfig"]["caBundle"] = bundle
+    bench.call("PUT", CONFIGURATION, configuration)
+
+
+@contextmanager
+def _listening(bench: Bench, identity: Identity, delay_seconds: float = 0.0) -> Iterator[None]:
+    ending = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if ending.wait(delay_seconds):
+                return
+            body = json.dumps(_answer(review)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            # The API server may have given up waiting.
+            with contextlib.suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with _Server(("127.0.0.1", bench.cluster.ports.webhook), Handler) as server:
+        tls = _load(identity)
+        # Each connection shakes hands in its own thread, where a refusal harms nobody else.
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        thread = threading.Thread(target=server.serve_forever, name="stand-in", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            server.shutdown()
+            thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A handshake that the API server broke off, which is what some tests want."""
+
+
+def _answer(review: Json) -> Json:
+    patch = [{"op": "add", "path": "/spec/nodeSelector", "value": ROUTED}]
+    response = {
+        "uid": review["request"]["uid"],
+        "allowed": True,
+        "patchType": "JSONPatch",
+        "patch": b64encode(json.dumps(patch).encode()).decode(),
+    }
+    kept = {key: review[key] for key in ("apiVersion", "kind")}
+    return {**kept, "response": response}
+
+
+def _load(identity: Identity) -> ssl.SSLContext:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:
+        chain, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        chain.write_bytes(identity.certificate_pem)
+        key.write_bytes(identity.key_pem)
+        tls.load_cert_chain(chain, key)
+    return tls
