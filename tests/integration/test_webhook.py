@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, OperatorProcess
-from tests.kit.admission import CONFIGURATION, kubectl_create
+from tests.kit.admitting import CONFIGURATION, kubectl_create
 from tests.kit.arrange import POOL, given_sharing_pool
 from tests.kit.bench import PODS, Bench
 from tests.kit.builders import build_pod, build_pool, build_workload

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from devcluster.installation import NAMESPACE
-from tests.kit.admission import POOL, count_calls
+from tests.kit.admitting import POOL, count_calls
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_whole_card_pod, build_workload
 from tests.kit.reviews import build_container
@@ -51,6 +51,9 @@ UNCONCERNED = {
     "no memory of a GPU": build_pod("p", gib=0),
     "a base image's variable": build_pod("p", gib=None, env={VISIBLE: "none"}),
     "a variable without a value": build_pod("p", gib=None, env={VISIBLE: ""}),
+    "more variables than are looked at": build_pod(
+        "p", gib=None, env={VISIBLE: "all", **{f"V{index}": "x" for index in range(1000)}}
+    ),
     "other annotations": build_pod("p", gib=None, annotations={"example.com/pool": "x"}),
     "a claim": build_pod("p", gib=None, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
 }

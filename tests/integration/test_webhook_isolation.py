@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, Installation
-from tests.kit.admission import ISOLATION, POOL
+from tests.kit.admitting import ISOLATION, POOL
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod
 from tests.kit.expect import expect

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpushare.certs.identity import Identity
 from gpushare.certs.issue import issue_authority, issue_identity
-from tests.kit.admission import CONFIGURATION
+from tests.kit.admitting import CONFIGURATION
 from tests.kit.bench import Bench
 
 Json = dict[str, Any]
