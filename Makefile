@@ -42,7 +42,7 @@ test-unit: $(READY) ## Run the unit tests
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 1500 $(BIN)/pytest tests/integration tests/chaos -p no:randomly --timeout=180 \
-		-m "not long and not chaos" $(SHARDS)
+		-m "not long and not chaos and not soak" $(SHARDS)
 
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own
@@ -68,6 +68,11 @@ test-chaos: $(READY) ## Kill the operator at every write of a rollout, and distu
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 1500 $(BIN)/pytest tests/chaos -p no:randomly --timeout=900 -m chaos $(SHARDS)
 	$(LIMIT) 1500 $(BIN)/python -m tests.chaos.matrix
+
+.PHONY: test-soak
+test-soak: $(READY) ## Replace the webhook's certificate 20 times, and its CA, under 50 pods a second
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 900 $(BIN)/pytest tests/integration -p no:randomly --capture=no -m soak
 
 .PHONY: lint
 lint: $(READY) ## Check style, types and the direction of imports

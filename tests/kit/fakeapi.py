@@ -47,13 +47,14 @@ class FakeApi:
             self.put(path, body)
         elif path not in self.objects:
             return _refuse(404, "NotFound")
-        elif request.method == "PUT":
-            versions = [o["metadata"].get("resourceVersion") for o in (body, self.objects[path])]
+        elif request.method in ("PUT", "PATCH"):
+            stored = self.objects[path]
+            if request.method == "PATCH":
+                body = jsonpatch.apply_patch(stored, body)
+            versions = [o["metadata"].get("resourceVersion") for o in (body, stored)]
             if versions[0] != versions[1]:
                 return self._conflict(request, path)
             self.put(path, body)
-        elif request.method == "PATCH":
-            self.put(path, jsonpatch.apply_patch(self.objects[path], body))
         if request.method != "GET":
             self.writes.append(f"{request.method} {path}")
         return web.json_response(self.objects[path])

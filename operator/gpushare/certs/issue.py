@@ -8,45 +8,19 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gpushare.certs.identity import (
-    Authority,
-    Identity,
-    find_authority_flaw,
-    find_flaw,
-    general_name,
-    load_pair,
-)
+from gpushare.certs.flaws import BACKDATED, general_name
+from gpushare.certs.identity import Authority, Identity, load_pair
 
 CA_LIFETIME = timedelta(days=3650)
 LIFETIME = timedelta(days=90)
-BACKDATED = timedelta(hours=1)
-"""Clocks of a cluster differ; a certificate must not lie in the API server's future."""
 
 
-def renew(
-    stored: Identity | None, held: Identity | None, hosts: Sequence[str], now: datetime
-) -> tuple[Identity, str | None]:
-    """The identity to serve with, and why it is not the `stored` one (None where it is).
-
-    A stored CA that is good is kept, so that clients go on trusting it. Where nothing of use is
-    stored, the `held` identity, which is being served, is put back: that costs no connection.
-    """
-    flaw = "nothing is stored" if stored is None else find_flaw(stored, hosts, now)
-    if stored is not None and flaw is None:
-        return stored, None
-    if stored is not None and find_authority_flaw(stored.authority, now) is None:
-        return issue_identity(stored.authority, hosts, now), flaw
-    if held is not None and find_flaw(held, hosts, now) is None:
-        return held, flaw
-    return issue_identity(issue_authority(now), hosts, now), flaw
-
-
-def issue_authority(now: datetime) -> Authority:
+def issue_authority(now: datetime, lifetime: timedelta = CA_LIFETIME) -> Authority:
     """A new self-signed CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("gpushare-operator CA")
     certificate = (
-        _builder(name, key.public_key(), now, CA_LIFETIME)
+        _builder(name, key.public_key(), now, now + lifetime)
         .issuer_name(name)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
@@ -55,12 +29,20 @@ def issue_authority(now: datetime) -> Authority:
     return Authority(_pem(certificate), _key_pem(key))
 
 
-def issue_identity(authority: Authority, hosts: Sequence[str], now: datetime) -> Identity:
-    """A new certificate of `authority` for a server at `hosts`, DNS names or IP addresses."""
+def issue_identity(
+    authority: Authority, hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME
+) -> Identity:
+    """A new certificate of `authority` for a server at `hosts`, DNS names or IP addresses.
+
+    It does not outlive its CA. Raises ValueError where the CA is not one of ours.
+    """
     ca, ca_key = load_pair(authority.certificate_pem, authority.key_pem)
+    if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the CA's key is not an elliptic curve's")
     key = ec.generate_private_key(ec.SECP256R1())
+    end = min(now + lifetime, ca.not_valid_after_utc)
     certificate = (
-        _builder(_name("gpushare-webhook"), key.public_key(), now, LIFETIME)
+        _builder(_name("gpushare-webhook"), key.public_key(), now, end)
         .issuer_name(ca.subject)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
@@ -78,7 +60,7 @@ def issue_identity(authority: Authority, hosts: Sequence[str], now: datetime) ->
 
 
 def _builder(
-    subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, lifetime: timedelta
+    subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, end: datetime
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -86,7 +68,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + lifetime)
+        .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 

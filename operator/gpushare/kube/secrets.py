@@ -2,13 +2,12 @@
 
 import base64
 import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.errors import ApiError
-
-TLS = "kubernetes.io/tls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +29,30 @@ async def read_secret(api: ApiServer, namespace: str, name: str) -> Secret | Non
     return Secret({key: _decode(value) for key, value in (raw.get("data") or {}).items()}, raw)
 
 
-async def create_secret(api: ApiServer, namespace: str, name: str, data: dict[str, bytes]) -> None:
-    """A new Secret of type kubernetes.io/tls; a 409 says that somebody else was first."""
+async def create_secret(
+    api: ApiServer,
+    namespace: str,
+    name: str,
+    data: Mapping[str, bytes],
+    *,
+    kind: str,
+    labels: Mapping[str, str],
+) -> None:
+    """A new Secret of type `kind`; a 409 says that somebody else was first."""
     await api.create(
         _path(namespace),
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": name, "namespace": namespace},
-            "type": TLS,
+            "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+            "type": kind,
             "data": _encode(data),
         },
     )
 
 
 async def replace_secret(
-    api: ApiServer, namespace: str, name: str, secret: Secret, data: dict[str, bytes]
+    api: ApiServer, namespace: str, name: str, secret: Secret, data: Mapping[str, bytes]
 ) -> None:
     """New data in `secret`, its type and metadata kept; a 409 says that it changed meanwhile."""
     await api.replace(_path(namespace, name), {**secret.raw, "data": _encode(data)})
@@ -55,7 +62,7 @@ def _path(namespace: str, name: str = "") -> str:
     return f"api/v1/namespaces/{namespace}/secrets" + (f"/{name}" if name else "")
 
 
-def _encode(data: dict[str, bytes]) -> dict[str, str]:
+def _encode(data: Mapping[str, bytes]) -> dict[str, str]:
     return {key: base64.b64encode(value).decode() for key, value in data.items()}
 
 

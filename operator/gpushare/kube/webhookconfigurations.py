@@ -1,19 +1,30 @@
 """The caBundle of our MutatingWebhookConfiguration: the one field of it that a process writes."""
 
 import base64
+import binascii
 from typing import Any
 
 from gpushare.kube.client import JSON_PATCH, ApiServer, Json
+from gpushare.kube.errors import ApiError
 
 _COLLECTION = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
-async def apply_ca_bundle(api: ApiServer, name: str, ca_pem: bytes) -> bool:
-    """Make every webhook of configuration `name` trust exactly `ca_pem`; True where it wrote.
+async def read_configuration(api: ApiServer, name: str) -> Json | None:
+    """The configuration, or None where it is not installed."""
+    try:
+        return await api.get(f"{_COLLECTION}/{name}")
+    except ApiError as error:
+        if error.is_not_found:
+            return None
+        raise
 
-    Raises `ApiError`: 404 where the configuration is not installed.
+
+async def apply_ca_bundle(api: ApiServer, name: str, raw: Json, ca_pem: bytes) -> bool:
+    """Make every webhook of the configuration `raw` trust exactly `ca_pem`; True where it wrote.
+
+    Raises `ApiError`: a 409 where the configuration changed since it was read.
     """
-    raw = await api.get(f"{_COLLECTION}/{name}")
     patch = plan_ca_bundle(raw, ca_pem)
     if patch:
         await api.patch(f"{_COLLECTION}/{name}", patch, content_type=JSON_PATCH)
@@ -23,15 +34,29 @@ async def apply_ca_bundle(api: ApiServer, name: str, ca_pem: bytes) -> bool:
 def plan_ca_bundle(raw: Json, ca_pem: bytes) -> list[dict[str, Any]]:
     """The JSON patch for that; empty where nothing differs.
 
-    It names the webhooks that it changes: one that moved meanwhile fails it.
+    It meets just the version that was read: a process that was held up must not put back a bundle
+    that others have replaced meanwhile.
     """
     bundle = base64.b64encode(ca_pem).decode()
-    patch: list[dict[str, Any]] = []
-    for index, webhook in enumerate(raw.get("webhooks") or ()):
-        if webhook["clientConfig"].get("caBundle") != bundle:
-            path = f"/webhooks/{index}"
-            patch += [
-                {"op": "test", "path": f"{path}/name", "value": webhook["name"]},
-                {"op": "add", "path": f"{path}/clientConfig/caBundle", "value": bundle},
-            ]
-    return patch
+    changes = [
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
+        for index, webhook in enumerate(raw.get("webhooks") or ())
+        if webhook["clientConfig"].get("caBundle") != bundle
+    ]
+    if not changes:
+        return []
+    version = raw["metadata"]["resourceVersion"]
+    return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *changes]
+
+
+def list_ca_bundles(raw: Json) -> tuple[bytes, ...]:
+    """What each webhook of the configuration trusts, in PEM, each once; empty where it is unset."""
+    webhooks = raw.get("webhooks") or ()
+    return tuple(dict.fromkeys(_decode(w["clientConfig"].get("caBundle")) for w in webhooks))
+
+
+def _decode(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value or b"", validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""

@@ -78,6 +78,9 @@ class Metrics:
         self.certificate_expiry = gauge(
             "certificate_expiry_timestamp_seconds", "When the served certificate ends."
         )
+        self.certificate_refused = gauge(
+            "certificate_refused", "1 while what the certificate's Secret holds is not taken."
+        )
         # A process without a certificate has no expiry that an alert could compare.
         self.certificate_expiry.set(math.nan)
 

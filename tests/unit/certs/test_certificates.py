@@ -1,21 +1,17 @@
-"""When certificates are replaced, as a function of time and of what is stored."""
+"""What is wrong with a certificate, and what we issue."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.certs.identity import Identity, find_authority_flaw, find_flaw
-from gpushare.certs.issue import (
-    CA_LIFETIME,
-    LIFETIME,
-    issue_authority,
-    issue_identity,
-    renew,
-)
+from gpushare.certs.flaws import find_authority_flaw, find_flaw, find_foreign_flaw, is_vouched_for
+from gpushare.certs.identity import Authority, Identity
+from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
+from tests.kit.foreigncerts import issue_foreign
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")
@@ -39,16 +35,23 @@ def test_a_clock_that_is_further_behind_does_not() -> None:
 @pytest.mark.parametrize(
     ("age", "words"),
     [
-        (LIFETIME * 0.6, None),
-        (LIFETIME * 0.7, "less than a third"),
+        (LIFETIME * 0.66, None),
+        (LIFETIME * 0.67, "less than a third"),
         (LIFETIME, "the certificate expired"),
-        (CA_LIFETIME * 0.7, "the CA expires"),
+        (CA_LIFETIME * 0.67, "the CA expires"),
         (CA_LIFETIME, "the CA expired"),
     ],
 )
 def test_age_is_a_flaw_from_two_thirds_of_a_lifetime_on(age: timedelta, words: str | None) -> None:
     flaw = find_flaw(IDENTITY, HOSTS, NOW + age)
     assert flaw is None if words is None else words in str(flaw)
+
+
+@pytest.mark.parametrize(("seconds", "is_old"), [(9, False), (11, True)])
+def test_of_a_short_life_the_backdated_hour_counts_for_nothing(seconds: int, is_old: bool) -> None:
+    short = issue_identity(AUTHORITY, HOSTS, NOW, timedelta(seconds=15))
+    flaw = find_flaw(short, HOSTS, NOW + timedelta(seconds=seconds))
+    assert ("less than a third" in str(flaw)) is is_old
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,26 @@ def test_what_does_not_fit_together_is_a_flaw(identity: Identity, words: str) ->
     assert words in str(find_flaw(identity, HOSTS, NOW))
 
 
+def test_a_ca_whose_key_we_could_not_have_made_is_a_flaw() -> None:
+    foreign = issue_foreign(HOSTS, NOW, kind="rsa")
+    authority = Authority(foreign.certificate_pem, foreign.key_pem)
+    assert "not an elliptic curve's" in str(find_authority_flaw(authority, NOW))
+    with pytest.raises(ValueError, match="not an elliptic curve's"):
+        issue_identity(authority, HOSTS, NOW)
+
+
+def test_a_certificate_of_an_older_ca_in_the_bundle_has_no_flaw() -> None:
+    joined = replace(
+        IDENTITY, authority=OTHER.authority, older_pem=IDENTITY.authority.certificate_pem
+    )
+    assert find_flaw(joined, HOSTS, NOW) is None
+
+
+def test_a_certificate_does_not_outlive_its_ca() -> None:
+    authority = issue_authority(NOW, timedelta(days=1))
+    assert issue_identity(authority, HOSTS, NOW).expires == NOW + timedelta(days=1)
+
+
 def test_a_host_that_is_not_in_the_certificate_is_a_flaw() -> None:
     flaw = find_flaw(IDENTITY, (*HOSTS, "webhook.example"), NOW)
     assert flaw == "the certificate lacks webhook.example"
@@ -79,55 +102,18 @@ def test_a_host_that_is_not_in_the_certificate_is_a_flaw() -> None:
 def test_no_bytes_whatever_are_taken_for_a_certificate(certificate: bytes, key: bytes) -> None:
     junk = replace(IDENTITY, certificate_pem=certificate, key_pem=key)
     assert find_flaw(junk, HOSTS, NOW)
-
-
-def test_a_good_identity_is_kept() -> None:
-    assert renew(IDENTITY, OTHER, HOSTS, NOW) == (IDENTITY, None)
-
-
-def test_with_nothing_anywhere_everything_is_issued() -> None:
-    identity, reason = renew(None, None, HOSTS, NOW)
-    assert reason == "nothing is stored"
-    assert find_flaw(identity, HOSTS, NOW) is None
-
-
-def test_a_successor_is_of_the_same_ca_so_that_clients_go_on_trusting() -> None:
-    then = NOW + LIFETIME * 0.8
-    identity, reason = renew(IDENTITY, IDENTITY, HOSTS, then)
-    assert "expires" in str(reason)
-    assert identity.authority == AUTHORITY
-    assert identity.expires > IDENTITY.expires
-
-
-def test_a_stored_ca_is_kept_where_only_the_certificate_is_broken() -> None:
-    broken = replace(IDENTITY, certificate_pem=b"", key_pem=b"")
-    identity, _ = renew(broken, OTHER, HOSTS, NOW)
-    assert identity.authority == AUTHORITY
-    assert find_flaw(identity, HOSTS, NOW) is None
-
-
-@pytest.mark.parametrize("stored", [None, Identity.from_secret_data({})])
-def test_a_secret_that_was_lost_gets_back_what_is_being_served(stored: Identity | None) -> None:
-    identity, reason = renew(stored, IDENTITY, HOSTS, NOW)
-    assert identity == IDENTITY
-    assert reason is not None
-
-
-def test_an_old_ca_is_replaced_with_all_under_it() -> None:
-    identity, _ = renew(IDENTITY, IDENTITY, HOSTS, NOW + CA_LIFETIME)
-    assert identity.authority != AUTHORITY
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.timedeltas(timedelta(0), CA_LIFETIME * 2))
-def test_whatever_the_time_renewal_ends_with_an_identity_without_a_flaw(age: timedelta) -> None:
-    identity, _ = renew(IDENTITY, IDENTITY, HOSTS, NOW + age)
-    assert find_flaw(identity, HOSTS, NOW + age) is None
-    assert renew(identity, None, HOSTS, NOW + age) == (identity, None)
+    assert find_foreign_flaw(junk, HOSTS, NOW)
+    assert not is_vouched_for(certificate, key, NOW)
 
 
 def test_a_secret_gives_back_what_was_put_in() -> None:
-    assert Identity.from_secret_data(IDENTITY.to_secret_data()) == IDENTITY
+    joined = replace(IDENTITY, older_pem=OTHER.trust_pem)
+    for identity in (IDENTITY, joined):
+        assert Identity.from_secret_data(identity.to_secret_data()) == identity
+
+
+def test_a_key_is_in_no_text_about_an_identity() -> None:
+    assert "PRIVATE" not in repr(IDENTITY)
 
 
 def test_the_ca_can_sign_servers_and_nothing_below_them() -> None:
@@ -135,3 +121,55 @@ def test_the_ca_can_sign_servers_and_nothing_below_them() -> None:
     constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints).value
     assert (constraints.ca, constraints.path_length) == (True, 0)
     assert find_authority_flaw(AUTHORITY, NOW) is None
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ec", "ed25519"])
+@pytest.mark.parametrize("intermediates", [0, 2])
+def test_a_chain_of_somebody_elses_ca_is_taken_whatever_its_keys(
+    kind: str, intermediates: int
+) -> None:
+    foreign = issue_foreign(HOSTS, NOW, kind=kind, intermediates=intermediates)
+    assert find_foreign_flaw(foreign, HOSTS, NOW) is None
+
+
+def test_a_wildcard_stands_for_one_label() -> None:
+    foreign = issue_foreign(("*.gpushare-system.svc",), NOW)
+    assert find_foreign_flaw(foreign, HOSTS[:1], NOW) is None
+    assert "lacks" in str(find_foreign_flaw(foreign, ("a.b.gpushare-system.svc",), NOW))
+
+
+@pytest.mark.parametrize(
+    ("changes", "age", "words"),
+    [
+        ({"certificate_pem": b""}, timedelta(0), "the certificate is unusable"),
+        ({"key_pem": OTHER.key_pem}, timedelta(0), "don't belong together"),
+        ({"authority": OTHER.authority}, timedelta(0), "no CA in ca.crt vouches"),
+        ({}, timedelta(days=-1), "not valid before"),
+        ({}, LIFETIME * 2, "expired"),
+    ],
+)
+def test_what_somebody_else_issued_is_refused_with_its_flaw(
+    changes: dict[str, object], age: timedelta, words: str
+) -> None:
+    foreign = replace(issue_foreign(HOSTS, NOW), **changes)  # type: ignore[arg-type]
+    assert words in str(find_foreign_flaw(foreign, HOSTS, NOW + age))
+
+
+def test_when_to_replace_what_somebody_else_issued_is_up_to_them() -> None:
+    foreign = issue_foreign(HOSTS, NOW)
+    assert find_foreign_flaw(foreign, HOSTS, NOW + LIFETIME * 0.99) is None
+
+
+def test_without_a_ca_nothing_is_said_of_who_vouches() -> None:
+    foreign = replace(issue_foreign(HOSTS, NOW), authority=Authority(b"", b""))
+    assert find_foreign_flaw(foreign, HOSTS, NOW) is None
+
+
+def test_an_expired_ca_vouches_for_nothing() -> None:
+    trust, chain = IDENTITY.trust_pem, IDENTITY.certificate_pem
+    assert is_vouched_for(chain, trust, NOW)
+    assert not is_vouched_for(chain, trust, NOW + CA_LIFETIME)
+
+
+def test_a_certificate_that_is_itself_trusted_needs_nobody_else() -> None:
+    assert is_vouched_for(IDENTITY.certificate_pem, IDENTITY.certificate_pem, NOW)

@@ -21,6 +21,7 @@ NAMES = {
     "gpushare_admission_duration_seconds",
     "gpushare_workload_admission_requests",
     "gpushare_certificate_expiry_timestamp_seconds",
+    "gpushare_certificate_refused",
     "gpushare_watch_last_event_timestamp_seconds",
     "gpushare_api_requests",
     "gpushare_build_info",

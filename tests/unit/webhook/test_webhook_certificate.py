@@ -3,79 +3,36 @@
 import asyncio
 import base64
 import os
-import ssl
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from gpushare.certs.issue import LIFETIME
-from gpushare.kube.client import ApiServer
+from gpushare.certs.custody import LABELS, TLS
+from gpushare.certs.issue import CA_LIFETIME, LIFETIME
+from gpushare.certs.renewal import SPREAD
+from gpushare.kube.errors import ApiError
+from gpushare.kube.webhookconfigurations import apply_ca_bundle, read_configuration
 from gpushare.observe.metrics import Metrics
-from gpushare.settings import Settings
-from gpushare.webhook.certificate import Certificate
+from tests.kit.certificates import (
+    CONFIGURATION,
+    HOSTS,
+    SECRET,
+    Clock,
+    build_fake_api,
+    served,
+    start,
+    stored,
+    trusted_ca,
+)
 from tests.kit.fakeapi import FakeApi
 
-SECRET = "api/v1/namespaces/gpushare-system/secrets/gpushare-webhook-tls"
-CONFIGURATION = (
-    "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
-)
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
+MISSING = "MutatingWebhookConfiguration gpushare-webhook is not installed"
 
 
 @pytest.fixture
 def fake() -> FakeApi:
-    fake = FakeApi()
-    fake.put(
-        CONFIGURATION,
-        {
-            "metadata": {"name": "gpushare-webhook"},
-            "webhooks": [{"name": "pods.gpushare.io", "clientConfig": {"url": "https://x"}}],
-        },
-    )
-    return fake
-
-
-def start(
-    api: ApiServer, clock: Clock | None = None, metrics: Metrics | None = None
-) -> Certificate:
-    return Certificate(api, Settings(), metrics or Metrics(), clock or Clock())
-
-
-def trusted_ca(fake: FakeApi) -> bytes:
-    bundle = fake.objects[CONFIGURATION]["webhooks"][0]["clientConfig"].get("caBundle", "")
-    return base64.b64decode(bundle)
-
-
-def stored(fake: FakeApi, key: str) -> bytes:
-    return base64.b64decode(fake.objects[SECRET]["data"][key])
-
-
-async def served(tls: ssl.SSLContext) -> bytes:
-    """The certificate that a client of a server with this context is shown."""
-    async with await asyncio.start_server(_hang_up, "127.0.0.1", 0, ssl=tls) as server:
-        port = server.sockets[0].getsockname()[1]
-        anyone = ssl.create_default_context()
-        anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
-        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=anyone)
-        certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        writer.close()
-        await writer.wait_closed()
-        return certificate
-
-
-def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.close()
+    return build_fake_api()
 
 
 async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(fake: FakeApi) -> None:
@@ -85,6 +42,7 @@ async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(fake: Fak
         await certificate.ensure()
     assert certificate.find_flaw() is None
     assert fake.objects[SECRET]["type"] == "kubernetes.io/tls"
+    assert fake.objects[SECRET]["metadata"]["labels"] == LABELS
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
@@ -103,8 +61,21 @@ async def test_two_that_start_at_once_end_with_one_ca(fake: FakeApi) -> None:
         await asyncio.gather(first.ensure(), second.ensure())
         assert await served(first.tls) == await served(second.tls)
     assert [write for write in fake.writes if SECRET in write] == [f"POST {SECRET}"]
-    assert fake.conflicts == [f"POST {SECRET}"]
+    assert f"POST {SECRET}" in fake.conflicts
     assert trusted_ca(fake) == stored(fake, "ca.crt")
+
+
+async def test_a_bundle_written_meanwhile_is_not_put_back(fake: FakeApi) -> None:
+    newer = base64.b64encode(b"newer").decode()
+    async with fake.connected() as api:
+        raw = await read_configuration(api, "gpushare-webhook")
+        assert raw is not None
+        webhooks = [{"name": "a", "clientConfig": {"url": "https://x", "caBundle": newer}}]
+        fake.put(CONFIGURATION, {"webhooks": webhooks})
+        with pytest.raises(ApiError) as refusal:
+            await apply_ca_bundle(api, "gpushare-webhook", raw, b"older")
+    assert refusal.value.is_conflict
+    assert trusted_ca(fake) == b"newer"
 
 
 async def test_two_that_renew_at_once_end_with_one_certificate(fake: FakeApi) -> None:
@@ -116,19 +87,18 @@ async def test_two_that_renew_at_once_end_with_one_certificate(fake: FakeApi) ->
         clock.now += LIFETIME * 0.8
         await asyncio.gather(first.ensure(), second.ensure())
         assert await served(first.tls) == await served(second.tls)
-    assert fake.conflicts == [f"PUT {SECRET}"]
+    assert f"PUT {SECRET}" in fake.conflicts
 
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "%%%", "ca.crt": 7}])
-async def test_a_secret_without_use_is_filled_and_keeps_its_type(
+async def test_a_secret_without_use_is_filled_and_keeps_its_metadata(
     fake: FakeApi, data: object
 ) -> None:
     metadata = {"name": "gpushare-webhook-tls", "labels": {"team": "a"}}
-    fake.put(SECRET, {"metadata": metadata, "type": "Opaque", "data": data})
+    fake.put(SECRET, {"metadata": metadata, "type": TLS, "data": data})
     async with fake.connected() as api:
         await start(api).ensure()
-    secret = fake.objects[SECRET]
-    assert (secret["type"], secret["metadata"]["labels"]) == ("Opaque", {"team": "a"})
+    assert fake.objects[SECRET]["metadata"]["labels"] == {"team": "a"}
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
@@ -169,12 +139,45 @@ async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi) -> None
     assert expiry == (clock.now + LIFETIME).timestamp()
 
 
+async def test_a_ca_that_grows_old_is_followed_step_by_step(fake: FakeApi) -> None:
+    clock = Clock()
+    async with fake.connected() as api:
+        certificate = start(api, clock)
+        await certificate.ensure()
+        old = trusted_ca(fake)
+        clock.now += CA_LIFETIME * 0.8
+        await certificate.ensure()
+        joined, bridge = trusted_ca(fake), await served(certificate.tls)
+        assert joined.endswith(old)
+        assert joined != old
+        clock.now += SPREAD / 2
+        await certificate.ensure()
+        assert await served(certificate.tls) == bridge
+        clock.now += SPREAD / 2
+        await certificate.ensure()
+        assert await served(certificate.tls) != bridge
+        assert trusted_ca(fake) == joined
+        clock.now += CA_LIFETIME * 0.2
+        await certificate.ensure()
+    assert certificate.find_flaw() is None
+    assert trusted_ca(fake) + old == joined
+
+
+async def test_what_the_self_call_needs_is_what_the_api_server_goes_by(fake: FakeApi) -> None:
+    async with fake.connected() as api:
+        certificate = start(api)
+        assert certificate.trust_pem is None
+        await certificate.ensure()
+    assert certificate.trust_pem == trusted_ca(fake)
+    assert certificate.hosts[0] == HOSTS[0]
+
+
 async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: FakeApi) -> None:
     configuration = fake.objects.pop(CONFIGURATION)
     async with fake.connected() as api:
         certificate = start(api)
         await certificate.ensure()
-        assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
+        assert certificate.find_flaw() == MISSING
         fake.put(CONFIGURATION, configuration)
         await certificate.ensure()
     assert certificate.find_flaw() is None

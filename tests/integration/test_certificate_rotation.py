@@ -1,0 +1,162 @@
+"""Certificates and CAs are replaced while pods are created, and no call of the webhook fails.
+
+Two replicas, reached through one address; failurePolicy Fail, so that a lost call is an error.
+"""
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from devcluster.installation import Installation
+from gpushare.certs.flaws import find_foreign_flaw
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.certificatewatch import (
+    SECRET,
+    SECRETS,
+    CertificateWatch,
+    forget_certificate,
+    read_identity,
+)
+from tests.kit.dryruns import DryRuns
+from tests.kit.expect import expect
+from tests.kit.newclients import CONFIGURATION, NewClients
+from tests.kit.webhooks import two_webhooks
+
+PODS_PER_SECOND = 50
+NEW_CLIENTS_PER_SECOND = 10
+LATE_SECONDS = 1.0
+LOST = re.compile(
+    r"^apiserver_admission_webhook_(?:fail_open_count|rejection_count)\{.*\} ([0-9.e+]+)$",
+    re.MULTILINE,
+)
+
+
+@pytest.fixture
+def strict(bench: Bench) -> Iterator[Bench]:
+    """An installation that refuses GPU pods while no webhook answers, with one pool."""
+    Installation(bench.cluster, {"webhook.failurePolicy": "Fail"}).apply()
+    forget_certificate(bench)
+    bench.create_pool(build_pool())
+    yield bench
+    bench.operators.end_all()
+    bench.operators.installation.apply()
+    forget_certificate(bench)
+
+
+def count_lost(bench: Bench) -> float:
+    """Calls of webhooks that failed so far, by the API server's own count."""
+    metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
+    return sum(float(value) for value in LOST.findall(metrics))
+
+
+def rotate(
+    bench: Bench, *, life_seconds: int, authority_seconds: int, certificates: int, authorities: int
+) -> None:
+    """Go on until so many were replaced; then not one call may have failed."""
+    env = {
+        "GPUSHARE_CERTIFICATE_LIFETIME_SECONDS": str(life_seconds),
+        "GPUSHARE_AUTHORITY_LIFETIME_SECONDS": str(authority_seconds),
+    }
+    with two_webhooks(bench, env):
+        expect_routed(bench)
+        lost = count_lost(bench)
+        with (
+            bench.watching(SECRETS) as recording,
+            DryRuns(bench, build_pod("p"), per_second=PODS_PER_SECOND) as pods,
+            NewClients(
+                bench, per_second=NEW_CLIENTS_PER_SECOND, late_seconds=LATE_SECONDS
+            ) as clients,
+        ):
+            watch = CertificateWatch(recording)
+            expect(
+                bench,
+                "certificates and CAs are replaced",
+                lambda: (
+                    watch.certificate_rotations >= certificates
+                    and watch.authority_rotations >= authorities
+                ),
+                within_seconds=(certificates + authorities + 2) * life_seconds,
+            )
+        assert pods.failures == []
+        assert clients.failures == []
+        assert count_lost(bench) == lost
+    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
+    assert clients.asked > 0.5 * NEW_CLIENTS_PER_SECOND * pods.seconds
+    print(
+        f"certificate-soak certificates={watch.certificate_rotations} "
+        f"authorities={watch.authority_rotations} pods={pods.sent} handshakes={clients.asked} "
+        f"seconds={pods.seconds:.0f} failed={len(pods.failures) + len(clients.failures)}"
+    )
+
+
+def expect_routed(bench: Bench) -> None:
+    """Until the API server has heard of the CA, and the webhook of the pool."""
+
+    def is_routed() -> bool:
+        with DryRuns(bench, build_pod("p"), per_second=PODS_PER_SECOND) as probe:
+            expect(bench, "pods are sent", lambda: probe.sent)
+        return not probe.failures
+
+    expect(bench, "pods are sent to the pool", is_routed)
+
+
+def test_three_rotations_and_a_new_ca_cost_no_call(strict: Bench) -> None:
+    rotate(strict, life_seconds=10, authority_seconds=30, certificates=3, authorities=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_twenty_rotations_and_several_cas_cost_no_call(strict: Bench) -> None:
+    rotate(strict, life_seconds=15, authority_seconds=90, certificates=20, authorities=2)
+
+
+def test_a_lost_secret_comes_back_as_it_was_and_costs_no_call(strict: Bench) -> None:
+    with two_webhooks(strict):
+        expect_routed(strict)
+        before = read_identity(strict.call("GET", SECRET))
+        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+            strict.call("DELETE", SECRET)
+            after = expect(strict, "the Secret is back", lambda: strict.call("GET", SECRET))
+        back = read_identity(after)
+        # CAs of other tests may have expired meanwhile; they leave the bundle then.
+        assert (back.authority, back.certificate_pem) == (before.authority, before.certificate_pem)
+    assert pods.failures == []
+
+
+def test_a_secret_with_half_a_pair_heals_and_costs_no_call(strict: Bench) -> None:
+    with two_webhooks(strict):
+        expect_routed(strict)
+        before = read_identity(strict.call("GET", SECRET))
+        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+            broken = {"tls.key": strict.call("GET", SECRET)["data"]["ca.key"]}
+            strict.call("PATCH", SECRET, {"data": broken})
+
+            def is_healed() -> bool:
+                stored = read_identity(strict.call("GET", SECRET))
+                return find_foreign_flaw(stored, ["127.0.0.1"], datetime.now(UTC)) is None
+
+            expect(strict, "the pair is whole", is_healed)
+        assert read_identity(strict.call("GET", SECRET)).authority == before.authority
+    assert pods.failures == []
+
+
+def test_a_secret_that_is_not_ours_is_left_alone_and_said(strict: Bench) -> None:
+    with two_webhooks(strict) as processes:
+        expect_routed(strict)
+        strict.call("DELETE", SECRET)
+        opaque = {"metadata": {"name": SECRET.rpartition("/")[2]}, "type": "Opaque"}
+        strict.call("POST", SECRETS, opaque)
+        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+            expect(
+                strict,
+                "the log says whose it is",
+                lambda: all("its type is Opaque" in each.log.read_text() for each in processes),
+            )
+        assert "data" not in strict.call("GET", SECRET)
+        bundle = strict.call("GET", CONFIGURATION)["webhooks"][0]["clientConfig"]["caBundle"]
+        assert b64decode(bundle)
+    assert pods.failures == []

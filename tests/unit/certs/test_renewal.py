@@ -1,0 +1,208 @@
+"""When certificates are replaced, as a function of time and of what is stored, held and trusted."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpushare.certs.flaws import find_flaw, is_vouched_for
+from gpushare.certs.identity import Identity, load_certificates
+from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
+from gpushare.certs.renewal import OLDER_KEPT, SPREAD, Lifetimes, Trust, choose_served, renew
+from tests.kit.foreigncerts import issue_foreign
+from tests.kit.rotation import HOSTS, Rotation
+from tests.kit.rotation import START as NOW
+
+LONG = Lifetimes()
+SHORT = Lifetimes(timedelta(seconds=15), timedelta(seconds=60))
+AUTHORITY = issue_authority(NOW)
+IDENTITY = issue_identity(AUTHORITY, HOSTS, NOW)
+OTHER = issue_identity(issue_authority(NOW), HOSTS, NOW)
+KNOWN = Trust((IDENTITY.trust_pem,), NOW)
+UNKNOWN = Trust((), NOW)
+
+
+def test_a_good_identity_is_kept() -> None:
+    assert renew(IDENTITY, OTHER, KNOWN, HOSTS, NOW, LONG) == (IDENTITY, None)
+
+
+def test_with_nothing_anywhere_everything_is_issued() -> None:
+    identity, reason = renew(None, None, UNKNOWN, HOSTS, NOW, LONG)
+    assert reason == "nothing is stored"
+    assert find_flaw(identity, HOSTS, NOW) is None
+
+
+def test_a_successor_is_of_the_same_ca_so_that_clients_go_on_trusting() -> None:
+    then = NOW + LIFETIME * 0.8
+    identity, reason = renew(IDENTITY, IDENTITY, KNOWN, HOSTS, then, LONG)
+    assert "expires" in str(reason)
+    assert identity.authority == AUTHORITY
+    assert identity.expires > IDENTITY.expires
+
+
+def test_a_stored_ca_is_kept_where_only_the_certificate_is_broken() -> None:
+    broken = replace(IDENTITY, certificate_pem=b"", key_pem=b"")
+    identity, _ = renew(broken, OTHER, KNOWN, HOSTS, NOW, LONG)
+    assert identity.authority == AUTHORITY
+    assert find_flaw(identity, HOSTS, NOW) is None
+
+
+@pytest.mark.parametrize("stored", [None, Identity.from_secret_data({})])
+def test_a_secret_that_was_lost_gets_back_what_is_being_served(stored: Identity | None) -> None:
+    identity, reason = renew(stored, IDENTITY, KNOWN, HOSTS, NOW, LONG)
+    assert identity == IDENTITY
+    assert reason is not None
+
+
+@pytest.mark.parametrize("trust", [KNOWN, UNKNOWN], ids=["known", "unknown"])
+def test_an_old_ca_gets_a_successor_beside_it_and_issues_one_last_time(trust: Trust) -> None:
+    then = NOW + CA_LIFETIME * 0.7
+    identity, reason = renew(IDENTITY, IDENTITY, trust, HOSTS, then, LONG)
+    assert "the CA expires" in str(reason)
+    assert identity.authority != AUTHORITY
+    assert identity.older_pem == AUTHORITY.certificate_pem
+    assert is_vouched_for(identity.certificate_pem, AUTHORITY.certificate_pem, then)
+    assert identity.expires == then + LIFETIME
+
+
+@pytest.mark.parametrize(
+    ("known_for", "issues"), [(SPREAD - timedelta(seconds=1), False), (SPREAD, True)]
+)
+def test_a_successor_issues_when_clients_have_known_it_long_enough(
+    known_for: timedelta, issues: bool
+) -> None:
+    joined = replace(
+        IDENTITY, authority=OTHER.authority, older_pem=IDENTITY.authority.certificate_pem
+    )
+    trust = Trust((joined.trust_pem,), NOW)
+    identity, reason = renew(joined, joined, trust, HOSTS, NOW + known_for, LONG)
+    assert (reason == "clients know the new CA by now") is issues
+    assert (identity.certificate_pem == IDENTITY.certificate_pem) is not issues
+
+
+def test_a_successor_that_one_webhook_does_not_trust_yet_does_not_issue() -> None:
+    joined = replace(
+        IDENTITY, authority=OTHER.authority, older_pem=IDENTITY.authority.certificate_pem
+    )
+    trust = Trust((joined.trust_pem, IDENTITY.trust_pem), NOW)
+    assert renew(joined, joined, trust, HOSTS, NOW + SPREAD, LONG) == (joined, None)
+
+
+def test_an_expired_ca_leaves_the_bundle() -> None:
+    brief = issue_authority(NOW, timedelta(days=1))
+    joined = replace(IDENTITY, older_pem=brief.certificate_pem)
+    trust = Trust((joined.trust_pem,), NOW)
+    assert renew(joined, joined, trust, HOSTS, NOW, LONG) == (joined, None)
+    identity, reason = renew(joined, joined, trust, HOSTS, NOW + timedelta(days=1), LONG)
+    assert identity == IDENTITY
+    assert reason == "the bundle of CAs is out of date"
+
+
+def test_a_certificate_that_was_put_into_the_secret_waits_until_clients_know_it() -> None:
+    wanted, reason = renew(OTHER, IDENTITY, KNOWN, HOSTS, NOW, LONG)
+    assert reason == "the bundle of CAs is out of date"
+    assert wanted == replace(OTHER, older_pem=AUTHORITY.certificate_pem)
+    assert choose_served(wanted, IDENTITY, KNOWN, HOSTS, NOW, LONG) == IDENTITY
+    heard = Trust((wanted.trust_pem,), NOW)
+    assert choose_served(wanted, IDENTITY, heard, HOSTS, NOW, LONG) == IDENTITY
+    assert choose_served(wanted, IDENTITY, heard, HOSTS, NOW + SPREAD, LONG) == wanted
+
+
+def test_a_held_certificate_that_grows_old_meanwhile_is_renewed_by_its_own_ca() -> None:
+    then = NOW + LIFETIME * 0.8
+    wanted = issue_identity(OTHER.authority, HOSTS, then)
+    served = choose_served(wanted, IDENTITY, KNOWN, HOSTS, then, LONG)
+    assert served.authority == AUTHORITY
+    assert find_flaw(served, HOSTS, then) is None
+
+
+def test_a_held_certificate_that_clients_do_not_trust_gives_way_at_once() -> None:
+    assert choose_served(OTHER, IDENTITY, UNKNOWN, HOSTS, NOW, LONG) == OTHER
+    old = NOW + LIFETIME
+    assert choose_served(OTHER, IDENTITY, KNOWN, HOSTS, old, LONG) == OTHER
+
+
+def test_what_clients_trust_in_somebody_else_stays_until_our_ca_is_known() -> None:
+    # The mode was another: cert-manager's webhooks go on until they are replaced.
+    foreign = issue_foreign(HOSTS, NOW)
+    trust = Trust((foreign.trust_pem,), NOW)
+    identity, _ = renew(None, None, trust, HOSTS, NOW, LONG)
+    assert identity.older_pem == foreign.trust_pem
+
+
+def test_the_bundle_does_not_grow_without_end() -> None:
+    strangers = b"".join(issue_authority(NOW).certificate_pem for _ in range(OLDER_KEPT + 2))
+    identity, _ = renew(None, None, Trust((strangers,), NOW), HOSTS, NOW, LONG)
+    assert len(load_certificates(identity.older_pem)) == OLDER_KEPT
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.timedeltas(timedelta(0), CA_LIFETIME * 2))
+def test_whatever_the_time_renewal_ends_with_an_identity_without_a_flaw(age: timedelta) -> None:
+    identity, _ = renew(IDENTITY, IDENTITY, KNOWN, HOSTS, NOW + age, LONG)
+    assert find_flaw(identity, HOSTS, NOW + age) is None
+
+
+def test_checks_and_pauses_fit_into_a_short_life() -> None:
+    assert SHORT.check == timedelta(seconds=1.5)
+    assert LONG.check == timedelta(seconds=10)
+    assert LONG.spread == SPREAD
+    # The last certificate of the old CA, a third of whose life is left, bridges all of it.
+    assert SHORT.spread + 3 * SHORT.check < timedelta(seconds=15) * 2 / 3
+
+
+event = st.sampled_from(["nothing"] * 4 + ["restart", "lose", "empty", "swap"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sets(event, max_size=2), st.permutations((0, 1)), st.floats(0.1, 1.0)),
+        max_size=30,
+    )
+)
+def test_whatever_happens_to_the_secret_no_client_meets_a_certificate_it_cannot_trust(
+    history: list[tuple[set[str], list[int], float]],
+) -> None:
+    world = Rotation(SHORT, lag=SHORT.spread)
+    world.start()
+    swapped = world.now
+    for events, order, pace in history:
+        if "restart" in events and world.is_served_by_all():
+            world.restart(order[0])
+        if "lose" in events:
+            world.stored = None
+        if "empty" in events:
+            world.stored = Identity.from_secret_data({})
+        if "swap" in events and world.now - swapped > SHORT.certificate:
+            swapped = world.now
+            authority = issue_authority(world.now, SHORT.authority)
+            world.stored = issue_identity(authority, HOSTS, world.now, SHORT.certificate)
+        for number in order:
+            world.wait(SHORT.check * pace / 2)
+            world.expect_served()
+            world.check(number)
+            world.expect_served()
+    for _ in range(10):
+        world.wait(SHORT.check)
+        world.check(0)
+        world.check(1)
+        world.expect_served()
+    assert world.is_served_by_all()
+
+
+def test_twenty_certificates_and_three_cas_later_nobody_was_turned_away() -> None:
+    world = Rotation(SHORT, lag=SHORT.spread)
+    world.start()
+    authorities = set()
+    while len(world.reasons) < 26:
+        for number in (0, 1):
+            world.wait(SHORT.check / 2)
+            world.expect_served()
+            world.check(number)
+            world.expect_served()
+        assert world.stored is not None
+        authorities.add(world.stored.authority.certificate_pem)
+    assert len(authorities) >= 4
