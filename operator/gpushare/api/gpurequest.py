@@ -10,6 +10,7 @@ from gpushare.api.node import parse_quantity
 Amounts = Mapping[str, int]
 """By GPU resource."""
 NO_AMOUNTS: Amounts = MappingProxyType({})
+_VENDOR = "nvidia.com/"
 
 
 def count_gpu_requests(spec: Mapping[str, Any]) -> Amounts:
@@ -43,6 +44,24 @@ def count_container(container: Mapping[str, Any]) -> Amounts:
         if amount is None or amount > 0:
             amounts[resource] = 1 if amount is None else amount
     return amounts
+
+
+def asks_for_other_gpu(container: Mapping[str, Any]) -> bool:
+    """Whether it asks for a GPU under another name, such as `nvidia.com/mig-1g.5gb`."""
+    return any(
+        resource.startswith(_VENDOR) and parse_quantity(quantity) != 0
+        for part in (container.get("resources") or {}).values()
+        if isinstance(part, Mapping)
+        for resource, quantity in part.items()
+    )
+
+
+def asks_for_card_count(container: Mapping[str, Any]) -> bool:
+    """Whether it asks for `aliyun.com/gpu-count`, which nodes offer and which gives no card."""
+    resources = container.get("resources") or {}
+    return names.RESOURCE_GPU_COUNT in (resources.get("limits") or ()) or (
+        names.RESOURCE_GPU_COUNT in (resources.get("requests") or ())
+    )
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:

@@ -1,6 +1,6 @@
 """A Pod that is being created: what it asks for, and what its owner already decided."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -9,28 +9,31 @@ from typing import Any
 import orjson
 
 from gpushare import names
+from gpushare.api.gpuenvironment import parse_gpu_environment
 from gpushare.api.gpurequest import (
     NO_AMOUNTS,
     Amounts,
     add_amounts,
+    asks_for_card_count,
+    asks_for_other_gpu,
     count_container,
     is_sidecar,
     raise_to_start,
 )
 from gpushare.api.ledger import parse_count
-from gpushare.api.nodeselection import ANYWHERE, Demand, NodeSelection, Term, demand, join_term
+from gpushare.api.nodeselection import ANYWHERE, NodeSelection, parse_node_selection
+from gpushare.api.podshape import (
+    MalformedPodError,
+    parse_mapping,
+    parse_mappings,
+    parse_strings,
+)
+
+__all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request"]
 
 MAX_DECISION = 1024
 """Bytes of our annotation; what is longer is not ours."""
-_ON = ("true", "1")
-_NO_DEVICES = ("none", "void", "")
-"""Values of NVIDIA_VISIBLE_DEVICES that give no card (NVIDIA Container Toolkit)."""
-_GPU_PREFIXES = ("nvidia.com/", "aliyun.com/gpu")
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
-
-
-class MalformedPodError(ValueError):
-    """Not a Pod: the message says which field is not what the API has there."""
 
 
 class Placer(StrEnum):
@@ -68,9 +71,9 @@ class PodRequest:
     """One of them does."""
     uses_gpu_unasked: bool = False
     """A container means to use a GPU, by its environment, and the pod asks for none at all."""
-    sees_other_cards: bool = False
-    """A container picks its cards itself, by NVIDIA_VISIBLE_DEVICES, in a pod with gpu-mem."""
-    limits_card_count: bool = False
+    names_cards: bool = False
+    """A container says itself which cards it sees, by NVIDIA_VISIBLE_DEVICES."""
+    asks_for_card_count: bool = False
     """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
 
     @property
@@ -117,27 +120,26 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
     At that time the name may be empty (generateName), and null may stand for any list or map.
     Raises `MalformedPodError` where a field has another shape than the API gives it.
     """
-    metadata = _mapping(raw.get("metadata"), "metadata")
-    spec = _mapping(raw.get("spec"), "spec")
-    annotations = _strings(metadata.get("annotations"), "metadata.annotations")
-    labels = _strings(metadata.get("labels"), "metadata.labels")
-    running = _containers(spec, "containers")
-    starting = _containers(spec, "initContainers")
-    containers = [*starting, *running]
+    metadata = parse_mapping(raw.get("metadata"), "metadata")
+    spec = parse_mapping(raw.get("spec"), "spec")
+    annotations = parse_strings(metadata.get("annotations"), "metadata.annotations")
+    labels = parse_strings(metadata.get("labels"), "metadata.labels")
+    starting = _parse_containers(spec, "initContainers")
+    running = _parse_containers(spec, "containers")
+    containers = (*starting, *running)
 
     asked = [count_container(container) for container in containers]
-    requests: Amounts = add_amounts(asked[len(starting) :])
+    requests = add_amounts(asked[len(starting) :])
     if starting:
         stays = map(is_sidecar, starting)
         requests = raise_to_start(requests, zip(asked, stays, strict=False))
-    sharing = [not names.SHARED_RESOURCES.isdisjoint(amounts) for amounts in asked]
-    environments = [_gpu_environment(container) for container in containers]
+    environments = [parse_gpu_environment(container) for container in containers]
     disabling = [
-        environment.get(names.ENV_CGPU_DISABLE) in _ON
-        for environment, shares in zip(environments, sharing, strict=True)
-        if shares
+        environment.disables_isolation
+        for environment, amounts in zip(environments, asked, strict=True)
+        if not names.SHARED_RESOURCES.isdisjoint(amounts)
     ]
-    selection = _parse_selection(spec)
+    selection = parse_node_selection(spec)
     return PodRequest(
         requests=requests,
         shares=tuple(
@@ -157,49 +159,22 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
         disables_isolation_anywhere=any(disabling),
         uses_gpu_unasked=(
             not requests
-            and any(environments)
+            and any(environment.means_gpu for environment in environments)
             and not spec.get("resourceClaims")
-            and not any(map(_asks_for_other_gpu, containers))
+            and not any(map(asks_for_other_gpu, containers))
         ),
-        sees_other_cards=(
-            any(sharing)
-            and any(names.ENV_VISIBLE_DEVICES in environment for environment in environments)
-        ),
-        limits_card_count=any(
-            names.RESOURCE_GPU_COUNT in _asked_resources(container) for container in containers
-        ),
+        names_cards=any(environment.names_cards for environment in environments),
+        asks_for_card_count=any(map(asks_for_card_count, containers)),
     )
 
 
-def _containers(spec: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    containers = _mappings(spec.get(kind), f"spec.{kind}")
+def _parse_containers(spec: Mapping[str, Any], kind: str) -> Sequence[Mapping[str, Any]]:
+    containers = parse_mappings(spec.get(kind), f"spec.{kind}")
     for container in containers:
-        if resources := _mapping(container.get("resources"), "resources"):
-            _mapping(resources.get("requests"), "resources.requests")
-            _mapping(resources.get("limits"), "resources.limits")
+        if resources := parse_mapping(container.get("resources"), "resources"):
+            parse_mapping(resources.get("requests"), "resources.requests")
+            parse_mapping(resources.get("limits"), "resources.limits")
     return containers
-
-
-def _gpu_environment(container: Mapping[str, Any]) -> Mapping[str, str]:
-    """What its variables about GPUs say, those aside that give none; of two equal ones the last."""
-    found = {}
-    for variable in _mappings(container.get("env"), "env"):
-        name = str(variable.get("name"))
-        if name in names.GPU_ENVIRONMENT:
-            # What is read from elsewhere may say anything.
-            elsewhere = "valueFrom" if variable.get("valueFrom") else ""
-            found[name] = str(variable.get("value") or elsewhere)
-    return {name: value for name, value in found.items() if value not in _NO_DEVICES}
-
-
-def _asked_resources(container: Mapping[str, Any]) -> set[str]:
-    resources = container.get("resources") or {}
-    return {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
-
-
-def _asks_for_other_gpu(container: Mapping[str, Any]) -> bool:
-    """Such as `nvidia.com/mig-1g.5gb`."""
-    return any(resource.startswith(_GPU_PREFIXES) for resource in _asked_resources(container))
 
 
 def _parse_decided_pool(text: str) -> str:
@@ -219,73 +194,16 @@ def _find_placer(
     spec: Mapping[str, Any],
     selection: NodeSelection,
 ) -> Placer | None:
-    for owner in _mappings(metadata.get("ownerReferences"), "metadata.ownerReferences"):
+    for owner in parse_mappings(metadata.get("ownerReferences"), "metadata.ownerReferences"):
         if owner.get("kind") == "DaemonSet" and owner.get("controller"):
             return Placer.DAEMONSET
     if spec.get("nodeName"):
         return Placer.NODE_NAME
     if selection is not ANYWHERE and selection.names_node:
         return Placer.NODE_SELECTION
-    gates = _mappings(spec.get("schedulingGates"), "spec.schedulingGates")
+    gates = parse_mappings(spec.get("schedulingGates"), "spec.schedulingGates")
     if any(key.startswith(names.KUEUE_PREFIX) for key in labels) or any(
         str(gate.get("name")).startswith(names.KUEUE_PREFIX) for gate in gates
     ):
         return Placer.KUEUE
     return None
-
-
-def _parse_selection(spec: Mapping[str, Any]) -> NodeSelection:
-    labels = _strings(spec.get("nodeSelector"), "spec.nodeSelector")
-    affinity = _mapping(spec.get("affinity"), "spec.affinity")
-    node_affinity = _mapping(affinity.get("nodeAffinity"), "nodeAffinity")
-    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return NodeSelection(labels) if labels else ANYWHERE
-    terms = _mappings(_mapping(required, "nodeAffinity").get("nodeSelectorTerms"), "terms")
-    return NodeSelection(labels, tuple(term for term in map(_parse_term, terms) if term))
-
-
-def _parse_term(raw: Mapping[str, Any]) -> Term:
-    return join_term(
-        requirement
-        for part in ("matchExpressions", "matchFields")
-        for requirement in _parse_requirements(raw.get(part), part)
-    )
-
-
-def _parse_requirements(raw: object, path: str) -> Iterator[tuple[str, Demand]]:
-    for requirement in _mappings(raw, path):
-        values = _list(requirement.get("values"), f"{path}.values")
-        key = str(requirement.get("key"))
-        yield key, demand(requirement.get("operator"), map(str, values))
-
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-def _mapping(value: object, path: str) -> Mapping[str, Any]:
-    if value is None:
-        return _NOTHING
-    if not isinstance(value, dict):
-        raise MalformedPodError(f"{path} must be an object, not {type(value).__name__}")
-    return value
-
-
-def _strings(value: object, path: str) -> Mapping[str, str]:
-    strings = _mapping(value, path)
-    for key, text in strings.items():
-        if not isinstance(text, str):
-            raise MalformedPodError(f"{path}: {key[:63]} must be text, not {type(text).__name__}")
-    return strings
-
-
-def _mappings(value: object, path: str) -> list[Mapping[str, Any]]:
-    return [_mapping(item, path) for item in value] if (value := _list(value, path)) else []
-
-
-def _list(value: object, path: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise MalformedPodError(f"{path} must be a list, not {type(value).__name__}")
-    return value

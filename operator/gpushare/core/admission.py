@@ -82,8 +82,8 @@ def _insist_on_isolation(case: Case, decision: Decision) -> Decision:
         return decision
     else:
         message = (
-            f"isolation is required, and the pod would run without it: {decision.message}. Select "
-            "an isolated mode in its nodeSelector, or take the annotation "
+            f"isolation is required, and the pod would run without it: {decision.message}. Put "
+            "the labels of an isolated mode into its nodeSelector, or take the annotation "
             f"{names.ANNOTATION_ISOLATION} away"
         )
     return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True)
@@ -112,7 +112,8 @@ def _respect(case: Case, keys: Sequence[str]) -> Decision:
     if not fitting:
         first = min(chosen, key=lambda pool: pool.name)
         why = explain_obstacle(misfits[first.name], case, first)
-        warnings.append(f"{message}, which is pool {first.name}: {why}")
+        message = f"{message}, which is pool {first.name}, and {why}"
+        warnings.append(message)
     if pod.pool and pod.pool not in misfits:
         warnings.append(
             f"annotation {names.ANNOTATION_POOL} asks for {pod.pool}, and the pod's own node "

@@ -22,6 +22,7 @@ class Choice:
     """The pool that gets the pod."""
 
     pool: PoolView
+    fit: Fit
     is_preferred: bool
     """It is of the kind, isolated or not, that the pod seems to want."""
     lost: tuple[Loser, ...]
@@ -48,7 +49,7 @@ def choose(case: Case, eligible: Sequence[PoolView]) -> Choice:
             lost.append((_compare(best, ranks[pool.name]), pool.name))
         else:
             lost.append((Reason.ISOLATED if pool.isolates else Reason.NOT_ISOLATED, pool.name))
-    return Choice(chosen, bool(wanted), tuple(lost))
+    return Choice(chosen, Fit(best[0]), bool(wanted), tuple(sorted(lost)))
 
 
 def _is_wanted(pod: PodRequest, pool: PoolView) -> bool:

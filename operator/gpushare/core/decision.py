@@ -1,6 +1,6 @@
 """What admission answers about a pod, and how it says so: sentences, and the pod's annotation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,43 +38,58 @@ class Decision:
 
 
 def cut(text: str, limit: int = MAX_WARNING) -> str:
-    """`text` within `limit` bytes of UTF-8."""
-    if len(text) * 4 <= limit or len(encoded := text.encode(errors="replace")) <= limit:
+    """`text` as a header can carry it: at most `limit` bytes of UTF-8, no control characters.
+
+    Names in it may come from the pod, where Kubernetes has not checked them yet.
+    """
+    if not text.isprintable():
+        text = "".join([char if char.isprintable() else "?" for char in text])
+    if len(encoded := text.encode()) <= limit:
         return text
     return encoded[: limit - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS
 
 
-def list_causes(head: str, causes: Sequence[str], advice: str, limit: int) -> str:
-    """A sentence with as many of the causes as `limit` bytes hold; the others are counted."""
-    for shown in range(len(causes), -1, -1):
-        more = [f"{len(causes) - shown} more"] if shown < len(causes) else []
-        text = f"{head}: {'; '.join((*causes[:shown], *more))}. {advice}"
-        if len(text.encode()) <= limit:
-            return text
-    return cut(text, limit)
+def list_causes(head: str, causes: Sequence[str], advice: str) -> tuple[str, str]:
+    """A message, and a warning with as many of the causes as that holds."""
+    return (
+        cut(_list(head, causes, advice, MAX_MESSAGE), MAX_MESSAGE),
+        cut(_list(head, causes, advice, MAX_WARNING)),
+    )
+
+
+def _list(head: str, causes: Sequence[str], advice: str, limit: int) -> str:
+    room = limit - len(f"{head}: 9999 more. {advice}")
+    shown: list[str] = []
+    for cause in causes:
+        room -= len(cause.encode()) + len("; ")
+        if room < 0 and len(causes) > 1:
+            shown.append(f"{len(causes) - len(shown)} more")
+            break
+        shown.append(cause)
+    return f"{head}: {'; '.join(shown)}. {advice}"
 
 
 def build_annotation(
-    reason: Reason, pool: str | None = None, lost: Iterable[tuple[Reason, str]] = ()
+    reason: Reason, pool: str | None = None, lost: Sequence[tuple[Reason, str]] = ()
 ) -> str:
     """Value of `gpushare.io/decision`: compact JSON of at most `MAX_DECISION` bytes.
 
     By reason the names of the pools that did not get the pod, so that "why not that one" has an
-    answer; those that do not fit are counted.
+    answer; of those at the end that do not fit there is the number.
     """
-    losers = sorted(lost)
     decision: dict[str, Any] = {"v": 1, "reason": reason}
     if pool is not None:
         decision["pool"] = pool
-    for shown in range(len(losers), -1, -1):
-        if losers:
-            by_reason: dict[str, list[str]] = {}
-            for why, name in losers[:shown]:
-                by_reason.setdefault(why.value, []).append(name)
-            decision["lost"] = by_reason
-        if shown < len(losers):
-            decision["more"] = len(losers) - shown
-        encoded = orjson.dumps(decision)
-        if len(encoded) <= MAX_DECISION:
-            break
-    return encoded.decode()
+    if lost:
+        shown: dict[str, list[str]] = {}
+        decision["lost"] = shown
+        room = MAX_DECISION - len(orjson.dumps(decision)) - len(',"more":9999')
+        for count, (why, name) in enumerate(lost):
+            room -= len(orjson.dumps(name)) + len(",")
+            if why.value not in shown:
+                room -= len(f'"{why.value}":[],')
+            if room < 0:
+                decision["more"] = len(lost) - count
+                break
+            shown.setdefault(why.value, []).append(name)
+    return orjson.dumps(decision).decode()

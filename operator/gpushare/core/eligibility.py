@@ -9,8 +9,10 @@ from gpushare.core.poolview import PoolView
 from gpushare.names import Reason
 
 
-def find_obstacle(case: Case, pool: PoolView) -> Reason | None:
+def find_obstacle(case: Case, pool: PoolView | None) -> Reason | None:
     """What keeps `pool` from taking the pod, though it be asked for; None where nothing does."""
+    if pool is None:
+        return Reason.POOL_NOT_FOUND
     pod = case.pod
     if (misfit := find_misfit(pod, pool)) is not None:
         return misfit
@@ -44,8 +46,10 @@ def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
     return None
 
 
-def explain_obstacle(reason: Reason | None, case: Case, pool: PoolView) -> str:
+def explain_obstacle(reason: Reason | None, case: Case, pool: PoolView | None) -> str:
     """What stands between the pod and `pool`, as the end of a sentence about the pool."""
+    if pool is None:
+        return "there is no such pool"
     mode = f"its mode {pool.schedule}"
     match reason:
         case Reason.POOL_LEAVING:

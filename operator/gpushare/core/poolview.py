@@ -2,26 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.api.nodeselection import Known
+from gpushare.api.nodeselection import CHOOSING, Known
 from gpushare.api.pool import Edition, PoolSpec, ReconcilePolicy, Schedule
 from gpushare.api.selector import LabelSelector, SelectorOperator
 from gpushare.api.status import PoolCapacity
 from gpushare.api.workloads import Binding, Selection
 from gpushare.core.capacity import MIB_PER_GIB
-from gpushare.core.modes import MODES
+from gpushare.core.modes import MODES, Mode
 
 Labels = tuple[tuple[str, str], ...]
-ISOLATED_SCHEDULES = frozenset({Schedule.CGPU, Schedule.MPS, Schedule.CORE_MEM})
-"""Modes that keep containers to their share of memory, each in its own way."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Room:
     """What of a pool's GPU memory is free, in units of the device plugin, in which pods ask."""
 
@@ -32,15 +31,17 @@ class Room:
     total: int = 0
     largest_card: int = 0
     """0 where that is not known."""
+    unit: str = "GiB"
 
-    @property
+    @cached_property
     def free(self) -> int:
+        """Less what is asked for; below 0 where more is asked for than there is."""
         return sum(size * cards for size, cards in self.free_blocks) - self.pending
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PoolView:
-    """All of a pool that the choice for a pod depends on."""
+    """All of a pool that the choice for a pod depends on; what follows is worked out once."""
 
     name: str
     schedule: Schedule
@@ -67,34 +68,40 @@ class PoolView:
     observed_at: str = ""
     """When `room` last changed."""
 
-    # What follows from these.
-    offers: frozenset[str] = field(init=False, compare=False)
-    """GPU resources of its mode."""
-    mode_labels: Labels = field(init=False, compare=False)
-    binding: Labels = field(init=False, compare=False)
-    """Node labels that a pod selects which is sent here."""
-    known: Known = field(init=False, compare=False)
-    """All that is known of its nodes' labels."""
-    isolates: bool = field(init=False, compare=False)
-    isolates_by_kernel: bool = field(init=False, compare=False)
-    """What `gpushare.io/isolation: required` counts as isolation."""
+    @property
+    def mode(self) -> Mode:
+        return MODES[self.edition, self.schedule]
 
-    def __post_init__(self) -> None:
-        mode = MODES[self.edition, self.schedule]
-        whole = {names.RESOURCE_WHOLE_GPU} if self.schedule is Schedule.DEFAULT else ()
-        labels = tuple(mode.labels.items())
-        ours = {names.LABEL_POOL: self.name, **mode.labels}
-        known = {key: (ours.get(key),) for key in (*names.MODE_LABELS, names.LABEL_POOL)}
-        derived: dict[str, object] = {
-            "offers": frozenset({*mode.resources, *whole}),
-            "mode_labels": labels,
-            "binding": labels if self.selects_mode else ((names.LABEL_POOL, self.name),),
-            "known": {**self.node_labels, **known},
-            "isolates": self.schedule in ISOLATED_SCHEDULES,
-            "isolates_by_kernel": mode.isolated,
-        }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+    @cached_property
+    def offers(self) -> frozenset[str]:
+        """GPU resources that its nodes offer; whole cards by whoever serves those."""
+        whole = self.schedule is Schedule.DEFAULT
+        return frozenset({names.RESOURCE_WHOLE_GPU} if whole else self.mode.resources)
+
+    @cached_property
+    def isolates(self) -> bool:
+        """Whether containers are kept to their share of memory, by whatever means."""
+        return self.isolates_by_kernel or self.schedule is Schedule.MPS
+
+    @cached_property
+    def isolates_by_kernel(self) -> bool:
+        """What `gpushare.io/isolation: required` counts as isolation."""
+        return self.mode.isolated
+
+    @cached_property
+    def mode_labels(self) -> Labels:
+        return tuple(self.mode.labels.items())
+
+    @cached_property
+    def binding(self) -> Labels:
+        """Node labels that a pod selects which is sent here."""
+        return self.mode_labels if self.selects_mode else ((names.LABEL_POOL, self.name),)
+
+    @cached_property
+    def known(self) -> Known:
+        """All that is known of its nodes' labels."""
+        ours = {names.LABEL_POOL: self.name, **self.mode.labels}
+        return {**self.node_labels, **{key: (ours.get(key),) for key in CHOOSING}}
 
 
 def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
@@ -152,8 +159,11 @@ def _view_room(capacity: PoolCapacity) -> Room:
     # The sums are in GiB whatever the plugin counts in.
     unit = MIB_PER_GIB if capacity.unit == "MiB" else 1
     return Room(
-        free_blocks=tuple((block.size, block.cards) for block in capacity.free_blocks),
+        free_blocks=tuple(
+            sorted(((block.size, block.cards) for block in capacity.free_blocks), reverse=True)
+        ),
         pending=max(capacity.memory_requested - capacity.memory_allocated, 0) * unit,
         total=capacity.memory_total * unit,
         largest_card=capacity.largest_card,
+        unit=capacity.unit,
     )

@@ -2,7 +2,7 @@
 
 from gpushare import names
 from gpushare.api.podrequest import Placer, PodRequest
-from gpushare.core.decision import Decision, build_annotation, cut
+from gpushare.core.decision import MAX_MESSAGE, Decision, build_annotation, cut
 from gpushare.names import Reason
 
 _PLACER_ADVICE = {
@@ -15,8 +15,12 @@ _PLACER_ADVICE = {
 
 def leave(reason: Reason, message: str) -> Decision:
     """Created as it is, with a warning."""
-    warning = cut(f"not sent to a pool: {message}")
-    return Decision(reason, message, annotation=build_annotation(reason), warnings=(warning,))
+    return Decision(
+        reason,
+        cut(message, MAX_MESSAGE),
+        annotation=build_annotation(reason),
+        warnings=(cut(f"not sent to a pool: {message}"),),
+    )
 
 
 def leave_without_request(pod: PodRequest) -> Decision:

@@ -1,54 +1,320 @@
-"""Which pool a pod is sent to."""
+"""Where each pod ends, by the rule that decides."""
+
+from typing import Any
 
 import pytest
 
 from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import PodRequest
-from gpushare.api.pool import Schedule
-from gpushare.core.admission import PoolView, decide
+from gpushare.api.selector import LabelSelector
+from gpushare.core.admission import PoolView, Rules
 from gpushare.names import Reason
-from tests.kit.reviews import CORE, MEMORY
+from tests.kit.builders import build_pod, build_whole_card_pod
+from tests.kit.poolviews import Json, a_view, admit, apply_decision
+from tests.kit.reviews import build_affinity, build_container
 
-SHARE = PoolView("inference", Schedule.SHARE)
-CGPU = PoolView("training", Schedule.CGPU)
-MPS = PoolView("streams", Schedule.MPS)
-CORE_MEM = PoolView("slices", Schedule.CORE_MEM)
-WHOLE = PoolView("whole", Schedule.DEFAULT, 1000)
+SHARE = a_view("inference", "share")
+CGPU = a_view("training", "cgpu")
+MPS = a_view("streams", "mps")
+CORE_MEM = a_view("slices", "core_mem")
+WHOLE = a_view("whole", "default", priority=1000)
+TOPOLOGY = a_view("nvlink", "topology", priority=1000)
+ALL = (SHARE, CGPU, MPS, CORE_MEM, WHOLE, TOPOLOGY)
 
-HERE = Namespace("default")
-GPU = {MEMORY: 3}
-PLAIN = PodRequest(GPU)
-UNISOLATED = PodRequest(GPU, disables_isolation=True)
-WITH_CORE = PodRequest({MEMORY: 3, CORE: 30})
-REQUIRED = PodRequest(GPU, isolation="required")
-UNWANTED = PodRequest(GPU, isolation="none")
+OFF = {"CGPU_DISABLE": "true"}
+PLAIN = build_pod("a")
+UNISOLATED = build_pod("a", env=OFF)
+WITH_CORE = build_pod("a", core=30)
+UNWANTED = build_pod("a", annotations={"gpushare.io/isolation": "none"})
+
+
+def _asking(pool: str, **more: Any) -> Json:
+    return build_pod("a", annotations={"gpushare.io/pool": pool}, **more)
 
 
 @pytest.mark.parametrize(
     ("pod", "pools", "reason", "chosen"),
     [
-        (PLAIN, [SHARE, CGPU], Reason.ROUTED, CGPU),
-        (PLAIN, [SHARE, MPS], Reason.ROUTED, MPS),
-        (PLAIN, [SHARE], Reason.ROUTED_WITHOUT_ISOLATION, SHARE),
-        (PLAIN, [CORE_MEM], Reason.NO_ELIGIBLE_POOL, None),
-        (PLAIN, [SHARE, CORE_MEM], Reason.ROUTED_WITHOUT_ISOLATION, SHARE),
-        (PLAIN, [WHOLE], Reason.NO_ELIGIBLE_POOL, None),
-        (PLAIN, [], Reason.NO_ELIGIBLE_POOL, None),
-        (UNISOLATED, [SHARE, CGPU], Reason.ROUTED, SHARE),
-        (UNISOLATED, [CGPU], Reason.ROUTED, CGPU),
-        (WITH_CORE, [SHARE, CGPU, CORE_MEM], Reason.ROUTED, CORE_MEM),
-        (WITH_CORE, [SHARE, CGPU], Reason.NO_ELIGIBLE_POOL, None),
-        (REQUIRED, [SHARE, CGPU], Reason.ROUTED, CGPU),
-        (REQUIRED, [SHARE], Reason.ISOLATION_UNAVAILABLE, None),
-        (REQUIRED, [MPS], Reason.ISOLATION_UNAVAILABLE, None),
-        (REQUIRED, [CORE_MEM], Reason.ISOLATION_UNAVAILABLE, None),
-        (UNWANTED, [SHARE, CGPU], Reason.ROUTED, SHARE),
-        (UNWANTED, [CGPU, MPS], Reason.NO_ELIGIBLE_POOL, None),
-        (PodRequest(), [SHARE], Reason.NO_GPU_REQUEST, None),
+        (PLAIN, ALL, Reason.ROUTED, {CGPU, MPS}),
+        (PLAIN, (SHARE, MPS), Reason.ROUTED, {MPS}),
+        (PLAIN, (SHARE, CORE_MEM), Reason.ROUTED_WITHOUT_ISOLATION, {SHARE}),
+        (PLAIN, (CORE_MEM, WHOLE, TOPOLOGY), Reason.NO_ELIGIBLE_POOL, {None}),
+        (PLAIN, (), Reason.NO_ELIGIBLE_POOL, {None}),
+        (UNISOLATED, ALL, Reason.ROUTED, {SHARE}),
+        (UNISOLATED, (CGPU,), Reason.ROUTED, {CGPU}),
+        (WITH_CORE, ALL, Reason.ROUTED, {CORE_MEM}),
+        (WITH_CORE, (SHARE, CGPU), Reason.NO_ELIGIBLE_POOL, {None}),
+        (UNWANTED, ALL, Reason.ROUTED, {SHARE}),
+        (UNWANTED, (CGPU, MPS), Reason.NO_ELIGIBLE_POOL, {None}),
+        (build_pod("a", gib=None, core=30), ALL, Reason.ROUTED, {CORE_MEM}),
     ],
 )
-def test_each_pod_goes_where_the_rules_say(
-    pod: PodRequest, pools: list[PoolView], reason: Reason, chosen: PoolView | None
+def test_the_resources_and_the_isolation_give_the_mode(
+    pod: Json, pools: tuple[PoolView, ...], reason: Reason, chosen: set[PoolView | None]
 ) -> None:
-    decision = decide(pod, HERE, pools)
-    assert (decision.reason, decision.pool) == (reason, chosen and chosen.name)
+    decision = admit(pod, *pools)
+    assert decision.reason is reason
+    assert decision.pool in {pool and pool.name for pool in chosen}
+
+
+def test_a_routed_pod_selects_its_pool_and_tolerates_its_taints() -> None:
+    taint = {"key": "gpu", "operator": "Exists"}
+    decision = admit(PLAIN, a_view(tolerations=(taint,)))
+    assert decision.selector == (("gpushare.io/pool", "training"),)
+    assert decision.tolerations == (taint,)
+    assert decision.booked == 3
+
+
+@pytest.mark.parametrize(
+    ("edition", "labels"),
+    [
+        ("Professional", {"ack.node.gpu.schedule": "cgpu"}),
+        ("Basic", {"cgpu": "true", "cgpu.disable.isolation": "false"}),
+    ],
+)
+def test_a_pool_bound_by_mode_gives_its_pods_the_labels_of_the_mode(
+    edition: str, labels: dict[str, str]
+) -> None:
+    decision = admit(PLAIN, a_view(edition=edition, selects_mode=True))
+    assert dict(decision.selector) == labels
+
+
+def test_a_pod_that_asks_for_no_gpu_is_left_alone() -> None:
+    decision = admit(build_pod("a", gib=None), CGPU)
+    assert decision.reason is Reason.NO_GPU_REQUEST
+    assert (decision.annotation, decision.warnings) == ("", ())
+
+
+def test_a_pod_that_asks_for_whole_cards_is_left_alone() -> None:
+    decision = admit(build_whole_card_pod("a"), WHOLE)
+    assert (decision.reason, decision.warnings) == (Reason.NO_GPU_REQUEST, ())
+
+
+@pytest.mark.parametrize("env", [OFF, {"NVIDIA_VISIBLE_DEVICES": "all"}])
+def test_a_gpu_variable_without_a_request_is_unaccounted(env: dict[str, str]) -> None:
+    decision = admit(build_pod("a", gib=None, env=env), CGPU)
+    assert (decision.reason, decision.annotation) == (Reason.UNACCOUNTED_GPU, "")
+    assert "sees every card" in decision.warnings[0]
+
+
+@pytest.mark.parametrize("value", ["none", "void", ""])
+def test_a_variable_that_gives_no_card_needs_no_account(value: str) -> None:
+    pod = build_pod("a", gib=None, env={"NVIDIA_VISIBLE_DEVICES": value})
+    assert admit(pod, CGPU).reason is Reason.NO_GPU_REQUEST
+
+
+def test_a_whole_card_pod_may_set_gpu_variables() -> None:
+    pod = build_whole_card_pod("a")
+    pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    assert admit(pod, WHOLE).reason is Reason.NO_GPU_REQUEST
+
+
+def test_a_pool_asked_for_without_any_gpu_draws_a_warning() -> None:
+    decision = admit(_asking("training", gib=None), CGPU)
+    assert decision.reason is Reason.NO_GPU_REQUEST
+    assert "does nothing" in decision.warnings[0]
+
+
+@pytest.mark.parametrize("by", ["pod", "namespace"])
+def test_who_opts_out_is_left_alone(by: str) -> None:
+    disabled = {"gpushare.io/inject": "disabled"}
+    pod = build_pod("a", annotations=disabled if by == "pod" else {})
+    namespace = Namespace("default", disabled if by == "namespace" else {})
+    decision = admit(pod, CGPU, namespace=namespace)
+    assert (decision.reason, decision.annotation, decision.warnings) == (Reason.OPTED_OUT, "", ())
+
+
+def _placed(kind: str) -> Json:
+    pod = build_pod("a")
+    match kind:
+        case "DaemonSet":
+            owner = {"kind": "DaemonSet", "name": "x", "controller": True}
+            pod["metadata"]["ownerReferences"] = [owner]
+        case "nodeName":
+            pod["spec"]["nodeName"] = "gpu-1"
+        case "node's name":
+            pod["spec"]["affinity"] = build_affinity("metadata.name", part="matchFields")
+        case "Kueue":
+            pod["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
+    return pod
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "nodeName", "node's name", "Kueue"])
+def test_what_others_place_is_left_to_them_and_who_created_it_learns_so(kind: str) -> None:
+    decision = admit(_placed(kind), CGPU)
+    assert (decision.reason, decision.selector) == (Reason.NOT_ROUTED, ())
+    assert kind in decision.warnings[0]
+
+
+def test_a_daemonset_that_selects_a_pool_draws_no_warning() -> None:
+    pod = _placed("DaemonSet")
+    pod["spec"]["nodeSelector"] = {"gpushare.io/pool": "training"}
+    decision = admit(pod, CGPU)
+    assert (decision.reason, decision.warnings) == (Reason.NOT_ROUTED, ())
+
+
+def test_another_schedulers_pod_is_left_to_it_unless_the_installation_names_that_one() -> None:
+    pod = build_pod("a", schedulerName="volcano")
+    decision = admit(pod, CGPU)
+    assert (decision.reason, decision.selector) == (Reason.OTHER_SCHEDULER, ())
+    assert "volcano" in decision.warnings[0]
+    assert admit(pod, CGPU, rules=Rules(schedulers=frozenset({"volcano"}))).pool == "training"
+
+
+def test_a_gate_of_anybody_but_kueue_does_not_keep_a_pod_from_being_routed() -> None:
+    assert admit(build_pod("a", schedulingGates=[{"name": "example.com/wait"}]), CGPU).pool
+    kueue = build_pod("a", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+    assert admit(kueue, CGPU).reason is Reason.NOT_ROUTED
+
+
+def test_the_pool_that_a_pod_asks_for_gets_it_though_it_takes_only_who_asks() -> None:
+    asked = a_view("inference", "share", on_request=True)
+    decision = admit(_asking("inference"), CGPU, asked)
+    assert (decision.reason, decision.pool) == (Reason.ROUTED_ON_REQUEST, "inference")
+
+
+TEAM_A = LabelSelector(match_labels={"team": "a"})
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [
+        (a_view("other"), "no such pool"),
+        (a_view(is_leaving=True), "being deleted"),
+        (a_view(observes=True), "Observe"),
+        (a_view(schedule="core_mem"), "core_mem does not serve aliyun.com/gpu-mem"),
+        (a_view(namespace_selector=TEAM_A), "namespace default"),
+        (a_view(pod_selector=TEAM_A), "podSelector"),
+    ],
+)
+def test_a_pod_gets_the_pool_that_it_asks_for_or_none(pool: PoolView, words: str) -> None:
+    decision = admit(_asking("training"), pool, SHARE)
+    assert (decision.reason, decision.pool) == (Reason.REQUESTED_POOL_UNAVAILABLE, None)
+    assert words in decision.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("resource", "pool"), [("nvidia.com/gpu", "whole"), ("aliyun.com/gpu", "nvlink")]
+)
+def test_a_whole_card_pod_is_sent_only_where_it_asks_to_go(resource: str, pool: str) -> None:
+    pod = _asking(pool, gib=None)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {resource: "1"}}
+    decision = admit(pod, *ALL)
+    assert (decision.reason, decision.pool, decision.booked) == (Reason.ROUTED_ON_REQUEST, pool, 0)
+    pod["metadata"]["annotations"]["gpushare.io/pool"] = "training"
+    assert admit(pod, *ALL).reason is Reason.REQUESTED_POOL_UNAVAILABLE
+
+
+OF_INFERENCE = Namespace("team", {"gpushare.io/default-pool": "inference"})
+
+
+def test_the_pool_of_its_namespace_counts_as_asked_for() -> None:
+    asked = a_view("inference", "share", on_request=True)
+    decision = admit(PLAIN, CGPU, asked, namespace=OF_INFERENCE)
+    assert (decision.reason, decision.pool) == (Reason.ROUTED_BY_NAMESPACE, "inference")
+    assert decision.warnings == ()
+
+
+def test_a_pods_own_wish_goes_before_its_namespaces() -> None:
+    assert admit(_asking("training"), CGPU, SHARE, namespace=OF_INFERENCE).pool == "training"
+
+
+@pytest.mark.parametrize(
+    ("pools", "words"),
+    [((CGPU,), "no such pool"), ((CGPU, a_view("inference", "core_mem")), "does not serve")],
+)
+def test_where_its_namespaces_pool_cannot_take_it_another_does_and_the_warning_says_why(
+    pools: tuple[PoolView, ...], words: str
+) -> None:
+    decision = admit(PLAIN, *pools, namespace=OF_INFERENCE)
+    assert (decision.reason, decision.pool) == (Reason.ROUTED, "training")
+    assert words in decision.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("pool", "reason"),
+    [
+        (a_view(is_leaving=True), "PoolLeaving"),
+        (a_view(observes=True), "PoolObserves"),
+        (a_view(schedule="default"), "OtherMode"),
+        (a_view(namespace_selector=TEAM_A), "NamespaceNotSelected"),
+        (a_view(pod_selector=TEAM_A), "PodNotSelected"),
+        (a_view(on_request=True), "OnRequestOnly"),
+    ],
+)
+def test_a_pool_that_cannot_take_a_pod_loses_it_and_the_annotation_says_why(
+    pool: PoolView, reason: str
+) -> None:
+    decision = admit(PLAIN, SHARE, pool)
+    assert decision.pool == "inference"
+    assert f'"{reason}":["training"]' in decision.annotation
+
+
+def test_selectors_see_the_labels_of_the_namespace_and_of_the_pod() -> None:
+    pod = build_pod("a")
+    pod["metadata"]["labels"] = {"team": "a"}
+    pool = a_view(namespace_selector=TEAM_A, pod_selector=TEAM_A)
+    assert admit(pod, pool, namespace=Namespace("default", {"team": "a"})).pool == "training"
+
+
+@pytest.mark.parametrize(
+    ("label", "installation_denies", "is_refused"),
+    [
+        ("", False, False),
+        ("", True, True),
+        ("deny", False, True),
+        ("allow", True, False),
+        ("Deny", True, True),
+    ],
+)
+@pytest.mark.parametrize("pod", [PLAIN, _asking("gone")])
+def test_a_pod_that_no_pool_takes_is_refused_where_its_namespace_or_the_installation_says_so(
+    pod: Json, label: str, installation_denies: bool, is_refused: bool
+) -> None:
+    namespace = Namespace("team", {"gpushare.io/on-no-pool": label} if label else {})
+    decision = admit(pod, WHOLE, namespace=namespace, rules=Rules(denies=installation_denies))
+    assert decision.is_refused is is_refused
+    assert bool(decision.warnings) is not is_refused
+
+
+def test_who_created_what_no_pool_takes_is_told_every_cause_and_what_to_do() -> None:
+    message = admit(PLAIN, WHOLE, a_view(observes=True), rules=Rules(denies=True)).message
+    assert "whole: its mode default does not serve aliyun.com/gpu-mem" in message
+    assert "training: its reconcile is Observe" in message
+    assert "Create a pool with schedule cgpu or share" in message
+
+
+@pytest.mark.parametrize(
+    ("pod", "advice"),
+    [
+        (WITH_CORE, "schedule core_mem"),
+        (UNWANTED, "schedule share"),
+        (build_pod("a", core=30, annotations={"gpushare.io/isolation": "none"}), "one of the two"),
+    ],
+)
+def test_the_advice_is_a_mode_that_would_take_the_pod(pod: Json, advice: str) -> None:
+    assert advice in admit(pod).message
+
+
+def test_shared_gpu_and_whole_cards_together_are_offered_nowhere() -> None:
+    pod = build_pod("a")
+    pod["spec"]["containers"].append(build_container("b"))
+    pod["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] = "1"
+    decision = admit(pod, *ALL)
+    assert decision.reason is Reason.NO_ELIGIBLE_POOL
+    assert "No node offers all of it" in decision.message
+
+
+@pytest.mark.parametrize("selects_mode", [False, True])
+def test_a_routed_pod_that_comes_again_is_left_as_it_is(selects_mode: bool) -> None:
+    pool = a_view(selects_mode=selects_mode)
+    again = admit(apply_decision(PLAIN, admit(PLAIN, pool)), pool, SHARE)
+    assert again.reason is Reason.ALREADY_ROUTED
+    assert (again.selector, again.annotation, again.warnings, again.booked) == ((), "", (), 0)
+
+
+@pytest.mark.parametrize(
+    "annotation", ['{"pool":"training"}', '{"pool":["training"]}', "[]", "{", '{"pool":"gone"}']
+)
+def test_our_annotation_alone_is_worth_nothing(annotation: str) -> None:
+    pod = build_pod("a", annotations={"gpushare.io/decision": annotation})
+    assert admit(pod, SHARE, CGPU).reason is Reason.ROUTED

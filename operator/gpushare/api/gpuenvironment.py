@@ -1,0 +1,47 @@
+"""What a container's environment says about GPUs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpushare import names
+from gpushare.api.podshape import parse_mappings
+
+_ON = ("true", "1")
+"""Values of CGPU_DISABLE that count (vendor's guide on cGPU)."""
+_NO_DEVICES = ("none", "void", "")
+"""Values of NVIDIA_VISIBLE_DEVICES that give no card (NVIDIA Container Toolkit)."""
+_FROM_ELSEWHERE = "?"
+"""Of a variable that is read from somewhere: it may be anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuEnvironment:
+    """Of two variables of one name the last counts."""
+
+    disables_isolation: bool = False
+    """CGPU_DISABLE turns isolation off."""
+    names_cards: bool = False
+    """NVIDIA_VISIBLE_DEVICES says which cards it sees, whatever it is given."""
+    means_gpu: bool = False
+    """It sets one of both, and not to say that it wants no card."""
+
+
+NO_GPU_ENVIRONMENT = GpuEnvironment()
+
+
+def parse_gpu_environment(container: Mapping[str, Any]) -> GpuEnvironment:
+    """The GpuEnvironment of a container's JSON. Raises `MalformedPodError`."""
+    values: dict[str, str] = {}
+    for variable in parse_mappings(container.get("env"), "env"):
+        name = str(variable.get("name"))
+        if name in names.GPU_ENVIRONMENT:
+            elsewhere = _FROM_ELSEWHERE if variable.get("valueFrom") else ""
+            values[name] = str(variable.get("value") or elsewhere)
+    if not values:
+        return NO_GPU_ENVIRONMENT
+    return GpuEnvironment(
+        disables_isolation=values.get(names.ENV_CGPU_DISABLE) in _ON,
+        names_cards=values.get(names.ENV_VISIBLE_DEVICES, "") not in _NO_DEVICES,
+        means_gpu=any(value not in _NO_DEVICES for value in values.values()),
+    )

@@ -1,0 +1,55 @@
+"""Pools as admission sees them, and pods that go through it."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from gpushare import names
+from gpushare.api.namespace import Namespace
+from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.admission import Decision, PoolView, Rules, decide
+from gpushare.core.poolview import Room
+
+Json = dict[str, Any]
+HERE = Namespace("default")
+CARD = 16
+"""Units of GPU memory of each card in `a_room`."""
+
+
+def a_view(name: str = "training", schedule: str = "cgpu", **more: Any) -> PoolView:
+    """A pool of the Professional edition with one node and room for anything, unless said."""
+    edition = Edition(more.pop("edition", "Professional"))
+    defaults: Json = {"nodes": 1, "room": a_room([(CARD, 8)])}
+    return PoolView(name, Schedule(schedule), edition=edition, **(defaults | more))
+
+
+def a_room(free: Sequence[tuple[int, int]], *, cards: int = 8, pending: int = 0) -> Room:
+    """Room on `cards` cards of `CARD` units; `free` are (units, number of cards)."""
+    return Room(tuple(free), pending, total=cards * CARD, largest_card=CARD)
+
+
+def admit(
+    pod: Mapping[str, Any],
+    *pools: PoolView,
+    namespace: Namespace = HERE,
+    rules: Rules | None = None,
+    booked: Mapping[str, int] | None = None,
+) -> Decision:
+    """What admission decides about a pod's JSON."""
+    return decide(parse_pod_request(pod), namespace, pools, rules or Rules(), booked or {})
+
+
+def apply_decision(pod: Json, decision: Decision) -> Json:
+    """The pod as it is after what the decision writes on it."""
+    written = deepcopy(pod)
+    spec, metadata = written["spec"], written["metadata"]
+    if decision.selector:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(decision.selector)}
+    tolerations = list(spec.get("tolerations") or ())
+    missing = [dict(toleration) for toleration in decision.tolerations]
+    spec["tolerations"] = [*tolerations, *(t for t in missing if t not in tolerations)]
+    if decision.annotation:
+        annotations = metadata.get("annotations") or {}
+        metadata["annotations"] = {**annotations, names.ANNOTATION_DECISION: decision.annotation}
+    return written

@@ -1,0 +1,58 @@
+"""What a replica gave away and the pools' figures do not show yet."""
+
+from dataclasses import replace
+
+from gpushare.core.bookings import ARRIVAL_SECONDS, PATIENCE_SECONDS, Bookings
+from tests.kit.poolviews import a_view
+
+A, B = a_view("a", observed_at="1"), a_view("b", observed_at="1")
+NEWER = replace(A, observed_at="2")
+BEFORE = 100.0
+AT = BEFORE + 5
+
+
+def _booked(*units: int, replicas: int = 1) -> Bookings:
+    bookings = Bookings(replicas)
+    bookings.count([A, B], BEFORE)
+    for amount in units:
+        bookings.book("a", amount, AT)
+    return bookings
+
+
+def test_what_was_given_away_is_counted_by_pool_and_for_all_replicas() -> None:
+    assert _booked(3, 4, replicas=2).count([A, B], AT) == {"a": 14}
+
+
+def test_nothing_given_away_is_nothing_counted() -> None:
+    assert _booked().count([A, B], AT) == {}
+
+
+def test_figures_that_come_later_show_it() -> None:
+    assert _booked(3).count([NEWER, B], AT + ARRIVAL_SECONDS) == {}
+
+
+def test_figures_that_come_at_once_cannot_show_it_yet() -> None:
+    bookings = _booked(3)
+    assert bookings.count([NEWER, B], AT + ARRIVAL_SECONDS / 2) == {"a": 3}
+    assert bookings.count([NEWER, B], AT + ARRIVAL_SECONDS) == {"a": 3}
+
+
+def test_figures_that_were_there_before_show_nothing_of_it() -> None:
+    assert _booked(3).count([A, B], AT + ARRIVAL_SECONDS) == {"a": 3}
+
+
+def test_new_figures_of_one_pool_say_nothing_of_another() -> None:
+    changed = replace(B, observed_at="2")
+    assert _booked(3).count([A, changed], AT + ARRIVAL_SECONDS) == {"a": 3}
+
+
+def test_what_never_shows_is_forgotten_in_the_end() -> None:
+    bookings = _booked(3)
+    assert bookings.count([A], AT + PATIENCE_SECONDS - 1) == {"a": 3}
+    assert bookings.count([A], AT + PATIENCE_SECONDS) == {}
+
+
+def test_a_pool_that_is_gone_is_forgotten_with_all_that_it_had() -> None:
+    bookings = _booked(3)
+    assert bookings.count([B], AT) == {}
+    assert bookings.count([A, B], AT) == {}

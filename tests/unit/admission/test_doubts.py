@@ -1,0 +1,81 @@
+"""What who creates a pod is told about it, wherever it goes."""
+
+from typing import Any
+
+import pytest
+
+from tests.kit.builders import build_pod
+from tests.kit.poolviews import Json, a_view, admit
+from tests.kit.reviews import CORE, MEMORY, build_container
+
+COUNT = "aliyun.com/gpu-count"
+
+
+def _labelled(gib: int, count: str) -> Json:
+    pod = build_pod("a", gib=gib)
+    pod["metadata"]["labels"] = {COUNT: count}
+    return pod
+
+
+def _with(container: Json, **more: Any) -> Json:
+    pod = build_pod("a", **more)
+    pod["spec"]["containers"].append(container)
+    return pod
+
+
+def _limited(**limits: str) -> Json:
+    return {"name": "b", "resources": {"limits": limits}}
+
+
+SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
+
+
+@pytest.mark.parametrize(
+    ("pod", "pool", "words"),
+    [
+        (build_pod("a", annotations={"gpushare.io/isolation": "maybe"}), a_view(), "neither"),
+        (build_pod("a", gib=None, core=30), a_view(schedule="core_mem"), "both"),
+        (_with(_limited(**{COUNT: "1"})), a_view(), "gives no card"),
+        (_with(SEES_ALL), a_view(), "other cards"),
+        (_labelled(8, "many"), a_view(), "a whole number above 0"),
+        (_labelled(8, "0"), a_view(), "a whole number above 0"),
+        (_labelled(8, "3"), a_view(), "divisible"),
+        (_labelled(8, "2"), a_view(edition="Basic"), "means nothing"),
+        (_with(build_container("b", memory="1")), a_view(edition="Basic"), "let one container ask"),
+        (build_pod("a"), a_view(schedule="share"), "does not isolate GPU memory"),
+        (build_pod("a", env={"CGPU_DISABLE": "1"}), a_view(), "others count on isolation"),
+    ],
+)
+def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) -> None:
+    decision = admit(pod, pool)
+    assert decision.pool == "training"
+    (warning,) = decision.warnings
+    assert words in warning
+
+
+@pytest.mark.parametrize(
+    ("pod", "pool"),
+    [
+        (build_pod("a"), a_view()),
+        (build_pod("a", env={"CGPU_DISABLE": "true"}), a_view(schedule="share")),
+        (build_pod("a", annotations={"gpushare.io/isolation": "none"}), a_view(schedule="share")),
+        (build_pod("a", core=30), a_view(schedule="core_mem")),
+        (_labelled(8, "2"), a_view()),
+        (_with(build_container("b", memory="1")), a_view()),
+        (_with(build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "none"})), a_view()),
+    ],
+)
+def test_a_pod_that_gets_what_it_asks_for_draws_no_warning(pod: Json, pool: Any) -> None:
+    assert admit(pod, pool).warnings == ()
+
+
+def test_doubts_are_told_of_a_pod_too_that_chose_for_itself() -> None:
+    pod = _with(SEES_ALL, selects={"gpushare.io/pool": "training"})
+    assert "other cards" in admit(pod, a_view()).warnings[0]
+
+
+def test_each_container_must_be_divisible_not_only_their_sum() -> None:
+    pod = _with(_limited(**{MEMORY: "1", CORE: "10"}), gib=3, core=10)
+    pod["metadata"]["labels"] = {COUNT: "2"}
+    (warning,) = admit(pod, a_view(schedule="core_mem")).warnings
+    assert "divisible" in warning

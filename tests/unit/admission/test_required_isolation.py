@@ -1,0 +1,142 @@
+"""A pod that requires isolation gets it, or is refused: on every path."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.api.namespace import Namespace
+from gpushare.names import Reason
+from tests.kit.builders import build_pod, build_whole_card_pod
+from tests.kit.poolviews import Json, a_view, admit, apply_decision
+from tests.kit.reviews import build_affinity, build_container
+
+MODE, POOL = "ack.node.gpu.schedule", "gpushare.io/pool"
+CGPU = a_view("training", "cgpu")
+SHARE = a_view("inference", "share")
+MPS = a_view("streams", "mps")
+CORE_MEM = a_view("slices", "core_mem")
+
+
+def _requiring(**more: Any) -> Json:
+    annotations = {"gpushare.io/isolation": "required", **more.pop("annotations", {})}
+    return build_pod("a", annotations=annotations, **more)
+
+
+@pytest.mark.parametrize(
+    ("edition", "labels"),
+    [
+        ("Professional", {MODE: "cgpu"}),
+        ("Basic", {"cgpu": "true", "cgpu.disable.isolation": "false"}),
+    ],
+)
+@pytest.mark.parametrize("selects_mode", [False, True])
+def test_the_mode_is_selected_too_since_a_pool_may_be_half_way(
+    edition: str, labels: dict[str, str], selects_mode: bool
+) -> None:
+    pool = a_view(edition=edition, selects_mode=selects_mode)
+    decision = admit(_requiring(), SHARE, pool)
+    assert decision.reason is Reason.ROUTED
+    assert dict(decision.selector) == labels | ({} if selects_mode else {POOL: "training"})
+
+
+def test_cores_are_isolated_by_core_mem() -> None:
+    assert admit(_requiring(core=30), CGPU, CORE_MEM).pool == "slices"
+
+
+@pytest.mark.parametrize("pools", [(), (SHARE,), (MPS,), (CORE_MEM,), (a_view(observes=True),)])
+def test_without_a_pool_that_isolates_by_the_kernel_it_is_refused(pools: Any) -> None:
+    decision = admit(_requiring(), *pools)
+    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
+    assert "schedule cgpu" in decision.message
+
+
+def _of_daemonset(pod: Json) -> Json:
+    pod["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "x", "controller": True}]
+    return pod
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        _requiring(annotations={"gpushare.io/inject": "disabled"}),
+        _requiring(annotations={POOL: "inference"}),
+        _requiring(annotations={POOL: "gone"}),
+        _requiring(annotations={"gpushare.io/decision": '{"pool":"training"}'}, selects={"a": "b"},
+                   schedulerName="volcano"),
+        _requiring(nodeName="gpu-1"),
+        _requiring(schedulerName="volcano"),
+        _requiring(selects={POOL: "inference"}),
+        _requiring(selects={POOL: "gone"}),
+        _requiring(selects={MODE: "mps"}),
+        _requiring(selects={"cgpu": "true", "cgpu.disable.isolation": "true"}),
+        _requiring(selects={"cgpu": "true"}),
+        _requiring(affinity=build_affinity(POOL)),
+        _of_daemonset(_requiring()),
+    ],
+)  # fmt: skip
+def test_a_pod_that_would_run_without_is_refused_whoever_places_it(pod: Json) -> None:
+    decision = admit(pod, CGPU, SHARE, MPS)
+    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
+    assert "gpushare.io/isolation" in decision.message
+
+
+def test_a_namespace_that_opts_out_is_no_way_around_it() -> None:
+    namespace = Namespace("team", {"gpushare.io/inject": "disabled"})
+    assert admit(_requiring(), CGPU, namespace=namespace).is_refused
+
+
+@pytest.mark.parametrize(
+    "selector", [{MODE: "cgpu"}, {MODE: "core_mem"},
+                 {"cgpu": "true", "cgpu.disable.isolation": "false"}],
+)  # fmt: skip
+@pytest.mark.parametrize("more", [{}, {"nodeName": "gpu-1"}, {"schedulerName": "volcano"}])
+def test_a_pod_that_selects_an_isolated_mode_itself_may_go_its_way(
+    selector: dict[str, str], more: Json
+) -> None:
+    decision = admit(_requiring(selects=selector, **more), CGPU, SHARE)
+    assert (decision.is_refused, decision.selector) == (False, ())
+
+
+def test_the_mode_is_added_to_a_selection_of_a_pool_that_isolates() -> None:
+    decision = admit(_requiring(selects={POOL: "training"}), CGPU, SHARE)
+    assert decision.reason is Reason.ALREADY_SELECTS
+    assert decision.selector == ((MODE, "cgpu"),)
+
+
+def test_of_several_pools_that_a_pod_selects_one_that_isolates_gives_the_mode() -> None:
+    in_any = {"key": POOL, "operator": "In", "values": ["inference", "training"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [in_any]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    decision = admit(_requiring(affinity=affinity), SHARE, CGPU)
+    assert decision.selector == ((MODE, "cgpu"),)
+
+
+@pytest.mark.parametrize("selects", [None, {MODE: "cgpu"}])
+def test_a_container_that_turns_isolation_off_contradicts_it(
+    selects: dict[str, str] | None,
+) -> None:
+    pod = _requiring(selects=selects)
+    off = build_container("b", memory="1", env={"CGPU_DISABLE": "1"})
+    pod["spec"]["containers"].append(off)
+    decision = admit(pod, CGPU)
+    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
+    assert "CGPU_DISABLE" in decision.message
+
+
+def test_a_forged_decision_does_not_stand_in_for_isolation() -> None:
+    forged = _requiring(
+        annotations={"gpushare.io/decision": '{"pool":"inference"}'}, selects={POOL: "inference"}
+    )
+    assert admit(forged, CGPU, SHARE).is_refused
+
+
+def test_a_pod_that_was_routed_keeps_its_isolation_when_it_comes_again() -> None:
+    pod = _requiring()
+    again = admit(apply_decision(pod, admit(pod, CGPU, SHARE)), CGPU, SHARE)
+    assert (again.reason, again.is_refused) == (Reason.ALREADY_ROUTED, False)
+
+
+def test_whole_cards_need_no_isolation() -> None:
+    pod = build_whole_card_pod("a")
+    pod["metadata"]["annotations"] = {"gpushare.io/isolation": "required", POOL: "whole"}
+    assert admit(pod, a_view("whole", "default")).reason is Reason.ROUTED_ON_REQUEST
