@@ -8,6 +8,7 @@ from typing import Any
 from devcluster import names
 
 POOL_LABEL = "gpushare.io/pool"
+DECISION = "gpushare.io/decision"
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,22 @@ class Pod:
     uid: str
     node: str
     deleting: bool
-    pool: str
+    selector: Mapping[str, str]
+    """Its nodeSelector."""
     annotations: Mapping[str, str]
     container: Container | None
     """None until the node has admitted the pod."""
+
+    @property
+    def pool(self) -> str:
+        """The pool that its nodeSelector names; empty where it names none."""
+        return self.selector.get(POOL_LABEL, "")
+
+    @property
+    def decision(self) -> Mapping[str, Any]:
+        """What admission noted on it; empty where it noted nothing."""
+        noted: Mapping[str, Any] = json.loads(self.annotations.get(DECISION, "{}"))
+        return noted
 
     @property
     def ready(self) -> bool:
@@ -132,7 +145,7 @@ def parse_pod(raw: Mapping[str, Any]) -> Pod:
         uid=metadata["uid"],
         node=spec.get("nodeName", ""),
         deleting="deletionTimestamp" in metadata,
-        pool=spec.get("nodeSelector", {}).get(POOL_LABEL, ""),
+        selector=spec.get("nodeSelector", {}),
         annotations=annotations,
         container=_build_container(record, status) if record else None,
     )

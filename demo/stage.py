@@ -1,6 +1,7 @@
 """The stage that the scenes share: one cluster, one operator, and the edition that is installed."""
 
 import shlex
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from devcluster.cluster import Cluster, Report
 from devcluster.editions import Edition, install_edition
 from devcluster.errors import ClusterError, CommandError
 from devcluster.installation import Installation
+from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.nodes import add_nodes, list_nodes, remove_nodes
 from devcluster.startup import tail
 from devcluster.waiting import wait_until
@@ -23,7 +25,11 @@ NAME = "demo"
 _SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5"}
 _START_SECONDS = 60
 _CLEAR_SECONDS = 60
-_NAMESPACES = ("default", "test")
+_CLEAR_WORKLOADS = (
+    "kubectl delete deployments,statefulsets,daemonsets,cronjobs,pods --all-namespaces "
+    f"--field-selector=metadata.namespace!={names.SYSTEM_NAMESPACE} "
+    f"--cascade=foreground --ignore-not-found --timeout={_CLEAR_SECONDS}s"
+)
 _MODE_LABELS = (names.SCHEDULE, names.CGPU, names.GPUSHARE)
 _EVIDENCE = {
     "the pools": "kubectl get gsp -o custom-columns=NAME:.metadata.name,"
@@ -64,23 +70,34 @@ class Stage:
         """Clear away what the scene before left, and have these nodes under this edition."""
         if not self.operator.alive:
             raise ClusterError("The operator's process ended: no scene can be played.")
-        for namespace in _NAMESPACES:
-            workloads = f"deployments,statefulsets --all --namespace={namespace}"
-            self.run(f"kubectl delete {workloads} --cascade=foreground --timeout={_CLEAR_SECONDS}s")
+        self.run(_CLEAR_WORKLOADS)
         self.run(f"kubectl delete gsp --all --timeout={_CLEAR_SECONDS}s")
         self._remove_all_nodes()
         install_edition(self.cluster, edition)
         add_nodes(self.cluster, nodes)
 
-    def run(self, command: str) -> str:
-        """Run a kubectl command as a person types it; what it prints.
+    def run(self, command: str, *, refused: bool = False) -> str:
+        """Run a kubectl command as a person types it; what it prints, warnings and errors too.
 
-        Raises :class:`~devcluster.errors.CommandError` with kubectl's words if it fails.
+        Raises :class:`~devcluster.errors.CommandError` with kubectl's words if it fails, and, where
+        it is to be ``refused``, if it does not.
         """
         program, *arguments = shlex.split(command)
         if program != "kubectl":
             raise ValueError(f"{command!r}: only kubectl is known here")
-        return self.cluster.kubectl(*arguments)
+        read_own_kubeconfig(self.cluster.kubeconfig)
+        done = subprocess.run(
+            [str(self.cluster.binaries / program), *arguments],
+            env=self.cluster.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if (done.returncode != 0) is not refused:
+            expected = "should have been refused" if refused else "failed"
+            raise CommandError(f"`{command}` {expected}: {done.stdout.strip()}")
+        return done.stdout
 
     def evidence(self) -> Iterator[tuple[str, str]]:
         """What helps to understand a failure, each with its title."""

@@ -17,6 +17,7 @@ from devcluster.errors import DevclusterError
 
 Facts = Iterator[str]
 
+_REMARKS = ("Warning:", "Error ")  # what kubectl's lines begin with when it has something to say
 _MARGIN = 14  # left of what is said: the indent and the label, as in `    happens   `
 
 
@@ -31,6 +32,8 @@ class Step:
     commands: tuple[str, ...]
     by_hand: str
     see: Callable[[View], Facts]
+    refused: bool = False
+    """Each of the commands must fail, since the cluster refuses what it asks for."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,11 @@ class Scene:
     steps: tuple[Step, ...]
 
 
-def step(title: str, *commands: str, by_hand: str) -> Callable[[Callable[[View], Facts]], Step]:
+def step(
+    title: str, *commands: str, by_hand: str, refused: bool = False
+) -> Callable[[Callable[[View], Facts]], Step]:
     """Make a Step of the function that sees what came of it."""
-    return lambda see: Step(title, commands, by_hand, see)
+    return lambda see: Step(title, commands, by_hand, see, refused)
 
 
 @dataclass
@@ -87,7 +92,10 @@ class Story:
         try:
             self.stage.view.begin_step()
             for command in step.commands:
-                self.stage.run(command)
+                lines = self.stage.run(command, refused=step.refused).splitlines()
+                self.stage.view.said += lines
+                if any(line.startswith(_REMARKS) for line in lines):
+                    self._lines("kubectl", lines, style="yellow")
             self._lines("happens", step.see(self.stage.view))
         except Exception as error:  # whatever goes wrong in a step is this step's failure
             self._fail(error)

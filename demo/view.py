@@ -1,6 +1,7 @@
 """The cluster as a step sees it: facts are read from it, and waited for."""
 
 import json
+import re
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,9 @@ PLUGIN = "gpushare-device-plugin-ds"
 
 _EVENTS = "/apis/events.k8s.io/v1/events"
 _POOLS = "/apis/gpushare.io/v1alpha1/gpusharepools"
+_ADMISSIONS = re.compile(
+    r'^gpushare_admission_requests_total\{reason="(\w+)"\} (\S+)$', re.MULTILINE
+)
 _TIMEOUT_SECONDS = 45.0
 
 
@@ -34,6 +38,8 @@ class View:
         self._audited_bytes = self._cluster.audit_log.stat().st_size
         self._plugin_nodes = {pod.name: pod.node for pod in self._plugins()}
         self._admissions = self._count_admissions()
+        self.said: list[str] = []
+        """Lines that kubectl printed in this step."""
 
     # What there is.
 
@@ -52,6 +58,11 @@ class View:
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}"
         pods = [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
         return sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.name)
+
+    def pod(self, name: str, *, namespace: str = "default") -> Pod:
+        """The pod of that name."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        return parse_pod(self._cluster.api.call("GET", path))
 
     # What is waited for.
 
@@ -176,8 +187,8 @@ class View:
         """What the operator wrote to nodes."""
         return [write for write in self._writes() if write.resource == "nodes"]
 
-    def admissions(self) -> int:
-        """How many pods the webhook was asked about."""
+    def admissions(self) -> Counter[str]:
+        """How many pods the webhook was asked about, by what became of them."""
         return self._count_admissions() - self._admissions
 
     def _allocated(self, node: str) -> str:
@@ -219,12 +230,11 @@ class View:
             and event["reason"] == reason
         ]
 
-    def _count_admissions(self) -> int:
+    def _count_admissions(self) -> Counter[str]:
         url = f"http://127.0.0.1:{self._operator.metrics_port}/metrics"
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-            lines = answer.read().decode().splitlines()
-        counters = [line for line in lines if line.startswith("gpushare_admission_requests_total{")]
-        return round(sum(float(line.rpartition(" ")[2]) for line in counters))
+            counters = _ADMISSIONS.findall(answer.read().decode())
+        return Counter({reason: round(float(count)) for reason, count in counters})
 
     def _wait(
         self, condition: Callable[[], bool], expectation: str, seen: Callable[[], object]

@@ -1,6 +1,7 @@
 """The scenes, in the order in which they are played."""
 
 from demo.scenes import (
+    admission,
     basic,
     node_pools,
     open_source,
@@ -18,6 +19,7 @@ SCENES = (
     shared_card.SCENE,
     open_source.SCENE,
     unselected.SCENE,
+    admission.SCENE,
     ownership.SCENE,
     rollout.SCENE,
 )

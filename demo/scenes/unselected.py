@@ -34,7 +34,7 @@ def needs_isolation(view: View) -> Facts:
     expect(all(pod.got.isolated for pod in pods), "every pod isolated", pods)
     yield _expect_all_in(view, "job-b", "cgpu")
     yield f"{len(pods)} of {len(pods)} are isolated"
-    yield f"the webhook was asked about {view.admissions()} pods"
+    yield f"the webhook was asked about {view.admissions().total()} pods"
 
 
 @step(

@@ -3,25 +3,21 @@
 Two replicas, reached through one address; failurePolicy Fail, so that a lost call is an error.
 """
 
-import re
 from base64 import b64decode
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
-from devcluster.installation import Installation
 from gpushare.certs.flaws import find_foreign_flaw
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool
+from tests.kit.builders import build_pod
 from tests.kit.certificatewatch import (
     SECRET,
     SECRETS,
     CertificateWatch,
-    forget_certificate,
     read_identity,
 )
-from tests.kit.dryruns import DryRuns
+from tests.kit.dryruns import DryRuns, count_lost, expect_routed
 from tests.kit.expect import expect
 from tests.kit.newclients import CONFIGURATION, NewClients
 from tests.kit.webhooks import two_webhooks
@@ -29,28 +25,6 @@ from tests.kit.webhooks import two_webhooks
 PODS_PER_SECOND = 50
 NEW_CLIENTS_PER_SECOND = 10
 LATE_SECONDS = 1.0
-LOST = re.compile(
-    r"^apiserver_admission_webhook_(?:fail_open_count|rejection_count)\{.*\} ([0-9.e+]+)$",
-    re.MULTILINE,
-)
-
-
-@pytest.fixture
-def strict(bench: Bench) -> Iterator[Bench]:
-    """An installation that refuses GPU pods while no webhook answers, with one pool."""
-    Installation(bench.cluster, {"webhook.failurePolicy": "Fail"}).apply()
-    forget_certificate(bench)
-    bench.create_pool(build_pool())
-    yield bench
-    bench.operators.end_all()
-    bench.operators.installation.apply()
-    forget_certificate(bench)
-
-
-def count_lost(bench: Bench) -> float:
-    """Calls of webhooks that failed so far, by the API server's own count."""
-    metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
-    return sum(float(value) for value in LOST.findall(metrics))
 
 
 def rotate(
@@ -91,17 +65,6 @@ def rotate(
         f"authorities={watch.authority_rotations} pods={pods.sent} handshakes={clients.asked} "
         f"seconds={pods.seconds:.0f} failed={len(pods.failures) + len(clients.failures)}"
     )
-
-
-def expect_routed(bench: Bench) -> None:
-    """Until the API server has heard of the CA, and the webhook of the pool."""
-
-    def is_routed() -> bool:
-        with DryRuns(bench, build_pod("p"), per_second=PODS_PER_SECOND) as probe:
-            expect(bench, "pods are sent", lambda: probe.sent)
-        return not probe.failures
-
-    expect(bench, "pods are sent to the pool", is_routed)
 
 
 def test_three_rotations_and_a_new_ca_cost_no_call(strict: Bench) -> None:

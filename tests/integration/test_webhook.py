@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, OperatorProcess
-from tests.kit.admitting import CONFIGURATION, kubectl_create
+from tests.kit.admitting import CONFIGURATION, DECISION, decision_of, kubectl_create
 from tests.kit.arrange import POOL, given_sharing_pool
 from tests.kit.bench import PODS, Bench
 from tests.kit.builders import build_pod, build_pool, build_workload
@@ -107,7 +107,7 @@ def test_a_pod_that_requires_isolation_is_sent_to_it_or_refused(bench: Bench) ->
             return str(error)
         return ""
 
-    assert "IsolationUnavailable: not sent to a pool" in expect(bench, "it is refused", refusal)
+    assert "IsolationUnavailable: isolation is required" in expect(bench, "it is refused", refusal)
 
 
 @pytest.mark.usefixtures("pools")
@@ -139,6 +139,8 @@ def test_fields_that_the_operator_does_not_know_survive(bench: Bench) -> None:
         each["spec"].pop("volumes")
         each["spec"]["containers"][0].pop("volumeMounts")
     assert sent["spec"] == left["spec"]
+    assert decision_of(sent)["pool"] == "isolated"
+    del sent["metadata"]["annotations"][DECISION]
     assert sent["metadata"]["annotations"] == {"example.com/note": "keep/~me"}
 
 

@@ -24,7 +24,7 @@ from tests.kit.told import read_events
 Outage = Callable[[Bench], AbstractContextManager[None]]
 
 TIMEOUT_SECONDS = 3
-AT_ONCE_SECONDS = 1.0
+AT_ONCE_SECONDS = 2.0
 
 
 def killed(bench: Bench) -> AbstractContextManager[None]:

@@ -1,5 +1,6 @@
 """Pods that are created and leave no trace, so many a second, and those that admission missed."""
 
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +10,17 @@ from typing import Any, Self
 from devcluster.apiserver import ApiError
 from tests.kit.arrange import POOL
 from tests.kit.bench import PODS, Bench
+from tests.kit.builders import build_pod
+from tests.kit.expect import expect
 
 Json = dict[str, Any]
 
 _IN_FLIGHT = 8
+_PROBES_PER_SECOND = 50
+_LOST = re.compile(
+    r"^apiserver_admission_webhook_(?:fail_open_count|rejection_count)\{.*\} ([0-9.e+]+)$",
+    re.MULTILINE,
+)
 
 
 class DryRuns:
@@ -60,3 +68,20 @@ class DryRuns:
         if POOL not in pod["spec"].get("nodeSelector", {}):
             return f"pod {number} came back without a pool"
         return None
+
+
+def count_lost(bench: Bench) -> float:
+    """Calls of webhooks that failed so far, by the API server's own count."""
+    metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
+    return sum(float(value) for value in _LOST.findall(metrics))
+
+
+def expect_routed(bench: Bench) -> None:
+    """Until the API server has heard of the CA, and the webhook of the pool."""
+
+    def is_routed() -> bool:
+        with DryRuns(bench, build_pod("p"), per_second=_PROBES_PER_SECOND) as probe:
+            expect(bench, "pods are sent", lambda: probe.sent)
+        return not probe.failures
+
+    expect(bench, "pods are sent to the pool", is_routed)

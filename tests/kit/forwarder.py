@@ -29,7 +29,7 @@ class Forwarder:
     """Listens on 127.0.0.1:`port` within its block, in a thread of its own.
 
     As with an EndpointSlice, new connections go in turn to those whose /readyz said ok when it was
-    last asked, and are dropped where there is none; those that exist stay where they are.
+    last asked, and those that exist stay where they are.
     """
 
     def __init__(self, port: int, backends: Sequence[Backend]) -> None:
@@ -89,7 +89,8 @@ class Forwarder:
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 answers = await asyncio.gather(*(_probe(session, b) for b in self._backends))
-                self.ready = tuple(itertools.compress(self._backends, answers))
+                # Where none is ready, a Service goes on with those that are about to end.
+                self.ready = tuple(itertools.compress(self._backends, answers)) or self.ready
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

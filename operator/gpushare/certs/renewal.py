@@ -26,7 +26,7 @@ SPREAD = timedelta(seconds=30)
 """Every API server has heard of a changed configuration after this; mostly it takes less than a
 second."""
 CHECK = timedelta(seconds=10)
-"""Three reads. A Secret that was lost and a configuration that was installed anew, without its
+"""Two reads. A Secret that was lost and a configuration that was installed anew, without its
 caBundle, heal within this; renewal alone would be content with a day."""
 
 OLDER_KEPT = 8

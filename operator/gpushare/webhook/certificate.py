@@ -128,7 +128,12 @@ class Certificate:
         else:
             stored, refusal = self._adopt(secret)
             identity = stored
-        self._note_refusal(self._serve(identity) or refusal)
+        refusal = self._serve(identity) or refusal
+        self._note_refusal(refusal)
+        if refusal:
+            # What is held is served on; its CA is put back only where somebody took it away.
+            held = self._identity
+            stored = held if held and self._find_distrust(held) else None
         # In its mode cert-manager's own injector writes there; where the Secret has no CA, the
         # chart's value stands.
         bundle = b"" if stored is None else stored.trust_pem

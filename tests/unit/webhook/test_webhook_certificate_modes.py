@@ -194,6 +194,30 @@ async def test_a_key_that_tls_does_not_take_is_refused(fake: FakeApi) -> None:
     assert "is refused" in str(certificate.find_flaw())
 
 
+async def test_the_ca_of_what_tls_refused_is_not_written(fake: FakeApi) -> None:
+    foreign = issue_foreign(HOSTS, NOW)
+    put_foreign(fake, foreign)
+    async with fake.connected() as api:
+        certificate = start(api, mode="provided")
+        await certificate.ensure()
+        put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
+        await certificate.ensure()
+    assert trusted_ca(fake) == foreign.trust_pem
+    assert certificate.find_flaw() is None
+
+
+async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: FakeApi) -> None:
+    async with fake.connected() as api:
+        certificate = start(api)
+        await certificate.ensure()
+        before = trusted_ca(fake)
+        put_foreign(fake, issue_foreign(HOSTS, NOW))
+        put_bundle(fake, b"")
+        await certificate.ensure()
+    assert trusted_ca(fake) == before
+    assert certificate.find_flaw() is None
+
+
 @pytest.mark.parametrize("mode", ["cert-manager", "provided"])
 async def test_a_secret_that_somebody_else_is_to_write_is_awaited(
     fake: FakeApi, mode: Mode

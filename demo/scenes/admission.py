@@ -1,0 +1,254 @@
+"""What admission does with pods: one for each of its reasons, and what kubectl says of them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from demo.checks import expect
+from demo.sights import POOL_LABEL, Pod
+from demo.story import Facts, Scene, step
+from demo.view import View
+from devcluster.names import SCHEDULE
+from devcluster.nodes import build_gpu_node
+
+FILES = "demo/manifests/admission"
+POOLS = ("training", "inference", "vision")
+NODES = {pool: f"cn-hangzhou.192.168.9.{number}" for number, pool in enumerate(POOLS, start=51)}
+CARDS, CARD_GIB = 2, 15
+TRAINING, VISION, INFERENCE = ({POOL_LABEL: pool} for pool in ("training", "vision", "inference"))
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What must become of a pod, or a workload, that is created."""
+
+    name: str
+    reason: str
+    """Empty: the webhook must not be asked."""
+    selector: Mapping[str, str] = field(default_factory=dict)
+    """Its whole nodeSelector in the end."""
+    warning: str = ""
+    """A part of kubectl's only warning about it; empty: there must be none."""
+    namespace: str = "default"
+    noted: str | None = None
+    """The reason in its annotation, where that is another; empty: it must have none."""
+
+
+@step(
+    "Three pools, and what their owners and administrators say of workloads",
+    f"kubectl apply -f {FILES}/pools.yaml",
+    "kubectl wait gsp --all --for=condition=Ready --timeout=45s",
+    "kubectl wait gsp --all --timeout=45s "
+    f"--for=jsonpath='{{.status.capacity.memoryTotal}}'={CARDS * CARD_GIB}",
+    "kubectl taint node -l gpushare.io/pool=vision team=vision:NoSchedule",
+    by_hand="a page in the wiki",
+)
+def pools(view: View) -> Facts:
+    for pool in POOLS:
+        (node,) = view.ready_pool(pool, nodes=1)
+        expect(node.name == NODES[pool], f"{NODES[pool]} in pool {pool}", node.name)
+    yield "training: cgpu, for all pods but drafts; inference: share, for all pods"
+    yield "vision: cgpu, for who asks for it, which pods of namespace vision do by its label"
+
+
+@step(
+    "8 GiB of GPU memory and nothing else; then the same pod in namespace vision",
+    f"kubectl apply -f {FILES}/plain.yaml",
+    f"kubectl apply -f {FILES}/plain.yaml --namespace=vision",
+    by_hand="a nodeSelector in every pod of everybody",
+)
+def plain(view: View) -> Facts:
+    yield from _expect_admitted(
+        view,
+        Fate("plain", "Routed", TRAINING),
+        Fate("plain", "RoutedByNamespace", VISION, namespace="vision"),
+    )
+    yield _expect_running(view, "plain", "training")
+    yield f"{_expect_running(view, 'plain', 'vision', namespace='vision')}, by the toleration too"
+
+
+@step(
+    "A pool by its name; isolation or nothing; isolation if there is any",
+    f"kubectl apply -f {FILES}/wishes.yaml",
+    by_hand="know which nodes that takes, today",
+)
+def wishes(view: View) -> Facts:
+    yield from _expect_admitted(
+        view,
+        Fate("by-name", "RoutedOnRequest", VISION),
+        Fate("isolated", "Routed", {SCHEDULE: "cgpu", **TRAINING}),
+        Fate("draft", "RoutedWithoutIsolation", INFERENCE, "which does not isolate GPU memory"),
+    )
+    for app, pool in (("by-name", "vision"), ("isolated", "training"), ("draft", "inference")):
+        yield _expect_running(view, app, pool)
+
+
+@step(
+    "Pods that opt out, that chose already, that somebody else places, that need no GPU",
+    f"kubectl apply -f {FILES}/own-way.yaml",
+    by_hand="the same",
+)
+def own_way(view: View) -> Facts:
+    yield from _expect_admitted(
+        view,
+        Fate("opted-out", "OptedOut", noted=""),
+        Fate("restored", "AlreadyRouted", TRAINING, noted="Routed"),
+        Fate("selecting", "AlreadySelects", {SCHEDULE: "share"}),
+        Fate(
+            "pinned",
+            "NotRouted",
+            {"kubernetes.io/hostname": NODES["inference"]},
+            "its selection of a node's name decides",
+        ),
+        Fate("batch", "OtherScheduler", warning="its scheduler is volcano"),
+        Fate("web", ""),
+    )
+
+
+@step(
+    "Mistakes: the pods are created as they are, and their author reads why that will not do",
+    f"kubectl apply -f {FILES}/mistakes.yaml",
+    by_hand="a pod that is Pending for ever; or one that takes memory which others were given",
+)
+def mistakes(view: View) -> Facts:
+    yield from _expect_admitted(
+        view,
+        Fate("torn", "ContradictorySelection", TRAINING, "contradict each other"),
+        Fate("misspelt", "SelectsNoPool", {POOL_LABEL: "trainign"}, "no pool has such nodes"),
+        Fate("without-request", "NoGPURequest", warning="asks for no GPU", noted=""),
+        Fate("all-cards", "UnaccountedGPU", warning="it sees every card", noted=""),
+    )
+
+
+@step(
+    "No pool takes them: allowed here",
+    f"kubectl apply -f {FILES}/no-pool.yaml",
+    by_hand="Pending for ever, and nobody says so",
+)
+def allowed(view: View) -> Facts:
+    yield from _expect_admitted(
+        view,
+        Fate("half-a-card", "NoEligiblePool", warning="inference: its mode share does not serve"),
+        Fate("elsewhere", "RequestedPoolUnavailable", warning="render: there is no such pool"),
+    )
+
+
+@step(
+    "... and refused in a namespace that says so; as is a pod that would lose its isolation",
+    f"kubectl apply -f {FILES}/no-pool.yaml --namespace=strict",
+    f"kubectl apply -f {FILES}/unisolated.yaml",
+    by_hand="they are created, and wait for ever or run without isolation",
+    refused=True,
+)
+def refused(view: View) -> Facts:
+    refusals = (
+        ('webhook "pods.gpushare.io"', "NoEligiblePool"),
+        ('webhook "pods.gpushare.io"', "RequestedPoolUnavailable"),
+        ('webhook "pods.gpushare.io"', "IsolationUnavailable"),
+        ("ValidatingAdmissionPolicy", 'gpushare.io/isolation is "required"'),
+    )
+    said = [line for line in view.said if line.startswith("Error from server")]
+    expect(len(said) == len(refusals), f"{len(refusals)} refusals", said)
+    for line, (who, why) in zip(said, refusals, strict=True):
+        expect(who in line and why in line, f"a refusal by {who} that says {why}", line)
+    created = [name for name, _ in _read_answers(view.said)]
+    expect(not created, "no pod created", created)
+    counted = view.admissions()
+    expect(counted == Counter(why for _, why in refusals[:3]), "each refusal counted once", counted)
+    yield "no pod was created"
+    yield "the last was refused by a policy: the webhook is not asked about its namespace"
+
+
+@step(
+    "Workloads: kubectl apply tells at once what will become of their pods",
+    f"kubectl apply -f {FILES}/workloads.yaml",
+    by_hand="nothing is said; look for the pods, and why they wait, later",
+)
+def workloads(view: View) -> Facts:
+    _expect_said(
+        view,
+        Fate("trainer", "Routed", warning="its pods go to pool training (cgpu)"),
+        Fate("probe", "NotRouted", warning="its DaemonSet decides where it runs"),
+        Fate("yearly", "NoEligiblePool", warning="its pods will be refused: NoEligiblePool"),
+    )
+    trainers = view.started("trainer", pods=2)
+    for pod in trainers:
+        expect(pod.node == NODES["training"], f"{pod.name} where it was said", pod)
+    yield f"trainer: its {len(trainers)} pods are where it was said, on {NODES['training']}"
+    probes = view.started("probe", pods=2)
+    nodes = sorted(pod.node for pod in probes)
+    expect(nodes == sorted([NODES["training"], NODES["inference"]]), "probes on both nodes", nodes)
+    yield f"probe: its pods are on {' and '.join(nodes)}, as a DaemonSet's are"
+    counted = view.admissions()
+    expect(counted == {"Routed": 2, "NotRouted": 2}, "two pods of each decided on", counted)
+
+
+def _expect_admitted(view: View, *fates: Fate) -> Facts:
+    """Each pod was decided on, once, for its reason; it, and kubectl, say so, and nothing else."""
+    reasons = [fate.reason for fate in fates if fate.reason]
+    counted = view.admissions()
+    expect(counted == Counter(reasons), f"the webhook to count {', '.join(reasons)}", counted)
+    _expect_said(view, *fates)
+    for fate in fates:
+        pod = view.pod(fate.name, namespace=fate.namespace)
+        noted = fate.reason if fate.noted is None else fate.noted
+        expect(pod.decision.get("reason", "") == noted, f"{noted!r} noted on {pod.name}", pod)
+        expect(pod.selector == fate.selector, f"{fate.selector} on {pod.name}", pod.selector)
+        yield f"{pod.name}: {fate.reason or 'the webhook was not asked'}; {_describe(pod)}"
+
+
+def _expect_said(view: View, *fates: Fate) -> None:
+    """Kubectl created these in this order, and warned of just those of which it must."""
+    answers = list(_read_answers(view.said))
+    created = [name for name, _ in answers]
+    expect(created == [fate.name for fate in fates], "each created", view.said)
+    for fate, (name, warnings) in zip(fates, answers, strict=True):
+        fits = len(warnings) == bool(fate.warning) and all(fate.warning in w for w in warnings)
+        expect(fits, f"kubectl to say of {name}: {fate.warning or 'nothing'}", warnings)
+
+
+def _read_answers(said: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """The name of each object that was created, and the warnings that kubectl printed before."""
+    warnings: list[str] = []
+    for line in said:
+        if line.startswith("Warning: "):
+            warnings.append(line)
+        elif line.endswith(" created"):
+            yield line.removesuffix(" created").partition("/")[2], warnings
+            warnings = []
+
+
+def _describe(pod: Pod) -> str:
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.selector.items()))
+    lost = [
+        f"{pool} ({reason})"
+        for reason, losers in pod.decision.get("lost", {}).items()
+        for pool in losers
+    ]
+    told = f"nodeSelector {labels}" if labels else "no nodeSelector"
+    return f"{told}; not {', '.join(sorted(lost))}" if lost else told
+
+
+def _expect_running(view: View, app: str, pool: str, *, namespace: str = "default") -> str:
+    (pod,) = view.started(app, namespace=namespace)
+    expect(pod.node == NODES[pool], f"{pod.name} on the node of pool {pool}", pod)
+    kind = "isolated" if pod.got.isolated else "not isolated"
+    expect(pod.got.isolated == (pool != "inference"), f"{pod.name} as pool {pool} has it", pod.got)
+    return f"{pod.name} runs on {pod.node}: {kind}"
+
+
+SCENE = Scene(
+    title="Every reason of admission",
+    source="docs/reasons.md, pods at admission: what kubectl prints, and what becomes of the pod",
+    edition="Professional",
+    nodes=tuple(
+        build_gpu_node(
+            name,
+            cards=CARDS,
+            card_memory_gib=CARD_GIB,
+            labels={"alibabacloud.com/nodepool-id": f"np-{pool}"},
+        )
+        for pool, name in NODES.items()
+    ),
+    steps=(pools, plain, wishes, own_way, mistakes, allowed, refused, workloads),
+)

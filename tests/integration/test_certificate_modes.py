@@ -1,0 +1,97 @@
+"""Certificates that somebody else issues, on an installation with the rights of that mode."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from devcluster.installation import Installation, OperatorProcess
+from gpushare.certs.identity import Identity
+from tests.kit.admitting import expect_sent
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.certificatewatch import NAME, SECRET, SECRETS, forget_certificate
+from tests.kit.expect import expect
+from tests.kit.foreigncerts import issue_foreign
+from tests.kit.newclients import CONFIGURATION
+from tests.kit.operator import fetch, read_metric
+from tests.kit.spaces import default_space
+
+HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")
+
+
+@pytest.fixture
+def provided(bench: Bench) -> Iterator[Bench]:
+    """An installation whose certificate an administrator provides, with one pool."""
+    Installation(bench.cluster, {"webhook.certificate.mode": "provided"}).apply()
+    forget_certificate(bench)
+    bench.create_pool(build_pool())
+    yield bench
+    bench.operators.end_all()
+    bench.operators.installation.apply()
+    forget_certificate(bench)
+
+
+def start(bench: Bench) -> OperatorProcess:
+    env = {"GPUSHARE_CERTIFICATE_MODE": "provided"}
+    return bench.operators.start("webhook", env=env, wait=False)
+
+
+def issue(kind: str) -> Identity:
+    return issue_foreign(HOSTS, datetime.now(UTC) - timedelta(hours=1), kind=kind, intermediates=1)
+
+
+def put(bench: Bench, identity: Identity, *, key: Identity | None = None) -> None:
+    """Make the Secret hold a chain, and its key or, by mistake, another's."""
+    pems = {
+        "ca.crt": identity.trust_pem,
+        "tls.crt": identity.certificate_pem,
+        "tls.key": (key or identity).key_pem,
+    }
+    data = {name: b64encode(pem).decode() for name, pem in pems.items()}
+    if bench.cluster.api.exists(SECRET):
+        bench.call("PATCH", SECRET, {"data": data})
+    else:
+        secret = {"metadata": {"name": NAME}, "type": "kubernetes.io/tls", "data": data}
+        bench.call("POST", SECRETS, secret)
+
+
+def read_bundle(bench: Bench) -> bytes:
+    client = bench.call("GET", CONFIGURATION)["webhooks"][0]["clientConfig"]
+    return b64decode(client.get("caBundle", ""))
+
+
+def expect_served(bench: Bench, identity: Identity) -> None:
+    """Until pods are sent by a webhook with this certificate; its Secret stays as it is."""
+    version = bench.call("GET", SECRET)["metadata"]["resourceVersion"]
+    expect(bench, "its CA is trusted", lambda: read_bundle(bench) == identity.trust_pem)
+    expect_sent(default_space(bench), build_pod("p"), "training")
+    assert bench.call("GET", SECRET)["metadata"]["resourceVersion"] == version
+
+
+def test_a_provided_certificate_is_served_and_its_successor_too(provided: Bench) -> None:
+    webhook = start(provided)
+    expect(provided, "it waits", lambda: "provided is to write it" in webhook.log.read_text())
+    first, successor = issue("rsa"), issue("ec")
+    put(provided, first)
+    expect_served(provided, first)
+    put(provided, successor)
+    expect_served(provided, successor)
+
+
+def test_a_bad_successor_is_refused_and_the_old_one_served_on(provided: Bench) -> None:
+    good, other = issue("rsa"), issue("ec")
+    put(provided, good)
+    webhook = start(provided)
+    expect_sent(default_space(provided), build_pod("p"), "training")
+    put(provided, other, key=good)
+    expect(
+        provided,
+        "the pair is refused",
+        lambda: read_metric(webhook, "gpushare_certificate_refused") == 1,
+    )
+    assert "don't belong together" in webhook.log.read_text()
+    assert read_bundle(provided) == good.trust_pem
+    assert fetch(webhook, "/readyz") == "ok\n"
+    expect_sent(default_space(provided), build_pod("p"), "training")

@@ -1,0 +1,74 @@
+"""The chart as Helm renders it, judged by the API server; nothing of it stays."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster.errors import CommandError
+from devcluster.installation import NAMESPACE, Installation
+from tests.kit.bench import Bench
+
+Json = dict[str, Any]
+
+_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
+_RESTRICTED = "pod-security.kubernetes.io/warn"
+IN_CLUSTER = {"deploy": "true", "webhook.url": ""}
+
+
+@pytest.fixture
+def strict(installed: Bench) -> Iterator[Bench]:
+    """Where the API server warns of pods that the strictest Pod Security Standard would refuse."""
+    installed.call("PATCH", _NAMESPACE, {"metadata": {"labels": {_RESTRICTED: "restricted"}}})
+    yield installed
+    installed.call("PATCH", _NAMESPACE, {"metadata": {"labels": {_RESTRICTED: None}}})
+
+
+def render(bench: Bench, **values: str) -> str:
+    return Installation(bench.cluster, values={**IN_CLUSTER, **values}).render()
+
+
+def find_deployment(manifests: str, name: str) -> Json:
+    (found,) = (
+        item
+        for item in yaml.safe_load_all(manifests)
+        if item and (item["kind"], item["metadata"]["name"]) == ("Deployment", name)
+    )
+    spec: Json = found["spec"]
+    return spec
+
+
+@pytest.mark.parametrize("all_in_one", ["true", "false"], ids=["one process", "two"])
+@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
+def test_the_api_server_takes_the_whole_chart_without_a_warning(
+    strict: Bench, all_in_one: str, policy: str
+) -> None:
+    values = {"allInOne": all_in_one, "webhook.failurePolicy": policy}
+    strict.cluster.kubectl(
+        "apply", "--server-side", "--dry-run=server", "--force-conflicts",
+        "--warnings-as-errors", "--filename=-",
+        stdin=render(strict, **values),
+    )  # fmt: skip
+
+
+def test_a_webhook_is_replaced_before_it_goes_and_has_the_time_to_drain(installed: Bench) -> None:
+    values = {"allInOne": "false", "webhook.drainSeconds": "40", "webhook.replicas": "3"}
+    spec = find_deployment(render(installed, **values), "gpushare-webhook")
+
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    pod = spec["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] >= 40 + 20
+    env = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert env["GPUSHARE_DRAIN_SECONDS"] == "40"
+    assert env["GPUSHARE_WEBHOOK_REPLICAS"] == "3"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["webhook.onNoPool=maybe", "webhook.failurePolicy=fail", "webhook.drainSeconds=-1", "typo=1"],
+)
+def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
+    key, _, text = value.partition("=")
+    with pytest.raises(CommandError, match="values don't meet the specifications of the schema"):
+        render(installed, **{key: text})
