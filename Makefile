@@ -54,9 +54,9 @@ test-safety: $(READY) ## Show that each safety step is held by a test: take it o
 	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
 
 .PHONY: fuzz
-fuzz: $(READY) ## Play thousands of random histories against the planner, each new (HISTORIES=N)
-	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) $(LIMIT) 3600 \
-		$(BIN)/pytest tests/unit/core/test_planner_histories.py
+fuzz: $(READY) ## Play thousands of random histories and pods against the decisions, each new (HISTORIES=N)
+	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) $(LIMIT) 3600 $(BIN)/pytest \
+		tests/unit/core/test_planner_histories.py tests/unit/admission/test_placement_oracle.py
 
 .PHONY: test-faults
 test-faults: $(READY) ## Run the storms of a minute each that are too long for make test

@@ -132,6 +132,14 @@ def expect_bound(bench: Bench, pod: str) -> str:
     return found
 
 
+def is_unschedulable(pod: Json) -> bool:
+    """Whether the scheduler tried the pod and found no node."""
+    return any(
+        each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable"
+        for each in pod.get("status", {}).get("conditions", [])
+    )
+
+
 def expect_gpu_memory(bench: Bench, node: str, gib: int = 15) -> None:
     """Until the node offers that much GPU memory."""
     expect(

@@ -6,19 +6,38 @@ from dataclasses import dataclass, field
 
 from gpushare.core.poolview import PoolView
 
-ARRIVAL_SECONDS = 1.0
-"""From the decision until the pod is written, seen by the controller, and part of the figures."""
-PATIENCE_SECONDS = 10.0
-"""What no figure shows by then never came: a later step refused the pod, or it is gone again."""
+ARRIVAL_SECONDS = 3.0
+"""By then a decision is part of any figures that come: the pod is written, the controller has seen
+it, and waits at most so long before it tells its pool's sums again."""
+PATIENCE_SECONDS = 30.0
+"""What no figures show by then never came: a later step refused the pod, or it is gone again."""
 
 
 @dataclass(slots=True)
 class _Book:
-    shown: str = ""
+    """Of one pool."""
+
+    shown: str
     """Which figures were looked at last."""
+    requested: int
+    """What pods asked for by those."""
     units: int = 0
     entries: deque[tuple[float, int]] = field(default_factory=deque)
     """When, and how many units; oldest first."""
+
+    def enter(self, at: float, units: int) -> None:
+        self.entries.append((at, units))
+        self.units += units
+
+    def settle(self, units: int) -> None:
+        """Strike out the oldest entries, up to so many units."""
+        while units > 0 and self.entries:
+            at, entered = self.entries.popleft()
+            settled = min(entered, units)
+            self.units -= settled
+            units -= settled
+            if settled < entered:
+                self.entries.appendleft((at, entered - settled))
 
     def drop_until(self, at: float) -> None:
         while self.entries and self.entries[0][0] <= at:
@@ -29,7 +48,9 @@ class Bookings:
     """A replica's own decisions of late, counted for all replicas.
 
     Each sees only its own; the API server spreads its calls, so the others have decided about as
-    much. Times are seconds of one clock that never goes back.
+    much. What was decided becomes what pods ask for, so the growth of that settles the oldest
+    decisions, whoever made them: their exact moment, which no figures tell, does not matter.
+    Times are seconds of one clock that never goes back.
     """
 
     def __init__(self, replicas: int) -> None:
@@ -38,27 +59,36 @@ class Bookings:
 
     def book(self, pool: str, units: int, at: float) -> None:
         """Remember that `units` of `pool` were given away."""
-        book = self._books.setdefault(pool, _Book())
-        book.units += units
-        book.entries.append((at, units))
+        if (book := self._books.get(pool)) is not None:
+            book.enter(at, units * self._replicas)
 
     def count(self, pools: Sequence[PoolView], at: float) -> Mapping[str, int]:
         """Units given away by pool that its figures do not show yet, where there are any.
 
-        To be asked before each decision. New figures show what was decided some time before they
-        came.
+        To be asked before each decision.
         """
         if self._books.keys() != {pool.name for pool in pools}:
             known = self._books
-            self._books = {p.name: known.get(p.name) or _Book(p.observed_at) for p in pools}
+            self._books = {p.name: known.get(p.name) or _open(p) for p in pools}
         counted = {}
         for pool in pools:
             book = self._books[pool.name]
             if book.shown != pool.observed_at:
+                requested = _requested(pool)
+                book.settle(requested - book.requested)
+                # Pods that ended meanwhile hide the growth.
                 book.drop_until(at - ARRIVAL_SECONDS)
-                book.shown = pool.observed_at
+                book.shown, book.requested = pool.observed_at, requested
             elif book.units:
                 book.drop_until(at - PATIENCE_SECONDS)
             if book.units:
-                counted[pool.name] = book.units * self._replicas
+                counted[pool.name] = book.units
         return counted
+
+
+def _open(pool: PoolView) -> _Book:
+    return _Book(pool.observed_at, _requested(pool))
+
+
+def _requested(pool: PoolView) -> int:
+    return pool.room.requested if pool.room is not None else 0

@@ -6,6 +6,9 @@ from gpushare.api.podrequest import PodRequest
 from gpushare.api.pool import Edition
 from gpushare.core.poolview import PoolView, Room
 
+_DOUBT = 2
+"""What was given away unseen may be so many times as much: other webhooks are only guessed at."""
+
 
 class Fit(IntEnum):
     """From best to worst."""
@@ -40,7 +43,7 @@ def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
         places += count * (size // units)
     if large_enough < cards:
         return Fit.FULL
-    wanted = room.pending + booked + units * cards
+    wanted = room.pending + _DOUBT * booked + units * cards
     return Fit.ROOM if places * units >= wanted else Fit.CARD
 
 

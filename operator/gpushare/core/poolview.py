@@ -28,6 +28,8 @@ class Room:
     """Cards by their free memory: (memory, number of cards), largest first."""
     pending: int = 0
     """Memory that pods ask for which have no card yet."""
+    requested: int = 0
+    """Memory that all pods ask for."""
     total: int = 0
     largest_card: int = 0
     """0 where that is not known."""
@@ -163,6 +165,7 @@ def _view_room(capacity: PoolCapacity) -> Room:
             sorted(((block.size, block.cards) for block in capacity.free_blocks), reverse=True)
         ),
         pending=max(capacity.memory_requested - capacity.memory_allocated, 0) * unit,
+        requested=capacity.memory_requested * unit,
         total=capacity.memory_total * unit,
         largest_card=capacity.largest_card,
         unit=capacity.unit,

@@ -1,0 +1,90 @@
+"""A thousand pods at once over two pools with room for half of them each."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from devcluster.nodes import add_nodes, build_gpu_node
+from devcluster.waiting import wait_until
+from tests.kit.arrange import POOL
+from tests.kit.bench import PODS as PODS_PATH
+from tests.kit.bench import Bench
+from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.expect import expect_allocated, expect_pool_ready, is_unschedulable
+from tests.kit.operator import read_metric
+from tests.kit.webhooks import two_webhooks
+
+Json = dict[str, Any]
+
+ADMISSIONS = "gpushare_admission_requests_total"
+PODS = 1000
+MOST_PENDING = 50
+_WRITERS = 64
+_NODES, _CARDS, _CARD_GIB, _POD_GIB = 10, 10, 15, 3
+"""Of each pool: 100 cards that take five pods each."""
+_POOLS = ("left", "right")
+_SCHEDULED_SECONDS = 150
+
+
+@pytest.mark.timeout(300)
+def test_a_burst_over_two_pools_leaves_few_pods_pending(bench: Bench) -> None:
+    bench.install("Professional")
+    bench.operators.start("controller", identity="controller")
+    with two_webhooks(bench) as webhooks:
+        given_pools(bench)
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            created = Counter(writers.map(lambda i: create_pod(bench, f"burst-{i}"), range(PODS)))
+        answered = [read_metric(process, ADMISSIONS) for process in webhooks]
+    assert created.keys() == set(_POOLS), f"sent to {created}"
+    waiting = expect_judged(bench)
+    assert len(waiting) <= MOST_PENDING, f"sent to {created}, {len(waiting)} Pending, {answered}"
+    assert min(answered) > PODS / 10, f"one webhook answered nearly all calls: {answered}"
+
+
+def given_pools(bench: Bench) -> None:
+    """Two pools of equal priority, Ready and empty, and their capacity told."""
+    members = [(pool, index) for pool in _POOLS for index in range(_NODES)]
+    add_nodes(
+        bench.cluster,
+        [
+            build_gpu_node(
+                f"{pool}-{index}",
+                cards=_CARDS,
+                card_memory_gib=_CARD_GIB,
+                labels={NODE_POOL_LABEL: pool, "ack.node.gpu.schedule": "cgpu"},
+            )
+            for pool, index in members
+        ],
+    )
+    for pool in _POOLS:
+        bench.create_pool(build_pool(pool, schedule="cgpu", node_pool=pool))
+    for pool in _POOLS:
+        expect_pool_ready(bench, pool, nodes=_NODES)
+        expect_allocated(bench, pool, gib=0)
+
+
+def create_pod(bench: Bench, name: str) -> str:
+    """The pool that a new pod is sent to."""
+    created: Json = bench.call("POST", PODS_PATH, build_pod(name, gib=_POD_GIB))
+    pool: str = created["spec"].get("nodeSelector", {}).get(POOL, "")
+    return pool
+
+
+def expect_judged(bench: Bench) -> list[str]:
+    """Names of the pods that found no place, once the scheduler has tried them all."""
+    pods: list[Json] = []
+
+    def are_judged() -> bool:
+        pods[:] = bench.pods()
+        return all(pod["spec"].get("nodeName") or is_unschedulable(pod) for pod in pods)
+
+    wait_until(
+        are_judged,
+        expectation=f"the scheduler has tried {PODS} pods",
+        timeout_seconds=_SCHEDULED_SECONDS,
+        # A list of a thousand pods is not for free.
+        poll_seconds=1,
+    )
+    return [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]

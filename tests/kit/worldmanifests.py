@@ -1,0 +1,221 @@
+"""A world of pools, nodes and pods as the API server has it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpushare.api.node import parse_node
+from gpushare.api.pod import Pod, parse_pod
+from gpushare.core.capacity import Capacity, observe_node_capacity, sum_capacity
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.gpuworld import (
+    POOL_LABEL,
+    SHARING,
+    TAINT,
+    Applicant,
+    GpuNode,
+    GpuPool,
+    Holder,
+    Requirement,
+)
+from tests.kit.reviews import CORE, MEMORY, build_container
+
+Json = dict[str, Any]
+
+_COUNT = "aliyun.com/gpu-count"
+_WHOLE = "nvidia.com/gpu"
+_OBSERVED_AT = "2026-01-02T03:04:05Z"
+
+
+def build_shared_pool(pool: GpuPool) -> Json:
+    """The pool as a person writes it."""
+    more: Json = {"placement": pool.placement} if pool.placement else {}
+    workloads: Json = {
+        "selection": pool.selection,
+        "binding": pool.binding,
+        "namespaceSelector": {"matchLabels": dict(pool.namespaces)},
+        "podSelector": {"matchLabels": dict(pool.pods)},
+    }
+    if pool.is_tainted:
+        workloads["tolerations"] = [build_toleration(pool)]
+    return build_pool(
+        pool.name,
+        schedule=pool.schedule,
+        edition=pool.edition,
+        node_pool=pool.node_pool,
+        priority=pool.priority,
+        reconcile=pool.reconcile,
+        workloads=workloads,
+        **more,
+    )
+
+
+def build_toleration(pool: GpuPool) -> Json:
+    """What lets a pod onto the pool's nodes."""
+    return {"key": TAINT, "operator": "Equal", "value": pool.name, "effect": "NoSchedule"}
+
+
+def build_living_pool(pool: GpuPool) -> Json:
+    """The pool as the API server has it, with a fresh status."""
+    raw = build_shared_pool(pool)
+    raw["metadata"] |= {
+        "uid": f"uid-of-{pool.name}",
+        "generation": 1,
+        "creationTimestamp": _OBSERVED_AT,
+        **({"deletionTimestamp": _OBSERVED_AT} if pool.is_leaving else {}),
+    }
+    ready = sum(node.is_ready for node in pool.nodes)
+    raw["status"] = {
+        "observedGeneration": 1,
+        "nodes": {"matched": len(pool.nodes), "ready": ready},
+        "capacity": _build_capacity(count_capacity(pool)),
+    }
+    return raw
+
+
+def count_capacity(pool: GpuPool) -> Capacity:
+    """What the operator makes of the pool's nodes and pods."""
+    observed = (
+        observe_node_capacity(
+            parse_node(build_node(pool, node)),
+            [
+                found
+                for holder in node.holders
+                if (found := _parse(_build_living_holder(pool, node, holder)))
+            ],
+        )
+        for node in pool.nodes
+    )
+    waiting = (
+        _parse(_build_waiting(pool, index, memory)) for index, memory in enumerate(pool.waiting)
+    )
+    return sum_capacity(observed, [pod for pod in waiting if pod])
+
+
+def build_node(pool: GpuPool, node: GpuNode) -> Json:
+    """The node as its kubelet reports it."""
+    offered = {}
+    if node.has_plugin and pool.schedule in SHARING:
+        offered = {MEMORY: str(node.cards * node.card_memory)}
+    status = "True" if node.is_ready else "False"
+    return {
+        "metadata": {"name": node.name, "uid": f"uid-of-{node.name}", "labels": pool.node_labels},
+        "spec": {"unschedulable": True} if node.is_cordoned else {},
+        "status": {
+            "capacity": {**offered, _COUNT: str(node.cards)},
+            "allocatable": offered,
+            "conditions": [{"type": "Ready", "status": status}],
+        },
+    }
+
+
+def build_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
+    """A pod that runs on the node, with what the edition's scheduler wrote on it."""
+    pod = build_pod(
+        holder.name,
+        gib=sum(holder.cards.values()),
+        selects={POOL_LABEL: pool.name},
+        annotations=build_ledger(pool, holder),
+        nodeName=node.name,
+    )
+    if len(holder.cards) > 1:
+        pod["metadata"]["labels"] = {_COUNT: str(len(holder.cards))}
+    return pod
+
+
+def build_ledger(pool: GpuPool, holder: Holder) -> dict[str, str]:
+    """Which cards a pod holds, as the scheduler of the pool's edition writes it."""
+    if pool.edition == "Professional":
+        cards = {str(card): units for card, units in holder.cards.items()}
+        return {
+            "scheduler.framework.gpushare.allocation": json.dumps({"0": cards}),
+            "scheduler.framework.gpushare.assigned": "true",
+            "scheduler.framework.gpushare.assume-time": "1",
+        }
+    ((card, units),) = holder.cards.items()
+    return {"ALIYUN_COM_GPU_MEM_IDX": str(card), "ALIYUN_COM_GPU_MEM_POD": str(units)}
+
+
+def build_applicant(pod: Applicant, name: str) -> Json:
+    """The pod as its owner wrote it."""
+    notes = {
+        "gpushare.io/isolation": pod.isolation,
+        "gpushare.io/pool": pod.wants_pool,
+        "gpushare.io/inject": "disabled" if pod.opts_out else "",
+    }
+    annotations = {key: value for key, value in notes.items() if value}
+    raw = build_pod(name, gib=None, selects=pod.selects, annotations=annotations)
+    spec = raw["spec"]
+    spec["containers"] = [*_build_containers(pod)]
+    labels = {**pod.labels, **({"kueue.x-k8s.io/queue-name": "team"} if pod.is_queued else {})}
+    if labels:
+        raw["metadata"]["labels"] = labels
+    if pod.is_daemon:
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "a"}
+        raw["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    if pod.node:
+        spec["nodeName"] = pod.node
+    if pod.scheduler != "default-scheduler":
+        spec["schedulerName"] = pod.scheduler
+    if pod.terms:
+        terms = [{"matchExpressions": [_build_requirement(r) for r in term]} for term in pod.terms]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    return raw
+
+
+def _build_containers(pod: Applicant) -> Iterator[Json]:
+    for index in range(max(len(pod.asks), 1)):
+        amounts = {}
+        if index < len(pod.asks):
+            amounts[MEMORY] = str(pod.asks[index])
+        if index == 0 and pod.core:
+            amounts[CORE] = str(pod.core)
+        if index == 0 and pod.whole_cards:
+            amounts[_WHOLE] = str(pod.whole_cards)
+        container = build_container(f"main-{index}", env=pod.environment or None)
+        container["resources"] = {"limits": amounts, "requests": dict(amounts)}
+        yield container
+
+
+def _build_requirement(requirement: Requirement) -> Json:
+    key, operator, values = requirement
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+def _build_living_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
+    ends = {"deletionTimestamp": _OBSERVED_AT} if holder.is_terminating else {}
+    return _give_life(build_holder(pool, node, holder), phase="Running", **ends)
+
+
+def _build_waiting(pool: GpuPool, index: int, memory: int) -> Json:
+    """A pod that was sent to the pool and has no node."""
+    pod = build_pod(f"{pool.name}-waits-{index}", gib=memory, selects={POOL_LABEL: pool.name})
+    return _give_life(pod, phase="Pending")
+
+
+def _give_life(pod: Json, *, phase: str, **metadata: str) -> Json:
+    """What the API server adds to the pod."""
+    uid = f"uid-of-{pod['metadata']['name']}"
+    living = {**pod["metadata"], "namespace": "default", "uid": uid, **metadata}
+    return {**pod, "metadata": living, "status": {"phase": phase}}
+
+
+def _parse(raw: Json) -> Pod | None:
+    return parse_pod(raw, plugin_namespace="kube-system")
+
+
+def _build_capacity(capacity: Capacity) -> Mapping[str, Any]:
+    """As it stands in a pool's status."""
+    return {
+        "observedAt": _OBSERVED_AT,
+        "gpus": capacity.gpus,
+        "memoryTotal": capacity.memory_total,
+        "memoryAllocated": capacity.memory_allocated,
+        "memoryRequested": capacity.memory_requested,
+        "largestFreeBlock": capacity.largest_free_block,
+        "strandedMemory": capacity.stranded_memory,
+        "unit": capacity.unit,
+        "largestCard": capacity.largest_card,
+        "freeBlocks": [{"size": size, "cards": cards} for size, cards in capacity.free_blocks],
+    }
