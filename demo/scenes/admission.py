@@ -39,7 +39,7 @@ class Fate:
     f"kubectl apply -f {FILES}/pools.yaml",
     "kubectl wait gsp --all --for=condition=Ready --timeout=45s",
     "kubectl wait gsp --all --timeout=45s "
-    f"--for=jsonpath='{{.status.capacity.memoryTotal}}'={CARDS * CARD_GIB}",
+    f"--for=jsonpath='{{.status.capacity.largestFreeBlock}}'={CARD_GIB}",
     "kubectl taint node -l gpushare.io/pool=vision team=vision:NoSchedule",
     by_hand="a page in the wiki",
 )

@@ -1,7 +1,7 @@
 """What a node selector, or a term of a node affinity, asks of one node label."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
@@ -23,21 +23,6 @@ class Demand:
     below: int | None = None
     is_present: bool = False
     is_absent: bool = False
-
-    def __and__(self, other: "Demand") -> "Demand":
-        among = self.among
-        if other.among is not None:
-            among = other.among if among is None else among & other.among
-        above = [bound for bound in (self.above, other.above) if bound is not None]
-        below = [bound for bound in (self.below, other.below) if bound is not None]
-        return Demand(
-            among,
-            self.not_among | other.not_among,
-            max(above, default=None),
-            min(below, default=None),
-            self.is_present or other.is_present,
-            self.is_absent or other.is_absent,
-        )
 
     def admits(self, value: str | None) -> bool:
         """Whether a node with this value of the label will do; None: without the label."""
@@ -75,11 +60,6 @@ _ABSENT = Demand(is_absent=True)
 _NEVER = Demand(among=frozenset(), is_present=True)
 
 
-def demand_value(value: str) -> Demand:
-    """What a node selector asks of a label."""
-    return Demand(among=frozenset((value,)), is_present=True)
-
-
 def parse_demand(operator: object, values: Iterable[str]) -> Demand:
     """What one requirement asks of its label.
 
@@ -110,3 +90,18 @@ def _parse_bound(values: Iterable[str]) -> int | None:
 
 def _parse_number(text: str) -> int | None:
     return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+
+
+def join_demands(demands: Sequence[Demand]) -> Demand:
+    """What all of them ask of the one label."""
+    if len(demands) == 1:
+        return demands[0]
+    among = [demand.among for demand in demands if demand.among is not None]
+    return Demand(
+        among=frozenset.intersection(*among) if among else None,
+        not_among=frozenset().union(*(demand.not_among for demand in demands)),
+        above=max((d.above for d in demands if d.above is not None), default=None),
+        below=min((d.below for d in demands if d.below is not None), default=None),
+        is_present=any(demand.is_present for demand in demands),
+        is_absent=any(demand.is_absent for demand in demands),
+    )

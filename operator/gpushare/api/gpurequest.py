@@ -47,13 +47,14 @@ def count_container(container: Mapping[str, Any]) -> Amounts:
 
 
 def asks_for_other_gpu(container: Mapping[str, Any]) -> bool:
-    """Whether it asks for a GPU under another name, such as `nvidia.com/mig-1g.5gb`."""
-    return any(
-        resource.startswith(_VENDOR) and parse_quantity(quantity) != 0
-        for part in (container.get("resources") or {}).values()
-        if isinstance(part, Mapping)
-        for resource, quantity in part.items()
-    )
+    """Whether it asks for a GPU under another name, such as `nvidia.com/mig-1g.5gb`.
+
+    Of extended resources there is no request without a limit.
+    """
+    for resource, quantity in ((container.get("resources") or {}).get("limits") or {}).items():
+        if resource.startswith(_VENDOR) and parse_quantity(quantity) != 0:
+            return True
+    return False
 
 
 def asks_for_card_count(container: Mapping[str, Any]) -> bool:

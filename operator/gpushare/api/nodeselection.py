@@ -4,17 +4,25 @@ As kube-scheduler reads them ("Assigning Pods to Nodes" in the Kubernetes docume
 node selector must hold, and one of the affinity's terms; of a term every requirement.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from gpushare import names
-from gpushare.api.demand import Demand, demand_value, parse_demand
-from gpushare.api.podshape import parse_list, parse_mapping, parse_mappings, parse_strings
+from gpushare.api.demand import Demand, join_demands, parse_demand
+from gpushare.api.podshape import (
+    MalformedPodError,
+    parse_list,
+    parse_mapping,
+    parse_mappings,
+    parse_strings,
+)
 
 CHOOSING = names.MODE_LABELS | {names.LABEL_POOL}
 """Labels by which a pod chooses its pool; placement is about cards, not about pools."""
+MAX_REQUIREMENTS = 1000
+"""Of a pod's node affinity: who writes more must not hold up the pods of others."""
 _NODE_NAME = "metadata.name"
 """The one field of a node, besides its labels, that a term can ask about."""
 _HOSTNAME = "kubernetes.io/hostname"
@@ -54,8 +62,7 @@ class NodeSelection:
     def contradicts_itself(self) -> bool:
         """Whether no node could ever satisfy it."""
         return self.terms is not None and all(
-            any(self._join(key, asked).contradicts_itself for key, asked in term.items())
-            for term in self.terms
+            any(self._contradicts(key, asked) for key, asked in term.items()) for term in self.terms
         )
 
     def may_hold(self, known: Known) -> bool:
@@ -65,21 +72,25 @@ class NodeSelection:
                 return False
         return self.terms is None or any(self._may_hold(term, known) for term in self.terms)
 
-    def _may_hold(self, term: Term, known: Known) -> bool:
-        for key, asked in term.items():
-            if key in known and not any(map(self._join(key, asked).admits, known[key])):
-                return False
-        return True
-
     def _asks_for(self, key: str) -> bool:
         return key in self.labels or any(
             key in term and term[key].is_present for term in self.terms or ()
         )
 
-    def _join(self, key: str, asked: Demand) -> Demand:
-        """With what the node selector asks of the same label."""
-        value = self.labels.get(key)
-        return asked if value is None else asked & demand_value(value)
+    def _contradicts(self, key: str, asked: Demand) -> bool:
+        """Whether the demand leaves nothing, beside what the node selector asks of the label."""
+        if key in self.labels:
+            return not asked.admits(self.labels[key])
+        return asked.contradicts_itself
+
+    def _may_hold(self, term: Term, known: Known) -> bool:
+        for key, asked in term.items():
+            if key in self.labels:
+                if not asked.admits(self.labels[key]):
+                    return False
+            elif key in known and not any(map(asked.admits, known[key])):
+                return False
+        return True
 
 
 ANYWHERE = NodeSelection()
@@ -97,22 +108,26 @@ def parse_node_selection(spec: Mapping[str, Any]) -> NodeSelection:
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required is None:
         return NodeSelection(labels) if labels else ANYWHERE
-    terms = parse_mapping(required, "nodeAffinity.required").get("nodeSelectorTerms")
+    raw = parse_mapping(required, "nodeAffinity.required").get("nodeSelectorTerms")
+    terms = [_list_requirements(term) for term in parse_mappings(raw, "nodeSelectorTerms")]
+    if sum(map(len, terms)) > MAX_REQUIREMENTS:
+        raise MalformedPodError(f"node affinity has more than {MAX_REQUIREMENTS} requirements")
     # A term without requirements matches no node.
-    parsed = map(_parse_term, parse_mappings(terms, "nodeSelectorTerms"))
-    return NodeSelection(labels, tuple(term for term in parsed if term))
+    return NodeSelection(labels, tuple(_parse_term(term) for term in terms if term))
 
 
-def _parse_term(raw: Mapping[str, Any]) -> Term:
-    term: dict[str, Demand] = {}
-    for part in ("matchExpressions", "matchFields"):
-        for key, asked in _parse_requirements(raw.get(part), part):
-            term[key] = term[key] & asked if key in term else asked
-    return term
+def _list_requirements(term: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return [
+        requirement
+        for part in ("matchExpressions", "matchFields")
+        for requirement in parse_mappings(term.get(part), part)
+    ]
 
 
-def _parse_requirements(raw: object, path: str) -> Iterator[tuple[str, Demand]]:
-    for requirement in parse_mappings(raw, path):
-        values = parse_list(requirement.get("values"), f"{path}.values")
-        asked = parse_demand(requirement.get("operator"), map(str, values))
-        yield str(requirement.get("key")), asked
+def _parse_term(requirements: Sequence[Mapping[str, Any]]) -> Term:
+    demands: dict[str, list[Demand]] = {}
+    for requirement in requirements:
+        values = parse_list(requirement.get("values"), "values")
+        demand = parse_demand(requirement.get("operator"), map(str, values))
+        demands.setdefault(str(requirement.get("key")), []).append(demand)
+    return {key: join_demands(asked) for key, asked in demands.items()}

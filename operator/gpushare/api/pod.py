@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from gpushare import names
 from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.ledger import parse_count, parse_ledger
-from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.podrequest import MalformedPodError, parse_pod_request
 
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
@@ -194,4 +194,8 @@ def _is_unrouted(raw: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     if spec.get("schedulingGates"):
         # Held back by somebody who may still say where it goes.
         return False
-    return parse_pod_request({**raw, "spec": {**spec, "nodeName": None}}).is_left_to_admission
+    try:
+        request = parse_pod_request({**raw, "spec": {**spec, "nodeName": None}})
+    except MalformedPodError:
+        return False
+    return request.is_left_to_admission

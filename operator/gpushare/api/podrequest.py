@@ -126,27 +126,29 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
     labels = parse_strings(metadata.get("labels"), "metadata.labels")
     starting = _parse_containers(spec, "initContainers")
     running = _parse_containers(spec, "containers")
-    containers = (*starting, *running)
-
-    asked = [count_container(container) for container in containers]
+    asked = [count_container(container) for container in (*starting, *running)]
     requests = add_amounts(asked[len(starting) :])
     if starting:
         stays = map(is_sidecar, starting)
         requests = raise_to_start(requests, zip(asked, stays, strict=False))
-    environments = [parse_gpu_environment(container) for container in containers]
-    disabling = [
-        environment.disables_isolation
-        for environment, amounts in zip(environments, asked, strict=True)
-        if not names.SHARED_RESOURCES.isdisjoint(amounts)
-    ]
+
+    shares: list[int] = []
+    disabling: list[bool] = []
+    names_cards = means_gpu = asks_for_cards = asks_for_other = False
+    for container, amounts in zip((*starting, *running), asked, strict=True):
+        environment = parse_gpu_environment(container)
+        if names.RESOURCE_GPU_MEMORY in amounts:
+            shares.append(amounts[names.RESOURCE_GPU_MEMORY])
+        if not names.SHARED_RESOURCES.isdisjoint(amounts):
+            disabling.append(environment.disables_isolation)
+        names_cards |= environment.names_cards
+        means_gpu |= environment.means_gpu
+        asks_for_cards |= asks_for_card_count(container)
+        asks_for_other |= asks_for_other_gpu(container)
     selection = parse_node_selection(spec)
     return PodRequest(
         requests=requests,
-        shares=tuple(
-            amounts[names.RESOURCE_GPU_MEMORY]
-            for amounts in asked
-            if names.RESOURCE_GPU_MEMORY in amounts
-        ),
+        shares=tuple(shares),
         labels=labels,
         opts_out=annotations.get(names.ANNOTATION_INJECT) == names.INJECT_DISABLED,
         pool=annotations.get(names.ANNOTATION_POOL, ""),
@@ -158,13 +160,10 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
         disables_isolation=bool(disabling) and all(disabling),
         disables_isolation_anywhere=any(disabling),
         uses_gpu_unasked=(
-            not requests
-            and any(environment.means_gpu for environment in environments)
-            and not spec.get("resourceClaims")
-            and not any(map(asks_for_other_gpu, containers))
+            means_gpu and not requests and not asks_for_other and not spec.get("resourceClaims")
         ),
-        names_cards=any(environment.names_cards for environment in environments),
-        asks_for_card_count=any(map(asks_for_card_count, containers)),
+        names_cards=names_cards,
+        asks_for_card_count=asks_for_cards,
     )
 
 
@@ -202,8 +201,7 @@ def _find_placer(
     if selection is not ANYWHERE and selection.names_node:
         return Placer.NODE_SELECTION
     gates = parse_mappings(spec.get("schedulingGates"), "spec.schedulingGates")
-    if any(key.startswith(names.KUEUE_PREFIX) for key in labels) or any(
-        str(gate.get("name")).startswith(names.KUEUE_PREFIX) for gate in gates
-    ):
-        return Placer.KUEUE
+    for key in (*labels, *(str(gate.get("name")) for gate in gates)):
+        if key.startswith(names.KUEUE_PREFIX):
+            return Placer.KUEUE
     return None

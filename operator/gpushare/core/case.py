@@ -54,6 +54,8 @@ class Case:
     def missing(self, labels: Labels) -> Labels:
         """Those that the pod's node selector has not."""
         selected = self.pod.selection.labels
+        if not selected:
+            return labels
         return tuple((key, value) for key, value in labels if selected.get(key) != value)
 
     def is_isolated(self, selector: Labels = ()) -> bool:

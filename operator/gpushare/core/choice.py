@@ -12,7 +12,8 @@ from gpushare.names import Reason
 
 Loser = tuple[Reason, str]
 """What a pool lost by, and its name."""
-Rank = tuple[int, int, float, str]
+Rank = tuple[Fit, int, float, str, PoolView]
+"""Of unequal names, so that pools themselves are never compared."""
 _STEPS = (Reason.NO_ROOM, Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.LATER_NAME)
 """What it means to be beaten at each step of the ranking."""
 
@@ -37,19 +38,15 @@ def choose(case: Case, eligible: Sequence[PoolView]) -> Choice:
     in doubt, spread. Fit never excludes: a full pool may be one that grows.
     """
     wanted = [pool for pool in eligible if _is_wanted(case.pod, pool)]
-    ranks = {pool.name: _rank(case, pool) for pool in wanted or eligible}
-    best = min(ranks.values())
-    name = best[-1]
-    lost = []
-    chosen = eligible[0]
-    for pool in eligible:
-        if pool.name == name:
-            chosen = pool
-        elif pool.name in ranks:
-            lost.append((_compare(best, ranks[pool.name]), pool.name))
-        else:
-            lost.append((Reason.ISOLATED if pool.isolates else Reason.NOT_ISOLATED, pool.name))
-    return Choice(chosen, Fit(best[0]), bool(wanted), tuple(sorted(lost)))
+    ranks = [_rank(case, pool) for pool in wanted or eligible]
+    best = min(ranks)
+    fit, *_, chosen = best
+    lost = [(_compare(best, rank), rank[3]) for rank in ranks if rank is not best]
+    if len(ranks) < len(eligible):
+        reason = Reason.NOT_ISOLATED if chosen.isolates else Reason.ISOLATED
+        lost += [(reason, pool.name) for pool in eligible if pool.isolates is not chosen.isolates]
+    lost.sort()
+    return Choice(chosen, fit, bool(wanted), tuple(lost))
 
 
 def _is_wanted(pod: PodRequest, pool: PoolView) -> bool:
@@ -62,7 +59,7 @@ def _is_wanted(pod: PodRequest, pool: PoolView) -> bool:
 def _rank(case: Case, pool: PoolView) -> Rank:
     fit = case.judge_fit(pool)
     free = free_share(pool.room, case.booked.get(pool.name, 0))
-    return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name
+    return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
 
 
 def _compare(best: Rank, other: Rank) -> Reason:

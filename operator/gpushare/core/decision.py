@@ -81,15 +81,28 @@ def build_annotation(
     if pool is not None:
         decision["pool"] = pool
     if lost:
-        shown: dict[str, list[str]] = {}
-        decision["lost"] = shown
-        room = MAX_DECISION - len(orjson.dumps(decision)) - len(',"more":9999')
-        for count, (why, name) in enumerate(lost):
-            room -= len(orjson.dumps(name)) + len(",")
-            if why.value not in shown:
-                room -= len(f'"{why.value}":[],')
-            if room < 0:
-                decision["more"] = len(lost) - count
-                break
-            shown.setdefault(why.value, []).append(name)
-    return orjson.dumps(decision).decode()
+        by_reason: dict[str, list[str]] = {}
+        for why, name in lost:
+            by_reason.setdefault(why.value, []).append(name)
+        decision["lost"] = by_reason
+    encoded = orjson.dumps(decision)
+    if len(encoded) > MAX_DECISION:
+        encoded = orjson.dumps(_shorten(decision))
+    return encoded.decode()
+
+
+def _shorten(decision: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The decision with as many of the losers as there is space for, and the number of the rest."""
+    kept: dict[str, list[str]] = {}
+    shortened = {**decision, "lost": kept, "more": 99999}
+    room = MAX_DECISION - len(orjson.dumps(shortened))
+    losers = [(why, name) for why, names in decision["lost"].items() for name in names]
+    for count, (why, name) in enumerate(losers):
+        room -= len(orjson.dumps(name)) + len(",")
+        if why not in kept:
+            room -= len(f'"{why}":[],')
+        if room < 0:
+            shortened["more"] = len(losers) - count
+            break
+        kept.setdefault(why, []).append(name)
+    return shortened

@@ -55,6 +55,16 @@ def build_status(
     ready = _judge_ready(pool, book, urgent, held)
     if refusal is not None:
         ready = False, Reason.WRITE_REFUSED, f"nothing is done before it has a finalizer: {refusal}"
+    nodes = NodeCounts(
+        matched=total,
+        ready=book.counts[NodeState.READY],
+        updating=book.counts[NodeState.UPDATING],
+        waiting=book.counts[NodeState.WAITING],
+        blocked=book.counts[NodeState.BLOCKED],
+        failed=book.counts[NodeState.FAILED],
+    )
+    # Sums of nodes that have just become ready belong beside their count: pods are sent by them.
+    is_due = is_capacity_due(pool, now) or nodes != pool.status.nodes
     status = PoolStatus(
         observed_generation=pool.generation,
         conditions=(
@@ -63,16 +73,9 @@ def build_status(
             _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, book)),
             _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(book)),
         ),
-        nodes=NodeCounts(
-            matched=total,
-            ready=book.counts[NodeState.READY],
-            updating=book.counts[NodeState.UPDATING],
-            waiting=book.counts[NodeState.WAITING],
-            blocked=book.counts[NodeState.BLOCKED],
-            failed=book.counts[NodeState.FAILED],
-        ),
+        nodes=nodes,
         samples=_build_samples(pool, book, urgent, now),
-        capacity=_build_capacity(pool, book, pending, now),
+        capacity=_build_capacity(pool, book, pending, now) if is_due else pool.status.capacity,
         leaving=_build_leaving(pool, held, now),
     )
     plan = build_plan(pool, book, MAX_STATUS_BYTES - count_bytes(status))
@@ -225,12 +228,8 @@ def _build_samples(
     return fit(samples, MAX_SAMPLES_BYTES)
 
 
-def _build_capacity(
-    pool: Pool, book: Book, pending: Iterable[Pod], now: datetime
-) -> PoolCapacity | None:
+def _build_capacity(pool: Pool, book: Book, pending: Iterable[Pod], now: datetime) -> PoolCapacity:
     previous = pool.status.capacity
-    if not is_capacity_due(pool, now):
-        return previous
     sums = asdict(sum_capacity(book.capacities.values(), pending))
     sums["summary"] = f"{sums['memory_allocated']}/{sums['memory_total']}"
     blocks = [FreeBlock(size=size, cards=cards) for size, cards in sums["free_blocks"]]

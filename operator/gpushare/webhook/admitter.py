@@ -21,11 +21,19 @@ log = logging.getLogger(__name__)
 
 
 class UndecidedError(Exception):
-    """No answer would be a guess less: the API server's failurePolicy decides. Carries why."""
+    """Any answer would be a guess: the API server's failurePolicy decides. Carries why."""
 
     def __init__(self, gap: Gap) -> None:
         super().__init__(gap.message)
         self.gap = gap
+
+
+class UnknownNamespaceError(UndecidedError):
+    """The namespace, `name`, may come any moment: it and its pods are often created together."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Gap(Reason.UNKNOWN_NAMESPACE, f"namespace {name} is not known yet"))
+        self.name = name
 
 
 class Admitter:
@@ -55,13 +63,13 @@ class Admitter:
         self._pods = functools.cache(metrics.admissions.labels)
         self._workloads = functools.cache(metrics.workload_admissions.labels)
 
-    async def mutate_pod(self, body: bytes) -> bytes:
+    def mutate_pod(self, body: bytes) -> bytes:
         """Send a pod that is being created to its pool, or say why not."""
         review = parse_review(body)
         if review.operation != "CREATE" or review.resource != PODS:
             self._pods(Reason.NOT_ROUTED).inc()
             return build_answer(review.uid)
-        namespace, pools = await self._recall(review)
+        namespace, pools = self._recall(review)
         now = self._clock()
         booked = self._bookings.count(pools, now)
         decision = decide(parse_pod_request(review.object), namespace, pools, self._rules, booked)
@@ -78,7 +86,7 @@ class Admitter:
             self._journal.note(review.namespace, decision)
         return build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
 
-    async def warn_of_workload(self, body: bytes) -> bytes:
+    def warn_of_workload(self, body: bytes) -> bytes:
         """Say where a workload's pods will go; it is allowed, and changed, in no case."""
         review = parse_review(body)
         if review.operation not in ("CREATE", "UPDATE"):
@@ -86,21 +94,23 @@ class Admitter:
         template = find_template(review.resource, review.object)
         if template is None:
             return build_answer(review.uid)
-        namespace, pools = await self._recall(review)
+        namespace, pools = self._recall(review)
         pod = parse_pod_request(template)
         booked = self._bookings.count(pools, self._clock())
         decision = decide(pod, namespace, pools, self._rules, booked)
         self._workloads(decision.reason).inc()
         return build_answer(review.uid, warnings=_warn(decision, pools))
 
-    async def _recall(self, review: Review) -> tuple[Namespace, Sequence[PoolView]]:
+    async def wait_for_namespace(self, name: str) -> None:
+        """Return when the namespace is known, or after a second."""
+        await self._memory.wait_for_namespace(name)
+
+    def _recall(self, review: Review) -> tuple[Namespace, Sequence[PoolView]]:
         if gap := self._memory.find_gap():
             raise UndecidedError(gap)
-        namespace = await self._memory.find_namespace(review.namespace)
+        namespace = self._memory.find_namespace(review.namespace)
         if namespace is None:
-            raise UndecidedError(
-                Gap(Reason.UNKNOWN_NAMESPACE, f"namespace {review.namespace} is not known yet")
-            )
+            raise UnknownNamespaceError(review.namespace)
         return namespace, self._memory.pools
 
 

@@ -64,15 +64,16 @@ class Memory:
                 )
         return None
 
-    async def find_namespace(self, name: str) -> Namespace | None:
-        """The namespace; None where it is still unknown after a second."""
-        if (found := self._namespaces.get(name)) is not None:
-            return found
+    def find_namespace(self, name: str) -> Namespace | None:
+        """The namespace; None while it is unknown."""
+        return self._namespaces.get(name)
+
+    async def wait_for_namespace(self, name: str) -> None:
+        """Return when it is known, or after a second."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NAMESPACE_SECONDS):
                 while name not in self._namespaces:
                     await self._came.wait()
-        return self._namespaces.get(name)
 
     def hear_of(self, kind: str) -> None:
         """Note that the watch of `kind`, whose first list is complete, is alive."""

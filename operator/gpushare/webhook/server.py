@@ -8,7 +8,7 @@ import math
 import ssl
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import StreamReader, web
 
@@ -16,20 +16,22 @@ from gpushare.api.podrequest import MalformedPodError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
-from gpushare.webhook.admitter import Admitter, UndecidedError
+from gpushare.webhook.admitter import Admitter, UndecidedError, UnknownNamespaceError
 from gpushare.webhook.calls import Calls
 from gpushare.webhook.codec import MalformedReviewError
+from gpushare.webhook.connection import MAX_BODY_BYTES, Connection
 
 log = logging.getLogger(__name__)
 
 PODS_PATH = "/mutate-pods"
 WORKLOADS_PATH = "/warn-workloads"
-MAX_BODY_BYTES = 8 * 2**20
-"""Above what etcd takes of an object (1.5 MiB), twice, and what a review adds to it."""
 BODY_SECONDS = 5.0
 """A body comes at once; the API server itself gives up after 3 s."""
 LINGER_SECONDS = 1.0
 """What is left of a refused body is read for so long, so that its sender sees the answer."""
+IDLE_SECONDS = 10 * 365 * 86400.0
+"""The API server closes what it needs no more; what we close, it may be about to use. The kernel
+finds out about peers that died."""
 LOG_SECONDS = 1.0
 """Between two lines about failures of one kind: who sends nonsense must fill no disk."""
 
@@ -53,10 +55,11 @@ class AdmissionServer:
 
     def __init__(self, admitter: Admitter, metrics: Metrics, max_calls: int) -> None:
         self.calls = Calls(max_calls)
-        self._answers: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+        self._answers: dict[str, Callable[[bytes], bytes]] = {
             PODS_PATH: admitter.mutate_pod,
             WORKLOADS_PATH: admitter.warn_of_workload,
         }
+        self._wait_for_namespace = admitter.wait_for_namespace
         self._count_failure = functools.cache(metrics.admissions.labels)
         self._observe_seconds = metrics.admission_seconds.observe
         self._logged: dict[Reason, float] = {}
@@ -69,15 +72,7 @@ class AdmissionServer:
         `port` 0 takes a free one. A certificate loaded into `tls` meanwhile holds for the next
         connection. Raises OSError where the port is taken.
         """
-        # Not an Application: its routing costs as much as a decision.
-        server = web.Server(
-            self.handle,
-            access_log=None,
-            logger=_SILENT,
-            lingering_time=LINGER_SECONDS,
-            auto_decompress=False,
-        )
-        runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        runner = web.ServerRunner(_Listener(self), shutdown_timeout=1.0)
         await runner.setup()
         try:
             site = web.TCPSite(runner, host, port, ssl_context=tls)
@@ -111,10 +106,12 @@ class AdmissionServer:
             return web.Response(status=405, headers={"Allow": "POST"})
         try:
             body = await _read(request.content, request.content_length)
-            started = time.perf_counter()
-            response = web.Response(body=await answer(body), headers=_JSON)
-            self._observe_seconds(time.perf_counter() - started)
-            return response
+            try:
+                answered = self._decide(answer, body)
+            except UnknownNamespaceError as error:
+                await self._wait_for_namespace(error.name)
+                answered = self._decide(answer, body)
+            return web.Response(body=answered, headers=_JSON)
         except (MalformedReviewError, MalformedPodError) as error:
             return self._fail(400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
@@ -133,6 +130,21 @@ class AdmissionServer:
             log.error("a decision failed: %s\n%s", type(error).__name__, where)
             return web.Response(status=500, text="internal error; see the webhook's log\n")
 
+    def answer_at_once(self, path: str, body: bytes) -> bytes | None:
+        """The answer to a review that came at `path`; None where there is none yet, or an error to
+        tell: `handle` then does so."""
+        answer = self._answers.get(path)
+        try:
+            return None if answer is None else self._decide(answer, body)
+        except Exception:
+            return None
+
+    def _decide(self, answer: Callable[[bytes], bytes], body: bytes) -> bytes:
+        started = time.perf_counter()
+        answered = answer(body)
+        self._observe_seconds(time.perf_counter() - started)
+        return answered
+
     def _fail(self, status: int, reason: Reason, text: str) -> web.Response:
         self._count_failure(reason).inc()
         now = time.monotonic()
@@ -140,6 +152,27 @@ class AdmissionServer:
             self._logged[reason] = now
             log.warning("call not answered: %s", text, extra={"reason": reason})
         return web.Response(status=status, text=f"{text}\n")
+
+
+class _Listener(web.Server):
+    """Makes the connections; whoever calls the server makes one."""
+
+    def __init__(self, server: AdmissionServer) -> None:
+        super().__init__(server.handle)
+        self._admission = server
+
+    def __call__(self) -> Connection:
+        return Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            answer=self._admission.answer_at_once,
+            calls=self._admission.calls,
+            access_log=None,
+            logger=_SILENT,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=LINGER_SECONDS,
+            auto_decompress=False,
+        )
 
 
 async def _read(content: StreamReader, length: int | None) -> bytes:

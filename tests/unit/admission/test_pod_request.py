@@ -147,3 +147,94 @@ def test_null_stands_for_any_empty_list_or_map() -> None:
 def test_another_shape_than_the_apis_is_malformed(spec: dict[str, Any]) -> None:
     with pytest.raises(MalformedPodError, match="must be"):
         parse_pod_request(build_gpu_pod(**spec))
+
+
+def test_a_label_that_is_no_text_is_malformed() -> None:
+    pod = build_gpu_pod()
+    pod["metadata"]["labels"] = {"team": 1}
+    with pytest.raises(MalformedPodError, match="team must be text"):
+        parse_pod_request(pod)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        [{"matchExpressions": [{"key": "zone", "operator": "Exists"}] * 1001}],
+        [{"matchFields": [{"key": "zone", "operator": "Exists"}]}] * 1001,
+    ],
+)
+def test_an_affinity_that_would_take_long_to_judge_is_refused(terms: list[Any]) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    with pytest.raises(MalformedPodError, match="more than 1000 requirements"):
+        parse_pod_request(build_gpu_pod(affinity={"nodeAffinity": required}))
+
+
+def _using_gpu(**container: Any) -> dict[str, Any]:
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    return build_gpu_pod(containers=[{"name": "a", "env": env, **container}])
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_unasked"),
+    [
+        ({}, True),
+        ({"aliyun.com/gpu-mem": "0"}, True),
+        ({"aliyun.com/gpu-count": "1"}, True),
+        ({"nvidia.com/gpu": "0"}, True),
+        ({"nvidia.com/gpu": "1"}, False),
+        ({"nvidia.com/mig-1g.5gb": "1"}, False),
+        ({"aliyun.com/gpu": "1"}, False),
+        ({"aliyun.com/gpu-mem": "1"}, False),
+    ],
+)
+def test_a_gpu_is_used_unasked_where_no_resource_gives_one(
+    limits: dict[str, str], is_unasked: bool
+) -> None:
+    pod = _using_gpu(resources={"limits": limits})
+    assert parse_pod_request(pod).uses_gpu_unasked is is_unasked
+
+
+def test_a_gpu_that_is_claimed_is_not_used_unasked() -> None:
+    pod = _using_gpu()
+    pod["spec"]["resourceClaims"] = [{"name": "gpu"}]
+    assert not parse_pod_request(pod).uses_gpu_unasked
+
+
+def test_a_gpu_variable_that_is_read_from_elsewhere_may_say_anything() -> None:
+    source = {"configMapKeyRef": {"name": "gpu", "key": "devices"}}
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source}]
+    pod = build_gpu_pod(containers=[{"name": "a", "env": env}])
+    assert parse_pod_request(pod).uses_gpu_unasked
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "is_left"),
+    [
+        ({}, {}, True),
+        ({}, {"nodeSelector": {"zone": "a"}}, True),
+        ({}, {"affinity": build_affinity("gpushare.io/pool", operator="NotIn")}, True),
+        ({}, {"nodeSelector": {"gpushare.io/pool": "a"}}, False),
+        ({}, {"nodeName": "gpu-1"}, False),
+        ({}, {"schedulerName": "volcano"}, False),
+        ({}, {"containers": [build_container()]}, False),
+        ({"annotations": {"gpushare.io/inject": "disabled"}}, {}, False),
+        ({"labels": {"kueue.x-k8s.io/queue-name": "a"}}, {}, False),
+    ],
+)
+def test_a_pod_is_left_to_admission_where_nobody_else_says_where_it_runs(
+    metadata: dict[str, Any], spec: dict[str, Any], is_left: bool
+) -> None:
+    pod = build_gpu_pod(**spec)
+    pod["metadata"] |= metadata
+    assert parse_pod_request(pod).is_left_to_admission is is_left
+
+
+def test_an_init_container_needs_its_memory_only_until_the_others_run() -> None:
+    init = build_container("warm-up", memory="8")
+    request = parse_pod_request(build_gpu_pod(initContainers=[init]))
+    assert (request.memory, request.shares) == (8, (8, 3))
+
+
+def test_a_sidecar_needs_its_memory_beside_the_others() -> None:
+    sidecar = build_container("proxy", memory="2") | {"restartPolicy": "Always"}
+    assert parse_pod_request(build_gpu_pod(initContainers=[sidecar])).memory == 5

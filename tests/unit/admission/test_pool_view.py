@@ -57,7 +57,9 @@ def test_what_its_workloads_say_is_seen() -> None:
 def test_its_room_is_in_the_unit_in_which_pods_ask() -> None:
     in_gib = _view(STATUS)
     assert in_gib.nodes == 4
-    assert in_gib.room == Room(((15, 1), (7, 2)), pending=4, requested=24, total=60, largest_card=15)
+    assert in_gib.room == Room(
+        ((15, 1), (7, 2)), pending=4, requested=24, total=60, largest_card=15
+    )
     in_mib = _view(STATUS | {"capacity": STATUS["capacity"] | {"unit": "MiB"}})
     assert (in_mib.room.pending, in_mib.room.total) == (4 * 1024, 60 * 1024)
     assert (in_mib.room.free_blocks, in_mib.room.unit) == (((15, 1), (7, 2)), "MiB")

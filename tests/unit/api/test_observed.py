@@ -216,8 +216,10 @@ def test_the_age_of_a_pod_is_kept() -> None:
     assert pod.created == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def _required(requirement: dict[str, Any], kind: str = "matchExpressions") -> dict[str, Any]:
-    terms = {"nodeSelectorTerms": [{kind: [requirement]}]}
+def _required(
+    requirement: dict[str, Any], kind: str = "matchExpressions", times: int = 1
+) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{kind: [requirement] * times}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     return {**ASKS, "affinity": {"nodeAffinity": required}}
 
@@ -240,6 +242,9 @@ def _required(requirement: dict[str, Any], kind: str = "matchExpressions") -> di
             },
             False,
         ),
+        ({"spec": {**ASKS, "schedulerName": "volcano"}}, False),
+        ({"spec": ASKS, "annotations": {"gpushare.io/inject": "disabled"}}, False),
+        ({"spec": _required({"key": "zone", "operator": "Exists"}, times=1001)}, False),
         ({"spec": ASKS, **OWNED}, False),
         ({"spec": {**ASKS, "schedulingGates": [{"name": "queue"}]}}, False),
         ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}, False),

@@ -6,6 +6,7 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
+from gpushare.core.capacity import NodeCapacity
 from gpushare.core.records import Rival
 from gpushare.core.status import MAX_SAMPLES
 from gpushare.core.status import build_status as _build_status
@@ -17,10 +18,13 @@ def _plan(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> Node
     return NodePlan(node, state, reason, f"message of {node}")
 
 
-def build_status(pool: Pool, plans: list[NodePlan], now: datetime) -> PoolStatus:
+def build_status(
+    pool: Pool, plans: list[NodePlan], now: datetime, *, free_gib: int = 0
+) -> PoolStatus:
     book = Book()
     for plan in plans:
         book.enter(plan)
+        book.measure(plan.node, NodeCapacity(1, 15, free_blocks=(free_gib,) if free_gib else ()))
     return _build_status(pool, book, now)
 
 
@@ -98,3 +102,19 @@ def test_each_reason_has_a_sample_before_any_has_two() -> None:
     other = _plan("z", NodeState.BLOCKED, Reason.MIG_NODE)
     samples = build_status(a_pool(), [*many, other], NOW).samples
     assert "z" in {sample.node for sample in samples}
+
+
+def test_room_on_a_node_is_told_together_with_its_being_ready() -> None:
+    before = a_pool(status=build_status(a_pool(), [UPDATING], NOW))
+    done = _plan("c", NodeState.READY, Reason.APPLIED)
+    capacity = build_status(before, [done], NOW + timedelta(seconds=1), free_gib=15).capacity
+    assert capacity is not None
+    assert capacity.largest_free_block == 15
+
+
+def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
+    before = a_pool(status=build_status(a_pool(), [READY], NOW, free_gib=15))
+    soon = build_status(before, [READY], NOW + timedelta(seconds=1), free_gib=7)
+    later = build_status(before, [READY], NOW + timedelta(seconds=3), free_gib=7)
+    told = [status.capacity and status.capacity.largest_free_block for status in (soon, later)]
+    assert told == [15, 7]

@@ -65,29 +65,27 @@ def test_the_pools_of_two_calls_are_one_snapshot_while_nothing_changes() -> None
     assert memory.pools is memory.pools
 
 
-async def test_a_known_namespace_is_found_at_once() -> None:
-    assert await build_memory().find_namespace("default") == DEFAULT
+def test_namespaces_come_and_go() -> None:
+    memory = build_memory()
+    assert memory.find_namespace("default") == DEFAULT
+    memory.put_namespace("default", DEFAULT, None)
+    assert memory.find_namespace("default") is None
 
 
 async def test_a_namespace_that_comes_a_moment_later_is_waited_for() -> None:
     memory = build_memory()
-    finding = asyncio.create_task(memory.find_namespace("new"))
+    waiting = asyncio.create_task(memory.wait_for_namespace("new"))
     await asyncio.sleep(0)
     memory.put_namespace("other", None, Namespace("other"))
     await asyncio.sleep(0)
+    assert not waiting.done()
     memory.put_namespace("new", None, Namespace("new"))
-    assert await finding == Namespace("new")
+    await waiting
+    assert memory.find_namespace("new") == Namespace("new")
 
 
 async def test_a_namespace_that_does_not_come_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 0.01)
-    assert await build_memory().find_namespace("nowhere") is None
-
-
-async def test_a_namespace_that_went_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 0.01)
-    memory = build_memory()
-    memory.put_namespace("default", DEFAULT, None)
-    assert await memory.find_namespace("default") is None
+    await build_memory().wait_for_namespace("nowhere")

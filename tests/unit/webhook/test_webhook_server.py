@@ -22,9 +22,10 @@ from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook import server as server_module
+from gpushare.webhook.connection import MAX_BODY_BYTES
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Memory
-from gpushare.webhook.server import MAX_BODY_BYTES, PODS_PATH, WORKLOADS_PATH, AdmissionServer
+from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH, AdmissionServer
 from tests.kit.admission import INFERENCE, TRAINING, build_memory, build_webhook, until
 from tests.kit.reviews import build_container, build_gpu_pod, build_review, encode
 

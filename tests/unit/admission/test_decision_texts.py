@@ -1,0 +1,70 @@
+"""How a decision is said: sentences for people, and the pod's annotation."""
+
+import orjson
+import pytest
+
+from gpushare.core.admission import Rules
+from gpushare.core.decision import build_annotation, cut
+from gpushare.names import Reason
+from tests.kit.builders import build_pod
+from tests.kit.poolviews import a_view, admit
+
+MANY = [a_view(f"whole-{number:03}", "default") for number in range(100)]
+VARIED = [a_view(f"pool-{number:03}", observes=True) for number in range(100)]
+
+
+def test_the_annotation_says_where_the_pod_went_and_where_each_other_pool_lost() -> None:
+    decision = admit(build_pod("a"), a_view(), a_view("inference", "share"), MANY[0])
+    assert orjson.loads(decision.annotation) == {
+        "v": 1,
+        "reason": "Routed",
+        "pool": "training",
+        "lost": {"NotIsolated": ["inference"], "OtherMode": ["whole-000"]},
+    }
+
+
+def test_losers_for_which_there_is_no_space_are_counted() -> None:
+    lost = [(Reason.OTHER_MODE, f"pool-{number:03}") for number in range(200)]
+    written = orjson.loads(build_annotation(Reason.ROUTED, "training", lost))
+    shown = written["lost"]["OtherMode"]
+    assert shown == [name for _, name in lost[: len(shown)]]
+    assert written["more"] == len(lost) - len(shown)
+    assert len(shown) > 80
+
+
+def test_the_annotation_speaks_of_no_losers_where_there_are_none() -> None:
+    assert build_annotation(Reason.ALREADY_SELECTS) == '{"v":1,"reason":"AlreadySelects"}'
+
+
+def test_pools_that_lost_for_one_cause_are_named_together() -> None:
+    message = admit(build_pod("a"), *MANY[:3], rules=Rules(denies=True)).message
+    assert "whole-000, whole-001, whole-002: its mode default does not serve" in message
+
+
+def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:
+    causes = [a_view("b", "default"), a_view("c", observes=True), a_view("d", is_leaving=True)]
+    (warning,) = admit(build_pod("a"), *causes).warnings
+    assert "more. Create a pool" in warning
+    assert "d: it is being deleted" in admit(build_pod("a"), *causes).message
+
+
+def test_a_hundred_pools_do_not_make_a_warning_too_long() -> None:
+    (warning,) = admit(build_pod("a"), *VARIED).warnings
+    assert len(warning) <= 256
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("short", 5, "short"),
+        ("too long", 7, "too ..."),
+        ("äöü", 6, "äöü"),
+        ("äöüß", 7, "äö..."),
+        ("äöüß", 6, "ä..."),
+        ("a\r\nb\x00", 256, "a??b?"),
+    ],
+)
+def test_text_is_cut_between_characters_and_carries_no_control_characters(
+    text: str, limit: int, expected: str
+) -> None:
+    assert cut(text, limit) == expected
