@@ -54,9 +54,9 @@ test-safety: $(READY) ## Show that each safety step is held by a test: take it o
 	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
 
 .PHONY: fuzz
-fuzz: $(READY) ## Play thousands of random histories and pods against the decisions, each new (HISTORIES=N)
-	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) $(LIMIT) 3600 $(BIN)/pytest \
-		tests/unit/core/test_planner_histories.py tests/unit/admission/test_placement_oracle.py
+fuzz: $(READY) ## Play thousands of random histories against the planner, each new (HISTORIES=N)
+	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) $(LIMIT) 3600 \
+		$(BIN)/pytest tests/unit/core/test_planner_histories.py
 
 .PHONY: test-faults
 test-faults: $(READY) ## Run the storms of a minute each that are too long for make test
@@ -129,3 +129,9 @@ bench-load: $(READY) ## Count the pods that a flip loses, by the operator and by
 	$(BIN)/python -m devcluster build
 	$(LIMIT) 3600 $(BIN)/python -m tests.bench.load $(if $(NODES),--nodes $(NODES)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RATE),--per-second $(RATE))
+
+.PHONY: bench-admission
+bench-admission: $(READY) ## Measure what the webhook costs, alone and in front of an API server (ONLY=PHASES NODES=N ROUNDS=N)
+	$(BIN)/python -m devcluster build
+	$(LIMIT) 3600 $(BIN)/python -m tests.bench.admission $(if $(NODES),--nodes $(NODES)) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))

@@ -1,0 +1,127 @@
+"""``python -m tests.bench.admission``: what the webhook costs, and whom it holds up.
+
+Alone beside a bare handler, then in front of a real API server, then while a burst comes.
+"""
+
+import asyncio
+import sys
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devcluster.cluster import Cluster
+from tests.bench.admission import alone, front
+from tests.bench.admission.burst import POOLS_PATH, begin_rollout, measure_burst, settle_pools
+from tests.bench.admission.figures import Figures
+from tests.bench.admission.pairing import create_namespace, paired
+from tests.bench.admission.pools import build_raw_pool
+from tests.bench.admission.webhook import serving
+from tests.bench.api import MERGE_PATCH
+from tests.bench.rig import Rig, open_rig
+from tests.bench.session import own_cluster, run, say
+
+NAME = "bench-admission"
+ALL = 5000
+FRONT_POOLS = 3
+_STARTS = 3
+_NAMESPACE = "bench-burst"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+class Phase(StrEnum):
+    """What can be measured by itself."""
+
+    ALONE = "alone"
+    FRONT = "front"
+    BURST = "burst"
+
+
+@app.command()
+def bench(
+    nodes: Annotated[int, typer.Option(min=200, help="Nodes during the burst.")] = ALL,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
+    only: Annotated[
+        str, typer.Option(help=f"Phases, with commas between: {', '.join(Phase)}.")
+    ] = ",".join(Phase),
+) -> None:
+    """Measure, print tables and a summary, and fail where a figure misses its bound."""
+    try:
+        phases = frozenset(Phase(name) for name in only.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}; phases are {', '.join(Phase)}") from error
+    figures = Figures()
+    if Phase.ALONE in phases:
+        asyncio.run(_measure_alone(figures, rounds))
+    if phases & {Phase.FRONT, Phase.BURST}:
+        with own_cluster(NAME) as cluster:
+            asyncio.run(_measure_on(cluster, phases, figures, nodes, rounds))
+    print(figures.summary())
+    misses = list(figures.misses())
+    for miss in misses:
+        print(f"{NAME}: {miss}", file=sys.stderr)
+    sys.exit(1 if misses else 0)
+
+
+async def _measure_alone(figures: Figures, rounds: int) -> None:
+    found: list[alone.Round] = []
+    async with alone.open_arena() as arena:
+        for number in range(1, rounds + 1):
+            found.append(await arena.measure_round())
+            say(alone.show_round(number, found[-1]))
+    figures.alone = found
+    for contestant in alone.CONTESTANTS[1:]:
+        ratios = (alone.find_cpu_ratio(found, contestant, count) for count in alone.CONNECTIONS)
+        say(f"{contestant!s:15} {'   '.join(f'{ratio:5.2f}x' for ratio in ratios)}")
+
+
+async def _measure_on(
+    cluster: Cluster, phases: frozenset[Phase], figures: Figures, nodes: int, rounds: int
+) -> None:
+    async with open_rig(cluster) as rig:
+        if Phase.FRONT in phases:
+            await _measure_front(rig, figures, rounds)
+        if Phase.BURST in phases:
+            await _measure_burst(rig, figures, nodes)
+
+
+async def _measure_front(rig: Rig, figures: Figures, rounds: int) -> None:
+    for number in range(FRONT_POOLS):
+        pool = build_raw_pool(number)
+        path = f"{POOLS_PATH}/{pool['metadata']['name']}/status"
+        await rig.api.call("POST", POOLS_PATH, pool)
+        await rig.api.call("PATCH", path, {"status": pool["status"]}, content_type=MERGE_PATCH)
+    found: list[front.Round] = []
+    with tempfile.TemporaryDirectory(prefix="gpushare-bench-") as folder:
+        async with serving(rig) as webhook, paired(rig.api, webhook, Path(folder)) as sides:
+            for number in range(1, rounds + 1):
+                found.append(await front.measure_round(rig.api, sides))
+                say(front.show_round(number, found[-1]))
+            calls = await front.count_calls_without_gpu(rig.api, sides[1], webhook)
+    say(f"calls for pods without GPU: {calls}")
+    figures.front, figures.calls_without_gpu = found, calls
+    await rig.api.call("DELETE", POOLS_PATH)
+
+
+async def _measure_burst(rig: Rig, figures: Figures, nodes: int) -> None:
+    seconds = await rig.grow(nodes)
+    say(f"{nodes} nodes with their plugin, after {seconds:.0f} s")
+    await create_namespace(rig.api, _NAMESPACE)
+    await settle_pools(rig)
+    starts = []
+    for number in range(1, _STARTS + 1):
+        async with serving(rig) as webhook:
+            starts.append(webhook.ready_seconds)
+            say(f"start {number}: ready after {webhook.ready_seconds:.2f} s")
+            if number == _STARTS:
+                await begin_rollout(rig)
+                figures.burst = await measure_burst(rig, webhook, _NAMESPACE)
+                say(str(figures.burst))
+    figures.ready_seconds = starts
+
+
+if __name__ == "__main__":
+    run(app)
