@@ -71,6 +71,9 @@ class Extender:
         node = self._world.find_node(arguments["node"])
         if node is None or pod.uid != arguments["poduid"]:
             raise LookupError(f"pod {pod.key} or node {arguments['node']} has been replaced")
+        if pod.node or self._world.is_reserved(pod):
+            # The scheduler gives up after 5 s and tries again, while the first try goes on.
+            raise LookupError(f"pod {pod.key} is bound, or about to be")
         chosen = self._choose(pod, node)
         if isinstance(chosen, str):
             raise LookupError(chosen)

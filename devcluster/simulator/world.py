@@ -173,6 +173,10 @@ class World:
         """Charge a pod, with its node and ledger entry, before its Binding is seen."""
         self._reserved[pod.uid] = pod
 
+    def is_reserved(self, pod: Pod) -> bool:
+        """Whether a pod is charged to a node whose Binding is not seen yet."""
+        return pod.uid in self._reserved
+
     def release(self, pod: Pod) -> None:
         """Take a reservation back: the Binding failed, or the pod has been seen."""
         self._reserved.pop(pod.uid, None)

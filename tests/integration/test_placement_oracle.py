@@ -14,6 +14,7 @@ from tests.kit.bench import NODES, PODS, POOLS, Bench
 from tests.kit.cardoracle import End, find_nodes, judge
 from tests.kit.expect import expect, find_condition, is_unschedulable
 from tests.kit.gpuworld import NODE_POOL_LABEL, TAINT, Application, GpuNode, GpuPool, Holder
+from tests.kit.operator import PATIENT
 from tests.kit.worldgenerator import WorldGenerator
 from tests.kit.worldmanifests import build_applicant, build_holder, build_shared_pool
 
@@ -24,7 +25,8 @@ ROUNDS = 9
 WORLD_LABEL = "world"
 _IN_FLIGHT = 8
 _MODES = ("share", "cgpu", "mps", "core_mem")
-_SETTINGS = {"GPUSHARE_WEBHOOK_REPLICAS": "1"}
+_SETTINGS = {**PATIENT, "GPUSHARE_WEBHOOK_REPLICAS": "1"}
+_WITHIN_SECONDS = 90
 
 
 @dataclass
@@ -118,7 +120,7 @@ def _given(bench: Bench, worlds: Iterable[World]) -> None:
         found = bench.call("GET", POOLS)["items"]
         return all(find_condition(pool)["status"] == "True" for pool in found)
 
-    expect(bench, f"{len(pools)} pools are Ready", are_ready, within_seconds=90)
+    expect(bench, f"{len(pools)} pools are Ready", are_ready, within_seconds=_WITHIN_SECONDS)
     for pool, node in members:
         if pool.is_tainted:
             taint = {"key": TAINT, "value": pool.name, "effect": "NoSchedule"}
@@ -139,7 +141,7 @@ def _expect_told(bench: Bench, pools: Iterable[GpuPool]) -> None:
         }
         return told == expected
 
-    expect(bench, "the capacity of every pool is told", are_told)
+    expect(bench, "the capacity of every pool is told", are_told, within_seconds=_WITHIN_SECONDS)
 
 
 def _expect_judged(bench: Bench, label: str, count: int) -> dict[str, Json]:
@@ -150,7 +152,9 @@ def _expect_judged(bench: Bench, label: str, count: int) -> dict[str, Json]:
         judged = [pod for pod in pods if pod["spec"].get("nodeName") or is_unschedulable(pod)]
         return {p["metadata"]["name"]: p for p in judged} if len(judged) == count else None
 
-    return expect(bench, f"the scheduler has judged {count} pods", are_judged)
+    return expect(
+        bench, f"the scheduler has judged {count} pods", are_judged, within_seconds=_WITHIN_SECONDS
+    )
 
 
 def _settle(pool: GpuPool, world: str) -> GpuPool:

@@ -19,6 +19,8 @@ QUICK: Mapping[str, str] = {
     "GPUSHARE_DRAIN_SECONDS": "0",
 }
 """Settings that keep tests short; none of them takes a step away."""
+PATIENT: Mapping[str, str] = {"GPUSHARE_LEASE_DURATION_SECONDS": "60"}
+"""For a test that may keep the machine so busy that a Lease of a few seconds would lapse."""
 
 SOURCE_VARIABLE = "GPUSHARE_SOURCE"
 """Folder of the operator's source to run instead of the project's own (see tests/mutations.py)."""
