@@ -19,6 +19,7 @@ class Server:
     def __init__(self, *answers: Json | list[Json] | KubeError):
         self.answers = list(answers)
         self.asked: list[dict[str, str]] = []
+        self.watched_seconds: list[float] = []
         self.exhausted = asyncio.Event()
 
     async def get(self, path: str, **params: str) -> Json:
@@ -33,6 +34,7 @@ class Server:
         self, path: str, *, timeout_seconds: float, **params: str
     ) -> AsyncGenerator[Json, None]:
         self.asked.append(params)
+        self.watched_seconds.append(timeout_seconds)
         if not self.answers:
             self.exhausted.set()
             await asyncio.Event().wait()
@@ -194,6 +196,32 @@ async def test_a_watch_that_lasted_is_opened_again_at_once(
     server = Server(_list(9), [], _error(500), [])
     await _run(server)
     assert server.answers == []
+
+
+@pytest.mark.parametrize(("healthy_seconds", "heard"), [(0.0, 2), (60.0, 1)])
+async def test_a_watch_without_events_is_heard_of_when_it_ends_in_its_time(
+    healthy_seconds: float, heard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpushare.kube.reflector.HEALTHY_SECONDS", healthy_seconds)
+    server = Server(_list(9), [])
+    signs: list[None] = []
+    reflector: Reflector[str] = Reflector(
+        server,  # type: ignore[arg-type]
+        "api/v1/things",
+        lambda raw: raw["value"],
+        on_alive=lambda: signs.append(None),
+    )
+    task = asyncio.create_task(reflector.run())
+    await server.exhausted.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(signs) == heard
+
+
+async def test_after_a_failure_the_first_watch_is_a_short_one() -> None:
+    server = Server(_list(9), _error(500), [], [])
+    await _run(server)
+    assert server.watched_seconds == [20.0, 2.0, 2.0, 2.0]
 
 
 async def test_reading_anew_shows_what_the_watch_has_not_told() -> None:
