@@ -54,8 +54,8 @@ test-safety: $(READY) ## Show that each safety step is held by a test: take it o
 	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
 
 .PHONY: fuzz
-fuzz: $(READY) ## Play random histories, pods and requests against decisions and webhook, each new (HISTORIES=N REVIEWS=N)
-	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) GPUSHARE_REVIEWS=$(or $(REVIEWS),2000) \
+fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (HISTORIES=N REVIEWS=N)
+	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
 		$(LIMIT) 3600 $(BIN)/pytest tests/unit/core/test_planner_histories.py \
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 

@@ -77,6 +77,10 @@ spec:
               value: {{ .root.Values.webhook.port | quote }}
             - name: GPUSHARE_CERTIFICATE_MODE
               value: {{ .root.Values.webhook.certificate.mode | quote }}
+            - name: GPUSHARE_CERTIFICATE_LIFETIME_SECONDS
+              value: {{ int64 .root.Values.webhook.certificate.lifetimeSeconds | quote }}
+            - name: GPUSHARE_AUTHORITY_LIFETIME_SECONDS
+              value: {{ int64 .root.Values.webhook.certificate.authorityLifetimeSeconds | quote }}
             - name: GPUSHARE_WEBHOOK_REPLICAS
               value: {{ max 1 .replicas | quote }}
             - name: GPUSHARE_ON_NO_POOL
@@ -85,6 +89,8 @@ spec:
               value: {{ .root.Values.webhook.staleSeconds | quote }}
             - name: GPUSHARE_DRAIN_SECONDS
               value: {{ .root.Values.webhook.drainSeconds | quote }}
+            - name: GPUSHARE_MAX_CALLS_IN_FLIGHT
+              value: {{ .root.Values.webhook.maxCallsInFlight | quote }}
             {{- end }}
             {{- if ne .role "webhook" }}
             - name: GPUSHARE_ALLOW_EVICTION

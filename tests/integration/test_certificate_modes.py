@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from devcluster.installation import Installation, OperatorProcess
+from devcluster.installation import OperatorProcess
 from gpushare.certs.identity import Identity
-from tests.kit.admitting import expect_sent
+from tests.kit.admitting import CONFIGURATION, expect_sent
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.certificatewatch import NAME, SECRET, SECRETS, forget_certificate
+from tests.kit.builders import build_pod
+from tests.kit.certificatewatch import NAME, SECRET, SECRETS
 from tests.kit.expect import expect
 from tests.kit.foreigncerts import issue_foreign
-from tests.kit.newclients import CONFIGURATION
+from tests.kit.installations import installed_with
 from tests.kit.operator import fetch, read_metric
 from tests.kit.spaces import default_space
 
@@ -24,13 +24,8 @@ HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")
 @pytest.fixture
 def provided(bench: Bench) -> Iterator[Bench]:
     """An installation whose certificate an administrator provides, with one pool."""
-    Installation(bench.cluster, {"webhook.certificate.mode": "provided"}).apply()
-    forget_certificate(bench)
-    bench.create_pool(build_pool())
-    yield bench
-    bench.operators.end_all()
-    bench.operators.installation.apply()
-    forget_certificate(bench)
+    with installed_with(bench, {"webhook.certificate.mode": "provided"}):
+        yield bench
 
 
 def start(bench: Bench) -> OperatorProcess:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gpushare.certs.flaws import find_foreign_flaw
+from tests.kit.admitting import CONFIGURATION
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod
 from tests.kit.certificatewatch import (
@@ -19,7 +20,7 @@ from tests.kit.certificatewatch import (
 )
 from tests.kit.dryruns import DryRuns, count_lost, expect_routed
 from tests.kit.expect import expect
-from tests.kit.newclients import CONFIGURATION, NewClients
+from tests.kit.newclients import NewClients
 from tests.kit.webhooks import two_webhooks
 
 PODS_PER_SECOND = 50

@@ -29,14 +29,14 @@ def render(bench: Bench, **values: str) -> str:
     return Installation(bench.cluster, values={**IN_CLUSTER, **values}).render()
 
 
-def find_deployment(manifests: str, name: str) -> Json:
+def find_object(manifests: str, kind: str, name: str) -> Json:
+    found: Json
     (found,) = (
         item
         for item in yaml.safe_load_all(manifests)
-        if item and (item["kind"], item["metadata"]["name"]) == ("Deployment", name)
+        if item and (item["kind"], item["metadata"]["name"]) == (kind, name)
     )
-    spec: Json = found["spec"]
-    return spec
+    return found
 
 
 @pytest.mark.parametrize("all_in_one", ["true", "false"], ids=["one process", "two"])
@@ -54,7 +54,7 @@ def test_the_api_server_takes_the_whole_chart_without_a_warning(
 
 def test_a_webhook_is_replaced_before_it_goes_and_has_the_time_to_drain(installed: Bench) -> None:
     values = {"allInOne": "false", "webhook.drainSeconds": "40", "webhook.replicas": "3"}
-    spec = find_deployment(render(installed, **values), "gpushare-webhook")
+    spec = find_object(render(installed, **values), "Deployment", "gpushare-webhook")["spec"]
 
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     pod = spec["template"]["spec"]
@@ -62,6 +62,25 @@ def test_a_webhook_is_replaced_before_it_goes_and_has_the_time_to_drain(installe
     env = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
     assert env["GPUSHARE_DRAIN_SECONDS"] == "40"
     assert env["GPUSHARE_WEBHOOK_REPLICAS"] == "3"
+
+
+def test_whole_numbers_reach_the_process_as_they_were_written(installed: Bench) -> None:
+    spec = find_object(render(installed), "Deployment", "gpushare-webhook")["spec"]
+    env = {each["name"]: each for each in spec["template"]["spec"]["containers"][0]["env"]}
+    assert env["GPUSHARE_AUTHORITY_LIFETIME_SECONDS"]["value"] == "315360000"
+    assert env["GPUSHARE_CERTIFICATE_LIFETIME_SECONDS"]["value"] == "7776000"
+
+
+def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) -> None:
+    manifests = render(installed, **{"webhook.failurePolicy": "Ignore"})
+    kind = "MutatingWebhookConfiguration"
+    *pods, workloads = find_object(manifests, kind, "gpushare-webhook")["webhooks"]
+    for entry in (*pods, workloads):
+        assert (entry["timeoutSeconds"], entry["sideEffects"]) == (3, "None")
+        assert entry["matchPolicy"] == "Equivalent"
+    # Another webhook may add containers to a pod after this one saw it.
+    assert [entry["reinvocationPolicy"] for entry in pods] == ["IfNeeded"] * 2
+    assert [entry["failurePolicy"] for entry in (*pods, workloads)] == ["Ignore", "Fail", "Ignore"]
 
 
 @pytest.mark.parametrize(

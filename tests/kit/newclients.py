@@ -12,12 +12,10 @@ from collections import deque
 from types import TracebackType
 from typing import Self
 
+from tests.kit.admitting import CONFIGURATION
 from tests.kit.bench import Bench
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 
-CONFIGURATION = (
-    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
-)
 _TIMEOUT_SECONDS = 3
 """As the API server's own."""
 

@@ -4,18 +4,17 @@ import contextlib
 import json
 import socket
 import ssl
-import tempfile
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from gpushare.certs.identity import Identity
 from gpushare.certs.issue import issue_authority, issue_identity
+from gpushare.webhook.certificate import load_identity
 from tests.kit.admitting import CONFIGURATION
 from tests.kit.bench import Bench
 
@@ -95,7 +94,8 @@ def _listening(bench: Bench, identity: Identity, delay_seconds: float = 0.0) -> 
             pass
 
     with _Server(("127.0.0.1", bench.cluster.ports.webhook), Handler) as server:
-        tls = _load(identity)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        load_identity(tls, identity)
         # Each connection shakes hands in its own thread, where a refusal harms nobody else.
         server.socket = tls.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
@@ -127,13 +127,3 @@ def _answer(review: Json) -> Json:
     }
     kept = {key: review[key] for key in ("apiVersion", "kind")}
     return {**kept, "response": response}
-
-
-def _load(identity: Identity) -> ssl.SSLContext:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        chain, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        chain.write_bytes(identity.certificate_pem)
-        key.write_bytes(identity.key_pem)
-        tls.load_cert_chain(chain, key)
-    return tls

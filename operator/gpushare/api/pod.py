@@ -4,7 +4,7 @@ Tens of thousands live in memory, and each pod event of the cluster comes throug
 have in common is kept once, and what is of no interest is left at the first look.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -97,8 +97,16 @@ class Pod:
         return tuple(sorted(value for key, value in self.selects if key == names.LABEL_POOL))
 
 
-def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
-    """A Pod from the API server's JSON; None where no decision depends on it."""
+def parse_pod(
+    raw: dict[str, Any],
+    *,
+    plugin_namespace: str,
+    schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
+) -> Pod | None:
+    """A Pod from the API server's JSON; None where no decision depends on it.
+
+    `schedulers` are those that give out GPU memory card by card: others' pods are never unrouted.
+    """
     meta, spec = raw["metadata"], raw.get("spec") or {}
     requests = count_gpu_requests(spec)
     owner = _find_controller(meta)
@@ -139,7 +147,7 @@ def parse_pod(raw: dict[str, Any], *, plugin_namespace: str) -> Pod | None:
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=_unschedulable(status),
-        unrouted=bool(requests) and not selects and _is_unrouted(raw, spec),
+        unrouted=bool(requests) and not selects and _is_unrouted(raw, spec, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
 
@@ -189,7 +197,9 @@ def _count_cards(meta: Mapping[str, Any]) -> int:
     return parse_count((meta.get("labels") or {}).get(names.LABEL_CARD_COUNT, "")) or 1
 
 
-def _is_unrouted(raw: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+def _is_unrouted(
+    raw: Mapping[str, Any], spec: Mapping[str, Any], schedulers: Collection[str]
+) -> bool:
     """By the webhook's own reading of the pod, less the node that the scheduler wrote since."""
     if spec.get("schedulingGates"):
         # Held back by somebody who may still say where it goes.
@@ -198,4 +208,4 @@ def _is_unrouted(raw: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
         request = parse_pod_request({**raw, "spec": {**spec, "nodeName": None}})
     except MalformedPodError:
         return False
-    return request.is_left_to_admission
+    return request.is_left_to_admission(schedulers)

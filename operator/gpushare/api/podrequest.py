@@ -1,6 +1,6 @@
 """A Pod that is being created: what it asks for, and what its owner already decided."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -102,14 +102,16 @@ class PodRequest:
         """Whether it wants a card that nobody shares (Professional)."""
         return self.labels.get(names.LABEL_CARD_PLACEMENT) == names.REQUIRE_WHOLE_DEVICE
 
-    @property
-    def is_left_to_admission(self) -> bool:
-        """Whether it asks for shared GPU, and neither its owner nor anybody else says where."""
+    def is_left_to_admission(self, schedulers: Collection[str]) -> bool:
+        """Whether it asks for shared GPU, and neither its owner nor anybody else says where.
+
+        `schedulers` are those that give out GPU memory card by card.
+        """
         return (
             self.asks_for_share
             and self.placer is None
             and not self.opts_out
-            and self.scheduler == names.DEFAULT_SCHEDULER
+            and self.scheduler in schedulers
             and not self.selection.chosen_keys
         )
 

@@ -5,11 +5,17 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gpushare.certs.identity import Authority, Identity, load_certificates, load_pair
 
+_UNREADABLE_NAMES = (
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    ValueError,
+)
 BACKDATED = timedelta(hours=1)
 """Clocks of a cluster differ; a certificate of ours must not lie in the API server's future."""
 RENEW_AT = 1 / 3
@@ -112,7 +118,7 @@ def _leads_to(
 def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
@@ -121,7 +127,7 @@ def _find_host_flaw(certificate: x509.Certificate, hosts: Sequence[str]) -> str 
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         names = set(extension.value)
-    except (x509.ExtensionNotFound, ValueError):
+    except _UNREADABLE_NAMES:
         names = set()
     missing = [host for host in hosts if not {general_name(host), _wildcard(host)} & names]
     return f"the certificate lacks {', '.join(missing)}" if missing else None

@@ -68,20 +68,22 @@ def load_certificates(pem: bytes) -> list[x509.Certificate]:
     """The certificates of a PEM file; none where it holds none, or something broken."""
     try:
         return x509.load_pem_x509_certificates(pem)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         return []
 
 
 def load_pair(certificate_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate, PrivateKeyTypes]:
     """A certificate and its key from PEM; ValueError where they are none, or not of each other."""
-    certificate = x509.load_pem_x509_certificate(certificate_pem)
     try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
         key = serialization.load_pem_private_key(key_pem, password=None)
         belongs = key.public_key() == certificate.public_key()
     except TypeError as error:
         raise ValueError("its key is encrypted") from error
     except UnsupportedAlgorithm as error:
         raise ValueError(f"its key is of an unknown kind: {error}") from error
+    except x509.InvalidVersion as error:
+        raise ValueError(str(error)) from error
     if not belongs:
         raise ValueError("certificate and key don't belong together")
     return certificate, key

@@ -28,6 +28,7 @@ class Caches:
         api: ApiServer,
         *,
         plugin_namespace: str,
+        schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
         on_change: Callable[[], None],
         metrics: Metrics,
     ):
@@ -40,7 +41,7 @@ class Caches:
         self._waited_for: set[str] = set()
 
         def project_pod(raw: Json) -> Pod | None:
-            return parse_pod(raw, plugin_namespace=plugin_namespace)
+            return parse_pod(raw, plugin_namespace=plugin_namespace, schedulers=schedulers)
 
         self.nodes: Reflector[Node] = Reflector(
             api,

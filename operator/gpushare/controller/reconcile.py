@@ -56,6 +56,7 @@ class Reconciler:
         self.caches = Caches(
             api,
             plugin_namespace=settings.plugin_namespace,
+            schedulers=settings.schedulers,
             on_change=self.mark_changed,
             metrics=metrics,
         )

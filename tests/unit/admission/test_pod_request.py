@@ -226,7 +226,8 @@ def test_a_pod_is_left_to_admission_where_nobody_else_says_where_it_runs(
 ) -> None:
     pod = build_gpu_pod(**spec)
     pod["metadata"] |= metadata
-    assert parse_pod_request(pod).is_left_to_admission is is_left
+    request = parse_pod_request(pod)
+    assert request.is_left_to_admission(("default-scheduler",)) is is_left
 
 
 def test_an_init_container_needs_its_memory_only_until_the_others_run() -> None:

@@ -254,6 +254,15 @@ def test_unrouted_is_a_pod_that_nobody_sent_anywhere(more: dict[str, Any], unrou
     assert _parsed(**more).unrouted is unrouted
 
 
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "gpu-scheduler", "volcano"])
+def test_whose_pods_nobody_routed_depends_on_the_installations_schedulers(scheduler: str) -> None:
+    known = ("default-scheduler", "gpu-scheduler")
+    raw = _pod(spec={**ASKS, "schedulerName": scheduler})
+    pod = parse_pod(raw, plugin_namespace="kube-system", schedulers=known)
+    assert pod is not None
+    assert pod.unrouted is (scheduler in known)
+
+
 @pytest.mark.parametrize(
     ("more", "is_evictable"),
     [

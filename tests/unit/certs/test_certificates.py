@@ -1,5 +1,6 @@
 """What is wrong with a certificate, and what we issue."""
 
+import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -153,6 +154,36 @@ def test_what_somebody_else_issued_is_refused_with_its_flaw(
 ) -> None:
     foreign = replace(issue_foreign(HOSTS, NOW), **changes)  # type: ignore[arg-type]
     assert words in str(find_foreign_flaw(foreign, HOSTS, NOW + age))
+
+
+def _edit(pem: bytes, found: str, replacement: str) -> bytes:
+    """A certificate with other bytes in it, told in hexadecimal digits."""
+    der = ssl.PEM_cert_to_DER_cert(pem.decode())
+    edited = der.replace(bytes.fromhex(found), bytes.fromhex(replacement))
+    assert edited != der
+    return ssl.DER_cert_to_PEM_cert(edited).encode()
+
+
+@pytest.mark.parametrize(
+    ("found", "replacement", "words"),
+    [
+        ("a003020102", "a003020105", "not a valid X509 version"),
+        ("551d13", "551d11", "the certificate lacks"),
+        ("87047f000001", "a504a1020c00", "the certificate lacks"),
+    ],
+    ids=["version", "two lists of names", "kind of name"],
+)
+def test_what_is_of_an_unknown_kind_is_a_flaw(found: str, replacement: str, words: str) -> None:
+    foreign = issue_foreign(HOSTS, NOW, kind="ec")
+    unknown = replace(foreign, certificate_pem=_edit(foreign.certificate_pem, found, replacement))
+    assert words in str(find_foreign_flaw(unknown, HOSTS, NOW))
+
+
+def test_a_ca_whose_key_is_of_an_unknown_curve_vouches_for_nothing() -> None:
+    foreign = issue_foreign(HOSTS, NOW, kind="ec")
+    secp384r1, sect571r1 = "2b81040022", "2b81040027"
+    unknown = _edit(foreign.trust_pem, secp384r1, sect571r1)
+    assert not is_vouched_for(foreign.certificate_pem, unknown, NOW)
 
 
 def test_when_to_replace_what_somebody_else_issued_is_up_to_them() -> None:

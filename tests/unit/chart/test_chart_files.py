@@ -115,7 +115,10 @@ def test_the_chart_sets_what_the_program_reads(name: str) -> None:
         ("webhook.schedulers", "schedulers"),
         ("webhook.staleSeconds", "stale_seconds"),
         ("webhook.drainSeconds", "drain_seconds"),
+        ("webhook.maxCallsInFlight", "max_calls_in_flight"),
         ("webhook.certificate.mode", "certificate_mode"),
+        ("webhook.certificate.lifetimeSeconds", "certificate_lifetime_seconds"),
+        ("webhook.certificate.authorityLifetimeSeconds", "authority_lifetime_seconds"),
     ],
 )
 def test_an_installation_starts_with_the_programs_own_defaults(value: str, setting: str) -> None:
