@@ -57,10 +57,12 @@ has(c.env) && size(c.env) <= 1000 && c.env.exists(e, e.name in ['CGPU_DISABLE', 
 && (has(e.valueFrom) || !(e.?value.orValue('') in ['', 'none', 'void'])))
 {{- end }}
 
-{{/* Whether container `c` switches isolation off; of several values the kubelet takes the last. */}}
+{{/* Whether container `c` switches isolation off, or may do so once its variables are resolved; of
+several values the kubelet takes the last. */}}
 {{- define "gpushare.cel.unisolates" -}}
 has(c.env) && (size(c.env) > 1000 || [c.env.filter(e, e.name == 'CGPU_DISABLE')].exists(found,
-size(found) > 0 && found[size(found) - 1].?value.orValue('') in ['true', '1']))
+size(found) > 0 && [found[size(found) - 1]].exists(e, has(e.valueFrom)
+|| e.?value.orValue('') in ['true', '1'] || e.?value.orValue('').contains('$('))))
 {{- end }}
 
 {{/* Whether a pod, or a pod template, is any business of ours. What asks goes first: a long environment

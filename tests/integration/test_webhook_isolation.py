@@ -88,10 +88,18 @@ def test_other_pods_are_none_of_its_business(space: Space, pod: Json) -> None:
     assert "nodeSelector" not in space.send(pod)["spec"]
 
 
-@pytest.mark.parametrize("value", ["true", "1"])
+@pytest.mark.parametrize("value", ["true", "1", "$(SWITCH)"])
 def test_a_pod_that_also_switches_isolation_off_is_refused(space: Space, value: str) -> None:
     with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
         space.send(strict_pod(selects={MODE: "cgpu"}, env={"CGPU_DISABLE": value}))
+
+
+def test_a_pod_that_reads_from_elsewhere_whether_to_is_refused(space: Space) -> None:
+    pod = strict_pod(selects={MODE: "cgpu"})
+    elsewhere = {"configMapKeyRef": {"name": "settings", "key": "cgpu", "optional": True}}
+    pod["spec"]["containers"][0]["env"] = [{"name": "CGPU_DISABLE", "valueFrom": elsewhere}]
+    with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
+        space.send(pod)
 
 
 def test_switching_it_off_among_too_many_variables_to_look_at_is_refused_too(space: Space) -> None:

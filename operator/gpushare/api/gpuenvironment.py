@@ -13,6 +13,8 @@ _NO_DEVICES = ("none", "void", "")
 """Values of NVIDIA_VISIBLE_DEVICES that give no card (NVIDIA Container Toolkit)."""
 _FROM_ELSEWHERE = "?"
 """Of a variable that is read from somewhere: it may be anything."""
+_REFERENCE = "$("
+"""Begins a reference to another variable, which the kubelet resolves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class GpuEnvironment:
 
     disables_isolation: bool = False
     """CGPU_DISABLE turns isolation off."""
+    may_disable_isolation: bool = False
+    """It does, or its value is only known when the container starts."""
     names_cards: bool = False
     """NVIDIA_VISIBLE_DEVICES says which cards it sees, whatever it is given."""
     means_gpu: bool = False
@@ -40,8 +44,10 @@ def parse_gpu_environment(container: Mapping[str, Any]) -> GpuEnvironment:
             values[name] = str(variable.get("value") or elsewhere)
     if not values:
         return NO_GPU_ENVIRONMENT
+    disables = values.get(names.ENV_CGPU_DISABLE, "")
     return GpuEnvironment(
-        disables_isolation=values.get(names.ENV_CGPU_DISABLE) in _ON,
+        disables_isolation=disables in _ON,
+        may_disable_isolation=disables in (*_ON, _FROM_ELSEWHERE) or _REFERENCE in disables,
         names_cards=values.get(names.ENV_VISIBLE_DEVICES, "") not in _NO_DEVICES,
         means_gpu=any(value not in _NO_DEVICES for value in values.values()),
     )

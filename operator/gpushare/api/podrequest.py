@@ -67,8 +67,8 @@ class PodRequest:
     selection: NodeSelection = ANYWHERE
     disables_isolation: bool = False
     """Every container that asks for shared GPU sets CGPU_DISABLE (vendor's guide on cGPU)."""
-    disables_isolation_anywhere: bool = False
-    """One of them does."""
+    may_disable_isolation: bool = False
+    """One of them does, or to a value that is only known when it starts."""
     uses_gpu_unasked: bool = False
     """A container means to use a GPU, by its environment, and the pod asks for none at all."""
     names_cards: bool = False
@@ -136,13 +136,14 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
 
     shares: list[int] = []
     disabling: list[bool] = []
-    names_cards = means_gpu = asks_for_cards = asks_for_other = False
+    may_disable = names_cards = means_gpu = asks_for_cards = asks_for_other = False
     for container, amounts in zip((*starting, *running), asked, strict=True):
         environment = parse_gpu_environment(container)
         if names.RESOURCE_GPU_MEMORY in amounts:
             shares.append(amounts[names.RESOURCE_GPU_MEMORY])
         if not names.SHARED_RESOURCES.isdisjoint(amounts):
             disabling.append(environment.disables_isolation)
+            may_disable |= environment.may_disable_isolation
         names_cards |= environment.names_cards
         means_gpu |= environment.means_gpu
         asks_for_cards |= asks_for_card_count(container)
@@ -160,7 +161,7 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
         scheduler=str(spec.get("schedulerName") or names.DEFAULT_SCHEDULER),
         selection=selection,
         disables_isolation=bool(disabling) and all(disabling),
-        disables_isolation_anywhere=any(disabling),
+        may_disable_isolation=may_disable,
         uses_gpu_unasked=(
             means_gpu and not requests and not asks_for_other and not spec.get("resourceClaims")
         ),

@@ -73,10 +73,10 @@ def _insist_on_isolation(case: Case, decision: Decision) -> Decision:
 
     Run without isolation is just what its owner ruled out.
     """
-    if case.pod.disables_isolation_anywhere:
+    if case.pod.may_disable_isolation:
         message = (
-            f"isolation is required, and {names.ENV_CGPU_DISABLE} turns it off in a container; "
-            "remove one of them"
+            f"isolation is required, and {names.ENV_CGPU_DISABLE} turns it off in a container, or "
+            "may do so when it starts; remove one of them"
         )
     elif decision.is_refused or case.is_isolated(decision.selector):
         return decision

@@ -34,7 +34,9 @@ def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
     units, cards = ask_per_card(pod, pool)
     if units > room.largest_card > 0:
         return Fit.TOO_LARGE
-    least = room.largest_card or units if pod.wants_whole_card else units
+    least = units
+    if pod.wants_whole_card and pool.edition is Edition.PROFESSIONAL:
+        least = room.largest_card or units
     large_enough = places = 0
     for size, count in room.free_blocks:
         if size < least:

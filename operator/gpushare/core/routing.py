@@ -9,6 +9,7 @@ from gpushare.core.choice import Choice, Loser, choose
 from gpushare.core.decision import Decision, build_annotation, cut, list_causes
 from gpushare.core.doubts import find_doubts, find_doubts_in
 from gpushare.core.eligibility import explain_obstacle, find_obstacle
+from gpushare.core.fit import Fit
 from gpushare.core.poolview import PoolView
 from gpushare.names import Reason
 
@@ -87,7 +88,8 @@ def _send(
         pool.tolerations,
         build_annotation(reason, pool.name, (*choice.lost, *lost)),
         tuple(map(cut, doubts)),
-        booked=case.pod.memory,
+        # What no card can take now will not take what others find free.
+        booked=case.pod.memory if choice.fit <= Fit.CARD else 0,
     )
 
 
@@ -97,7 +99,13 @@ def _group_causes(case: Case, lost: Sequence[Loser]) -> list[str]:
     kept_away: dict[str, list[str]] = {}
     for reason, name in lost:
         kept_away.setdefault(explain_obstacle(reason, case, pools[name]), []).append(name)
-    return [f"{', '.join(found)}: {why}" for why, found in kept_away.items()] or ["there is none"]
+    return [f"{_enumerate(found)}: {why}" for why, found in kept_away.items()] or ["there is none"]
+
+
+def _enumerate(pools: Sequence[str]) -> str:
+    """One name, since a warning has little room; the annotation has all of them."""
+    more = len(pools) - 1
+    return f"{pools[0]} and {more} more" if more else pools[0]
 
 
 _CREATE: Mapping[str, str] = {

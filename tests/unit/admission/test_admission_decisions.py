@@ -64,6 +64,19 @@ def test_a_routed_pod_selects_its_pool_and_tolerates_its_taints() -> None:
     assert decision.booked == 3
 
 
+def test_a_pod_that_no_card_can_take_holds_no_room() -> None:
+    asks_for_pool = {"gpushare.io/pool": "training"}
+    decision = admit(build_pod("a", gib=9_999_999, annotations=asks_for_pool), a_view())
+    assert (decision.reason, decision.booked) == (Reason.ROUTED_ON_REQUEST, 0)
+
+
+def test_many_pools_with_long_names_leave_room_for_the_advice() -> None:
+    pools = [a_view(f"{index}-{'x' * 60}", "share", observes=True) for index in range(6)]
+    (warning,) = admit(PLAIN, *pools).warnings
+    assert "and 5 more: its reconcile is Observe" in warning
+    assert "Create a pool with schedule" in warning
+
+
 @pytest.mark.parametrize(
     ("edition", "labels"),
     [

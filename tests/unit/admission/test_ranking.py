@@ -116,6 +116,7 @@ def test_a_pod_that_shares_its_card_with_nobody_needs_one_that_is_free_as_a_whol
     pod = _pod(4, **{"ack.gpushare.placement": "require-whole-device"})
     assert _fit(pod, a_view(room=a_room([(15, 8)]))) is Fit.FULL
     assert _fit(pod, a_view(room=a_room([(CARD, 1)]))) is Fit.ROOM
+    assert _fit(pod, a_view(room=a_room([(15, 8)]), edition="Basic")) is Fit.ROOM
 
 
 @pytest.mark.parametrize(

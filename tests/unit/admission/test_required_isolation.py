@@ -123,6 +123,21 @@ def test_a_container_that_turns_isolation_off_contradicts_it(
     assert "CGPU_DISABLE" in decision.message
 
 
+@pytest.mark.parametrize(
+    "variable",
+    [
+        {"value": "$(SWITCH)"},
+        {"valueFrom": {"configMapKeyRef": {"name": "settings", "key": "cgpu"}}},
+    ],
+)
+def test_a_value_that_is_only_known_when_the_container_starts_may_turn_it_off(
+    variable: Json,
+) -> None:
+    pod = _requiring()
+    pod["spec"]["containers"][0]["env"] = [{"name": "CGPU_DISABLE", **variable}]
+    assert admit(pod, CGPU).reason is Reason.ISOLATION_UNAVAILABLE
+
+
 def test_a_forged_decision_does_not_stand_in_for_isolation() -> None:
     forged = _requiring(
         annotations={"gpushare.io/decision": '{"pool":"inference"}'}, selects={POOL: "inference"}
