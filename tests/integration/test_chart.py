@@ -65,7 +65,8 @@ def test_a_webhook_is_replaced_before_it_goes_and_has_the_time_to_drain(installe
 
 
 def test_whole_numbers_reach_the_process_as_they_were_written(installed: Bench) -> None:
-    spec = find_object(render(installed), "Deployment", "gpushare-webhook")["spec"]
+    manifests = render(installed, allInOne="false")
+    spec = find_object(manifests, "Deployment", "gpushare-webhook")["spec"]
     env = {each["name"]: each for each in spec["template"]["spec"]["containers"][0]["env"]}
     assert env["GPUSHARE_AUTHORITY_LIFETIME_SECONDS"]["value"] == "315360000"
     assert env["GPUSHARE_CERTIFICATE_LIFETIME_SECONDS"]["value"] == "7776000"

@@ -8,7 +8,7 @@ from gpushare.api.nodeselection import ANYWHERE
 from gpushare.api.podrequest import PodRequest
 from gpushare.core.case import NO_BOOKINGS, Case, Rules, select
 from gpushare.core.choice import choose
-from gpushare.core.decision import Decision, build_annotation, cut
+from gpushare.core.decision import Decision, build_annotation, cut, list_causes
 from gpushare.core.doubts import find_doubts
 from gpushare.core.eligibility import explain_obstacle, find_misfit
 from gpushare.core.poolview import Labels, PoolView, view_pool
@@ -90,9 +90,15 @@ def _insist_on_isolation(case: Case, decision: Decision) -> Decision:
 
 
 def _is_routed(case: Case) -> bool:
-    """Whether the pod has what is written for that pool; the annotation alone says nothing."""
+    """Whether the pod has what is written for that pool, which still serves what it asks for; the
+    annotation alone says nothing.
+    """
     pool = case.find(case.pod.decided_pool)
-    return pool is not None and not case.missing(select(pool, case.pod))
+    return (
+        pool is not None
+        and find_misfit(case.pod, pool) is None
+        and not case.missing(select(pool, case.pod))
+    )
 
 
 def _respect(case: Case, keys: Sequence[str]) -> Decision:
@@ -103,17 +109,21 @@ def _respect(case: Case, keys: Sequence[str]) -> Decision:
     if not chosen:
         return leave(
             Reason.SELECTS_NO_POOL,
-            f"{message}, and no pool has such nodes, so it will wait; mend the selection, or "
-            "leave it out to have a pool chosen",
+            f"{message}, and no pool has such nodes: it waits, unless nodes outside the pools do. "
+            "Mend the selection, or leave it out to have a pool chosen",
         )
     misfits = {pool.name: find_misfit(pod, pool) for pool in chosen}
     fitting = [pool for pool in chosen if misfits[pool.name] is None]
     warnings = []
     if not fitting:
-        first = min(chosen, key=lambda pool: pool.name)
-        why = explain_obstacle(misfits[first.name], case, first)
-        message = f"{message}, which is pool {first.name}, and {why}"
-        warnings.append(message)
+        causes = [
+            ((pool.name,), explain_obstacle(misfits[pool.name], case, pool))
+            for pool in sorted(chosen, key=lambda pool: pool.name)
+        ]
+        message, warning = list_causes(
+            message, causes, "It waits; mend the selection, or what it asks for"
+        )
+        warnings.append(warning)
     if pod.pool and pod.pool not in misfits:
         warnings.append(
             f"annotation {names.ANNOTATION_POOL} asks for {pod.pool}, and the pod's own node "

@@ -75,7 +75,9 @@ class Bookings:
             book = self._books[pool.name]
             if book.shown != pool.observed_at:
                 requested = _requested(pool)
-                book.settle(requested - book.requested)
+                if book.shown:
+                    # The first figures tell of pods that were there before, too.
+                    book.settle(requested - book.requested)
                 # Pods that ended meanwhile hide the growth.
                 book.drop_until(at - ARRIVAL_SECONDS)
                 book.shown, book.requested = pool.observed_at, requested

@@ -14,6 +14,8 @@ MAX_WARNING = 256
 MAX_MESSAGE = 2048
 """Bytes of a refusal, which nobody cuts."""
 _ELLIPSIS = "..."
+Cause = tuple[Sequence[str], str]
+"""Names of pools, and what keeps them from taking the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,19 @@ def cut(text: str, limit: int = MAX_WARNING) -> str:
     return encoded[: limit - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS
 
 
-def list_causes(head: str, causes: Sequence[str], advice: str) -> tuple[str, str]:
-    """A message, and a warning with as many of the causes as that holds."""
+def list_causes(head: str, causes: Sequence[Cause], advice: str) -> tuple[str, str]:
+    """A message, and a warning with as much of the causes as that holds."""
+    in_full = [f"{', '.join(pools)}: {why}" for pools, why in causes]
+    in_short = [f"{_abbreviate(pools)}: {why}" for pools, why in causes]
     return (
-        cut(_list(head, causes, advice, MAX_MESSAGE), MAX_MESSAGE),
-        cut(_list(head, causes, advice, MAX_WARNING)),
+        cut(_list(head, in_full, advice, MAX_MESSAGE), MAX_MESSAGE),
+        cut(_list(head, in_short, advice, MAX_WARNING)),
     )
+
+
+def _abbreviate(pools: Sequence[str]) -> str:
+    more = len(pools) - 1
+    return f"{pools[0]} and {more} more" if more else pools[0]
 
 
 def _list(head: str, causes: Sequence[str], advice: str, limit: int) -> str:
@@ -66,7 +75,7 @@ def _list(head: str, causes: Sequence[str], advice: str, limit: int) -> str:
             shown.append(f"{len(causes) - len(shown)} more")
             break
         shown.append(cause)
-    return f"{head}: {'; '.join(shown)}. {advice}"
+    return f"{head}: {'; '.join(shown) or 'there is none'}. {advice}"
 
 
 def build_annotation(

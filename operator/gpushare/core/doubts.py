@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpushare import names
 from gpushare.api.podrequest import PodRequest
 from gpushare.api.pool import Edition
-from gpushare.core.fit import Fit, ask_per_card
+from gpushare.core.fit import Fit, ask_per_card, needs_whole_card
 from gpushare.core.poolview import PoolView
 
 _ISOLATIONS = ("", names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
@@ -77,6 +77,10 @@ def _explain_wait(pod: PodRequest, pool: PoolView, fit: Fit) -> str:
         return (
             f"it asks for {asked} on one card, and the largest has {pool.room.largest_card}; ask "
             "for less"
+        )
+    if needs_whole_card(pod, pool):
+        return (
+            "no card is wholly free now" if cards == 1 else f"no {cards} cards are wholly free now"
         )
     if cards == 1:
         return f"no card has {asked} free now"

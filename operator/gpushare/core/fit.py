@@ -34,9 +34,7 @@ def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
     units, cards = ask_per_card(pod, pool)
     if units > room.largest_card > 0:
         return Fit.TOO_LARGE
-    least = units
-    if pod.wants_whole_card and pool.edition is Edition.PROFESSIONAL:
-        least = room.largest_card or units
+    least = (room.largest_card or units) if needs_whole_card(pod, pool) else units
     large_enough = places = 0
     for size, count in room.free_blocks:
         if size < least:
@@ -47,6 +45,11 @@ def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
         return Fit.FULL
     wanted = room.pending + _DOUBT * booked + units * cards
     return Fit.ROOM if places * units >= wanted else Fit.CARD
+
+
+def needs_whole_card(pod: PodRequest, pool: PoolView) -> bool:
+    """Whether `pod` needs a card that nobody shares; only the Professional edition has that."""
+    return pod.wants_whole_card and pool.edition is Edition.PROFESSIONAL
 
 
 def ask_per_card(pod: PodRequest, pool: PoolView) -> tuple[int, int]:

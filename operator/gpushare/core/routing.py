@@ -6,7 +6,7 @@ from gpushare import names
 from gpushare.api.pool import Schedule
 from gpushare.core.case import Case, select
 from gpushare.core.choice import Choice, Loser, choose
-from gpushare.core.decision import Decision, build_annotation, cut, list_causes
+from gpushare.core.decision import Cause, Decision, build_annotation, cut, list_causes
 from gpushare.core.doubts import find_doubts, find_doubts_in
 from gpushare.core.eligibility import explain_obstacle, find_obstacle
 from gpushare.core.fit import Fit
@@ -24,7 +24,7 @@ def route_on_request(case: Case) -> Decision:
     return _leave_without(
         case,
         Reason.REQUESTED_POOL_UNAVAILABLE,
-        [f"{name}: {explain_obstacle(obstacle, case, pool)}"],
+        [((name,), explain_obstacle(obstacle, case, pool))],
         f"Ask for another, or take the annotation {names.ANNOTATION_POOL} away",
         [(obstacle or Reason.POOL_NOT_FOUND, name)],
     )
@@ -93,19 +93,13 @@ def _send(
     )
 
 
-def _group_causes(case: Case, lost: Sequence[Loser]) -> list[str]:
+def _group_causes(case: Case, lost: Sequence[Loser]) -> list[Cause]:
     """By cause the pools that it keeps away."""
     pools = {pool.name: pool for pool in case.pools}
     kept_away: dict[str, list[str]] = {}
     for reason, name in lost:
         kept_away.setdefault(explain_obstacle(reason, case, pools[name]), []).append(name)
-    return [f"{_enumerate(found)}: {why}" for why, found in kept_away.items()] or ["there is none"]
-
-
-def _enumerate(pools: Sequence[str]) -> str:
-    """One name, since a warning has little room; the annotation has all of them."""
-    more = len(pools) - 1
-    return f"{pools[0]} and {more} more" if more else pools[0]
+    return [(found, why) for why, found in kept_away.items()]
 
 
 _CREATE: Mapping[str, str] = {
@@ -130,7 +124,7 @@ def _advise(case: Case) -> str:
 def _leave_without(
     case: Case,
     reason: Reason,
-    causes: Sequence[str],
+    causes: Sequence[Cause],
     advice: str,
     lost: Sequence[Loser],
     warnings: Sequence[str] = (),

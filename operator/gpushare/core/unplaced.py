@@ -75,7 +75,8 @@ def _explain_unrouted(pod: Pod) -> str:
         where = f"it is on {pod.node} without a card of its own, as after a nodeName set by hand"
     return (
         "asks for shared GPU and selects no pool: it is older than the pools, or none took it, or "
-        f"the webhook was away; {where}. Create it anew, or give its template a node selector on "
+        "the webhook was away or is never asked about its namespace (kube-system and the "
+        f"operator's own); {where}. Create it anew, or give its template a node selector on "
         f"{names.LABEL_POOL}"
     )
 

@@ -325,6 +325,13 @@ def test_a_routed_pod_that_comes_again_is_left_as_it_is(selects_mode: bool) -> N
     assert (again.selector, again.annotation, again.warnings, again.booked) == ((), "", (), 0)
 
 
+def test_a_routed_pod_that_came_to_ask_for_more_than_its_pool_gives_is_told_so() -> None:
+    written = apply_decision(build_pod("a", core=30), admit(PLAIN, CGPU))
+    again = admit(written, CGPU)
+    assert again.reason is Reason.ALREADY_SELECTS
+    assert "does not serve" in again.warnings[0]
+
+
 @pytest.mark.parametrize(
     "annotation", ['{"pool":"training"}', '{"pool":["training"]}', "[]", "{", '{"pool":"gone"}']
 )

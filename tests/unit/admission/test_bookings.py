@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from gpushare.core.bookings import ARRIVAL_SECONDS, PATIENCE_SECONDS, Bookings
+from gpushare.core.poolview import Room
 from tests.kit.poolviews import a_view
 
 A, B = a_view("a", observed_at="1"), a_view("b", observed_at="1")
@@ -56,3 +57,12 @@ def test_a_pool_that_is_gone_is_forgotten_with_all_that_it_had() -> None:
     bookings = _booked(3)
     assert bookings.count([B], AT) == {}
     assert bookings.count([A, B], AT) == {}
+
+
+def test_a_pools_first_figures_settle_nothing_since_they_tell_of_older_pods_too() -> None:
+    new = a_view("a", room=None)
+    bookings = Bookings(replicas=1)
+    bookings.count([new], AT)
+    bookings.book("a", 3, AT)
+    first = a_view("a", room=Room(((15, 8),), requested=500, total=600), observed_at="first")
+    assert bookings.count([first], AT) == {"a": 3}

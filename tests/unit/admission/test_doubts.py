@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.kit.builders import build_pod
-from tests.kit.poolviews import Json, a_view, admit
+from tests.kit.poolviews import Json, a_room, a_view, admit
 from tests.kit.reviews import CORE, MEMORY, build_container
 
 COUNT = "aliyun.com/gpu-count"
@@ -79,3 +79,10 @@ def test_each_container_must_be_divisible_not_only_their_sum() -> None:
     pod["metadata"]["labels"] = {COUNT: "2"}
     (warning,) = admit(pod, a_view(schedule="core_mem")).warnings
     assert "divisible" in warning
+
+
+def test_a_pod_that_wants_a_card_of_its_own_waits_for_one_that_is_wholly_free() -> None:
+    pod = build_pod("a")
+    pod["metadata"]["labels"] = {"ack.gpushare.placement": "require-whole-device"}
+    (warning,) = admit(pod, a_view(room=a_room([(10, 2)]))).warnings
+    assert "no card is wholly free now" in warning

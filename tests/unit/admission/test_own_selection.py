@@ -168,3 +168,12 @@ def test_a_selection_counts_more_than_the_annotation_that_contradicts_it() -> No
 def test_to_avoid_a_node_is_not_to_choose_one() -> None:
     pod = _selecting([_need("metadata.name", "NotIn", "gpu-1")], part="matchFields")
     assert admit(pod, CGPU).reason is Reason.ROUTED
+
+
+def test_of_several_pools_that_all_misfit_each_says_why() -> None:
+    pod = _selecting([_need(POOL, "In", "whole", "watching")])
+    decision = admit(pod, a_view("whole", "default"), a_view("watching", observes=True))
+    assert decision.reason is Reason.ALREADY_SELECTS
+    (warning,) = decision.warnings
+    assert "watching: its reconcile is Observe" in warning
+    assert "whole: its mode default does not serve" in warning
