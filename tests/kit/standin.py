@@ -1,4 +1,4 @@
-"""Stands in for a webhook that is not well."""
+"""Stands in for a webhook that is not well, or for another that sees the same pods."""
 
 import contextlib
 import json
@@ -22,6 +22,10 @@ Json = dict[str, Any]
 
 ROUTED = {"gpushare.io/pool": "stand-in"}
 """The node selector that it gives every pod."""
+_ROUTING = {"op": "add", "path": "/spec/nodeSelector", "value": ROUTED}
+_CONFIGURATIONS = CONFIGURATION.rpartition("/")[0]
+_ANOTHER = "zz-another"
+"""Its name comes after ours, and so does its turn."""
 _LONG_AGO = timedelta(days=300)
 
 
@@ -37,7 +41,7 @@ def serving(bench: Bench, *, delay_seconds: float = 0.0) -> Iterator[None]:
     """Answers so late."""
     identity = _issue(datetime.now(UTC))
     _trust(bench, identity)
-    with _listening(bench, identity, delay_seconds):
+    with _listening(bench.cluster.ports.webhook, identity, delay_seconds):
         yield
 
 
@@ -46,7 +50,7 @@ def with_a_foreign_certificate(bench: Bench) -> Iterator[None]:
     """Its certificate is of another CA than the API server trusts."""
     now = datetime.now(UTC)
     _trust(bench, _issue(now))
-    with _listening(bench, _issue(now)):
+    with _listening(bench.cluster.ports.webhook, _issue(now)):
         yield
 
 
@@ -56,8 +60,44 @@ def with_an_expired_certificate(bench: Bench) -> Iterator[None]:
     identity = _issue(datetime.now(UTC) - _LONG_AGO)
     assert identity.expires < datetime.now(UTC)
     _trust(bench, identity)
-    with _listening(bench, identity):
+    with _listening(bench.cluster.ports.webhook, identity):
         yield
+
+
+@contextmanager
+def another_that(bench: Bench, operation: Json) -> Iterator[None]:
+    """A webhook of somebody else, with its turn after ours, patches each pod that asks for it by
+    the label `another`."""
+    identity = _issue(datetime.now(UTC))
+    with _listening(0, identity, operation=operation) as port:
+        bench.call("POST", _CONFIGURATIONS, _build_configuration(port, identity))
+        try:
+            yield
+        finally:
+            bench.call("DELETE", f"{_CONFIGURATIONS}/{_ANOTHER}")
+
+
+def _build_configuration(port: int, identity: Identity) -> Json:
+    webhook = {
+        "name": "another.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "objectSelector": {"matchExpressions": [{"key": "another", "operator": "Exists"}]},
+        "rules": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "resources": ["pods"],
+                "operations": ["CREATE"],
+            }
+        ],
+        "clientConfig": {
+            "url": f"https://127.0.0.1:{port}/",
+            "caBundle": b64encode(identity.authority.certificate_pem).decode(),
+        },
+    }
+    return {"metadata": {"name": _ANOTHER}, "webhooks": [webhook]}
 
 
 def _issue(now: datetime) -> Identity:
@@ -73,7 +113,9 @@ def _trust(bench: Bench, identity: Identity) -> None:
 
 
 @contextmanager
-def _listening(bench: Bench, identity: Identity, delay_seconds: float = 0.0) -> Iterator[None]:
+def _listening(
+    port: int, identity: Identity, delay_seconds: float = 0.0, operation: Json = _ROUTING
+) -> Iterator[int]:
     ending = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -81,7 +123,7 @@ def _listening(bench: Bench, identity: Identity, delay_seconds: float = 0.0) -> 
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if ending.wait(delay_seconds):
                 return
-            body = json.dumps(_answer(review)).encode()
+            body = json.dumps(_answer(review, operation)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -93,7 +135,7 @@ def _listening(bench: Bench, identity: Identity, delay_seconds: float = 0.0) -> 
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    with _Server(("127.0.0.1", bench.cluster.ports.webhook), Handler) as server:
+    with _Server(("127.0.0.1", port), Handler) as server:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         load_identity(tls, identity)
         # Each connection shakes hands in its own thread, where a refusal harms nobody else.
@@ -103,7 +145,7 @@ def _listening(bench: Bench, identity: Identity, delay_seconds: float = 0.0) -> 
         thread = threading.Thread(target=server.serve_forever, name="stand-in", daemon=True)
         thread.start()
         try:
-            yield
+            yield server.server_port
         finally:
             ending.set()
             server.shutdown()
@@ -117,13 +159,12 @@ class _Server(ThreadingHTTPServer):
         """A handshake that the API server broke off, which is what some tests want."""
 
 
-def _answer(review: Json) -> Json:
-    patch = [{"op": "add", "path": "/spec/nodeSelector", "value": ROUTED}]
+def _answer(review: Json, operation: Json) -> Json:
     response = {
         "uid": review["request"]["uid"],
         "allowed": True,
         "patchType": "JSONPatch",
-        "patch": b64encode(json.dumps(patch).encode()).decode(),
+        "patch": b64encode(json.dumps([operation]).encode()).decode(),
     }
     kept = {key: review[key] for key in ("apiVersion", "kind")}
     return {**kept, "response": response}

@@ -1,0 +1,29 @@
+"""Another webhook changes a pod after us: the API server asks again, and nothing is done twice."""
+
+import pytest
+
+from tests.kit.admitting import count_calls, decision_of, given_pools, pool_of
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod
+from tests.kit.operator import read_metric
+from tests.kit.spaces import default_space
+from tests.kit.standin import another_that
+
+ADMISSIONS = "gpushare_admission_requests_total"
+ADDS_A_LABEL = {"op": "add", "path": "/metadata/labels/changed", "value": "yes"}
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_pod_that_another_webhook_changed_is_left_as_it_was_sent(bench: Bench) -> None:
+    operator = bench.operators.standard()
+    given_pools(bench, training={})
+    pod = build_pod("p")
+    pod["metadata"]["labels"] = {"another": "please"}
+    with another_that(bench, ADDS_A_LABEL):
+        calls, known = count_calls(bench), read_metric(operator, ADMISSIONS, reason="AlreadyRouted")
+        sent = default_space(bench).send(pod)
+        asked = count_calls(bench) - calls
+    assert sent["metadata"]["labels"]["changed"] == "yes"
+    assert asked == {"pods.gpushare.io": 2}
+    assert read_metric(operator, ADMISSIONS, reason="AlreadyRouted") == known + 1
+    assert (pool_of(sent), decision_of(sent)["reason"]) == ("training", "RoutedWithoutIsolation")
