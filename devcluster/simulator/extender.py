@@ -91,10 +91,12 @@ class Extender:
                     "target": {"apiVersion": "v1", "kind": "Node", "name": node.name},
                 },
             )
-        except (ApiError, OSError):
+        except ApiError:
             self._world.release(pod)
             raise
-        asyncio.get_running_loop().call_later(RESERVATION_SECONDS, self._world.release, pod)
+        finally:
+            # Without an answer, as after a success, only the watch knows what became of it.
+            asyncio.get_running_loop().call_later(RESERVATION_SECONDS, self._world.release, pod)
 
     async def _inspect(self, request: web.Request) -> web.Response:
         nodes = []

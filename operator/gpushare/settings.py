@@ -96,7 +96,7 @@ class Settings(BaseSettings):
     """From SIGTERM, so long calls are still taken while /readyz says no: Endpoints take a moment
     to follow."""
     max_calls_in_flight: int = Field(256, ge=1)
-    """What comes beyond is refused at once, so that those in hand end in time."""
+    """Calls whose body is waited for at once; the slowest of those beyond is refused."""
 
     certificate_mode: Literal["self", "cert-manager", "provided"] = "self"
     """Who issues the webhook's certificate: it itself, cert-manager, or somebody else. Where it is

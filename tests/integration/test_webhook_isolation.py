@@ -29,7 +29,18 @@ def no_webhook(bench: Bench) -> None:
 
 @pytest.fixture
 def space(bench: Bench) -> Space:
-    return default_space(bench)
+    """The namespace `default`, where the policy is in force: the API server takes its time."""
+    space = default_space(bench)
+    expect(bench, "the policy is in force", lambda: is_refused(space, strict_pod()))
+    return space
+
+
+def is_refused(space: Space, pod: Json) -> bool:
+    try:
+        space.send(pod)
+    except ApiError:
+        return True
+    return False
 
 
 def strict_pod(**pod: Any) -> Json:

@@ -52,7 +52,10 @@ def test_a_pods_own_word_goes_before_its_namespaces(pools: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("pool", "cause"),
-    [("missing", "does not exist"), ("training", "its mode share is not isolated by the kernel")],
+    [
+        ("missing", "there is no such pool"),
+        ("training", "its mode share is not isolated by the kernel"),
+    ],
 )
 def test_a_namespaces_pool_that_cannot_take_a_pod_is_said_and_another_does(
     pools: Bench, pool: str, cause: str

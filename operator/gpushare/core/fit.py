@@ -6,7 +6,7 @@ from gpushare.api.podrequest import PodRequest
 from gpushare.api.pool import Edition
 from gpushare.core.poolview import PoolView, Room
 
-_DOUBT = 2
+_DOUBT = 3
 """What was given away unseen may be so many times as much: other webhooks are only guessed at."""
 
 

@@ -19,6 +19,7 @@ from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from gpushare.webhook.admitter import Admitter
 from gpushare.webhook.certificate import Certificate
+from gpushare.webhook.connections import shrink_read_buffers
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
 from gpushare.webhook.selfcall import SelfCall
@@ -79,6 +80,7 @@ class Webhook:
         Raises OSError where the port is taken.
         """
         settings, tls = self._settings, self._certificate.tls
+        shrink_read_buffers()
         async with asyncio.TaskGroup() as tasks:
             for run in (self._pools.run, self._namespaces.run, self._certificate.run):
                 tasks.create_task(run())

@@ -1,6 +1,5 @@
 """The HTTPS server that the API server asks about pods and workloads."""
 
-import asyncio
 import contextlib
 import functools
 import logging
@@ -10,28 +9,31 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable
 
-from aiohttp import StreamReader, web
+from aiohttp import web
 
 from gpushare.api.podrequest import MalformedPodError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
 from gpushare.webhook.admitter import Admitter, UndecidedError, UnknownNamespaceError
-from gpushare.webhook.calls import Calls
+from gpushare.webhook.calls import Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
-from gpushare.webhook.connection import MAX_BODY_BYTES, Connection
+from gpushare.webhook.connections import Connections, Listener
+from gpushare.webhook.memory import NAMESPACE_SECONDS
 
 log = logging.getLogger(__name__)
 
 PODS_PATH = "/mutate-pods"
 WORKLOADS_PATH = "/warn-workloads"
+MAX_BODY_BYTES = 8 * 2**20
+"""Above what etcd takes of an object (1.5 MiB), twice, and what a review adds to it."""
 BODY_SECONDS = 5.0
 """A body comes at once; the API server itself gives up after 3 s."""
 LINGER_SECONDS = 1.0
 """What is left of a refused body is read for so long, so that its sender sees the answer."""
-IDLE_SECONDS = 10 * 365 * 86400.0
-"""The API server closes what it needs no more; what we close, it may be about to use. The kernel
-finds out about peers that died."""
+IDLE_SECONDS = 180.0
+"""The API server closes a connection that was idle for 90 s (Go's http.DefaultTransport); one that
+is closed here, it may be about to use."""
 LOG_SECONDS = 1.0
 """Between two lines about failures of one kind: who sends nonsense must fill no disk."""
 
@@ -47,14 +49,15 @@ class BodyTooLongError(ValueError):
 class AdmissionServer:
     """Two paths take an AdmissionReview, and one says that it is served.
 
-    A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, a call beyond
-    `max_calls` in hand a 429, and what is no review of a pod a 400. What memory does not tell is a
-    503, so that the webhook's failurePolicy decides: "no pool" out of an empty memory would be an
-    answer.
+    A body of more than 8 MiB is a 413, one that takes more than 5 s a 408, and what is no review of
+    a pod a 400. Where too many calls wait, the one that has waited longest is a 429. What memory
+    does not tell is a 503, so that the webhook's failurePolicy decides: "no pool" out of an empty
+    memory would be an answer.
     """
 
     def __init__(self, admitter: Admitter, metrics: Metrics, max_calls: int) -> None:
         self.calls = Calls(max_calls)
+        self.connections = Connections()
         self._answers: dict[str, Callable[[bytes], bytes]] = {
             PODS_PATH: admitter.mutate_pod,
             WORKLOADS_PATH: admitter.warn_of_workload,
@@ -72,7 +75,16 @@ class AdmissionServer:
         `port` 0 takes a free one. A certificate loaded into `tls` meanwhile holds for the next
         connection. Raises OSError where the port is taken.
         """
-        runner = web.ServerRunner(_Listener(self), shutdown_timeout=1.0)
+        listener = Listener(
+            self.handle,
+            self.connections,
+            access_log=None,
+            logger=_SILENT,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=LINGER_SECONDS,
+            auto_decompress=False,
+        )
+        runner = web.ServerRunner(listener, shutdown_timeout=1.0)
         await runner.setup()
         try:
             site = web.TCPSite(runner, host, port, ssl_context=tls)
@@ -87,11 +99,9 @@ class AdmissionServer:
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """The answer to any request."""
-        if self.calls.is_full:
-            response = self._fail(429, Reason.TOO_MANY_CALLS, "too many calls at once")
-        else:
-            with self.calls:
-                response = await self._respond(request)
+        response = await self._respond(request)
+        if response.status == 200:
+            self.connections.note_answer(request.protocol)
         if self.calls.ending:
             response.force_close()
         return response
@@ -105,11 +115,11 @@ class AdmissionServer:
         if request.method != "POST":
             return web.Response(status=405, headers={"Allow": "POST"})
         try:
-            body = await _read(request.content, request.content_length)
+            body = await self._read(request)
             try:
                 answered = self._decide(answer, body)
             except UnknownNamespaceError as error:
-                await self._wait_for_namespace(error.name)
+                await self._wait_for(error.name, len(body))
                 answered = self._decide(answer, body)
             return web.Response(body=answered, headers=_JSON)
         except (MalformedReviewError, MalformedPodError) as error:
@@ -119,6 +129,9 @@ class AdmissionServer:
         except TimeoutError:
             text = f"the body took longer than {BODY_SECONDS:g} s"
             return self._fail(408, Reason.MALFORMED_REVIEW, text)
+        except CrowdedOutError:
+            text = "too many calls wait, and this one has waited longest"
+            return self._fail(429, Reason.TOO_MANY_CALLS, text)
         except BodyTooLongError:
             text = f"the body is longer than {MAX_BODY_BYTES} bytes"
             return self._fail(413, Reason.MALFORMED_REVIEW, text)
@@ -130,14 +143,29 @@ class AdmissionServer:
             log.error("a decision failed: %s\n%s", type(error).__name__, where)
             return web.Response(status=500, text="internal error; see the webhook's log\n")
 
-    def answer_at_once(self, path: str, body: bytes) -> bytes | None:
-        """The answer to a review that came at `path`; None where there is none yet, or an error to
-        tell: `handle` then does so."""
-        answer = self._answers.get(path)
-        try:
-            return None if answer is None else self._decide(answer, body)
-        except Exception:
-            return None
+    async def _read(self, request: web.BaseRequest) -> bytes:
+        """The body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken
+        connection raises."""
+        content = request.content
+        if content.is_eof():
+            # It came with its head, as reviews mostly do.
+            return content.read_nowait()
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise BodyTooLongError
+        body = bytearray()
+        async with self.calls.waiting(BODY_SECONDS) as wait:
+            while chunk := await content.readany():
+                self.calls.hold(wait, len(chunk))
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise BodyTooLongError
+        return bytes(body)
+
+    async def _wait_for(self, namespace: str, body_bytes: int) -> None:
+        """Return when the namespace is known, or when it has been waited for long enough."""
+        async with self.calls.waiting(2 * NAMESPACE_SECONDS) as wait:
+            self.calls.hold(wait, body_bytes)
+            await self._wait_for_namespace(namespace)
 
     def _decide(self, answer: Callable[[bytes], bytes], body: bytes) -> bytes:
         started = time.perf_counter()
@@ -152,40 +180,3 @@ class AdmissionServer:
             self._logged[reason] = now
             log.warning("call not answered: %s", text, extra={"reason": reason})
         return web.Response(status=status, text=f"{text}\n")
-
-
-class _Listener(web.Server):
-    """Makes the connections; whoever calls the server makes one."""
-
-    def __init__(self, server: AdmissionServer) -> None:
-        super().__init__(server.handle)
-        self._admission = server
-
-    def __call__(self) -> Connection:
-        return Connection(
-            self,
-            loop=asyncio.get_running_loop(),
-            answer=self._admission.answer_at_once,
-            calls=self._admission.calls,
-            access_log=None,
-            logger=_SILENT,
-            keepalive_timeout=IDLE_SECONDS,
-            lingering_time=LINGER_SECONDS,
-            auto_decompress=False,
-        )
-
-
-async def _read(content: StreamReader, length: int | None) -> bytes:
-    """A body. Raises `BodyTooLongError`, `TimeoutError`, and what a broken connection raises."""
-    if length is not None and length > MAX_BODY_BYTES:
-        raise BodyTooLongError
-    if content.is_eof():
-        # It came with its head, as reviews mostly do: a timer would cost more than the reading.
-        return content.read_nowait()
-    body = bytearray()
-    async with asyncio.timeout(BODY_SECONDS):
-        while chunk := await content.readany():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise BodyTooLongError
-    return bytes(body)

@@ -22,10 +22,14 @@ from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook import server as server_module
-from gpushare.webhook.connection import MAX_BODY_BYTES
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Memory
-from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH, AdmissionServer
+from gpushare.webhook.server import (
+    MAX_BODY_BYTES,
+    PODS_PATH,
+    WORKLOADS_PATH,
+    AdmissionServer,
+)
 from tests.kit.admission import INFERENCE, TRAINING, build_memory, build_webhook, until
 from tests.kit.reviews import build_container, build_gpu_pod, build_review, encode
 
@@ -194,21 +198,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.M
 
     async with client() as webhook, webhook.post(PODS_PATH, data=pieces()) as response:
         assert response.status == 408
-
-
-async def test_calls_beyond_the_limit_are_refused_at_once() -> None:
-    memory = build_memory()
-    metrics = Metrics()
-    server = build_webhook(memory, metrics=metrics, max_calls=1)
-    new = build_review(build_gpu_pod(), namespace="new")
-    async with client(server) as webhook:
-        first = asyncio.create_task(ask(webhook, new))
-        await until(lambda: server.calls.count)
-        status, _ = await ask(webhook, build_review(build_gpu_pod()))
-        assert (status, count(metrics, "TooManyCalls")) == (429, 1)
-        memory.put_namespace("new", None, Namespace("new"))
-        assert (await first)[0] == 200
-        assert (await ask(webhook, build_review(build_gpu_pod())))[0] == 200
 
 
 async def test_other_paths_and_methods_are_told_so() -> None:

@@ -1,0 +1,80 @@
+"""The connections that a server has open, of which there must not be too many."""
+
+from asyncio import Transport
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+MAX_CONNECTIONS = 1000
+"""An API server keeps 25 idle ones, and opens more only while it has calls under way."""
+READ_BUFFER_BYTES = 32 * 2**10
+"""A TLS record holds 16 KiB."""
+
+
+def shrink_read_buffers() -> None:
+    """Have the TLS connections that this process opens from now on read into smaller buffers.
+
+    Each has one of its own, in use or not, of 256 KiB; asyncio has no other way to set it.
+    """
+    SSLProtocol.max_size = READ_BUFFER_BYTES
+
+
+class Connections:
+    """Open connections, each of which costs memory, whether anything comes on it or not.
+
+    Where there are too many, one is closed: first whoever never asked what could be answered,
+    then whoever has not asked for longest.
+    """
+
+    def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
+        self._limit = limit
+        self._strangers: dict[object, Transport] = {}
+        self._callers: dict[object, Transport] = {}
+        """By the last answer, oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._callers)
+
+    def add(self, connection: object, transport: Transport) -> None:
+        """Note a new one, and close another where that is one too many."""
+        if len(self) >= self._limit:
+            others = self._strangers or self._callers
+            # No farewell: it would be waited for.
+            others.pop(next(iter(others))).abort()
+        self._strangers[connection] = transport
+
+    def note_answer(self, connection: object) -> None:
+        """Note that it got an answer."""
+        known = self._callers if connection in self._callers else self._strangers
+        if (transport := known.pop(connection, None)) is not None:
+            self._callers[connection] = transport
+
+    def remove(self, connection: object) -> None:
+        """Note that it is closed."""
+        self._strangers.pop(connection, None)
+        self._callers.pop(connection, None)
+
+
+class Listener(web.Server):
+    """aiohttp's server, which tells `connections` of each that comes and goes."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        connections: Connections,
+        **options: Any,
+    ) -> None:
+        super().__init__(handler, **options)
+        self._open = connections
+
+    def connection_made(self, handler: web.RequestHandler, transport: Transport) -> None:
+        super().connection_made(handler, transport)
+        self._open.add(handler, transport)
+
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        self._open.remove(handler)
+        super().connection_lost(handler, exc)

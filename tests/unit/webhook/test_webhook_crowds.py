@@ -1,0 +1,179 @@
+"""Whoever is slow, or says nothing, keeps nobody else from an answer; over real TLS."""
+
+import asyncio
+import contextlib
+import ssl
+from asyncio.sslproto import SSLProtocol
+from collections.abc import AsyncIterator
+from io import BytesIO
+
+import aiohttp
+import pytest
+
+from gpushare.observe.metrics import Metrics
+from gpushare.webhook import calls
+from gpushare.webhook import server as server_module
+from gpushare.webhook.connections import Connections, shrink_read_buffers
+from gpushare.webhook.server import PODS_PATH, AdmissionServer
+from tests.kit.admission import build_webhook, until
+from tests.kit.reviews import build_gpu_pod, build_review, encode
+from tests.kit.tls import build_tls
+
+SLOW = 600
+REAL_CALLS = 200
+BODY = encode(build_review(build_gpu_pod()))
+
+
+class Crowd:
+    """Clients who each have a connection of their own."""
+
+    def __init__(self, port: int, trusting: ssl.SSLContext) -> None:
+        self._port = port
+        self._trusting = trusting
+        self._opened: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection on which nothing was said yet."""
+        streams = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._trusting)
+        self._opened.append(streams)
+        return streams
+
+    async def begin_call(
+        self, body: bytes = b"{", length: int = 1000
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A call whose body does not go on."""
+        reader, writer = await self.open()
+        head = f"POST {PODS_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        return reader, writer
+
+    async def ask(self, session: aiohttp.ClientSession, body: bytes = BODY) -> int:
+        """The status of a whole call."""
+        url = f"https://127.0.0.1:{self._port}{PODS_PATH}"
+        async with session.post(url, data=BytesIO(body)) as response:
+            await response.read()
+            return response.status
+
+    async def ask_whether_alive(self, session: aiohttp.ClientSession) -> int:
+        """The status of what the webhook asks itself."""
+        async with session.get(f"https://127.0.0.1:{self._port}/healthz") as response:
+            return response.status
+
+    def disperse(self) -> None:
+        """Close all."""
+        for _, writer in self._opened:
+            writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def crowded(server: AdmissionServer) -> AsyncIterator[tuple[Crowd, aiohttp.ClientSession]]:
+    """A crowd around `server`, and an API server's own session."""
+    tls, trusting, _ = build_tls()
+    async with (
+        server.listening(tls, host="127.0.0.1", port=0) as port,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
+    ):
+        crowd = Crowd(port, trusting)
+        try:
+            yield crowd, session
+        finally:
+            crowd.disperse()
+
+
+async def read_status(reader: asyncio.StreamReader) -> int:
+    line = await reader.readline()
+    return int(line.split()[1])
+
+
+@pytest.mark.timeout(60)
+async def test_hundreds_that_send_slowly_cost_no_real_call_its_answer() -> None:
+    server = build_webhook()
+    async with crowded(server) as (crowd, session):
+        gate = asyncio.Semaphore(32)
+
+        async def dawdle() -> None:
+            async with gate:
+                await crowd.begin_call()
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(SLOW):
+                tasks.create_task(dawdle())
+            statuses = [await crowd.ask(session) for _ in range(REAL_CALLS)]
+        assert await crowd.ask_whether_alive(session) == 200
+    assert statuses == [200] * REAL_CALLS
+
+
+async def test_of_too_many_that_wait_the_slowest_has_to_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
+    metrics = Metrics()
+    server = build_webhook(metrics=metrics, max_calls=1)
+    async with crowded(server) as (crowd, _):
+        first, _ = await crowd.begin_call()
+        await until(lambda: server.calls.count == 1)
+        _, second = await crowd.begin_call(BODY[:1], len(BODY))
+        assert await read_status(first) == 429
+        await until(lambda: server.calls.count == 1)
+        second.write(BODY[1:])
+        await until(lambda: server.calls.count == 0)
+        name, labels = "gpushare_admission_requests_total", {"reason": "Routed"}
+        assert metrics.registry.get_sample_value(name, labels) == 1
+
+
+async def test_nobody_has_to_go_before_it_could_be_called_slow() -> None:
+    server = build_webhook(max_calls=1)
+    async with crowded(server) as (crowd, _):
+        started = [await crowd.begin_call(BODY[:1], len(BODY)) for _ in range(3)]
+        await until(lambda: server.calls.count == 3)
+        for reader, writer in started:
+            writer.write(BODY[1:])
+            assert await read_status(reader) == 200
+
+
+async def test_bodies_in_hand_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "MAX_BYTES", 50_000)
+    server = build_webhook()
+    async with crowded(server) as (crowd, _):
+        first, _ = await crowd.begin_call(b" " * 30_000, 60_000)
+        await until(lambda: server.calls.held_bytes == 30_000)
+        await crowd.begin_call(b" " * 30_000, 60_000)
+        assert await read_status(first) == 429
+        assert server.calls.held_bytes <= 50_000
+
+
+async def test_of_too_many_connections_a_strangers_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = build_webhook()
+    server.connections = Connections(limit=3)
+    async with crowded(server) as (crowd, session):
+        assert await crowd.ask(session) == 200
+        idle = [await crowd.open() for _ in range(5)]
+        # One of the three was asked on, and is kept.
+        await until(lambda: len(server.connections) == 3)
+        for reader, _ in idle[:3]:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        assert len(session.connector._conns) == 1  # type: ignore[union-attr]
+        assert await crowd.ask(session) == 200
+
+
+async def test_a_connection_on_which_nobody_asks_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "IDLE_SECONDS", 0.05)
+    async with crowded(build_webhook()) as (crowd, _):
+        reader, writer = await crowd.open()
+        writer.write(f"POST {PODS_PATH} HTTP/1.1\r\n".encode())
+        assert await reader.read() == b""
+
+
+async def test_small_read_buffers_take_large_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
+    shrink_read_buffers()
+    pod = build_gpu_pod()
+    pod["metadata"]["annotations"] = {"big": "x" * 1_500_000}
+    async with crowded(build_webhook()) as (crowd, session):
+        assert await crowd.ask(session, encode(build_review(pod))) == 200
