@@ -36,7 +36,7 @@ test: lint test-unit test-integration test-demo ## Run everything that must hold
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
-	$(LIMIT) 120 $(BIN)/pytest tests/unit --timeout=10
+	$(LIMIT) 240 $(BIN)/pytest tests/unit --timeout=20 $(SHARDS)
 
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
