@@ -109,6 +109,7 @@ def show_round(number: int, results: Round) -> str:
         lines.append(
             f"    {connections:2} connections   {contestant!s:15} {turn.microseconds:6.0f} us of "
             f"CPU a call ({ratio:5.2f}x)   {turn.loop.calls / turn.loop.seconds:6.0f}/s   "
-            f"p50 {turn.loop.p50_ms:5.2f} ms   p99 {turn.loop.p99_ms:5.2f} ms"
+            f"p50 {turn.loop.p50_ms:5.2f} ms   p99 {turn.loop.p99_ms:5.2f} ms   "
+            f"longest {turn.loop.longest_ms:5.1f} ms"
         )
     return "\n".join(lines)

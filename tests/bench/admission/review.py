@@ -1,6 +1,6 @@
 """AdmissionReviews as large as the API server sends them for an ordinary pod."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tests.kit.builders import build_pod
@@ -8,7 +8,7 @@ from tests.kit.reviews import build_review, encode
 
 Json = dict[str, Any]
 
-_ENVIRONMENT = {f"SETTING_{number}": f"value-{number}" for number in range(12)}
+_MOST_VARIABLES, _FEWEST_VARIABLES = 14, 10
 _CREATOR = {
     "username": "system:serviceaccount:kube-system:replicaset-controller",
     "uid": "6a1e0f5e-54f1-4d27-a2f0-2c8a1f6d0001",
@@ -19,7 +19,7 @@ _TOKEN = "kube-api-access-x7k2p"
 
 
 def build_bodies(count: int) -> Sequence[bytes]:
-    """So many reviews on the wire, each of another pod of a ReplicaSet that asks for 3 to 8 GiB."""
+    """So many reviews on the wire, each of another pod: no two in a row are of one length."""
     return [encode(_build_review(number)) for number in range(count)]
 
 
@@ -42,7 +42,10 @@ def _build_review(number: int) -> Json:
 
 def _build_defaulted_pod(number: int) -> Json:
     """A pod with the defaults and the token that the API server adds before it asks webhooks."""
-    pod = build_pod(f"inference-5c9f7d9d8b-{number:05}", gib=3 + number % 6, env=_ENVIRONMENT)
+    spread = 1 + _MOST_VARIABLES - _FEWEST_VARIABLES
+    variables = range(_FEWEST_VARIABLES + number % spread)
+    environment = {f"SETTING_{variable}": f"value-{variable}" for variable in variables}
+    pod = build_pod(f"inference-5c9f7d9d8b-{number:05}", gib=3 + number % 6, env=environment)
     hashed = {"app": "inference", "pod-template-hash": "5c9f7d9d8b"}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "inference-5c9f7d9d8b"}
     pod["metadata"] |= {
@@ -56,7 +59,7 @@ def _build_defaulted_pod(number: int) -> Json:
             | {"uid": "9a2b7c66-17a3-4b7e-8d80-1f0d5a3b0001"}
             | {"controller": True, "blockOwnerDeletion": True}
         ],
-        "managedFields": [_build_managed_fields()],
+        "managedFields": [_build_managed_fields(environment)],
     }
     mount = {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
     for container in pod["spec"]["containers"]:
@@ -102,7 +105,7 @@ def _build_token_volume() -> Json:
     return {"name": _TOKEN, "projected": {"sources": sources, "defaultMode": 420}}
 
 
-def _build_managed_fields() -> Json:
+def _build_managed_fields(environment: Collection[str]) -> Json:
     """What the creator is noted to own: as long as the rest of the pod."""
     container: Json = {
         ".": {},
@@ -110,7 +113,7 @@ def _build_managed_fields() -> Json:
             ".": {},
             **{
                 f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}, "f:value": {}}
-                for name in _ENVIRONMENT
+                for name in environment
             },
         },
         **{f"f:{name}": {} for name in ("image", "imagePullPolicy", "name")},

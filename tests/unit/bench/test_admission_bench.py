@@ -1,5 +1,7 @@
 """What the admission bench reads, compares, and fails for."""
 
+from itertools import pairwise
+
 import orjson
 import pytest
 
@@ -46,10 +48,11 @@ def test_mean_and_share_are_those_of_the_calls_between_two_readings() -> None:
 
 
 def test_reviews_differ_and_are_as_large_as_those_of_the_api_server() -> None:
-    bodies = build_bodies(3)
+    bodies = build_bodies(12)
 
-    assert len({orjson.loads(body)["request"]["uid"] for body in bodies}) == 3
-    assert all(4_000 < len(body) < 8_000 for body in bodies)
+    assert len({orjson.loads(body)["request"]["uid"] for body in bodies}) == 12
+    assert all(4_000 < len(body) < 6_000 for body in bodies)
+    assert all(len(one) != len(next_one) for one, next_one in pairwise(bodies))
 
 
 def test_the_floor_is_asked_under_the_conditions_of_ours_in_its_own_namespace() -> None:
@@ -85,7 +88,7 @@ def test_each_pool_of_the_burst_has_nodes_of_its_own() -> None:
 
 
 def an_alone_round(floor: float = 100.0, ours: float = 120.0) -> alone.Round:
-    loop = Loop(calls=1000, seconds=1.0, p50_ms=1.0, p99_ms=2.0)
+    loop = Loop(calls=1000, seconds=1.0, p50_ms=1.0, p99_ms=2.0, longest_ms=9.0)
     costs = {alone.FLOOR: floor, alone.OURS: ours}
     return {
         (contestant, connections): alone.Turn(cost, loop)
