@@ -1,11 +1,9 @@
 """What a container's environment says about GPUs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gpushare import names
-from gpushare.api.podshape import parse_mappings
+from gpushare.api.podshape import Container
 
 _ON = ("true", "1")
 """Values of CGPU_DISABLE that count (vendor's guide on cGPU)."""
@@ -34,14 +32,13 @@ class GpuEnvironment:
 NO_GPU_ENVIRONMENT = GpuEnvironment()
 
 
-def parse_gpu_environment(container: Mapping[str, Any]) -> GpuEnvironment:
-    """The GpuEnvironment of a container's JSON. Raises `MalformedPodError`."""
+def read_gpu_environment(container: Container) -> GpuEnvironment:
+    """The GpuEnvironment of a container."""
     values: dict[str, str] = {}
-    for variable in parse_mappings(container.get("env"), "env"):
-        name = str(variable.get("name"))
-        if name in names.GPU_ENVIRONMENT:
-            elsewhere = _FROM_ELSEWHERE if variable.get("valueFrom") else ""
-            values[name] = str(variable.get("value") or elsewhere)
+    for variable in container.env or ():
+        if variable.name in names.GPU_ENVIRONMENT:
+            elsewhere = _FROM_ELSEWHERE if variable.value_from else ""
+            values[variable.name] = variable.value or elsewhere
     if not values:
         return NO_GPU_ENVIRONMENT
     disables = values.get(names.ENV_CGPU_DISABLE, "")

@@ -6,32 +6,36 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.node import parse_quantity
+from gpushare.api.podshape import Container, Spec
 
 Amounts = Mapping[str, int]
 """By GPU resource."""
 NO_AMOUNTS: Amounts = MappingProxyType({})
+_NO_QUANTITIES: Mapping[str, Any] = MappingProxyType({})
 _VENDOR = "nvidia.com/"
+_SIDECAR = "Always"
+"""Restart policy of an init container that keeps running beside the others."""
 
 
-def count_gpu_requests(spec: Mapping[str, Any]) -> Amounts:
+def count_gpu_requests(spec: Spec) -> Amounts:
     """GPU resources that a pod spec asks for.
 
     As kube-scheduler counts: containers and sidecars run together; an init container runs beside
     the sidecars started before it; the larger of the two is needed ("Sidecar Containers" in the
     Kubernetes documentation).
     """
-    together = add_amounts(count_container(container) for container in spec.get("containers") or ())
-    if not (starting := spec.get("initContainers")):
+    together = add_amounts(count_container(container) for container in spec.containers or ())
+    if not spec.init_containers:
         return together
-    return raise_to_start(
-        together, ((count_container(container), is_sidecar(container)) for container in starting)
-    )
+    return _raise_to_start(together, spec.init_containers)
 
 
-def count_container(container: Mapping[str, Any]) -> Amounts:
+def count_container(container: Container) -> Amounts:
     """GPU resources of one container; limits go before requests."""
-    resources = container.get("resources") or {}
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if container.resources is None:
+        return NO_AMOUNTS
+    limits = container.resources.limits or _NO_QUANTITIES
+    requests = container.resources.requests or _NO_QUANTITIES
     if names.GPU_RESOURCES.isdisjoint(limits) and names.GPU_RESOURCES.isdisjoint(requests):
         return NO_AMOUNTS
     amounts = {}
@@ -46,28 +50,26 @@ def count_container(container: Mapping[str, Any]) -> Amounts:
     return amounts
 
 
-def asks_for_other_gpu(container: Mapping[str, Any]) -> bool:
+def asks_for_other_gpu(container: Container) -> bool:
     """Whether it asks for a GPU under another name, such as `nvidia.com/mig-1g.5gb`.
 
     Of extended resources there is no request without a limit.
     """
-    for resource, quantity in ((container.get("resources") or {}).get("limits") or {}).items():
+    if container.resources is None or not container.resources.limits:
+        return False
+    for resource, quantity in container.resources.limits.items():
         if resource.startswith(_VENDOR) and parse_quantity(quantity) != 0:
             return True
     return False
 
 
-def asks_for_card_count(container: Mapping[str, Any]) -> bool:
+def asks_for_card_count(container: Container) -> bool:
     """Whether it asks for `aliyun.com/gpu-count`, which nodes offer and which gives no card."""
-    resources = container.get("resources") or {}
-    return names.RESOURCE_GPU_COUNT in (resources.get("limits") or ()) or (
-        names.RESOURCE_GPU_COUNT in (resources.get("requests") or ())
+    asked = container.resources
+    return asked is not None and (
+        names.RESOURCE_GPU_COUNT in (asked.limits or ())
+        or names.RESOURCE_GPU_COUNT in (asked.requests or ())
     )
-
-
-def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Whether an init container keeps running beside the others."""
-    return bool(container.get("restartPolicy") == "Always")
 
 
 def add_amounts(containers: Iterable[Amounts]) -> dict[str, int]:
@@ -79,20 +81,15 @@ def add_amounts(containers: Iterable[Amounts]) -> dict[str, int]:
     return together
 
 
-def raise_to_start(
-    together: Mapping[str, int], starting: Iterable[tuple[Amounts, bool]]
-) -> dict[str, int]:
-    """`together`, or what its init containers need while it starts, where that is more.
-
-    `starting` says of each, in their order, what it asks for and whether it is a sidecar.
-    """
+def _raise_to_start(together: Mapping[str, int], starting: Iterable[Container]) -> dict[str, int]:
+    """`together`, or what its init containers need while it starts, where that is more."""
     sidecars: dict[str, int] = {}
     highest: dict[str, int] = {}
-    for amounts, stays in starting:
-        for resource, amount in amounts.items():
+    for container in starting:
+        for resource, amount in count_container(container).items():
             beside = sidecars.get(resource, 0) + amount
             highest[resource] = max(highest.get(resource, 0), beside)
-            if stays:
+            if container.restart_policy == _SIDECAR:
                 sidecars[resource] = beside
     needed = add_amounts((together, sidecars))
     for resource, amount in highest.items():

@@ -7,17 +7,10 @@ node selector must hold, and one of the affinity's terms; of a term every requir
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
 from gpushare import names
 from gpushare.api.demand import Demand, join_demands, parse_demand
-from gpushare.api.podshape import (
-    MalformedPodError,
-    parse_list,
-    parse_mapping,
-    parse_mappings,
-    parse_strings,
-)
+from gpushare.api.podshape import MalformedPodError, Requirement, Spec
 
 CHOOSING = names.MODE_LABELS | {names.LABEL_POOL}
 """Labels by which a pod chooses its pool; placement is about cards, not about pools."""
@@ -97,37 +90,27 @@ ANYWHERE = NodeSelection()
 """The selection of a pod that says nothing."""
 
 
-def parse_node_selection(spec: Mapping[str, Any]) -> NodeSelection:
+def read_node_selection(spec: Spec) -> NodeSelection:
     """What a pod's spec says; `ANYWHERE` itself where it says nothing.
 
-    Raises `MalformedPodError`.
+    Raises `MalformedPodError` where that is more than one should have to read.
     """
-    labels = parse_strings(spec.get("nodeSelector"), "spec.nodeSelector")
-    affinity = parse_mapping(spec.get("affinity"), "spec.affinity")
-    node_affinity = parse_mapping(affinity.get("nodeAffinity"), "nodeAffinity")
-    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
+    labels, affinity = spec.node_selector, spec.affinity
+    if affinity is None or (nodes := affinity.node_affinity) is None or nodes.required is None:
         return NodeSelection(labels) if labels else ANYWHERE
-    raw = parse_mapping(required, "nodeAffinity.required").get("nodeSelectorTerms")
-    terms = [_list_requirements(term) for term in parse_mappings(raw, "nodeSelectorTerms")]
+    terms = [
+        (*(term.match_expressions or ()), *(term.match_fields or ()))
+        for term in nodes.required.node_selector_terms or ()
+    ]
     if sum(map(len, terms)) > MAX_REQUIREMENTS:
         raise MalformedPodError(f"node affinity has more than {MAX_REQUIREMENTS} requirements")
     # A term without requirements matches no node.
-    return NodeSelection(labels, tuple(_parse_term(term) for term in terms if term))
+    return NodeSelection(labels or _NO_LABELS, tuple(_join(term) for term in terms if term))
 
 
-def _list_requirements(term: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return [
-        requirement
-        for part in ("matchExpressions", "matchFields")
-        for requirement in parse_mappings(term.get(part), part)
-    ]
-
-
-def _parse_term(requirements: Sequence[Mapping[str, Any]]) -> Term:
+def _join(requirements: Sequence[Requirement]) -> Term:
     demands: dict[str, list[Demand]] = {}
     for requirement in requirements:
-        values = parse_list(requirement.get("values"), "values")
-        demand = parse_demand(requirement.get("operator"), map(str, values))
-        demands.setdefault(str(requirement.get("key")), []).append(demand)
+        demand = parse_demand(requirement.operator, requirement.values or ())
+        demands.setdefault(requirement.key or "", []).append(demand)
     return {key: join_demands(asked) for key, asked in demands.items()}

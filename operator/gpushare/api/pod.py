@@ -12,10 +12,13 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from gpushare import names
 from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.ledger import parse_count, parse_ledger
-from gpushare.api.podrequest import MalformedPodError, parse_pod_request
+from gpushare.api.podrequest import MalformedPodError, read_pod_request
+from gpushare.api.podshape import PodShape, Spec, parse_pod_shape
 
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
@@ -108,7 +111,8 @@ def parse_pod(
     `schedulers` are those that give out GPU memory card by card: others' pods are never unrouted.
     """
     meta, spec = raw["metadata"], raw.get("spec") or {}
-    requests = count_gpu_requests(spec)
+    shape = parse_pod_shape(raw)
+    requests = count_gpu_requests(shape.spec or Spec())
     owner = _find_controller(meta)
     by_daemonset = owner.get("kind") == "DaemonSet"
     # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
@@ -147,7 +151,7 @@ def parse_pod(
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=_unschedulable(status),
-        unrouted=bool(requests) and not selects and _is_unrouted(raw, spec, schedulers),
+        unrouted=bool(requests) and not selects and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
 
@@ -197,15 +201,15 @@ def _count_cards(meta: Mapping[str, Any]) -> int:
     return parse_count((meta.get("labels") or {}).get(names.LABEL_CARD_COUNT, "")) or 1
 
 
-def _is_unrouted(
-    raw: Mapping[str, Any], spec: Mapping[str, Any], schedulers: Collection[str]
-) -> bool:
+def _is_unrouted(pod: PodShape, schedulers: Collection[str]) -> bool:
     """By the webhook's own reading of the pod, less the node that the scheduler wrote since."""
-    if spec.get("schedulingGates"):
+    spec = pod.spec or Spec()
+    if spec.scheduling_gates:
         # Held back by somebody who may still say where it goes.
         return False
+    unbound = PodShape(pod.metadata, msgspec.structs.replace(spec, node_name=None))
     try:
-        request = parse_pod_request({**raw, "spec": {**spec, "nodeName": None}})
+        request = read_pod_request(unbound)
     except MalformedPodError:
         return False
     return request.is_left_to_admission(schedulers)

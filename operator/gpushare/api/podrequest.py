@@ -1,6 +1,6 @@
 """A Pod that is being created: what it asks for, and what its owner already decided."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -9,31 +9,32 @@ from typing import Any
 import orjson
 
 from gpushare import names
-from gpushare.api.gpuenvironment import parse_gpu_environment
+from gpushare.api.gpuenvironment import read_gpu_environment
 from gpushare.api.gpurequest import (
     NO_AMOUNTS,
     Amounts,
-    add_amounts,
     asks_for_card_count,
     asks_for_other_gpu,
     count_container,
-    is_sidecar,
-    raise_to_start,
+    count_gpu_requests,
 )
 from gpushare.api.ledger import parse_count
-from gpushare.api.nodeselection import ANYWHERE, NodeSelection, parse_node_selection
+from gpushare.api.nodeselection import ANYWHERE, NodeSelection, read_node_selection
 from gpushare.api.podshape import (
     MalformedPodError,
-    parse_mapping,
-    parse_mappings,
-    parse_strings,
+    Metadata,
+    PodShape,
+    Spec,
+    parse_pod_shape,
 )
 
-__all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request"]
+__all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request", "read_pod_request"]
 
 MAX_DECISION = 1024
 """Bytes of our annotation; what is longer is not ours."""
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_NO_METADATA = Metadata()
+_NO_SPEC = Spec()
 
 
 class Placer(StrEnum):
@@ -119,26 +120,22 @@ class PodRequest:
 def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
     """A PodRequest from the JSON of a Pod under admission.
 
-    At that time the name may be empty (generateName), and null may stand for any list or map.
     Raises `MalformedPodError` where a field has another shape than the API gives it.
     """
-    metadata = parse_mapping(raw.get("metadata"), "metadata")
-    spec = parse_mapping(raw.get("spec"), "spec")
-    annotations = parse_strings(metadata.get("annotations"), "metadata.annotations")
-    labels = parse_strings(metadata.get("labels"), "metadata.labels")
-    starting = _parse_containers(spec, "initContainers")
-    running = _parse_containers(spec, "containers")
-    asked = [count_container(container) for container in (*starting, *running)]
-    requests = add_amounts(asked[len(starting) :])
-    if starting:
-        stays = map(is_sidecar, starting)
-        requests = raise_to_start(requests, zip(asked, stays, strict=False))
+    return read_pod_request(parse_pod_shape(raw))
 
+
+def read_pod_request(pod: PodShape) -> PodRequest:
+    """What a pod asks for, as far as it was read. Raises `MalformedPodError`."""
+    metadata, spec = pod.metadata or _NO_METADATA, pod.spec or _NO_SPEC
+    annotations, labels = metadata.annotations or _NO_LABELS, metadata.labels or _NO_LABELS
+    requests = count_gpu_requests(spec)
     shares: list[int] = []
     disabling: list[bool] = []
     may_disable = names_cards = means_gpu = asks_for_cards = asks_for_other = False
-    for container, amounts in zip((*starting, *running), asked, strict=True):
-        environment = parse_gpu_environment(container)
+    for container in (*(spec.init_containers or ()), *(spec.containers or ())):
+        amounts = count_container(container)
+        environment = read_gpu_environment(container)
         if names.RESOURCE_GPU_MEMORY in amounts:
             shares.append(amounts[names.RESOURCE_GPU_MEMORY])
         if not names.SHARED_RESOURCES.isdisjoint(amounts):
@@ -148,7 +145,7 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
         means_gpu |= environment.means_gpu
         asks_for_cards |= asks_for_card_count(container)
         asks_for_other |= asks_for_other_gpu(container)
-    selection = parse_node_selection(spec)
+    selection = read_node_selection(spec)
     return PodRequest(
         requests=requests,
         shares=tuple(shares),
@@ -157,26 +154,17 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
         pool=annotations.get(names.ANNOTATION_POOL, ""),
         isolation=annotations.get(names.ANNOTATION_ISOLATION, ""),
         decided_pool=_parse_decided_pool(annotations.get(names.ANNOTATION_DECISION, "")),
-        placer=_find_placer(metadata, labels, spec, selection),
-        scheduler=str(spec.get("schedulerName") or names.DEFAULT_SCHEDULER),
+        placer=_find_placer(metadata, spec, selection),
+        scheduler=spec.scheduler_name or names.DEFAULT_SCHEDULER,
         selection=selection,
         disables_isolation=bool(disabling) and all(disabling),
         may_disable_isolation=may_disable,
         uses_gpu_unasked=(
-            means_gpu and not requests and not asks_for_other and not spec.get("resourceClaims")
+            means_gpu and not requests and not asks_for_other and not spec.resource_claims
         ),
         names_cards=names_cards,
         asks_for_card_count=asks_for_cards,
     )
-
-
-def _parse_containers(spec: Mapping[str, Any], kind: str) -> Sequence[Mapping[str, Any]]:
-    containers = parse_mappings(spec.get(kind), f"spec.{kind}")
-    for container in containers:
-        if resources := parse_mapping(container.get("resources"), "resources"):
-            parse_mapping(resources.get("requests"), "resources.requests")
-            parse_mapping(resources.get("limits"), "resources.limits")
-    return containers
 
 
 def _parse_decided_pool(text: str) -> str:
@@ -190,21 +178,16 @@ def _parse_decided_pool(text: str) -> str:
     return pool if isinstance(pool, str) else ""
 
 
-def _find_placer(
-    metadata: Mapping[str, Any],
-    labels: Mapping[str, str],
-    spec: Mapping[str, Any],
-    selection: NodeSelection,
-) -> Placer | None:
-    for owner in parse_mappings(metadata.get("ownerReferences"), "metadata.ownerReferences"):
-        if owner.get("kind") == "DaemonSet" and owner.get("controller"):
+def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Placer | None:
+    for owner in metadata.owner_references or ():
+        if owner.kind == "DaemonSet" and owner.controller:
             return Placer.DAEMONSET
-    if spec.get("nodeName"):
+    if spec.node_name:
         return Placer.NODE_NAME
     if selection is not ANYWHERE and selection.names_node:
         return Placer.NODE_SELECTION
-    gates = parse_mappings(spec.get("schedulingGates"), "spec.schedulingGates")
-    for key in (*labels, *(str(gate.get("name")) for gate in gates)):
+    gates = [gate.name or "" for gate in spec.scheduling_gates or ()]
+    for key in (*(metadata.labels or ()), *gates):
         if key.startswith(names.KUEUE_PREFIX):
             return Placer.KUEUE
     return None

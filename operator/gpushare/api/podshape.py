@@ -1,44 +1,128 @@
-"""Guards for a Pod's JSON from outside: each field has the shape that the API gives it, or null."""
+"""The shape of a Pod's JSON, as far as decisions about its pool read it.
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+Fields that are not listed are skipped, whatever is in them, so that those of a newer Kubernetes do
+no harm. null may stand for any field.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+import msgspec
+
+Strings = dict[str, str]
+
+
+class Shape(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Some fields of an object of the Kubernetes API, each of the kind that the API gives it."""
+
+
+class Resources(Shape, frozen=True):
+    """By resource a quantity, such as `"3"`."""
+
+    limits: dict[str, Any] | None = None
+    requests: dict[str, Any] | None = None
+
+
+class Variable(Shape, frozen=True):
+    """Of a container's environment."""
+
+    name: str | None = None
+    value: str | None = None
+    value_from: dict[str, Any] | None = None
+
+
+class Container(Shape, frozen=True):
+    """Of a pod; an init container too."""
+
+    env: tuple[Variable, ...] | None = None
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class Owner(Shape, frozen=True):
+    """A reference to an owner."""
+
+    kind: str | None = None
+    controller: bool | None = None
+
+
+class Requirement(Shape, frozen=True):
+    """Of a node affinity, on one label or field."""
+
+    key: str | None = None
+    operator: str | None = None
+    values: tuple[str, ...] | None = None
+
+
+class Term(Shape, frozen=True):
+    """Of a node affinity."""
+
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+
+class RequiredNodes(Shape, frozen=True):
+    """What one of its terms must hold for."""
+
+    node_selector_terms: tuple[Term, ...] | None = None
+
+
+class NodeAffinity(Shape, frozen=True):
+    """Less what is only preferred."""
+
+    required: RequiredNodes | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Shape, frozen=True):
+    """Less what is between pods."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class SchedulingGate(Shape, frozen=True):
+    """While a pod has one, it is not scheduled."""
+
+    name: str | None = None
+
+
+class Metadata(Shape, frozen=True):
+    """Of any object."""
+
+    labels: Strings | None = None
+    annotations: Strings | None = None
+    owner_references: tuple[Owner, ...] | None = None
+
+
+class Spec(Shape, frozen=True):
+    """Of a pod."""
+
+    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[Container, ...] | None = None
+    node_selector: Strings | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[dict[str, Any], ...] | None = None
+    scheduler_name: str | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    node_name: str | None = None
+    resource_claims: tuple[Any, ...] | None = None
+
+
+class PodShape(Shape, frozen=True):
+    """A pod, or a workload's template of one."""
+
+    metadata: Metadata | None = None
+    spec: Spec | None = None
 
 
 class MalformedPodError(ValueError):
     """Not a Pod: the message says which field is not what the API has there."""
 
 
-def parse_mapping(value: object, path: str) -> Mapping[str, Any]:
-    """An object; empty for null."""
-    if value is None:
-        return _NOTHING
-    if not isinstance(value, dict):
-        raise MalformedPodError(f"{path} must be an object, not {type(value).__name__}")
-    return value
-
-
-def parse_strings(value: object, path: str) -> Mapping[str, str]:
-    """An object whose values are text, such as labels; empty for null."""
-    strings = parse_mapping(value, path)
-    for key, text in strings.items():
-        if not isinstance(text, str):
-            raise MalformedPodError(f"{path}: {key[:63]} must be text, not {type(text).__name__}")
-    return strings
-
-
-def parse_list(value: object, path: str) -> Sequence[Any]:
-    """A list; empty for null."""
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        raise MalformedPodError(f"{path} must be a list, not {type(value).__name__}")
-    return value
-
-
-def parse_mappings(value: object, path: str) -> Sequence[Mapping[str, Any]]:
-    """A list of objects; empty for null."""
-    items = parse_list(value, path)
-    return [parse_mapping(item, path) for item in items] if items else ()
+def parse_pod_shape(raw: Mapping[str, Any]) -> PodShape:
+    """The shape of a pod from its JSON. Raises `MalformedPodError`."""
+    try:
+        return msgspec.convert(raw, PodShape)
+    except msgspec.ValidationError as error:
+        raise MalformedPodError(f"no pod of the API: {error}") from error

@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.podrequest import read_pod_request
+from gpushare.api.podshape import PodShape
 from gpushare.core.admission import Decision, PoolView, Rules, decide
 from gpushare.core.bookings import Bookings
+from gpushare.core.decision import cut
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.codec import PODS, Review, build_answer, parse_review
+from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Gap, Memory
 from gpushare.webhook.patch import plan_patch
-from gpushare.webhook.template import find_template
+from gpushare.webhook.template import PODS, WorkloadShape, find_template
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,8 @@ class Admitter:
     """Decides on what the API server asks about, from memory.
 
     Its methods take the body of a request and give that of the answer. They raise
-    `MalformedReviewError` and `MalformedPodError` for what is no question, and `UndecidedError`
-    where memory has a gap.
+    `MalformedReviewError`, `MalformedPodError` and `NoTemplateError` for what is no question, and
+    `UndecidedError` where memory has a gap.
     """
 
     def __init__(
@@ -65,37 +67,37 @@ class Admitter:
 
     def mutate_pod(self, body: bytes) -> bytes:
         """Send a pod that is being created to its pool, or say why not."""
-        review = parse_review(body)
-        if review.operation != "CREATE" or review.resource != PODS:
-            self._pods(Reason.NOT_ROUTED).inc()
+        review = parse_pod_review(body)
+        if review.operation != "CREATE" or review.resource != PODS or review.sub_resource:
             return build_answer(review.uid)
-        namespace, pools = self._recall(review)
+        pod = review.object or PodShape()
+        namespace, pools = self._recall(review.namespace or "")
         now = self._clock()
         booked = self._bookings.count(pools, now)
-        decision = decide(parse_pod_request(review.object), namespace, pools, self._rules, booked)
-        patch = plan_patch(review.object, decision)
+        decision = decide(read_pod_request(pod), namespace, pools, self._rules, booked)
+        patch = plan_patch(pod, decision)
         if decision.pool is not None and decision.booked and not review.dry_run:
             self._bookings.book(decision.pool, decision.booked, now)
         refusal = _explain_refusal(decision)
         self._pods(decision.reason).inc()
         if refusal:
             log.warning(
-                decision.message, extra={"namespace": review.namespace, "reason": decision.reason}
+                decision.message, extra={"namespace": namespace.name, "reason": decision.reason}
             )
         elif patch:
-            self._journal.note(review.namespace, decision)
+            self._journal.note(namespace.name, decision)
         return build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
 
     def warn_of_workload(self, body: bytes) -> bytes:
         """Say where a workload's pods will go; it is allowed, and changed, in no case."""
-        review = parse_review(body)
-        if review.operation not in ("CREATE", "UPDATE"):
+        review = parse_workload_review(body)
+        if review.operation not in ("CREATE", "UPDATE") or review.sub_resource:
             return build_answer(review.uid)
-        template = find_template(review.resource, review.object)
+        template = find_template(review.resource, review.object or WorkloadShape())
         if template is None:
             return build_answer(review.uid)
-        namespace, pools = self._recall(review)
-        pod = parse_pod_request(template)
+        namespace, pools = self._recall(review.namespace or "")
+        pod = read_pod_request(template)
         booked = self._bookings.count(pools, self._clock())
         decision = decide(pod, namespace, pools, self._rules, booked)
         self._workloads(decision.reason).inc()
@@ -105,12 +107,12 @@ class Admitter:
         """Return when the namespace is known, or after a second."""
         await self._memory.wait_for_namespace(name)
 
-    def _recall(self, review: Review) -> tuple[Namespace, Sequence[PoolView]]:
+    def _recall(self, name: str) -> tuple[Namespace, Sequence[PoolView]]:
         if gap := self._memory.find_gap():
             raise UndecidedError(gap)
-        namespace = self._memory.find_namespace(review.namespace)
+        namespace = self._memory.find_namespace(name)
         if namespace is None:
-            raise UnknownNamespaceError(review.namespace)
+            raise UnknownNamespaceError(name)
         return namespace, self._memory.pools
 
 
@@ -120,7 +122,7 @@ def _explain_refusal(decision: Decision) -> str | None:
 
 def _warn(decision: Decision, pools: Sequence[PoolView]) -> tuple[str, ...]:
     if refusal := _explain_refusal(decision):
-        return (f"its pods will be refused: {refusal}", *decision.warnings)
+        return (cut(f"its pods will be refused: {refusal}"), *decision.warnings)
     if decision.pool is None:
         return decision.warnings
     schedule = next(pool.schedule for pool in pools if pool.name == decision.pool)

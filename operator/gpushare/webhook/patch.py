@@ -4,32 +4,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpushare import names
-from gpushare.api.podrequest import MalformedPodError
+from gpushare.api.podshape import MalformedPodError, PodShape
 from gpushare.core.admission import Decision
 
 Operation = dict[str, Any]
 
 
-def plan_patch(pod: Mapping[str, Any], decision: Decision) -> list[Operation]:
-    """The patch that makes the JSON of `pod` say what `decision` says.
+def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
+    """The patch that makes `pod` say what `decision` says.
 
     What is there already is not written again, so applied twice it changes nothing more. A value
-    that the pod's owner gave to a key of the selector stays. Raises `MalformedPodError` where a
-    field that it touches has another shape than the API gives it.
+    that the pod's owner gave to a key of the selector stays. Raises `MalformedPodError` where
+    there is no place for it.
     """
     patch: list[Operation] = []
     if decision.selector or decision.tolerations:
-        spec = _part(pod, "spec", dict) or {}
-        selector = _part(spec, "nodeSelector", dict)
+        if (spec := pod.spec) is None:
+            raise MalformedPodError("a pod has a spec")
+        selector = spec.node_selector
         missing = {k: v for k, v in decision.selector if selector is None or k not in selector}
         patch += _plan_entries("/spec/nodeSelector", selector, missing)
-        tolerations = _part(spec, "tolerations", list)
-        patch += _plan_items("/spec/tolerations", tolerations, decision.tolerations)
+        patch += _plan_items("/spec/tolerations", spec.tolerations, decision.tolerations)
     if decision.annotation:
-        metadata = _part(pod, "metadata", dict)
-        if metadata is None:
+        if (metadata := pod.metadata) is None:
             raise MalformedPodError("a pod has metadata")
-        annotations = _part(metadata, "annotations", dict)
+        annotations = metadata.annotations
         entry = {names.ANNOTATION_DECISION: decision.annotation}
         if annotations is None or not entry.items() <= annotations.items():
             patch += _plan_entries("/metadata/annotations", annotations, entry)
@@ -58,13 +57,6 @@ def _plan_items(
     for item in items:
         if item not in found:
             yield {"op": "add", "path": f"{path}/-", "value": item}
-
-
-def _part(owner: Mapping[str, Any], key: str, kind: type) -> Any:
-    value = owner.get(key)
-    if value is not None and not isinstance(value, kind):
-        raise MalformedPodError(f"{key} must be a {kind.__name__}, not {type(value).__name__}")
-    return value
 
 
 def _escape(key: str) -> str:

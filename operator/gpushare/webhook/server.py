@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
-from gpushare.api.podrequest import MalformedPodError
+from gpushare.api.podshape import MalformedPodError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
@@ -20,6 +20,7 @@ from gpushare.webhook.calls import Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
 from gpushare.webhook.connections import Connections, Listener
 from gpushare.webhook.memory import NAMESPACE_SECONDS
+from gpushare.webhook.template import NoTemplateError
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class AdmissionServer:
                 await self._wait_for(error.name, len(body))
                 answered = self._decide(answer, body)
             return web.Response(body=answered, headers=_JSON)
-        except (MalformedReviewError, MalformedPodError) as error:
+        except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
             return self._fail(400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
             return self._fail(503, error.gap.reason, f"{error}; try again")

@@ -1,5 +1,6 @@
 """What is read of Nodes and Pods."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ from gpushare import names
 from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.node import parse_node, parse_quantity
 from gpushare.api.pod import MAX_MESSAGE, Pod, parse_pod
+from gpushare.api.podshape import parse_pod_shape
 
 
 def _entry(manager: str, operation: str = "Apply", **more: Any) -> dict[str, Any]:
@@ -98,6 +100,12 @@ def test_a_daemonset_of_the_same_name_elsewhere_is_no_plugin() -> None:
     assert parse_pod(_pod("default", **OWNED), plugin_namespace="kube-system") is None
 
 
+def _count(spec: dict[str, Any]) -> Mapping[str, int]:
+    shape = parse_pod_shape({"spec": spec}).spec
+    assert shape is not None
+    return count_gpu_requests(shape)
+
+
 def _asks(units: int, **more: str) -> dict[str, Any]:
     return {"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}, **more}
 
@@ -109,7 +117,7 @@ def _sidecar(units: int) -> dict[str, Any]:
 def test_requests_of_all_containers_add_up_and_limits_count_as_requests() -> None:
     by_request = {"resources": {"requests": {"aliyun.com/gpu-mem": "2"}}}
     spec = {"containers": [_asks(3), by_request, {}]}
-    assert count_gpu_requests(spec) == {"aliyun.com/gpu-mem": 5}
+    assert _count(spec) == {"aliyun.com/gpu-mem": 5}
 
 
 @pytest.mark.parametrize(
@@ -127,12 +135,12 @@ def test_init_containers_run_before_the_others_and_sidecars_beside_them(
     starting: list[dict[str, Any]], units: int
 ) -> None:
     spec = {"initContainers": starting, "containers": [_asks(3)]}
-    assert count_gpu_requests(spec) == {"aliyun.com/gpu-mem": units}
+    assert _count(spec) == {"aliyun.com/gpu-mem": units}
 
 
 def test_a_request_of_zero_is_none() -> None:
     spec = {"containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "0"}}}]}
-    assert count_gpu_requests(spec) == {}
+    assert _count(spec) == {}
 
 
 def test_modes_are_selected_by_node_selector_and_by_required_affinity() -> None:

@@ -6,40 +6,33 @@ from typing import Any
 import orjson
 import pytest
 
-from gpushare.webhook.codec import PODS, MalformedReviewError, build_answer, parse_review
+from gpushare.api.podshape import parse_pod_shape
+from gpushare.webhook.codec import (
+    MalformedReviewError,
+    build_answer,
+    parse_pod_review,
+    parse_workload_review,
+)
+from gpushare.webhook.template import PODS
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 
 
 def test_a_review_says_what_is_done_to_which_object() -> None:
     pod = build_gpu_pod()
-    review = parse_review(encode(build_review(pod, namespace="team-a", dryRun=True)))
+    review = parse_pod_review(encode(build_review(pod, namespace="team-a", dryRun=True)))
     assert (review.operation, review.resource) == ("CREATE", PODS)
-    assert (review.namespace, review.object, review.dry_run) == ("team-a", pod, True)
+    assert (review.namespace, review.dry_run) == ("team-a", True)
+    assert review.object == parse_pod_shape(pod)
     assert review.uid == "705ab4f5-6393-11e8-b7cc-42010a800002"
-
-
-@pytest.mark.parametrize(
-    ("request_fields", "resource"),
-    [
-        ({"subResource": "ephemeralcontainers"}, "v1/pods/ephemeralcontainers"),
-        (
-            {"resource": {"group": "apps", "version": "v1", "resource": "deployments"}},
-            "apps/v1/deployments",
-        ),
-        ({"resource": {}}, ""),
-    ],
-)
-def test_a_resource_is_named_as_in_a_url(request_fields: dict[str, Any], resource: str) -> None:
-    assert parse_review(encode(build_review({}, **request_fields))).resource == resource
 
 
 @pytest.mark.parametrize("absent", ["object", "dryRun", "namespace", "operation", "subResource"])
 def test_what_a_request_need_not_say_may_be_null_or_absent(absent: str) -> None:
     review = build_review({})
     review["request"][absent] = None
-    with_null = parse_review(encode(review))
+    with_null = parse_pod_review(encode(review))
     del review["request"][absent]
-    assert parse_review(encode(review)) == with_null
+    assert parse_pod_review(encode(review)) == with_null
 
 
 @pytest.mark.parametrize(
@@ -69,13 +62,35 @@ def test_what_a_request_need_not_say_may_be_null_or_absent(absent: str) -> None:
     ids=range(20),
 )
 def test_what_is_no_review_is_malformed(body: bytes) -> None:
-    with pytest.raises(MalformedReviewError):
-        parse_review(body)
+    for parse in (parse_pod_review, parse_workload_review):
+        with pytest.raises(MalformedReviewError):
+            parse(body)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        build_gpu_pod(nodeName=["hunter2"]),
+        build_gpu_pod(nodeSelector={"hunter2": 7}),
+        build_gpu_pod(containers="hunter2"),
+    ],
+)
+def test_what_is_wrong_with_it_is_told_by_its_place_and_not_quoted(pod: Any) -> None:
+    with pytest.raises(MalformedReviewError, match=r"request\.object\.spec\.") as caught:
+        parse_pod_review(encode(build_review(pod)))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_newer_field_of_any_kind_is_passed_over() -> None:
+    pod = build_gpu_pod()
+    newer = {**pod, "spec": {**pod["spec"], "newer": [{"a": 1e300}]}, "another": "x"}
+    body = encode(build_review(newer, newest={"a": None}))
+    assert parse_pod_review(body) == parse_pod_review(encode(build_review(pod)))
 
 
 def test_of_two_equal_keys_the_last_one_counts_as_it_does_for_the_api_server() -> None:
     body = encode(build_review({})).replace(b'"dryRun":false', b'"dryRun":false,"dryRun":true')
-    assert parse_review(body).dry_run
+    assert parse_pod_review(body).dry_run
 
 
 def test_an_answer_carries_uid_patch_and_warnings() -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.podrequest import MalformedPodError
+from gpushare.api.podshape import MalformedPodError, parse_pod_shape
 from gpushare.core.admission import Decision
 from gpushare.names import ANNOTATION_DECISION, Reason
-from gpushare.webhook.patch import plan_patch
+from gpushare.webhook import patch as patch_module
 from tests.kit.reviews import build_gpu_pod
 
 Json = dict[str, Any]
@@ -64,6 +64,10 @@ decisions = st.builds(
     st.lists(st.sampled_from([SPOT, GPU]), unique_by=str, max_size=2).map(tuple),
     st.sampled_from(["", '{"v":1}']),
 )
+
+
+def plan_patch(pod: Json, decision: Decision) -> list[Json]:
+    return patch_module.plan_patch(parse_pod_shape(pod), decision)
 
 
 def apply(pod: Json, decision: Decision) -> Json:
@@ -144,6 +148,7 @@ def test_where_nothing_was_decided_nothing_is_written() -> None:
     "pod",
     [
         {"spec": {}},
+        {"metadata": {}},
         {"metadata": {"annotations": []}, "spec": {}},
         {"metadata": {}, "spec": {"nodeSelector": []}},
         {"metadata": {}, "spec": {"tolerations": {}}},

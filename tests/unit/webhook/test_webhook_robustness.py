@@ -68,7 +68,7 @@ def expect_fair(body: bytes, status: int, answer: bytes) -> None:
     assert review == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
     assert response["uid"] == request["uid"]
     assert isinstance(response["allowed"], bool)
-    assert all(len(warning.encode()) <= 320 for warning in response.get("warnings", []))
+    assert all(len(warning.encode()) <= 256 for warning in response.get("warnings", []))
     if "patch" in response:
         patch = orjson.loads(base64.b64decode(response["patch"]))
         jsonpatch.apply_patch(request["object"], patch)

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from gpushare.webhook.codec import MalformedReviewError
-from gpushare.webhook.template import find_template
-from tests.kit.reviews import build_gpu_pod
+from gpushare.api.podshape import PodShape, parse_pod_shape
+from gpushare.webhook.codec import MalformedReviewError, parse_workload_review
+from gpushare.webhook.template import NoTemplateError, WorkloadShape
+from gpushare.webhook.template import find_template as find_template_in
+from tests.kit.reviews import build_gpu_pod, build_review, encode
 
 Json = dict[str, Any]
 
@@ -19,6 +21,13 @@ def build_workload(resource: str, **metadata: Any) -> Json:
     if resource == "batch/v1/cronjobs":
         spec = {"jobTemplate": {"metadata": metadata.pop("job", None), "spec": spec}}
     return {"metadata": {"name": "work", **metadata}, "spec": spec}
+
+
+def find_template(resource: str, workload: Json) -> PodShape | None:
+    group, version, kind = resource.split("/")
+    named = {"group": group, "version": version, "resource": kind}
+    review = parse_workload_review(encode(build_review(workload, resource=named)))
+    return find_template_in(review.resource, review.object or WorkloadShape())
 
 
 @pytest.mark.parametrize(
@@ -34,15 +43,16 @@ def build_workload(resource: str, **metadata: Any) -> Json:
 def test_a_workloads_pods_are_those_of_its_template(resource: str) -> None:
     template = find_template(resource, build_workload(resource))
     assert template is not None
-    assert template["spec"] == TEMPLATE["spec"]
-    assert template["metadata"].items() >= TEMPLATE["metadata"].items()
+    assert template.spec == parse_pod_shape(TEMPLATE).spec
 
 
 def test_a_daemonsets_pods_are_its_own() -> None:
     resource = "apps/v1/daemonsets"
     template = find_template(resource, build_workload(resource))
     assert template is not None
-    assert template["metadata"]["ownerReferences"] == [{"kind": "DaemonSet", "controller": True}]
+    assert template.metadata is not None
+    (owner,) = template.metadata.owner_references or ()
+    assert (owner.kind, owner.controller) == ("DaemonSet", True)
 
 
 @pytest.mark.parametrize(
@@ -56,24 +66,29 @@ def test_a_daemonsets_pods_are_its_own() -> None:
 def test_the_queue_of_a_workload_holds_for_its_pods(resource: str, metadata: Json) -> None:
     template = find_template(resource, build_workload(resource, **metadata))
     assert template is not None
-    assert template["metadata"]["labels"] == QUEUE
+    assert template.metadata is not None
+    assert template.metadata.labels == QUEUE
 
 
 def test_what_is_no_workload_has_no_template() -> None:
     assert find_template("apps/v1/replicasets", build_workload("apps/v1/replicasets")) is None
 
 
+@pytest.mark.parametrize("workload", [None, {}, {"spec": None}, {"spec": {"template": None}}])
+def test_a_workload_without_a_template_is_malformed(workload: Json) -> None:
+    with pytest.raises(NoTemplateError):
+        find_template("batch/v1/jobs", workload)
+
+
 @pytest.mark.parametrize(
     "workload",
     [
-        {},
-        {"spec": None},
         {"spec": {"template": []}},
         {"metadata": [], "spec": {"template": {}}},
         {"metadata": {"labels": "x"}, "spec": {"template": {}}},
         {"spec": {"template": {"metadata": {"labels": 7}}}},
     ],
 )
-def test_a_workload_without_a_template_is_malformed(workload: Json) -> None:
+def test_a_workload_of_another_shape_than_the_apis_is_malformed(workload: Json) -> None:
     with pytest.raises(MalformedReviewError):
         find_template("batch/v1/jobs", workload)
