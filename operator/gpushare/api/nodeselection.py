@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from gpushare import names
 from gpushare.api.demand import Demand, join_demands, parse_demand
-from gpushare.api.podshape import MalformedPodError, Requirement, Spec
+from gpushare.api.podshape import Requirement, Spec
 
 CHOOSING = names.MODE_LABELS | {names.LABEL_POOL}
 """Labels by which a pod chooses its pool; placement is about cards, not about pools."""
@@ -36,6 +36,8 @@ class NodeSelection:
     """The node selector."""
     terms: tuple[Term, ...] | None = field(default=None, hash=False)
     """Required node affinity, where there is any; of an empty one no term can hold."""
+    is_too_long: bool = False
+    """The affinity was not read: nobody needs so many requirements."""
 
     @property
     def chosen_keys(self) -> tuple[str, ...]:
@@ -91,10 +93,7 @@ ANYWHERE = NodeSelection()
 
 
 def read_node_selection(spec: Spec) -> NodeSelection:
-    """What a pod's spec says; `ANYWHERE` itself where it says nothing.
-
-    Raises `MalformedPodError` where that is more than one should have to read.
-    """
+    """What a pod's spec says; `ANYWHERE` itself where it says nothing."""
     labels, affinity = spec.node_selector, spec.affinity
     if affinity is None or (nodes := affinity.node_affinity) is None or nodes.required is None:
         return NodeSelection(labels) if labels else ANYWHERE
@@ -103,7 +102,7 @@ def read_node_selection(spec: Spec) -> NodeSelection:
         for term in nodes.required.node_selector_terms or ()
     ]
     if sum(map(len, terms)) > MAX_REQUIREMENTS:
-        raise MalformedPodError(f"node affinity has more than {MAX_REQUIREMENTS} requirements")
+        return NodeSelection(labels or _NO_LABELS, is_too_long=True)
     # A term without requirements matches no node.
     return NodeSelection(labels or _NO_LABELS, tuple(_join(term) for term in terms if term))
 

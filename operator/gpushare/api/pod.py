@@ -17,7 +17,7 @@ import msgspec
 from gpushare import names
 from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.ledger import parse_count, parse_ledger
-from gpushare.api.podrequest import MalformedPodError, read_pod_request
+from gpushare.api.podrequest import read_pod_request
 from gpushare.api.podshape import PodShape, Spec, parse_pod_shape
 
 MAX_MESSAGE = 300
@@ -208,8 +208,4 @@ def _is_unrouted(pod: PodShape, schedulers: Collection[str]) -> bool:
         # Held back by somebody who may still say where it goes.
         return False
     unbound = PodShape(pod.metadata, msgspec.structs.replace(spec, node_name=None))
-    try:
-        request = read_pod_request(unbound)
-    except MalformedPodError:
-        return False
-    return request.is_left_to_admission(schedulers)
+    return read_pod_request(unbound).is_left_to_admission(schedulers)

@@ -126,7 +126,7 @@ def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
 
 
 def read_pod_request(pod: PodShape) -> PodRequest:
-    """What a pod asks for, as far as it was read. Raises `MalformedPodError`."""
+    """What a pod asks for, as far as it was read."""
     metadata, spec = pod.metadata or _NO_METADATA, pod.spec or _NO_SPEC
     annotations, labels = metadata.annotations or _NO_LABELS, metadata.labels or _NO_LABELS
     requests = count_gpu_requests(spec)

@@ -12,7 +12,7 @@ from gpushare.core.decision import Decision, build_annotation, cut, list_causes
 from gpushare.core.doubts import find_doubts
 from gpushare.core.eligibility import explain_obstacle, find_misfit
 from gpushare.core.poolview import Labels, PoolView, view_pool
-from gpushare.core.routing import route, route_on_request
+from gpushare.core.routing import leave_unread, route, route_on_request
 from gpushare.core.untouched import leave, leave_to_placer, leave_without_request
 from gpushare.names import Reason
 
@@ -57,6 +57,8 @@ def _decide(case: Case) -> Decision:
     if pod.decided_pool and _is_routed(case):
         return Decision(Reason.ALREADY_ROUTED, f"was sent to pool {pod.decided_pool} before")
     if pod.selection is not ANYWHERE:
+        if pod.selection.is_too_long:
+            return leave_unread(case)
         if pod.selection.contradicts_itself:
             return leave(
                 Reason.CONTRADICTORY_SELECTION,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gpushare import names
+from gpushare.api.nodeselection import MAX_REQUIREMENTS
 from gpushare.api.pool import Schedule
 from gpushare.core.case import Case, select
 from gpushare.core.choice import Choice, Loser, choose
@@ -64,6 +65,17 @@ def route(case: Case) -> Decision:
             others = "which does not isolate GPU memory: no pool that does takes this pod"
         warnings.append(f"sent to pool {choice.pool.name} ({choice.pool.schedule}), {others}")
     return _send(case, choice, reason, lost, warnings)
+
+
+def leave_unread(case: Case) -> Decision:
+    """To no pool: whom its owner allows was not read."""
+    return _leave_without(
+        case,
+        Reason.NO_ELIGIBLE_POOL,
+        [(("its node affinity",), f"more than {MAX_REQUIREMENTS} requirements are not read")],
+        "Shorten it",
+        lost=(),
+    )
 
 
 def _accept(case: Case, pool: PoolView) -> Choice:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.core.case import Rules
 from gpushare.names import Reason
 from tests.kit.builders import build_pod
 from tests.kit.poolviews import Json, a_view, admit
@@ -177,3 +178,12 @@ def test_of_several_pools_that_all_misfit_each_says_why() -> None:
     (warning,) = decision.warnings
     assert "watching: its reconcile is Observe" in warning
     assert "whole: its mode default does not serve" in warning
+
+
+@pytest.mark.parametrize("denies", [False, True])
+def test_a_selection_that_is_too_long_to_read_leads_nowhere(denies: bool) -> None:
+    pod = _selecting([_need("zone", "Exists")] * 1001)
+    decision = admit(pod, CGPU, rules=Rules(denies=denies))
+    assert (decision.reason, decision.is_refused) == (Reason.NO_ELIGIBLE_POOL, denies)
+    assert "more than 1000 requirements" in decision.message
+    assert bool(decision.warnings) is not denies
