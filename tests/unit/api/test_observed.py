@@ -252,7 +252,7 @@ def _required(
         ),
         ({"spec": {**ASKS, "schedulerName": "volcano"}}, False),
         ({"spec": ASKS, "annotations": {"gpushare.io/inject": "disabled"}}, False),
-        ({"spec": _required({"key": "zone", "operator": "Exists"}, times=1001)}, False),
+        ({"spec": _required({"key": "zone", "operator": "Exists"}, times=1001)}, True),
         ({"spec": ASKS, **OWNED}, False),
         ({"spec": {**ASKS, "schedulingGates": [{"name": "queue"}]}}, False),
         ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}, False),
