@@ -1,11 +1,11 @@
 """A Pod that is being created: what it asks for, and what its owner already decided."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import orjson
 
 from gpushare import names
@@ -46,15 +46,24 @@ class Placer(StrEnum):
     KUEUE = "its Kueue queue"
 
 
-@dataclass(frozen=True, slots=True)
-class PodRequest:
+class PodRequest(msgspec.Struct, frozen=True):
     """All of a pod that the choice of its pool depends on."""
 
-    requests: Amounts = field(default_factory=lambda: NO_AMOUNTS, hash=False)
+    requests: Amounts = NO_AMOUNTS
     """GPU resources, as kube-scheduler counts them."""
     shares: tuple[int, ...] = ()
     """Units of gpu-mem of each container that asks for it."""
-    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS, hash=False)
+    asked: frozenset[str] = frozenset()
+    """Those resources."""
+    asks_for_share: bool = False
+    """It asks for a part of a card."""
+    memory: int = 0
+    """Units of gpu-mem in all."""
+    card_count: int | None = 1
+    """Cards over which its label spreads the memory (Professional); None where that is none."""
+    wants_whole_card: bool = False
+    """It wants a card that nobody shares (Professional)."""
+    labels: Mapping[str, str] = _NO_LABELS
     opts_out: bool = False
     pool: str = ""
     """Name of the pool that it asks for; empty where it asks for none."""
@@ -78,30 +87,8 @@ class PodRequest:
     """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
 
     @property
-    def asks_for_share(self) -> bool:
-        """Whether it asks for a part of a card."""
-        return not names.SHARED_RESOURCES.isdisjoint(self.requests)
-
-    @property
     def requires_isolation(self) -> bool:
         return self.isolation == names.ISOLATION_REQUIRED
-
-    @property
-    def memory(self) -> int:
-        """Units of gpu-mem in all."""
-        return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
-
-    @property
-    def card_count(self) -> int | None:
-        """Cards over which its label spreads the memory (Professional); None where that is none."""
-        if names.LABEL_CARD_COUNT not in self.labels:
-            return 1
-        return parse_count(self.labels[names.LABEL_CARD_COUNT]) or None
-
-    @property
-    def wants_whole_card(self) -> bool:
-        """Whether it wants a card that nobody shares (Professional)."""
-        return self.labels.get(names.LABEL_CARD_PLACEMENT) == names.REQUIRE_WHOLE_DEVICE
 
     def is_left_to_admission(self, schedulers: Collection[str]) -> bool:
         """Whether it asks for shared GPU, and neither its owner nor anybody else says where.
@@ -148,6 +135,11 @@ def read_pod_request(pod: PodShape) -> PodRequest:
     selection = read_node_selection(spec)
     return PodRequest(
         requests=requests,
+        asked=frozenset(requests),
+        asks_for_share=not names.SHARED_RESOURCES.isdisjoint(requests),
+        memory=requests.get(names.RESOURCE_GPU_MEMORY, 0),
+        card_count=_count_cards(labels),
+        wants_whole_card=labels.get(names.LABEL_CARD_PLACEMENT) == names.REQUIRE_WHOLE_DEVICE,
         shares=tuple(shares),
         labels=labels,
         opts_out=annotations.get(names.ANNOTATION_INJECT) == names.INJECT_DISABLED,
@@ -165,6 +157,12 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         names_cards=names_cards,
         asks_for_card_count=asks_for_cards,
     )
+
+
+def _count_cards(labels: Mapping[str, str]) -> int | None:
+    if names.LABEL_CARD_COUNT not in labels:
+        return 1
+    return parse_count(labels[names.LABEL_CARD_COUNT]) or None
 
 
 def _parse_decided_pool(text: str) -> str:

@@ -1,8 +1,10 @@
 """One pod under admission, with all that is known when it is decided."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from gpushare import names
 from gpushare.api.namespace import Namespace
@@ -25,15 +27,14 @@ class Rules:
     """Those that give out GPU memory card by card."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """A pod, its namespace, and the pools that there are."""
 
     pod: PodRequest
     namespace: Namespace
     pools: Sequence[PoolView]
-    rules: Rules = field(default_factory=Rules)
-    booked: Mapping[str, int] = field(default_factory=lambda: NO_BOOKINGS)
+    rules: Rules
+    booked: Mapping[str, int]
     """Units of gpu-mem by pool that were given away and its capacity does not show yet."""
 
     @property
@@ -70,6 +71,6 @@ def select(pool: PoolView, pod: PodRequest) -> Labels:
     For required isolation the mode too, since a pool whose mode is being changed still has nodes
     in the other one.
     """
-    if pod.requires_isolation and pod.asks_for_share and not pool.selects_mode:
+    if pod.asks_for_share and pod.requires_isolation and not pool.selects_mode:
         return pool.binding + pool.mode_labels
     return pool.binding

@@ -1,7 +1,8 @@
 """Which of the eligible pools gets a pod, and where each of the others lost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gpushare import names
 from gpushare.api.podrequest import PodRequest
@@ -18,8 +19,7 @@ _STEPS = (Reason.NO_ROOM, Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.LATER_
 """What it means to be beaten at each step of the ranking."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The pool that gets the pod."""
 
     pool: PoolView
@@ -40,7 +40,7 @@ def choose(case: Case, eligible: Sequence[PoolView]) -> Choice:
     wanted = [pool for pool in eligible if _is_wanted(case.pod, pool)]
     ranks = [_rank(case, pool) for pool in wanted or eligible]
     best = min(ranks)
-    fit, *_, chosen = best
+    fit, chosen = best[0], best[-1]
     lost = [(_compare(best, rank), rank[3]) for rank in ranks if rank is not best]
     if len(ranks) < len(eligible):
         reason = Reason.NOT_ISOLATED if chosen.isolates else Reason.ISOLATED

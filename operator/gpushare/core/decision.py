@@ -1,9 +1,9 @@
 """What admission answers about a pod, and how it says so: sentences, and the pod's annotation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gpushare.api.podrequest import MAX_DECISION
@@ -18,8 +18,7 @@ Cause = tuple[Sequence[str], str]
 """Names of pools, and what keeps them from taking the pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """Where a pod goes, if anywhere, and why."""
 
     reason: Reason
@@ -27,7 +26,7 @@ class Decision:
     pool: str | None = None
     selector: tuple[tuple[str, str], ...] = ()
     """To be added to the node selector; keys that are not there."""
-    tolerations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
     """To be added where they are missing."""
     annotation: str = ""
     """Value of `gpushare.io/decision`; empty: none is written."""

@@ -31,17 +31,11 @@ def find_obstacle(case: Case, pool: PoolView | None) -> Reason | None:
 
 def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
     """Why `pod` could not run as it asks to on the nodes of `pool`; None where it could."""
-    if pool.is_leaving:
-        return Reason.POOL_LEAVING
-    if pool.observes:
-        return Reason.POOL_OBSERVES
-    asked = pod.requests.keys()
-    # A node in core_mem refuses pods that ask for memory alone.
-    if not asked <= pool.offers or (
-        names.RESOURCE_GPU_CORE in pool.offers and names.RESOURCE_GPU_CORE not in asked
-    ):
+    if pool.closed is not None:
+        return pool.closed
+    if pod.asked not in pool.serves:
         return Reason.OTHER_MODE
-    if pod.requires_isolation and pod.asks_for_share and not pool.isolates_by_kernel:
+    if pod.asks_for_share and pod.requires_isolation and not pool.isolates_by_kernel:
         return Reason.NOT_ISOLATED
     return None
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, combinations
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from gpushare.api.status import PoolCapacity
 from gpushare.api.workloads import Binding, Selection
 from gpushare.core.capacity import MIB_PER_GIB
 from gpushare.core.modes import MODES, Mode
+from gpushare.names import Reason
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -79,6 +81,21 @@ class PoolView:
         """GPU resources that its nodes offer; whole cards by whoever serves those."""
         whole = self.schedule is Schedule.DEFAULT
         return frozenset({names.RESOURCE_WHOLE_GPU} if whole else self.mode.resources)
+
+    @cached_property
+    def serves(self) -> frozenset[frozenset[str]]:
+        """What a pod may ask for together; core_mem refuses pods that ask for memory alone."""
+        needed = self.offers & {names.RESOURCE_GPU_CORE}
+        sizes = range(1, len(self.offers) + 1)
+        asked = chain.from_iterable(combinations(self.offers, size) for size in sizes)
+        return frozenset(each for each in map(frozenset, asked) if needed <= each)
+
+    @cached_property
+    def closed(self) -> Reason | None:
+        """Why it takes no pod, whatever that asks for; None where it may."""
+        if self.is_leaving:
+            return Reason.POOL_LEAVING
+        return Reason.POOL_OBSERVES if self.observes else None
 
     @cached_property
     def isolates(self) -> bool:

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
+BODY_SECONDS = 5.0
+"""A body comes at once; the API server itself gives up after 3 s."""
 DRAIN_SECONDS = 5.0
 """Calls in hand get this long when the listener has closed; the API server waits 3 s for one."""
 MAX_BYTES = 32 * 2**20
@@ -13,17 +16,8 @@ GRACE_SECONDS = 0.25
 """Nobody counts as slow before; the API server's calls come whole within milliseconds."""
 
 
-class CrowdedOutError(Exception):
+class CrowdedOutError(TimeoutError):
     """Too many calls wait, and this one has waited longest."""
-
-
-@dataclass(eq=False)
-class Wait:
-    """One call's."""
-
-    timeout: asyncio.Timeout
-    since: float
-    bytes: int = 0
 
 
 class Calls:
@@ -40,6 +34,7 @@ class Calls:
         self._limit = limit
         self._waits: dict[Wait, None] = {}
         """Oldest first, less those that have to go."""
+        self._timer: asyncio.TimerHandle | None = None
         self.held_bytes = 0
         """What came of their bodies, together."""
         self.count = 0
@@ -48,53 +43,31 @@ class Calls:
         self.ending = False
         """The server is about to stop: each connection is closed behind its next answer."""
 
-    @contextlib.asynccontextmanager
-    async def waiting(self, seconds: float) -> AsyncIterator[Wait]:
-        """A block in which a call waits, for so long at most.
+    def waiting(self, end: Callable[[TimeoutError], None]) -> "Wait":
+        """A block in which a call waits; `end` ends that from outside, with what to raise."""
+        return Wait(self, end)
 
-        Raises TimeoutError, or `CrowdedOutError`.
-        """
-        wait = Wait(asyncio.timeout(seconds), asyncio.get_running_loop().time())
+    def begin(self, wait: "Wait") -> None:
+        """Take in a call that is to wait."""
         self.count += 1
         self._waits[wait] = None
-        try:
-            async with wait.timeout:
-                self._make_place()
-                yield wait
-        except TimeoutError:
-            if wait not in self._waits:
-                raise CrowdedOutError from None
-            raise
-        finally:
-            self._forget(wait)
-            self.count -= 1
-            if self.ending:
-                self._ended.set()
-
-    def hold(self, wait: Wait, count: int) -> None:
-        """Note that so many bytes came of it. Raises `CrowdedOutError`."""
-        if wait not in self._waits:
-            raise CrowdedOutError
-        wait.bytes += count
-        self.held_bytes += count
+        if self._timer is None:
+            self._await_deadline(wait)
         self._make_place()
 
-    def _make_place(self) -> None:
-        # A time that is past ends a wait at once.
-        slow_since = asyncio.get_running_loop().time() - GRACE_SECONDS
-        while self._waits:
-            oldest = next(iter(self._waits))
-            is_slow = oldest.since <= slow_since
-            if self.held_bytes <= MAX_BYTES and (len(self._waits) <= self._limit or not is_slow):
-                break
-            self._forget(oldest)
-            if not oldest.timeout.expired():
-                oldest.timeout.reschedule(slow_since)
-
-    def _forget(self, wait: Wait) -> None:
+    def hold(self, wait: "Wait", count: int) -> None:
+        """Note that so many bytes of a call came."""
         if wait in self._waits:
-            del self._waits[wait]
-            self.held_bytes -= wait.bytes
+            wait.bytes += count
+            self.held_bytes += count
+            self._make_place()
+
+    def finish(self, wait: "Wait") -> None:
+        """Let go of a call that waits no more."""
+        self._forget(wait)
+        self.count -= 1
+        if self.ending:
+            self._ended.set()
 
     async def wait_none(self) -> None:
         """Return when no call is in hand, or after 5 s."""
@@ -104,3 +77,61 @@ class Calls:
                 while self.count:
                     self._ended.clear()
                     await self._ended.wait()
+
+    def _make_place(self) -> None:
+        while len(self._waits) > self._limit or self.held_bytes > MAX_BYTES:
+            oldest = next(iter(self._waits))
+            age = asyncio.get_running_loop().time() - oldest.since
+            if age < GRACE_SECONDS and self.held_bytes <= MAX_BYTES:
+                break
+            self._forget(oldest)
+            oldest.end(CrowdedOutError())
+
+    def _forget(self, wait: "Wait") -> None:
+        if wait in self._waits:
+            del self._waits[wait]
+            self.held_bytes -= wait.bytes
+
+    def _await_deadline(self, wait: "Wait") -> None:
+        """One timer for all: a timer for each would cost more than most calls have to wait."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(wait.since + BODY_SECONDS, self._end_late)
+
+    def _end_late(self) -> None:
+        self._timer = None
+        due = asyncio.get_running_loop().time() - BODY_SECONDS
+        while self._waits:
+            oldest = next(iter(self._waits))
+            if oldest.since > due:
+                self._await_deadline(oldest)
+                break
+            self._forget(oldest)
+            oldest.end(TimeoutError())
+
+
+class Wait:
+    """One call's."""
+
+    __slots__ = ("_calls", "bytes", "end", "since")
+
+    def __init__(self, calls: Calls, end: Callable[[TimeoutError], None]) -> None:
+        self._calls = calls
+        self.end = end
+        self.since = asyncio.get_running_loop().time()
+        self.bytes = 0
+
+    def __enter__(self) -> Self:
+        self._calls.begin(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._calls.finish(self)
+
+    def hold(self, count: int) -> None:
+        """Note that so many bytes came of it."""
+        self._calls.hold(self, count)

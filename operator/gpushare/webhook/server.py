@@ -1,5 +1,6 @@
 """The HTTPS server that the API server asks about pods and workloads."""
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -16,10 +17,9 @@ from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
 from gpushare.webhook.admitter import Admitter, UndecidedError, UnknownNamespaceError
-from gpushare.webhook.calls import Calls, CrowdedOutError
+from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
 from gpushare.webhook.connections import Connections, Listener
-from gpushare.webhook.memory import NAMESPACE_SECONDS
 from gpushare.webhook.template import NoTemplateError
 
 log = logging.getLogger(__name__)
@@ -28,8 +28,6 @@ PODS_PATH = "/mutate-pods"
 WORKLOADS_PATH = "/warn-workloads"
 MAX_BODY_BYTES = 8 * 2**20
 """Above what etcd takes of an object (1.5 MiB), twice, and what a review adds to it."""
-BODY_SECONDS = 5.0
-"""A body comes at once; the API server itself gives up after 3 s."""
 LINGER_SECONDS = 1.0
 """What is left of a refused body is read for so long, so that its sender sees the answer."""
 IDLE_SECONDS = 180.0
@@ -127,12 +125,12 @@ class AdmissionServer:
             return self._fail(400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
             return self._fail(503, error.gap.reason, f"{error}; try again")
-        except TimeoutError:
-            text = f"the body took longer than {BODY_SECONDS:g} s"
-            return self._fail(408, Reason.MALFORMED_REVIEW, text)
         except CrowdedOutError:
             text = "too many calls wait, and this one has waited longest"
             return self._fail(429, Reason.TOO_MANY_CALLS, text)
+        except TimeoutError:
+            text = f"the body took longer than {BODY_SECONDS:g} s"
+            return self._fail(408, Reason.MALFORMED_REVIEW, text)
         except BodyTooLongError:
             text = f"the body is longer than {MAX_BODY_BYTES} bytes"
             return self._fail(413, Reason.MALFORMED_REVIEW, text)
@@ -153,20 +151,23 @@ class AdmissionServer:
             return content.read_nowait()
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise BodyTooLongError
-        body = bytearray()
-        async with self.calls.waiting(BODY_SECONDS) as wait:
+        chunks, length = [], 0
+        with self.calls.waiting(content.set_exception) as wait:
             while chunk := await content.readany():
-                self.calls.hold(wait, len(chunk))
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
+                wait.hold(len(chunk))
+                chunks.append(chunk)
+                length += len(chunk)
+                if length > MAX_BODY_BYTES:
                     raise BodyTooLongError
-        return bytes(body)
+        return b"".join(chunks)
 
     async def _wait_for(self, namespace: str, body_bytes: int) -> None:
         """Return when the namespace is known, or when it has been waited for long enough."""
-        async with self.calls.waiting(2 * NAMESPACE_SECONDS) as wait:
-            self.calls.hold(wait, body_bytes)
-            await self._wait_for_namespace(namespace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None) as limit:
+                with self.calls.waiting(lambda _: limit.reschedule(0)) as wait:
+                    wait.hold(body_bytes)
+                    await self._wait_for_namespace(namespace)
 
     def _decide(self, answer: Callable[[bytes], bytes], body: bytes) -> bytes:
         started = time.perf_counter()

@@ -21,8 +21,8 @@ from gpushare.core.decision import MAX_WARNING
 from gpushare.core.poolview import Room
 from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
+from gpushare.webhook import calls
 from gpushare.webhook import memory as memory_module
-from gpushare.webhook import server as server_module
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Memory
 from gpushare.webhook.server import (
@@ -192,8 +192,7 @@ async def test_a_body_beyond_all_measure_is_refused(chunked: bool) -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "BODY_SECONDS", 0.05)
-    monkeypatch.setattr(server_module, "LINGER_SECONDS", 0.05)
+    monkeypatch.setattr(calls, "BODY_SECONDS", 0.05)
     never = asyncio.Event()
 
     async def pieces() -> AsyncIterator[bytes]:
