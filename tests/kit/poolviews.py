@@ -9,7 +9,7 @@ from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import parse_pod_request
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, Rules, decide
-from gpushare.core.poolview import Room
+from gpushare.core.admission.poolview import Room
 
 Json = dict[str, Any]
 HERE = Namespace("default")

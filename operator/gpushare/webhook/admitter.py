@@ -9,8 +9,8 @@ from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import read_pod_request
 from gpushare.api.podshape import PodShape
 from gpushare.core.admission import Decision, PoolView, Rules, decide
-from gpushare.core.bookings import Bookings
-from gpushare.core.decision import cut
+from gpushare.core.admission.bookings import Bookings
+from gpushare.core.admission.decision import cut
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from gpushare.core.bookings import ARRIVAL_SECONDS, PATIENCE_SECONDS, Bookings
-from gpushare.core.poolview import Room
+from gpushare.core.admission.bookings import ARRIVAL_SECONDS, PATIENCE_SECONDS, Bookings
+from gpushare.core.admission.poolview import Room
 from tests.kit.poolviews import a_view
 
 A, B = a_view("a", observed_at="1"), a_view("b", observed_at="1")

@@ -7,7 +7,7 @@ import pytest
 from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import parse_pod_request
 from gpushare.core.admission import PoolView, decide, view_pool
-from gpushare.core.bookings import Bookings
+from gpushare.core.admission.bookings import Bookings
 from tests.kit.builders import build_pod
 from tests.kit.burst import Crowd, Pace, Replica, play_burst
 

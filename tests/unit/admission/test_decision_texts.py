@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from gpushare.core.admission import Rules
-from gpushare.core.decision import build_annotation, cut
+from gpushare.core.admission.decision import build_annotation, cut
 from gpushare.names import Reason
 from tests.kit.builders import build_pod
 from tests.kit.poolviews import a_view, admit

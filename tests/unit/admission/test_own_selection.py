@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.case import Rules
+from gpushare.core.admission.case import Rules
 from gpushare.names import Reason
 from tests.kit.builders import build_pod
 from tests.kit.poolviews import Json, a_view, admit

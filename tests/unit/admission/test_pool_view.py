@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.core.admission import view_pool
-from gpushare.core.poolview import Room
+from gpushare.core.admission.poolview import Room
 from tests.kit.builders import build_pool
 from tests.kit.poolviews import Json
 

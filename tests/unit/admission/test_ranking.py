@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpushare.api.podrequest import parse_pod_request
-from gpushare.core.fit import Fit, judge_fit
-from gpushare.core.poolview import Room
+from gpushare.core.admission.fit import Fit, judge_fit
+from gpushare.core.admission.poolview import Room
 from gpushare.names import Reason
 from tests.kit.builders import build_pod
 from tests.kit.poolviews import CARD, Json, a_room, a_view, admit

@@ -17,8 +17,8 @@ from aiohttp.test_utils import RawTestServer, TestClient
 
 from gpushare.api.namespace import Namespace
 from gpushare.core.admission import Decision, Rules
-from gpushare.core.decision import MAX_WARNING
-from gpushare.core.poolview import Room
+from gpushare.core.admission.decision import MAX_WARNING
+from gpushare.core.admission.poolview import Room
 from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import calls

@@ -9,9 +9,9 @@ import msgspec
 from gpushare import names
 from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import PodRequest
-from gpushare.core.fit import Fit, judge_fit
+from gpushare.core.admission.fit import Fit, judge_fit
+from gpushare.core.admission.poolview import Labels, PoolView
 from gpushare.core.modes import MODES
-from gpushare.core.poolview import Labels, PoolView
 
 _ISOLATING_LABELS = tuple(mode.labels for mode in MODES.values() if mode.isolated)
 NO_BOOKINGS: Mapping[str, int] = MappingProxyType({})

@@ -6,9 +6,9 @@ import msgspec
 
 from gpushare import names
 from gpushare.api.podrequest import PodRequest
-from gpushare.core.case import Case
-from gpushare.core.fit import Fit, free_share
-from gpushare.core.poolview import PoolView
+from gpushare.core.admission.case import Case
+from gpushare.core.admission.fit import Fit, free_share
+from gpushare.core.admission.poolview import PoolView
 from gpushare.names import Reason
 
 Loser = tuple[Reason, str]

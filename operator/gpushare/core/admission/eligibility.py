@@ -3,9 +3,9 @@
 from gpushare import names
 from gpushare.api.nodeselection import ANYWHERE
 from gpushare.api.podrequest import PodRequest
-from gpushare.core.case import Case
+from gpushare.core.admission.case import Case
+from gpushare.core.admission.poolview import PoolView
 from gpushare.core.membership import matches_selector
-from gpushare.core.poolview import PoolView
 from gpushare.names import Reason
 
 

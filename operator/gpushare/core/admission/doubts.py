@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from gpushare import names
 from gpushare.api.podrequest import PodRequest
 from gpushare.api.pool import Edition
-from gpushare.core.fit import Fit, ask_per_card, needs_whole_card
-from gpushare.core.poolview import PoolView
+from gpushare.core.admission.fit import Fit, ask_per_card, needs_whole_card
+from gpushare.core.admission.poolview import PoolView
 
 _ISOLATIONS = ("", names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 from gpushare.api.podrequest import PodRequest
 from gpushare.api.pool import Edition
-from gpushare.core.poolview import PoolView, Room
+from gpushare.core.admission.poolview import PoolView, Room
 
 _DOUBT = 3
 """What was given away unseen may be so many times as much: other webhooks are only guessed at."""

@@ -2,7 +2,7 @@
 
 from gpushare import names
 from gpushare.api.podrequest import Placer, PodRequest
-from gpushare.core.decision import MAX_MESSAGE, Decision, build_annotation, cut
+from gpushare.core.admission.decision import MAX_MESSAGE, Decision, build_annotation, cut
 from gpushare.names import Reason
 
 _PLACER_ADVICE = {

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from gpushare import names
 from gpushare.api.nodeselection import MAX_REQUIREMENTS
 from gpushare.api.pool import Schedule
-from gpushare.core.case import Case, select
-from gpushare.core.choice import Choice, Loser, choose
-from gpushare.core.decision import Cause, Decision, build_annotation, cut, list_causes
-from gpushare.core.doubts import find_doubts, find_doubts_in
-from gpushare.core.eligibility import explain_obstacle, find_obstacle
-from gpushare.core.fit import Fit
-from gpushare.core.poolview import PoolView
+from gpushare.core.admission.case import Case, select
+from gpushare.core.admission.choice import Choice, Loser, choose
+from gpushare.core.admission.decision import Cause, Decision, build_annotation, cut, list_causes
+from gpushare.core.admission.doubts import find_doubts, find_doubts_in
+from gpushare.core.admission.eligibility import explain_obstacle, find_obstacle
+from gpushare.core.admission.fit import Fit
+from gpushare.core.admission.poolview import PoolView
 from gpushare.names import Reason
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpushare.core.poolview import PoolView
+from gpushare.core.admission.poolview import PoolView
 
 ARRIVAL_SECONDS = 3.0
 """By then a decision is part of any figures that come: the pod is written, the controller has seen

@@ -6,17 +6,15 @@ from gpushare import names
 from gpushare.api.namespace import Namespace
 from gpushare.api.nodeselection import ANYWHERE
 from gpushare.api.podrequest import PodRequest
-from gpushare.core.case import NO_BOOKINGS, Case, Rules, select
-from gpushare.core.choice import choose
-from gpushare.core.decision import Decision, build_annotation, cut, list_causes
-from gpushare.core.doubts import find_doubts
-from gpushare.core.eligibility import explain_obstacle, find_misfit
-from gpushare.core.poolview import Labels, PoolView, view_pool
-from gpushare.core.routing import leave_unread, route, route_on_request
-from gpushare.core.untouched import leave, leave_to_placer, leave_without_request
+from gpushare.core.admission.case import NO_BOOKINGS, Case, Rules, select
+from gpushare.core.admission.choice import choose
+from gpushare.core.admission.decision import Decision, build_annotation, cut, list_causes
+from gpushare.core.admission.doubts import find_doubts
+from gpushare.core.admission.eligibility import explain_obstacle, find_misfit
+from gpushare.core.admission.poolview import Labels, PoolView
+from gpushare.core.admission.routing import leave_unread, route, route_on_request
+from gpushare.core.admission.untouched import leave, leave_to_placer, leave_without_request
 from gpushare.names import Reason
-
-__all__ = ["Decision", "PoolView", "Rules", "decide", "view_pool"]
 
 _DEFAULT = Rules()
 
