@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from gpushare import names
 from gpushare.api.node import parse_quantity
@@ -11,7 +10,6 @@ from gpushare.api.podshape import Container, Spec
 Amounts = Mapping[str, int]
 """By GPU resource."""
 NO_AMOUNTS: Amounts = MappingProxyType({})
-_NO_QUANTITIES: Mapping[str, Any] = MappingProxyType({})
 _VENDOR = "nvidia.com/"
 _SIDECAR = "Always"
 """Restart policy of an init container that keeps running beside the others."""
@@ -34,16 +32,15 @@ def count_container(container: Container) -> Amounts:
     """GPU resources of one container; limits go before requests."""
     if container.resources is None:
         return NO_AMOUNTS
-    limits = container.resources.limits or _NO_QUANTITIES
-    requests = container.resources.requests or _NO_QUANTITIES
-    if names.GPU_RESOURCES.isdisjoint(limits) and names.GPU_RESOURCES.isdisjoint(requests):
+    limits, requests = container.resources.limits, container.resources.requests
+    asked = {**requests, **limits} if requests and limits else requests or limits
+    if not asked or names.GPU_RESOURCES.isdisjoint(asked):
         return NO_AMOUNTS
     amounts = {}
-    for resource in names.GPU_RESOURCES:
-        quantity = limits.get(resource, requests.get(resource))
-        if quantity is None:
+    for resource in names.GPU_RESOURCES.intersection(asked):
+        if asked[resource] is None:
             continue
-        amount = parse_quantity(quantity)
+        amount = parse_quantity(asked[resource])
         # What is not understood is not nothing: it must hold a change up like any other request.
         if amount is None or amount > 0:
             amounts[resource] = 1 if amount is None else amount

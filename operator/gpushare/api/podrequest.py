@@ -119,8 +119,9 @@ def read_pod_request(pod: PodShape) -> PodRequest:
     requests = count_gpu_requests(spec)
     shares: list[int] = []
     disabling: list[bool] = []
-    may_disable = names_cards = means_gpu = asks_for_cards = asks_for_other = False
-    for container in (*(spec.init_containers or ()), *(spec.containers or ())):
+    may_disable = names_cards = means_gpu = asks_for_cards = False
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    for container in containers:
         amounts = count_container(container)
         environment = read_gpu_environment(container)
         if names.RESOURCE_GPU_MEMORY in amounts:
@@ -131,7 +132,6 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         names_cards |= environment.names_cards
         means_gpu |= environment.means_gpu
         asks_for_cards |= asks_for_card_count(container)
-        asks_for_other |= asks_for_other_gpu(container)
     selection = read_node_selection(spec)
     return PodRequest(
         requests=requests,
@@ -152,7 +152,10 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         disables_isolation=bool(disabling) and all(disabling),
         may_disable_isolation=may_disable,
         uses_gpu_unasked=(
-            means_gpu and not requests and not asks_for_other and not spec.resource_claims
+            means_gpu
+            and not requests
+            and not spec.resource_claims
+            and not any(map(asks_for_other_gpu, containers))
         ),
         names_cards=names_cards,
         asks_for_card_count=asks_for_cards,
