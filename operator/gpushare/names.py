@@ -125,6 +125,9 @@ class Condition(StrEnum):
 class Reason(StrEnum):
     """Why a pool, a node or a pod is as it is; `docs/reasons.md` has a paragraph for each."""
 
+    # An enum's own is a call in Python, and many a mapping is by reason.
+    __hash__ = str.__hash__
+
     # Pools.
     ALL_NODES_READY = "AllNodesReady"
     NO_NODES = "NoNodes"

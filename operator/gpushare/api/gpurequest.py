@@ -1,6 +1,6 @@
 """What a pod asks of GPUs, counted as kube-scheduler counts it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from gpushare import names
@@ -22,10 +22,30 @@ def count_gpu_requests(spec: Spec) -> Amounts:
     the sidecars started before it; the larger of the two is needed ("Sidecar Containers" in the
     Kubernetes documentation).
     """
-    together = add_amounts(count_container(container) for container in spec.containers or ())
-    if not spec.init_containers:
+    starting = spec.init_containers or ()
+    running = spec.containers or ()
+    return add_up(list(map(count_container, running)), starting, map(count_container, starting))
+
+
+def add_up(
+    running: Sequence[Amounts], starting: Sequence[Container], asked: Iterable[Amounts]
+) -> Amounts:
+    """What a pod asks for whose containers ask for so much; `asked` is by those in `starting`."""
+    together = running[0] if len(running) == 1 else _add(running)
+    if not starting:
         return together
-    return _raise_to_start(together, spec.init_containers)
+    sidecars: dict[str, int] = {}
+    highest: dict[str, int] = {}
+    for container, amounts in zip(starting, asked, strict=True):
+        for resource, amount in amounts.items():
+            beside = sidecars.get(resource, 0) + amount
+            highest[resource] = max(highest.get(resource, 0), beside)
+            if container.restart_policy == _SIDECAR:
+                sidecars[resource] = beside
+    needed = _add((together, sidecars))
+    for resource, amount in highest.items():
+        needed[resource] = max(needed.get(resource, 0), amount)
+    return needed
 
 
 def count_container(container: Container) -> Amounts:
@@ -69,26 +89,9 @@ def asks_for_card_count(container: Container) -> bool:
     )
 
 
-def add_amounts(containers: Iterable[Amounts]) -> dict[str, int]:
-    """What containers that run together ask for."""
+def _add(containers: Iterable[Amounts]) -> dict[str, int]:
     together: dict[str, int] = {}
     for amounts in containers:
         for resource, amount in amounts.items():
             together[resource] = together.get(resource, 0) + amount
     return together
-
-
-def _raise_to_start(together: Mapping[str, int], starting: Iterable[Container]) -> dict[str, int]:
-    """`together`, or what its init containers need while it starts, where that is more."""
-    sidecars: dict[str, int] = {}
-    highest: dict[str, int] = {}
-    for container in starting:
-        for resource, amount in count_container(container).items():
-            beside = sidecars.get(resource, 0) + amount
-            highest[resource] = max(highest.get(resource, 0), beside)
-            if container.restart_policy == _SIDECAR:
-                sidecars[resource] = beside
-    needed = add_amounts((together, sidecars))
-    for resource, amount in highest.items():
-        needed[resource] = max(needed.get(resource, 0), amount)
-    return needed

@@ -13,10 +13,10 @@ from gpushare.api.gpuenvironment import read_gpu_environment
 from gpushare.api.gpurequest import (
     NO_AMOUNTS,
     Amounts,
+    add_up,
     asks_for_card_count,
     asks_for_other_gpu,
     count_container,
-    count_gpu_requests,
 )
 from gpushare.api.ledger import parse_count
 from gpushare.api.nodeselection import ANYWHERE, NodeSelection, read_node_selection
@@ -116,13 +116,14 @@ def read_pod_request(pod: PodShape) -> PodRequest:
     """What a pod asks for, as far as it was read."""
     metadata, spec = pod.metadata or _NO_METADATA, pod.spec or _NO_SPEC
     annotations, labels = metadata.annotations or _NO_LABELS, metadata.labels or _NO_LABELS
-    requests = count_gpu_requests(spec)
+    starting, running = spec.init_containers or (), spec.containers or ()
+    containers = (*starting, *running)
+    asked = [count_container(container) for container in containers]
+    requests = add_up(asked[len(starting) :], starting, asked[: len(starting)])
     shares: list[int] = []
     disabling: list[bool] = []
     may_disable = names_cards = means_gpu = asks_for_cards = False
-    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
-    for container in containers:
-        amounts = count_container(container)
+    for container, amounts in zip(containers, asked, strict=True):
         environment = read_gpu_environment(container)
         if names.RESOURCE_GPU_MEMORY in amounts:
             shares.append(amounts[names.RESOURCE_GPU_MEMORY])

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpushare.render import render as render_template
-
 if TYPE_CHECKING:
     from gpushare.settings import Settings
 
@@ -32,6 +30,8 @@ def render_scheduler_config(
     ] = None,
 ) -> None:
     """The configuration that wires the gpushare extender into kube-scheduler."""
+    from gpushare.render import render as render_template
+
     typer.echo(
         render_template(
             "kube-scheduler-config.yaml.j2",

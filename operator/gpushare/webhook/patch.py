@@ -24,7 +24,8 @@ def plan_patch(pod: PodShape, decision: Decision) -> list[Operation]:
         selector = spec.node_selector
         missing = {k: v for k, v in decision.selector if selector is None or k not in selector}
         patch += _plan_entries("/spec/nodeSelector", selector, missing)
-        patch += _plan_items("/spec/tolerations", spec.tolerations, decision.tolerations)
+        if decision.tolerations:
+            patch += _plan_items("/spec/tolerations", spec.tolerations, decision.tolerations)
     if decision.annotation:
         if (metadata := pod.metadata) is None:
             raise MalformedPodError("a pod has metadata")
@@ -51,8 +52,7 @@ def _plan_items(
     path: str, found: Sequence[Any] | None, items: Sequence[Mapping[str, Any]]
 ) -> Iterator[Operation]:
     if found is None:
-        if items:
-            yield {"op": "add", "path": path, "value": items}
+        yield {"op": "add", "path": path, "value": items}
         return
     for item in items:
         if item not in found:

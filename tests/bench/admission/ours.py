@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from gpushare.core.admission import view_pool
 from gpushare.observe.logs import configure_logs
 from gpushare.settings import Settings
+from gpushare.webhook.connections import shrink_read_buffers
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
+from gpushare.webhook.role import spare_collector
 from tests.bench.admission.pools import build_raw_pool
 from tests.kit.admission import build_memory, build_webhook
 
@@ -23,6 +25,9 @@ async def serving(tls: ssl.SSLContext, pools: int) -> AsyncIterator[int]:
     views = filter(None, (view_pool(build_raw_pool(number)) for number in range(pools)))
     memory = build_memory(views)
     server = build_webhook(memory, replicas=settings.webhook_replicas)
+    # As its process does.
+    shrink_read_buffers()
+    spare_collector()
     async with (
         server.listening(tls, host="127.0.0.1", port=0) as port,
         asyncio.TaskGroup() as tasks,

@@ -7,7 +7,7 @@ import msgspec
 from gpushare import names
 from gpushare.api.podrequest import PodRequest
 from gpushare.core.admission.case import Case
-from gpushare.core.admission.fit import Fit, free_share
+from gpushare.core.admission.fit import Fit, free_share, judge_fit
 from gpushare.core.admission.poolview import PoolView
 from gpushare.names import Reason
 
@@ -37,11 +37,13 @@ def choose(case: Case, eligible: Sequence[PoolView]) -> Choice:
     blocks stay whole. Among pools whose room others may take first the emptiest goes first: when
     in doubt, spread. Fit never excludes: a full pool may be one that grows.
     """
-    wanted = [pool for pool in eligible if _is_wanted(case.pod, pool)]
+    wanted = _list_wanted(case.pod, eligible)
     ranks = [_rank(case, pool) for pool in wanted or eligible]
     best = min(ranks)
     fit, chosen = best[0], best[-1]
-    lost = [(_compare(best, rank), rank[3]) for rank in ranks if rank is not best]
+    lost: list[Loser] = []
+    if len(ranks) > 1:
+        lost = [(_compare(best, rank), rank[3]) for rank in ranks if rank is not best]
     if len(ranks) < len(eligible):
         reason = Reason.NOT_ISOLATED if chosen.isolates else Reason.ISOLATED
         lost += [(reason, pool.name) for pool in eligible if pool.isolates is not chosen.isolates]
@@ -49,16 +51,17 @@ def choose(case: Case, eligible: Sequence[PoolView]) -> Choice:
     return Choice(chosen, fit, bool(wanted), tuple(lost))
 
 
-def _is_wanted(pod: PodRequest, pool: PoolView) -> bool:
-    """Isolation, unless the pod's owner rules it out or switches it off in every container."""
+def _list_wanted(pod: PodRequest, eligible: Sequence[PoolView]) -> Sequence[PoolView]:
+    """Those that isolate, unless the pod's owner says so or switches it off in every container."""
     if pod.isolation in (names.ISOLATION_REQUIRED, names.ISOLATION_NONE):
-        return True
-    return pool.isolates is not pod.disables_isolation
+        return eligible
+    return [pool for pool in eligible if pool.isolates is not pod.disables_isolation]
 
 
 def _rank(case: Case, pool: PoolView) -> Rank:
-    fit = case.judge_fit(pool)
-    free = free_share(pool.room, case.booked.get(pool.name, 0))
+    booked = case.booked.get(pool.name, 0)
+    fit = judge_fit(case.pod, pool, booked)
+    free = free_share(pool.room, booked)
     return fit, -pool.priority, -free if fit is Fit.CARD else free, pool.name, pool
 
 

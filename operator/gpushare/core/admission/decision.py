@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import orjson
 
 from gpushare.api.podrequest import MAX_DECISION
 from gpushare.names import Reason
@@ -14,6 +13,7 @@ MAX_WARNING = 256
 MAX_MESSAGE = 2048
 """Bytes of a refusal, which nobody cuts."""
 _ELLIPSIS = "..."
+_encode = msgspec.json.Encoder().encode
 Cause = tuple[Sequence[str], str]
 """Names of pools, and what keeps them from taking the pod."""
 
@@ -89,13 +89,13 @@ def build_annotation(
     if pool is not None:
         decision["pool"] = pool
     if lost:
-        by_reason: dict[str, list[str]] = {}
+        by_reason: dict[Reason, list[str]] = {}
         for why, name in lost:
-            by_reason.setdefault(why.value, []).append(name)
+            by_reason.setdefault(why, []).append(name)
         decision["lost"] = by_reason
-    encoded = orjson.dumps(decision)
+    encoded = _encode(decision)
     if len(encoded) > MAX_DECISION:
-        encoded = orjson.dumps(_shorten(decision))
+        encoded = _encode(_shorten(decision))
     return encoded.decode()
 
 
@@ -103,10 +103,10 @@ def _shorten(decision: Mapping[str, Any]) -> Mapping[str, Any]:
     """The decision with as many of the losers as there is space for, and the number of the rest."""
     kept: dict[str, list[str]] = {}
     shortened = {**decision, "lost": kept, "more": 99999}
-    room = MAX_DECISION - len(orjson.dumps(shortened))
+    room = MAX_DECISION - len(_encode(shortened))
     losers = [(why, name) for why, names in decision["lost"].items() for name in names]
     for count, (why, name) in enumerate(losers):
-        room -= len(orjson.dumps(name)) + len(",")
+        room -= len(_encode(name)) + len(",")
         if why not in kept:
             room -= len(f'"{why}":[],')
         if room < 0:

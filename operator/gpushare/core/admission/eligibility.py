@@ -35,7 +35,7 @@ def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
         return pool.closed
     if pod.asked not in pool.serves:
         return Reason.OTHER_MODE
-    if pod.asks_for_share and pod.requires_isolation and not pool.isolates_by_kernel:
+    if not pool.isolates_by_kernel and pod.asks_for_share and pod.requires_isolation:
         return Reason.NOT_ISOLATED
     return None
 
