@@ -43,6 +43,10 @@ NODE_ANNOTATIONS: Final = frozenset(
 )
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
 """A person's, on a node or a pool: any new value makes us try again what we gave up."""
+ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"
+"""A person's, on a node: `start` agrees to its teardown, `done` says that no module is left."""
+TEARDOWN_START: Final = "start"
+TEARDOWN_DONE: Final = "done"
 
 # Annotations on pods, written by their owners.
 ANNOTATION_ISOLATION: Final = f"{GROUP}/isolation"
@@ -120,6 +124,7 @@ class Condition(StrEnum):
     NODES_LABELLED = "NodesLabelled"
     ROLLOUT_COMPLETE = "RolloutComplete"
     CONFLICTING = "Conflicting"
+    ISOLATION_CONSISTENT = "IsolationConsistent"
 
 
 class Reason(StrEnum):
@@ -135,6 +140,9 @@ class Reason(StrEnum):
     LABELS_MISSING = "LabelsMissing"
     NOTHING_LEFT = "NothingLeft"
     NO_CONFLICT = "NoConflict"
+    ISOLATION_AS_LABELLED = "IsolationAsLabelled"
+    STALE_ISOLATION = "StaleIsolation"
+    ISOLATION_UNKNOWN = "IsolationUnknown"
     SPEC_INVALID = "SpecInvalid"
     NODES_LEFT_BEHIND = "NodesLeftBehind"
 
@@ -166,6 +174,7 @@ class Reason(StrEnum):
     EVICTION_DISABLED = "EvictionDisabled"
     EVICTION_REFUSED = "EvictionRefused"
     REQUIRES_TEARDOWN = "RequiresTeardown"
+    TEARDOWN_DISABLED = "TeardownDisabled"
     REQUIRES_PERSON = "RequiresPerson"
     COMPONENT_MISSING = "ComponentMissing"
     WHOLE_CARD_PLUGIN_MISSING = "WholeCardPluginMissing"
@@ -178,7 +187,21 @@ class Reason(StrEnum):
     INTERNAL_ERROR = "InternalError"
     RECORD_UNREADABLE = "RecordUnreadable"
 
+    # Nodes in their teardown.
+    MODULE_REMOVAL = "ModuleRemoval"
+    REBOOT_NEEDED = "RebootNeeded"
+    MODULE_UNVERIFIED = "ModuleUnverified"
+
+    # Nodes whose plugins are not what their mode says.
+    COMPETING_PLUGINS = "CompetingPlugins"
+    LEFT_OVER_RESOURCE = "LeftOverResource"
+    MEMORY_UNIT_DIFFERS = "MemoryUnitDiffers"
+    NO_CARDS = "NoCards"
+    STATIC_PLUGIN = "StaticPlugin"
+
     # Nodes whose change failed.
+    TEARDOWN_FAILED = "TeardownFailed"
+    MODULE_STILL_LOADED = "ModuleStillLoaded"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     RESOURCE_STAYS_ZERO = "ResourceStaysZero"
     ROLLED_BACK = "RolledBack"

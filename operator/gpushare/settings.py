@@ -52,6 +52,15 @@ class Settings(BaseSettings):
     """A plugin that is Ready and does not offer its resource for so long is restarted once more."""
     allow_eviction: bool = False
     """Pools may have pods evicted that hold a change up (`rollout.workloads: Evict`)."""
+    allow_teardown_jobs: bool = False
+    """Pools may have the kernel module removed by a privileged Job
+    (`isolationTeardown.policy: Job`)."""
+    teardown_namespace: Namespace = "gpushare-teardown"
+    """Namespace of those Jobs, and of nothing else."""
+    teardown_image: str = ""
+    """Image of those Jobs: a shell and nsenter are all that it needs."""
+    memory_unit: Literal["GiB", "MiB"] = "GiB"
+    """In what the cluster's device plugins count GPU memory."""
     leaving_patience_seconds: Seconds = 600.0
     """A pool that is being deleted waits so long for the next of its nodes to finish; then it goes,
     and the rest keep their labels."""

@@ -11,7 +11,7 @@ Amounts = Mapping[str, int]
 """By GPU resource."""
 NO_AMOUNTS: Amounts = MappingProxyType({})
 _VENDOR = "nvidia.com/"
-_SIDECAR = "Always"
+SIDECAR = "Always"
 """Restart policy of an init container that keeps running beside the others."""
 
 
@@ -40,7 +40,7 @@ def add_up(
         for resource, amount in amounts.items():
             beside = sidecars.get(resource, 0) + amount
             highest[resource] = max(highest.get(resource, 0), beside)
-            if container.restart_policy == _SIDECAR:
+            if container.restart_policy == SIDECAR:
                 sidecars[resource] = beside
     needed = _add((together, sidecars))
     for resource, amount in highest.items():

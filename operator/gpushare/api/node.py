@@ -32,6 +32,8 @@ class Node:
     """By each label of ours that another field manager owns, that manager's name."""
     retry: str = ""
     """What a person wrote to have us try again."""
+    teardown: str = ""
+    """What a person wrote about its teardown."""
     owns_cordon: bool = False
     """Our field manager is among the owners of `spec.unschedulable`."""
 
@@ -76,6 +78,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
         ),
         managers=managers,
         retry=annotations.get(names.ANNOTATION_RETRY, ""),
+        teardown=annotations.get(names.ANNOTATION_TEARDOWN, ""),
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
     )
 

@@ -15,7 +15,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from gpushare import names
-from gpushare.api.gpurequest import count_gpu_requests
+from gpushare.api.gpuenvironment import read_gpu_environment
+from gpushare.api.gpurequest import SIDECAR, count_container, count_gpu_requests
 from gpushare.api.ledger import parse_count, parse_ledger
 from gpushare.api.podrequest import read_pod_request
 from gpushare.api.podshape import PodShape, Spec, parse_pod_shape
@@ -46,6 +47,16 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 @dataclass(frozen=True, slots=True)
+class SharingContainer:
+    """A container that shares a card, for as long as its pod lives."""
+
+    name: str
+    opts_out: bool | None = False
+    """CGPU_DISABLE in its own environment takes isolation off; None where its value is read from
+    somewhere when the container starts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """A projection of a Pod that asks for GPUs, selects a mode, or runs a node component."""
 
@@ -62,6 +73,8 @@ class Pod:
     """GPU resources that it asks for, as kube-scheduler counts them."""
     selects: frozenset[tuple[str, str]] = _NO_SELECTION
     """Pool and mode labels, with the values that it needs its node to have."""
+    containers: tuple[SharingContainer, ...] = ()
+    """Those that share a card; init containers, which end, are left out."""
     requires_isolation: bool = False
     daemonset: str = ""
     """Name of the owning DaemonSet, where it is one of the plugins' namespace."""
@@ -141,6 +154,7 @@ def parse_pod(
         ),
         requests=_share_mapping(tuple(requests.items())) if requests else NOTHING,
         selects=_share(selects) if selects else _NO_SELECTION,
+        containers=_share(_find_sharing(spec, shape.spec or Spec())) if shares else (),
         requires_isolation=(
             annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
         ),
@@ -154,6 +168,23 @@ def parse_pod(
         unrouted=bool(requests) and not selects and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
+
+
+def _find_sharing(raw: Mapping[str, Any], spec: Spec) -> tuple[SharingContainer, ...]:
+    found = []
+    for group, shapes in (
+        ("initContainers", spec.init_containers or ()),
+        ("containers", spec.containers or ()),
+    ):
+        for container, shape in zip(raw.get(group) or (), shapes, strict=True):
+            lasts = group == "containers" or shape.restart_policy == SIDECAR
+            if lasts and names.RESOURCE_GPU_MEMORY in count_container(shape):
+                said = read_gpu_environment(shape)
+                opts_out: bool | None = said.disables_isolation
+                if said.may_disable_isolation and not opts_out:
+                    opts_out = None
+                found.append(SharingContainer(intern(str(container.get("name"))), opts_out))
+    return tuple(found)
 
 
 def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:

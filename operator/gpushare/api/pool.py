@@ -12,6 +12,7 @@ from gpushare.api.model import ApiModel, rule, rules
 from gpushare.api.rollout import Rollout
 from gpushare.api.selector import LabelSelector
 from gpushare.api.status import PoolStatus
+from gpushare.api.teardown import IsolationTeardown
 from gpushare.api.workloads import Workloads
 
 
@@ -234,6 +235,11 @@ class PoolSpec(ApiModel):
     )
     rollout: Rollout = Field(
         default=Rollout(), description="How an isolation change goes over the pool's nodes."
+    )
+    isolation_teardown: IsolationTeardown = Field(
+        default=IsolationTeardown(),
+        description="How a node that leaves cgpu or core_mem for share stops isolating "
+        "(Professional only).",
     )
     workloads: Workloads = Field(
         default=Workloads(), description="Which pods admission may send here, and what they get."

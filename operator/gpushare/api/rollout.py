@@ -30,6 +30,13 @@ class WorkloadPolicy(StrEnum):
     EVICT = "Evict"
 
 
+class StaleWorkloadPolicy(StrEnum):
+    """What is done about containers that keep an isolation which their node no longer gives."""
+
+    REPORT = "Report"
+    EVICT = "Evict"
+
+
 PERCENTAGE = "^(100|[1-9][0-9]?)%$"
 IntOrPercentage = Annotated[
     Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=PERCENTAGE)],
@@ -77,4 +84,10 @@ class Rollout(ApiModel):
         description="Pods that hold a change up. Wait: the node stays in service until they are "
         "gone. CordonAndWait: it is cordoned first, within the budget. Evict: they are evicted "
         "from the cordoned node, where the installation allows that.",
+    )
+    stale_workloads: StaleWorkloadPolicy = Field(
+        default=StaleWorkloadPolicy.REPORT,
+        description="Containers that keep the isolation of a former mode, since they were admitted "
+        "under it. Report: they are counted and named. Evict: their pods are evicted too, within "
+        "maxUnavailable and their disruption budgets, where the installation allows that.",
     )

@@ -129,6 +129,35 @@ class PoolPlan(ApiModel):
     )
 
 
+class StaleSample(ApiModel):
+    """A container whose isolation is not what its node's mode gives."""
+
+    node: str = Field(description="Name of the node.")
+    pod: str = Field(description="Namespace and name of the pod.")
+    container: str = Field(description="Name of the container.")
+    admitted: str = Field(description="Mode under which its pod was admitted.")
+    isolated: bool = Field(description="Whether it is kept to its share of GPU memory.")
+
+
+class Isolation(ApiModel):
+    """What isolation the containers that share the pool's cards really have."""
+
+    containers: int = Field(default=0, description="Containers that share cards.")
+    isolated: int = Field(default=0, description="Kept to their share of GPU memory.")
+    stale: int = Field(
+        default=0, description="Their isolation is not what their node's mode gives."
+    )
+    opted_out: int = Field(
+        default=0, description="On a node that isolates, and without, by CGPU_DISABLE."
+    )
+    unknown: int = Field(
+        default=0, description="Nobody recorded under which isolation they were admitted."
+    )
+    samples: Annotated[tuple[StaleSample, ...], Field(max_length=20)] = Field(
+        default=(), description="At most 20 stale ones."
+    )
+
+
 class PoolStatus(ApiModel):
     """What is."""
 
@@ -146,7 +175,8 @@ class PoolStatus(ApiModel):
         default=(),
         description="Ready: every member is as the spec says. "
         "NodesLabelled: every member carries its labels. RolloutComplete: no isolation change is "
-        "under way or left to do. Conflicting: another manager keeps writing the labels.",
+        "under way or left to do. Conflicting: another manager keeps writing the labels. "
+        "IsolationConsistent: every container has the isolation that its node's mode gives.",
     )
     nodes: NodeCounts = Field(default=NodeCounts(), description="How many members are where.")
     samples: Annotated[tuple[NodeSample, ...], Field(max_length=20)] = Field(
@@ -154,6 +184,9 @@ class PoolStatus(ApiModel):
     )
     capacity: PoolCapacity | None = Field(
         default=None, description="What the nodes offer, and what of it is given out."
+    )
+    isolation: Isolation | None = Field(
+        default=None, description="What isolation the containers on the nodes really have."
     )
     plan: PoolPlan | None = Field(
         default=None, description="Isolation changes that are left to do, before they are done."

@@ -95,7 +95,25 @@ class ReleaseNode:
     """What a person must know of the node, since nothing on it will say so."""
 
 
-Action = ApplyNode | LookAgain | EvictPods | RecordPlugins | DeletePlugins | ReleaseNode
+class Phase(StrEnum):
+    """What a teardown's Job does; its argument."""
+
+    UNINSTALL = "uninstall"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateJob:
+    """Make the Job of one phase of the node's teardown, unless there is one of this name."""
+
+    node: str
+    name: str
+    phase: Phase
+    leaves_sentinel: bool = False
+    """It leaves the file that kured watches."""
+
+
+Action = ApplyNode | LookAgain | EvictPods | RecordPlugins | DeletePlugins | ReleaseNode | CreateJob
 
 
 @dataclass(frozen=True, slots=True)

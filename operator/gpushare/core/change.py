@@ -1,17 +1,17 @@
 """What follows from the record of a change: its labels, its transition, and who is in its way."""
 
-from collections.abc import Sequence
-
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.admitted import Admissions, record_admissions, write_admissions
 from gpushare.core.blockers import Blocker, find_blocking_pods
 from gpushare.core.inforce import running_plugins
-from gpushare.core.modes import MODES, Mode
+from gpushare.core.modes import INSTALLERS, MODES, Mode
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, Change
-from gpushare.core.transitions import REPAIR, Transition, find_transition
+from gpushare.core.transitions import REPAIR, TEARDOWN, Transition, find_transition
 
 
 def owned_labels(node: Node) -> dict[str, str]:
@@ -36,6 +36,8 @@ def change_labels(seen: Observed, change: Change) -> dict[str, str]:
 
 def transition_of(change: Change) -> Transition:
     """What `change` needs; going to the mode that the node has is a plugin's restart alone."""
+    if change.teardown is not None:
+        return TEARDOWN
     if change.of == change.to:
         return REPAIR
     return find_transition(change.edition, change.of, change.to)
@@ -58,26 +60,52 @@ def build_applied(
     pool: str,
     mode: Mode,
     *,
-    before: tuple[str, ...] = (),
     awaits_restart: bool = False,
+    serves: Schedule | None = None,
     change: Change | None = None,
 ) -> Applied:
-    """The record of a mode that is in force on the node, reached by `change` if any was needed."""
+    """The record of a mode that is in force on the node, reached by `change` if any was needed.
+
+    Where it `awaits_restart`, the plugin still `serves` another mode.
+    """
     # A node that joins takes no capacity away: it is no canary, and fails alone.
     proof = change if change is not None and not change.joining else None
-    return Applied(
+    applied = Applied(
         pool=pool,
         edition=mode.edition,
         schedule=mode.schedule,
         boot_id=seen.node.boot_id,
         plugins=running_plugins(seen.pods, mode),
-        before=before,
+        module=True if not mode.isolated and may_have_module(seen, mode, change) else None,
         awaits_restart=awaits_restart,
+        serves=serves,
         of=proof.of if proof is not None else None,
         failure=(proof.failure or proof.undoes) if proof is not None else None,
     )
+    return applied.model_copy(update=write_admissions(_find_admitted_before(seen, change)))
 
 
-def bound_gpu_pods(pods: Sequence[Pod]) -> tuple[str, ...]:
-    """UIDs of the live pods that hold GPUs."""
-    return tuple(sorted(pod.uid for pod in pods if pod.is_live and pod.requests))
+def _find_admitted_before(seen: Observed, change: Change | None) -> Admissions:
+    """Pods that were admitted before the mode was in force; in a new boot there are none."""
+    if change is not None and change.boot_id not in (None, seen.node.boot_id):
+        return {}
+    return record_admissions(seen)
+
+
+def may_have_module(seen: Observed, mode: Mode, change: Change | None = None) -> bool:
+    """Professional: whether the cGPU kernel module may be loaded on a node that is in `mode`.
+
+    Only a teardown shows that it is not. An installer that runs loads it, whoever brought it there.
+    """
+    if mode.edition is not Edition.PROFESSIONAL:
+        return False
+    if change is not None and change.teardown is not None:
+        return False
+    applied = seen.records.applied
+    left = change is not None and MODES[change.edition, change.of].isolated
+    remembered = applied is not None and applied.module is True
+    return left or remembered or any(_installs(pod) for pod in seen.pods)
+
+
+def _installs(pod: Pod) -> bool:
+    return pod.daemonset in INSTALLERS and pod.ready and not pod.deleting

@@ -32,7 +32,7 @@ def plan_completion(seen: Observed, change: Change, at: Pass) -> NodePlan:
         )
     if (users := find_pods_of_another_mode(to, seen.pods)) is not None:
         return plan_held(seen, users)
-    applied = build_applied(seen, change.pool, to, before=change.before, change=change)
+    applied = build_applied(seen, change.pool, to, change=change)
     action = build_apply(
         seen.node,
         change_labels(seen, change),

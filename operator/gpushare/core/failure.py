@@ -212,6 +212,9 @@ def _plan_rollback(
         since=at.now,
         restart=outcome is Outcome.APPLY_AND_RESTART,
         labelled_at=change.labelled_at,
+        before=change.before,
+        admitted=change.admitted,
+        boot_id=change.boot_id,
         undoes=failure,
     )
     message = f"rolled back: {change.to} -> {change.of}"

@@ -55,12 +55,13 @@ def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
     return bool(running) and running != applied.plugins and not mode.labels.keys() <= node.owned
 
 
-def is_isolation_left(node: Node, applied: Applied | None, to: Mode) -> bool:
+def is_isolation_left(applied: Applied | None, to: Mode) -> bool:
     """Whether isolation would stay on although `to` has none: it takes a teardown and a reboot.
 
-    Whoever set the label by hand did not unload the kernel module; only another boot can have.
+    Neither a label that was set by hand nor another boot unloads the kernel module; only a teardown
+    shows that it is gone.
     """
-    if applied is None or applied.edition is not to.edition:
+    if applied is None or (applied.edition, to.schedule) != (Edition.PROFESSIONAL, Schedule.SHARE):
         return False
-    transition = find_transition(to.edition, applied.schedule, to.schedule)
-    return transition.outcome is Outcome.REQUIRES_TEARDOWN and applied.boot_id == node.boot_id
+    transition = find_transition(applied.edition, applied.schedule, to.schedule)
+    return applied.module is True or transition.outcome is Outcome.REQUIRES_TEARDOWN

@@ -1,10 +1,11 @@
 """The labels and records of a node whose mode is in force."""
 
 from gpushare import names
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
+from gpushare.core.admitted import record_admissions, write_admissions
 from gpushare.core.blockers import Blocker, find_pods_of_another_mode
-from gpushare.core.change import build_applied
+from gpushare.core.change import build_applied, may_have_module
 from gpushare.core.drift import Verdict
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import Mode, desired_labels
@@ -16,11 +17,18 @@ from gpushare.names import Reason
 
 
 def plan_labels(
-    seen: Observed, pool: Pool, mode: Mode, verdict: Verdict, *, awaits_restart: bool = False
+    seen: Observed,
+    pool: Pool,
+    mode: Mode,
+    verdict: Verdict,
+    *,
+    awaits_restart: bool = False,
+    serves: Schedule | None = None,
 ) -> NodePlan:
     """The mode is in force: one apply where a label or a record is missing, else ready.
 
-    Labels that were given up to a rival are left out.
+    Labels that were given up to a rival are left out. Where the plugin `awaits_restart`, by a
+    person, it `serves` another mode until then.
     """
     wanted = desired_labels(pool.name, pool.spec)
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
@@ -28,7 +36,9 @@ def plan_labels(
         blocker := find_pods_of_another_mode(mode, seen.pods)
     ):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    applied, missing = _update_applied(seen, pool, mode, awaits_restart=awaits_restart)
+    applied, missing = _update_applied(
+        seen, pool, mode, awaits_restart=awaits_restart, serves=serves
+    )
     found = extend_found(seen.records.found, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has let go of it: whoever writes it next is no rival.
@@ -62,7 +72,7 @@ def plan_labels(
 
 
 def _update_applied(
-    seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool
+    seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool, serves: Schedule | None
 ) -> tuple[Applied | None, Blocker | None]:
     """`applied` as it should be now that the labels are right, and what is missing for it.
 
@@ -74,15 +84,13 @@ def _update_applied(
     known = previous if previous is not None and previous.is_of(mode) else None
     running = running_plugins(seen.pods, mode)
     if awaits_restart:
-        before = previous.before if previous else ()
-        return build_applied(seen, pool.name, mode, before=before, awaits_restart=True), None
+        return build_applied(seen, pool.name, mode, awaits_restart=True, serves=serves), None
     replaced = known is not None and bool(running) and running != known.plugins
     if known is None or (known.awaits_restart and replaced):
         missing = verify_mode(seen.node, seen.pods, mode)
         if missing is not None:
             return known, Blocker(missing.reason, missing.message)
-        before = previous.before if previous else ()
-        return build_applied(seen, pool.name, mode, before=before), None
+        return build_applied(seen, pool.name, mode), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
         # Else it would halt the pool again once the retry annotation is taken away.
@@ -91,7 +99,10 @@ def _update_applied(
         changes["plugins"] = running
         if seen.node.boot_id != known.boot_id:
             # The kubelet admitted every pod anew in this boot, under these labels.
-            changes |= {"boot_id": seen.node.boot_id, "before": ()}
+            changes |= {"boot_id": seen.node.boot_id, **write_admissions({})}
+    if known.module is None and not mode.isolated and may_have_module(seen, mode):
+        # From now on nobody knows what a plugin that reads `share` gives.
+        changes |= {"module": True, **write_admissions(record_admissions(seen))}
     # What was verified once is not written again, but it is said when it no longer holds.
     missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
     blocker = Blocker(missing.reason, missing.message) if missing is not None else None

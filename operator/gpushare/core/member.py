@@ -35,7 +35,7 @@ from gpushare.core.rollout import (
     plan_give_way,
     plan_step,
 )
-from gpushare.core.transitions import REPAIR, Outcome, Transition, find_transition
+from gpushare.core.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
 from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
 
@@ -245,9 +245,11 @@ def _plan_mode(
     """What leads from mode `of`, which is in force, to the pool's."""
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     applied = seen.records.applied
-    if applied is not None and is_isolation_left(seen.node, applied, mode):
+    if applied is not None and is_isolation_left(applied, mode):
         of = applied.schedule
-    transition = _needed_transition(seen, pool, mode, of)
+        transition: Transition | None = TEARDOWN
+    else:
+        transition = _needed_transition(seen, pool, mode, of)
     if transition is None:
         return plan_labels(seen, pool, mode, verdict)
     failed = seen.records.change
@@ -256,7 +258,9 @@ def _plan_mode(
     restart = transition.outcome is Outcome.APPLY_AND_RESTART
     if restart and not policy.may_restart:
         if failed is None:
-            return plan_labels(seen, pool, mode, verdict, awaits_restart=True)
+            # Where it only misread its labels, nobody knows what it gives.
+            serves = Schedule(of) if of != mode.schedule else None
+            return plan_labels(seen, pool, mode, verdict, awaits_restart=True, serves=serves)
         message = f"{of} -> {mode.schedule} needs a restart, and devicePlugin.restart is Never"
         return seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
     kind = Kind(of, mode.schedule, transition.outcome, policy.workloads)
@@ -315,6 +319,9 @@ def _plan_change(
         restart=transition.outcome is Outcome.APPLY_AND_RESTART,
         joining=joining,
         labelled_at=failed.labelled_at if failed else None,
+        before=failed.before if failed else (),
+        admitted=failed.admitted if failed else None,
+        boot_id=failed.boot_id if failed else None,
     )
     return NodePlan(
         seen.node.name,

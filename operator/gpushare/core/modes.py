@@ -67,6 +67,8 @@ def _basic(schedule: Schedule, *, disable_isolation: str) -> Mode:
 
 
 GPUSHARE_PLUGIN = "gpushare-device-plugin-ds"
+INSTALLERS = frozenset({"cgpu-installer", "cgpu-core-installer"})
+"""DaemonSets that load the cGPU kernel module where they run."""
 _MEMORY, _WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
 
 MODES: Mapping[tuple[Edition, Schedule], Mode] = {

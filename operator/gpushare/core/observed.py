@@ -1,9 +1,10 @@
 """One node with all that decisions about it look at, and how long steps may take."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from gpushare.api.job import Job
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.core.actions import Action, NodePlan, NodeState
@@ -35,6 +36,10 @@ class Pass:
     """Those of the device plugins' namespace."""
     may_evict: bool = False
     """The installation allows that pods are evicted."""
+    may_tear_down: bool = False
+    """The installation allows the Jobs of teardowns."""
+    memory_unit: str = "GiB"
+    """In what the cluster's plugins count GPU memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class Observed:
     records: NodeRecords
     was_zero: bool = False
     """The resource was seen at zero since the plugin's pods were deleted."""
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    """The Jobs of its teardown, by name."""
     is_refused: bool = False
     """The API server refuses what we last tried on the node."""
 

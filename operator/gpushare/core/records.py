@@ -57,6 +57,9 @@ class Step(StrEnum):
     CORDONED = "Cordoned"
     LABELLED = "Labelled"
     RESTARTING = "Restarting"
+    UNINSTALLED = "Uninstalled"
+    """The kernel module's files are removed, and it is gone with the next boot."""
+    REBOOTED = "Rebooted"
 
 
 class _Record(BaseModel):
@@ -87,6 +90,15 @@ class Failure(_Record):
     at: Moment
 
 
+class Teardown(_Record):
+    """Of a change that ends only in another boot, in which no kernel module is loaded."""
+
+    attempt: int = 1
+    """Jobs are named by it, so that each is made once."""
+    down: Literal[True] | None = None
+    """The node is not ready: it reboots, or it died. The deadline runs from when that was seen."""
+
+
 class Change(_Record):
     """An isolation change under way."""
 
@@ -110,7 +122,12 @@ class Change(_Record):
     plugins: tuple[PluginPod, ...] = ()
     """The plugin's pods of this change: these are deleted, each once, and no others."""
     before: tuple[str, ...] = ()
-    """UIDs of the GPU pods that were bound when the plugin was replaced."""
+    """UIDs of the GPU pods that were bound when the labels were written or the plugin replaced."""
+    admitted: Mapping[str, Schedule] | None = None
+    """The mode under which those of them were admitted of which that is known."""
+    boot_id: str | None = Field(default=None, alias="bootID")
+    """The boot in which that was so: in another one every pod is admitted anew."""
+    teardown: Teardown | None = None
     renewed: Literal[True] | None = None
     """The plugin was restarted once more, since it had come back without its resource."""
     failure: Failure | None = None
@@ -123,7 +140,7 @@ class Change(_Record):
         for schedule in (self.of, self.to):
             if schedule not in EDITION_SCHEDULES[self.edition]:
                 raise ValueError(f"the {self.edition} edition has no mode {schedule}")
-        if self.step in (Step.LABELLED, Step.RESTARTING) and self.labelled_at is None:
+        if self.is_labelled and self.labelled_at is None:
             raise ValueError(f"labelledAt is missing at the step {self.step}")
         return self
 
@@ -134,7 +151,7 @@ class Change(_Record):
     @property
     def is_labelled(self) -> bool:
         """The labels of `to` are on the node."""
-        return self.step in (Step.LABELLED, Step.RESTARTING)
+        return self.step not in (Step.DEFERRED, Step.CORDONED)
 
 
 class Applied(_Record):
@@ -148,10 +165,18 @@ class Applied(_Record):
     plugins: Mapping[str, int] = {}
     """The plugin's pods at that time: UID and container restarts."""
     before: tuple[str, ...] = ()
-    """UIDs of the GPU pods that were bound when the plugin was replaced: in the same boot
-    they still have the isolation that they were admitted with."""
+    """UIDs of the GPU pods that were bound before this mode was in force: in the same boot they
+    still have the isolation that they were admitted with."""
+    admitted: Mapping[str, Schedule] | None = None
+    """The mode under which those of them were admitted of which that is known."""
+    module: Literal[True] | None = None
+    """Professional, in a mode that does not isolate: the cGPU kernel module was loaded, and nobody
+    has shown since that it is gone. A plugin that reads `share` isolates all the same (vendor's
+    guide on node pools, Professional edition)."""
     awaits_restart: bool = False
     """The labels are written, and the pool leaves restarting the plugin to a person."""
+    serves: Schedule | None = None
+    """The mode that the plugin goes on giving until then; None where nobody knows."""
     of: Schedule | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     failure: Failure | None = None

@@ -20,9 +20,9 @@ from gpushare.core.actions import (
     RecordPlugins,
     build_apply,
 )
+from gpushare.core.admitted import record_admissions, write_admissions
 from gpushare.core.blockers import Blocker, find_evictable_pods
 from gpushare.core.change import (
-    bound_gpu_pods,
     change_labels,
     find_late_pods,
     owned_labels,
@@ -135,7 +135,14 @@ def plan_after_look(
         update={
             "drift": verdict.record if verdict.puts_back else seen.records.drift,
             "found": extend_found(seen.records.found, seen.node, frozenset(labels)),
-            "change": change.model_copy(update={"step": Step.LABELLED, "labelled_at": now}),
+            "change": change.model_copy(
+                update={
+                    "step": Step.LABELLED,
+                    "labelled_at": now,
+                    "boot_id": seen.node.boot_id,
+                    **write_admissions(record_admissions(seen)),
+                }
+            ),
         }
     )
     return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
@@ -160,7 +167,8 @@ def plan_restart(seen: Observed) -> ApplyNode | None:
                 for pod in sorted(seen.pods, key=lambda pod: pod.uid)
                 if pod.daemonset == plugin
             ),
-            "before": bound_gpu_pods(seen.pods),
+            "boot_id": seen.node.boot_id,
+            **write_admissions(record_admissions(seen)),
         }
     )
     return build_apply(

@@ -52,6 +52,13 @@ class Transition:
         return None
 
 
+TEARDOWN = Transition(
+    Outcome.REQUIRES_TEARDOWN,
+    "memory isolation stays on until the cGPU kernel module is uninstalled and the node rebooted",
+    _PRO_GUIDE,
+)
+"""To `share` on a node on which the cGPU kernel module may be loaded, whichever mode it is in."""
+
 _NEEDS: Mapping[str, Transition] = {
     "follow": Transition(
         Outcome.APPLY, "the DaemonSets of both modes select on the mode label", _LABELS_PAGE
@@ -75,13 +82,7 @@ _NEEDS: Mapping[str, Transition] = {
         "memory isolation is enabled for the node; one plugin serves both modes",
         _PRO_GUIDE,
     ),
-    "teardown": Transition(
-        Outcome.REQUIRES_TEARDOWN,
-        "memory isolation stays on until the cGPU kernel module is uninstalled and the node "
-        "rebooted. On the empty, cordoned node: label it share by hand, uninstall the module, "
-        "reboot",
-        _PRO_GUIDE,
-    ),
+    "teardown": TEARDOWN,
     "two-steps": Transition(
         Outcome.REQUIRES_PERSON,
         "not among the changes that the vendor lists; go by way of default: set the pool to it "

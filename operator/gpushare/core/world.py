@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpushare.api.job import Job
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
@@ -24,6 +25,8 @@ class World:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     """By node."""
+    jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
+    """By node and name, the Jobs of teardowns."""
     daemonsets: frozenset[str] = frozenset()
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""
@@ -80,7 +83,8 @@ def judge(world: World, name: str) -> Judged:
     node, pods, unreadable = world.nodes[name], world.pods.get(name, ()), None
     try:
         refused = name in world.refusals
-        seen = Observed(node, pods, parse_records(node), name in world.zeroed, refused)
+        jobs = world.jobs.get(name, {})
+        seen = Observed(node, pods, parse_records(node), name in world.zeroed, jobs, refused)
     except RecordError as error:
         seen = Observed(node, pods, NodeRecords())
         unreadable = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))

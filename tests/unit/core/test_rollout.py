@@ -187,7 +187,7 @@ def test_a_resource_that_never_went_through_zero_is_believed_only_after_a_while(
 
 
 def test_the_verified_node_is_uncordoned_in_the_write_that_records_it() -> None:
-    apply = _step(_restarting(before=("uid-of-train-1",)), NEW, INSTALLER).action
+    apply = _step(_restarting(), NEW, INSTALLER, a_gpu_pod("train-1")).action
     assert isinstance(apply, ApplyNode)
     assert not apply.cordon
     assert names.ANNOTATION_CHANGE not in apply.annotations

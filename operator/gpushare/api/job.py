@@ -1,0 +1,52 @@
+"""A Job of a node's teardown, as far as decisions need it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+NODE_FIELD = "metadata.name"
+
+
+class JobState(StrEnum):
+    """How far a Job is."""
+
+    RUNNING = "Running"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A projection of a Job that is pinned to one node."""
+
+    name: str
+    uid: str
+    node: str
+    state: JobState = JobState.RUNNING
+    message: str = ""
+    """Why it failed, as the Job controller says it."""
+
+
+def parse_job(raw: Mapping[str, Any]) -> Job | None:
+    """A Job from the API server's JSON; None for one that is not pinned to a node."""
+    meta = raw["metadata"]
+    node = _find_node(raw["spec"]["template"].get("spec") or {})
+    if not node:
+        return None
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            state, message = JobState(condition["type"]), condition.get("message") or ""
+            return Job(meta["name"], meta["uid"], node, state, message)
+    return Job(meta["name"], meta["uid"], node)
+
+
+def _find_node(spec: Mapping[str, Any]) -> str:
+    """The node to which required affinity pins a pod, as the DaemonSet controller does it."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for requirement in term.get("matchFields") or ():
+            if requirement.get("key") == NODE_FIELD and len(requirement.get("values") or ()) == 1:
+                return str(requirement["values"][0])
+    return ""

@@ -1,0 +1,66 @@
+"""Under which mode each pod of a node was admitted: that settles what it gets, until a reboot.
+
+The kubelet and the device plugin admit a pod once, and its containers keep what they got then, also
+when they restart. Only a new boot admits every pod again. Times are not looked at: clocks differ.
+"""
+
+from collections.abc import Mapping
+
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Schedule
+from gpushare.core.inforce import find_in_force, may_have_misread, running_plugins
+from gpushare.core.modes import MODES
+from gpushare.core.observed import Observed
+from gpushare.core.records import Applied, Change
+
+Admissions = Mapping[str, Schedule | None]
+"""By a pod's UID; None where nobody knows."""
+
+
+def find_admission(seen: Observed, pod: Pod) -> Schedule | None:
+    """The mode under which `pod`, on the node, was admitted; None where nobody knows."""
+    change, applied = seen.records.change, seen.records.applied
+    if change is not None and (change.is_labelled or change.boot_id is not None):
+        return _find_in_change(seen, change, pod)
+    if applied is None:
+        return None
+    if pod.uid in applied.before and applied.boot_id == seen.node.boot_id:
+        return (applied.admitted or {}).get(pod.uid)
+    return _find_served(seen, applied)
+
+
+def record_admissions(seen: Observed) -> Admissions:
+    """What is known of the GPU pods that are bound to the node, to be written on it.
+
+    It is written before anything is done that changes what later pods get.
+    """
+    bound = sorted((pod for pod in seen.pods if pod.is_live and pod.requests), key=lambda p: p.uid)
+    return {pod.uid: find_admission(seen, pod) for pod in bound}
+
+
+def write_admissions(admissions: Admissions) -> dict[str, object]:
+    """The same as fields of a record: of `Change` and of `Applied`."""
+    known = {uid: mode for uid, mode in admissions.items() if mode is not None}
+    return {"before": tuple(admissions), "admitted": known or None}
+
+
+def _find_in_change(seen: Observed, change: Change, pod: Pod) -> Schedule | None:
+    """Between labels and the plugin's return nobody knows which of two a new pod met."""
+    if change.boot_id is None:
+        return None
+    if change.boot_id != seen.node.boot_id:
+        # Every plugin started in this boot, and read the labels that were there already.
+        return change.to if change.is_labelled else change.of
+    return (change.admitted or {}).get(pod.uid)
+
+
+def _find_served(seen: Observed, applied: Applied) -> Schedule | None:
+    """The mode that pods get which come now."""
+    mode = MODES[applied.edition, applied.schedule]
+    is_recorded = running_plugins(seen.pods, mode) == applied.plugins
+    if applied.awaits_restart and applied.boot_id == seen.node.boot_id:
+        return applied.serves if is_recorded else None
+    if may_have_misread(seen.node, seen.pods, applied):
+        return None
+    in_force = find_in_force(applied.edition, seen.node, seen.pods, applied)
+    return applied.schedule if in_force == applied.schedule else None
