@@ -13,6 +13,7 @@ from gpushare.api.status import PoolStatus
 from gpushare.controller.pools import Pools
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
+from gpushare.core.isolation import sum_isolation
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status, is_capacity_due
 from gpushare.kube.events import Events, Subject
@@ -20,6 +21,11 @@ from gpushare.names import Condition, Reason
 from gpushare.observe.metrics import Metrics
 
 _HELD_UP = (NodeState.BLOCKED, NodeState.FAILED)
+_WARNINGS = frozenset({Reason.LABEL_CONFLICT, Reason.ROLLOUT_HALTED, Reason.STALE_ISOLATION})
+_CALM: dict[str, tuple[str, Reason]] = {
+    Condition.CONFLICTING: ("False", Reason.NO_CONFLICT),
+    Condition.ISOLATION_CONSISTENT: ("True", Reason.ISOLATION_AS_LABELLED),
+}
 PERIOD_SECONDS = 0.5
 """A pool's status is written no more often: during a change its counts move all the time."""
 
@@ -89,19 +95,18 @@ class Statuses:
         told: set[str] = set()
         for condition in status.conditions:
             now = (condition.status, condition.reason)
-            # That there is no conflict is news only where there was one.
-            was = before.get(condition.type, ("False", Reason.NO_CONFLICT))
+            # That nothing is wrong is news only where something was.
+            was = before.get(condition.type, _CALM.get(condition.type))
             if condition.type == Condition.NODES_LABELLED or was == now:
                 continue
-            conflicts = condition.type == Condition.CONFLICTING and condition.status == "True"
-            halted = condition.reason == Reason.ROLLOUT_HALTED
             held_up = bool(status.nodes.blocked or status.nodes.failed)
             told.add(condition.reason)
             self._pools.tell(
                 pool,
                 Reason(condition.reason),
                 condition.message,
-                warns=conflicts or halted or (condition.type == Condition.READY and held_up),
+                warns=condition.reason in _WARNINGS
+                or (condition.type == Condition.READY and held_up),
             )
         known = {sample.reason for sample in pool.status.samples}
         for reason, plan in _first_waiting(book).items():
@@ -124,6 +129,13 @@ class Statuses:
         self._shown.add(pool)
         for state in NodeState:
             self._metrics.pool_nodes.labels(pool, state).set(book.counts[state])
+        claims = sum_isolation(book.isolations.values())
+        containers = self._metrics.pool_containers
+        containers.labels(pool, "isolated").set(claims.isolated)
+        containers.labels(pool, "unknown").set(claims.unknown)
+        shared = claims.containers - claims.isolated - claims.unknown
+        containers.labels(pool, "shared").set(shared)
+        self._metrics.stale_containers.labels(pool).set(claims.stale)
         for reason, times in book.take_turned().items():
             self._metrics.node_waits.labels(pool, reason).inc(times)
 
@@ -135,6 +147,9 @@ class Statuses:
         for pool in gone:
             for state in NodeState:
                 self._metrics.pool_nodes.remove(pool, state)
+            for isolation in ("isolated", "unknown", "shared"):
+                self._metrics.pool_containers.remove(pool, isolation)
+            self._metrics.stale_containers.remove(pool)
         self._shown -= gone
 
 

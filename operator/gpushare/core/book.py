@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.capacity import NodeCapacity
+from gpushare.core.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.kinds import Kind
 from gpushare.names import Reason
 
@@ -25,6 +26,8 @@ class Book:
     unlabelled: dict[str, NodePlan] = field(default_factory=dict)
     contested: dict[str, NodePlan] = field(default_factory=dict)
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
+    isolations: dict[str, NodeIsolation] = field(default_factory=dict)
+    """Of the nodes on which containers share cards."""
     in_line: dict[str, NodePlan] = field(default_factory=dict)
     """Nodes whose plan depends on the others: whether it may begin."""
     pending: dict[str, NodePlan] = field(default_factory=dict)
@@ -96,6 +99,16 @@ class Book:
         else:
             self.capacities[node] = capacity
 
+    def claim(self, node: str, isolation: NodeIsolation) -> None:
+        """What isolation the containers on a node have."""
+        if self.isolations.get(node, NOTHING_SHARED) == isolation:
+            return
+        self.is_stale = True
+        if isolation == NOTHING_SHARED:
+            del self.isolations[node]
+        else:
+            self.isolations[node] = isolation
+
     def queue(self, plan: NodePlan) -> None:
         """Remember whether this node must be looked at again when the others have moved on."""
         if plan.in_line:
@@ -107,6 +120,7 @@ class Book:
         """The pool claims the node, and another has it; `plan` says which."""
         self.enter(plan)
         self.measure(plan.node, None)
+        self.claim(plan.node, NOTHING_SHARED)
         self.in_line.pop(plan.node, None)
         self.serve(plan.node)
 
@@ -129,8 +143,14 @@ class Book:
         """The node has nothing to do with the pool any more."""
         self.strike(node)
         self.measure(node, None)
+        self.claim(node, NOTHING_SHARED)
         self.in_line.pop(node, None)
         self.serve(node)
+
+    def occupy(self, node: str) -> None:
+        """The node is taken out of service by its pool."""
+        self.unavailable.add(node)
+        self.changing.add(node)
 
     def serve(self, node: str) -> None:
         """The node is not out of service."""

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
-from gpushare.api.rollout import WorkloadPolicy
+from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.blockers import (
     Blocker,
@@ -35,6 +35,7 @@ from gpushare.core.rollout import (
     plan_give_way,
     plan_step,
 )
+from gpushare.core.stale import plan_stale
 from gpushare.core.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
 from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
@@ -56,7 +57,9 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
         # Whatever is done to the node meanwhile: completed late, rolled back, fought over.
         return replace(plan, halts=plan.halts or describe_failure(seen.node.name, failure))
     is_proven = applied is not None and applied.of is not None
-    return replace(plan, proven=plan.state is NodeState.READY and is_proven)
+    plan = replace(plan, proven=plan.state is NodeState.READY and is_proven)
+    evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
+    return plan_stale(seen, plan, at, turn) if evicts else plan
 
 
 def _find_failure(records: NodeRecords) -> Failure | None:

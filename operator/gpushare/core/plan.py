@@ -19,11 +19,12 @@ from gpushare.core.alarms import Alarms
 from gpushare.core.book import Book
 from gpushare.core.capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.holdings import Holdings
+from gpushare.core.isolation import NOTHING_SHARED, observe_isolation
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.member import plan_member
 from gpushare.core.membership import decide_claim, find_owner
 from gpushare.core.observed import Pass, Timing
-from gpushare.core.restraint import explain_refusal, hold_back, plan_ceded
+from gpushare.core.restraint import explain_refusal, hold_back, keep_waiting, plan_ceded
 from gpushare.core.turn import OPEN, UNAPPROVED, Progress, Turn, is_approved, plan_turn
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
@@ -168,7 +169,7 @@ class Planner:
             waits = book.in_line[node]
             turn = self._find_turn_of(waits, name)
             if not (turn.may_join if waits.joins else turn.may_begin):
-                plan = _keep_waiting(waits, turn)
+                plan = keep_waiting(waits, turn)
                 book.queue(plan)
                 book.enter(plan)
                 if node in tasks:
@@ -181,8 +182,7 @@ class Planner:
                 continue
             self._enter(book, pool, task, plan, at)
             if plan.takes_slot:
-                book.unavailable.add(node)
-                book.changing.add(node)
+                book.occupy(node)
             yield Decision(name, plan)
 
     def _plan_under_way(
@@ -262,8 +262,13 @@ class Planner:
         if task.role is _Role.MEMBER:
             book.enter(plan)
             book.measure(plan.node, _measure(task.judged, plan))
+            book.claim(plan.node, observe_isolation(task.judged.seen))
+            if plan.takes_slot and not plan.in_line:
+                # It began earlier, and nothing on the node says so.
+                book.occupy(plan.node)
             return
         book.measure(plan.node, None)
+        book.claim(plan.node, NOTHING_SHARED)
         # A node that is just being let go of says nothing; one that can't leave does.
         if plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting):
             book.strike(plan.node)
@@ -357,24 +362,6 @@ def _plan_role(task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan
 def _may_join(pool: Pool | None) -> bool:
     """Nodes that join wait for nobody, but where a person must agree to each kind of change."""
     return pool is None or pool.spec.rollout.approval is ApprovalPolicy.AUTOMATIC
-
-
-def _keep_waiting(plan: NodePlan, turn: Turn) -> NodePlan:
-    """The plan of a node whose turn it is not, with why."""
-    if plan.state is NodeState.WAITING:
-        return replace(plan, reason=turn.reason, message=turn.message)
-    if plan.state is NodeState.FAILED:
-        # That it waits makes it no less failed.
-        return replace(plan, message=turn.message)
-    # The turn was taken since, and what it was for has not been done.
-    return replace(
-        plan,
-        state=NodeState.WAITING,
-        reason=turn.reason,
-        message=turn.message,
-        action=None,
-        takes_slot=False,
-    )
 
 
 def _approval_of(pool: Pool) -> Approval | None:

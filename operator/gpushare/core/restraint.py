@@ -7,6 +7,7 @@ from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.actions import ApplyNode, NodePlan, NodeState
 from gpushare.core.modes import desired_labels
+from gpushare.core.turn import Turn
 from gpushare.core.world import Judged
 from gpushare.names import Reason
 
@@ -70,4 +71,22 @@ def plan_ceded(node: str, winner: Pool, loser: Pool) -> NodePlan:
         NodeState.BLOCKED,
         Reason.OWNED_BY_OTHER_POOL,
         f"belongs to pool {winner.name}: {why}; change a priority, or exclude the node in one",
+    )
+
+
+def keep_waiting(plan: NodePlan, turn: Turn) -> NodePlan:
+    """The plan of a node whose turn it is not, with why."""
+    if plan.state is NodeState.WAITING:
+        return replace(plan, reason=turn.reason, message=turn.message)
+    if plan.state is NodeState.FAILED:
+        # That it waits makes it no less failed.
+        return replace(plan, message=turn.message)
+    # The turn was taken since, and what it was for has not been done.
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=turn.reason,
+        message=turn.message,
+        action=None,
+        takes_slot=False,
     )

@@ -4,30 +4,35 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import Literal
 
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import (
     ConditionStatus,
     FreeBlock,
+    Isolation,
     Leaving,
     NodeCounts,
     NodeSample,
     PoolCapacity,
     PoolStatus,
+    StaleSample,
 )
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import sum_capacity
 from gpushare.core.drift import describe_rival
+from gpushare.core.isolation import Claim, NodeIsolation, sum_isolation
 from gpushare.core.outlook import build_plan, count_bytes, fit, judge_rollout
 from gpushare.names import Condition, Reason
 
 MAX_SAMPLES = 20
 MAX_MESSAGE_BYTES = 512
 MAX_SAMPLE_BYTES = 256
-MAX_SAMPLES_BYTES = 11 * 1024
-"""Of all samples; where node names are long, fewer are shown."""
+MAX_SAMPLES_BYTES = 8 * 1024
+MAX_STALE_BYTES = 3 * 1024
+"""Of all samples of one kind; where names are long, fewer are shown."""
 MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
@@ -65,6 +70,7 @@ def build_status(
     )
     # Sums of nodes that have just become ready belong beside their count: pods are sent by them.
     is_due = is_capacity_due(pool, now) or nodes != pool.status.nodes
+    claims = sum_isolation(book.isolations.values())
     status = PoolStatus(
         observed_generation=pool.generation,
         conditions=(
@@ -72,10 +78,12 @@ def build_status(
             _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(book)),
             _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, book)),
             _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(book)),
+            _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(claims)),
         ),
         nodes=nodes,
         samples=_build_samples(pool, book, urgent, now),
         capacity=_build_capacity(pool, book, pending, now) if is_due else pool.status.capacity,
+        isolation=_build_isolation(pool, claims, is_due=is_due),
         leaving=_build_leaving(pool, held, now),
     )
     plan = build_plan(pool, book, MAX_STATUS_BYTES - count_bytes(status))
@@ -171,6 +179,55 @@ def _judge_conflicting(book: Book) -> tuple[bool, Reason, str]:
     return True, Reason.LABEL_CONFLICT, message
 
 
+def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
+    """Whether every container has the isolation that its node's mode gives."""
+    if claims.stale:
+        first = claims.samples[0]
+        has = "is" if first.isolated else "is not"
+        message = (
+            f"{claims.stale} of {claims.containers} containers keep an isolation that their node's "
+            f"mode does not give; {first.container} of pod {first.pod.namespace}/{first.pod.name} "
+            f"on {first.node} {has} isolated: it was admitted under {first.admitted}, and the node "
+            f"is {first.mode}. Delete such pods, or set rollout.staleWorkloads to Evict"
+        )
+        return False, Reason.STALE_ISOLATION, message
+    if claims.unknown:
+        message = (
+            f"of {claims.unknown} of {claims.containers} containers nobody recorded under which "
+            "mode they were admitted; new pods in their place are known"
+        )
+        return None, Reason.ISOLATION_UNKNOWN, message
+    message = f"all {claims.containers} containers that share cards are as their node's mode says"
+    return True, Reason.ISOLATION_AS_LABELLED, message
+
+
+def _build_isolation(pool: Pool, claims: NodeIsolation, *, is_due: bool) -> Isolation | None:
+    """Pods come and go all the time: counts alone are written no more often than capacity."""
+    previous = pool.status.isolation
+    if not claims.containers and previous is None:
+        return None
+    current = Isolation(
+        containers=claims.containers,
+        isolated=claims.isolated,
+        stale=claims.stale,
+        opted_out=claims.opted_out,
+        unknown=claims.unknown,
+        samples=fit(map(_build_stale_sample, claims.samples), MAX_STALE_BYTES),
+    )
+    is_news = previous is None or current.samples != previous.samples
+    return current if is_due or is_news else previous
+
+
+def _build_stale_sample(claim: Claim) -> StaleSample:
+    return StaleSample(
+        node=claim.node,
+        pod=f"{claim.pod.namespace}/{claim.pod.name}",
+        container=claim.container,
+        admitted=str(claim.admitted),
+        isolated=claim.isolated is True,
+    )
+
+
 def _tell(plan: NodePlan, book: Book) -> str:
     """The plan's message; of one that waits for its turn, with those that it waits for."""
     others = sorted(book.unavailable - {plan.node})
@@ -180,7 +237,7 @@ def _tell(plan: NodePlan, book: Book) -> str:
 
 
 def _condition(
-    pool: Pool, now: datetime, kind: Condition, holds: bool, reason: Reason, message: str
+    pool: Pool, now: datetime, kind: Condition, holds: bool | None, reason: Reason, message: str
 ) -> ConditionStatus:
     previous = next((c for c in pool.status.conditions if c.type == kind), None)
     return _build_condition(
@@ -194,14 +251,17 @@ def _build_condition(
     generation: int,
     now: datetime,
     *,
-    holds: bool,
+    holds: bool | None,
     reason: Reason,
     message: str,
 ) -> ConditionStatus:
-    stays = previous is not None and previous.status == str(holds)
+    status: Literal["True", "False", "Unknown"] = (
+        "Unknown" if holds is None else "True" if holds else "False"
+    )
+    stays = previous is not None and previous.status == status
     return ConditionStatus(
         type=kind,
-        status="True" if holds else "False",
+        status=status,
         observed_generation=generation,
         last_transition_time=(
             previous.last_transition_time if previous is not None and stays else _to_second(now)

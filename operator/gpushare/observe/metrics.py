@@ -54,6 +54,16 @@ class Metrics:
             ["pool", "outcome"],
         )
         self.pool_nodes = gauge("pool_nodes", "Members of a pool, by state.", ["pool", "state"])
+        self.pool_containers = gauge(
+            "pool_containers",
+            "Containers that share a pool's cards: isolated, shared (not isolated), or unknown.",
+            ["pool", "isolation"],
+        )
+        self.stale_containers = gauge(
+            "stale_containers",
+            "Containers whose isolation is not what their node's mode gives.",
+            ["pool"],
+        )
         self.node_waits = counter(
             "node_waits_total", "Times that a node began to wait, by reason.", ["pool", "reason"]
         )

@@ -1,0 +1,53 @@
+"""Pods that keep an isolation which their node no longer gives, asked to go."""
+
+from dataclasses import replace
+
+from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
+from gpushare.core.isolation import find_stale_pods
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.turn import Turn
+from gpushare.names import Reason
+
+
+def plan_stale(seen: Observed, plan: NodePlan, at: Pass, turn: Turn) -> NodePlan:
+    """`plan` of a member, or where that is done with, the eviction of its stale pods.
+
+    A node whose pods go is out of service for those that need them: it takes its turn, and until
+    they are gone it uses up the budget. Pods of which nothing is known stay.
+    """
+    if plan.state is not NodeState.READY or plan.action is not None:
+        return plan
+    stale = find_stale_pods(seen)
+    pods = tuple(
+        EvictedPod(pod.namespace, pod.name, pod.uid)
+        for pod in stale
+        if pod.is_evictable and not pod.deleting
+    )
+    if not pods and not any(pod.deleting for pod in stale):
+        return plan
+    going = replace(
+        plan,
+        state=NodeState.UPDATING,
+        reason=Reason.STALE_ISOLATION,
+        message=f"{len(stale)} pods that keep the isolation of a former mode are evicted",
+        takes_slot=True,
+    )
+    if not pods:
+        return going
+    if not at.may_evict:
+        message = (
+            "pods keep the isolation of a former mode; rollout.staleWorkloads is Evict, which this "
+            "installation does not allow (the chart's value eviction.enabled)"
+        )
+        return replace(
+            plan, state=NodeState.BLOCKED, reason=Reason.EVICTION_DISABLED, message=message
+        )
+    if not turn.may_begin:
+        return replace(
+            plan,
+            state=NodeState.WAITING,
+            reason=turn.reason,
+            message=turn.message,
+            in_line=True,
+        )
+    return replace(going, action=EvictPods(seen.node.name, pods), in_line=True)
