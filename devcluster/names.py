@@ -13,7 +13,9 @@ PLAYED: Final = PREFIX + "played"  # pod: the simulator plays it, KWOK's stages 
 CARDS: Final = PREFIX + "cards"  # node: number of GPU cards
 CARD_MEMORY_GIB: Final = PREFIX + "card-memory-gib"  # node: memory of one card, GiB
 FAULT: Final = PREFIX + "fault"  # node: JSON, see devcluster.simulator.faults
-UNINSTALL: Final = PREFIX + "uninstall"  # node: the module's files are gone; it unloads at reboot
+UNINSTALL: Final = PREFIX + "uninstall"  # node: the module's files are gone, until an installer
+# puts them back; it is loaded as before, up to the next reboot
+KURED: Final = PREFIX + "kured"  # node: "true" where kured runs and may reboot
 USES_GIB: Final = PREFIX + "uses-gib"  # pod: what its first GPU container really uses, GiB
 RESTART: Final = PREFIX + "restart"  # plugin pod: restart its container in place, N times so far
 RESTART_CONTAINER: Final = PREFIX + "restart-container"  # pod: the same for a workload
@@ -22,7 +24,12 @@ RESTART_CONTAINER: Final = PREFIX + "restart-container"  # pod: the same for a w
 READ: Final = PREFIX + "read"  # plugin pod: JSON, what the plugin read when it started
 MODULE: Final = PREFIX + "module"  # node: the kernel module that is loaded, "cgpu"
 CONTAINERS: Final = PREFIX + "containers"  # pod: JSON, what each container got at admission
+SENTINEL: Final = PREFIX + "sentinel"  # node: "true" while the file is there that kured watches
 MEMORY_USED: Final = PREFIX + "memory-used"  # node: JSON, card -> GiB really in use
+
+# The label of pods that the simulator plays as a teardown, by their container's arguments.
+COMPONENT: Final = "app.kubernetes.io/component"
+ISOLATION_TEARDOWN: Final = "isolation-teardown"
 
 # Extended resources.
 GPU_MEM: Final = "aliyun.com/gpu-mem"

@@ -114,6 +114,18 @@ def remove_nodes(cluster: Cluster, node_names: Iterable[str]) -> None:
     _for_each(lambda name: cluster.api.call("DELETE", f"/api/v1/nodes/{name}"), list(node_names))
 
 
+def reboot_node(cluster: Cluster, name: str) -> str:
+    """Let the node be in another boot from now on, and return its boot ID."""
+    boot_id = str(uuid.uuid4())
+    rebooted = {
+        # The file that kured watches is in memory.
+        "metadata": {"annotations": {names.SENTINEL: None}},
+        "status": {"nodeInfo": {"bootID": boot_id}},
+    }
+    cluster.api.call("PATCH", f"/api/v1/nodes/{name}/status", rebooted)
+    return boot_id
+
+
 def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     """All nodes of the cluster."""
     nodes: list[dict[str, Any]] = cluster.api.call("GET", "/api/v1/nodes")["items"]

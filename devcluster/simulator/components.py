@@ -101,6 +101,14 @@ def is_mps_running(runs: Runs) -> bool:
     return any(run.daemonset == MPS_CONTROL and run.is_ready for run in runs.values())
 
 
+def is_installed(runs: Runs) -> bool:
+    """Tell whether an installer has put the module and its files on the node.
+
+    It looks after them for as long as it runs: what is removed meanwhile is back at once.
+    """
+    return any(run.daemonset in INSTALLERS and run.is_ready for run in runs.values())
+
+
 def plan_status(pod: Pod, run: Run, faults: Faults) -> PodStatus:
     """Return how a component's pod should look."""
     if run.daemonset in INSTALLERS and faults.installer_fails and not run.is_ready:

@@ -25,9 +25,15 @@ class Faults:
     installer_fails: bool = False
     whole_card_never_returns: bool = False  # the static whole-card plugin does not start again
     not_ready: bool = False  # the node's Ready condition is False and its kubelet starts nothing
+    uninstall_fails: bool = False  # a teardown that shall remove the module's files
+    job_hangs: bool = False  # a teardown never ends
+    module_survives_reboot: bool = False  # loaded again although its files are gone
+    never_boots: bool = False  # a node that kured reboots stays away
     start_delay_seconds: float = DEFAULT_DELAY_SECONDS
     resource_delay_seconds: float = DEFAULT_DELAY_SECONDS
     installer_delay_seconds: float = DEFAULT_DELAY_SECONDS
+    job_delay_seconds: float = DEFAULT_DELAY_SECONDS  # from a teardown's start to its end
+    reboot_seconds: float = 1.0  # kured's: how long the node is away
     report_lag_seconds: float = 0.05  # kubelet knows a device is gone, the API server does not yet
     bind_delay_seconds: float = 0.0  # between the extender's decision and its Binding
     kubelet_delay_seconds: float = 0.0  # between the Binding and the kubelet's admission

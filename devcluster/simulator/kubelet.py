@@ -14,8 +14,8 @@ from devcluster.simulator.allocation import (
 from devcluster.simulator.components import Runs, is_mps_running
 from devcluster.simulator.devices import Endpoints
 from devcluster.simulator.faults import Faults
-from devcluster.simulator.ledger import find_assumed
-from devcluster.simulator.objects import Node, Pod, Shown
+from devcluster.simulator.ledger import find_assumed, find_own
+from devcluster.simulator.objects import Container, Node, Pod, Shown
 from devcluster.simulator.plugin import Read
 from devcluster.simulator.status import Look, PodStatus
 from devcluster.simulator.usage import OUT_OF_MEMORY
@@ -59,11 +59,23 @@ class Door:
     settled: Mapping[str, float]  # UIDs whose ASSIGNED a plugin has set, and when
 
 
-def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]]:
+def can_return(pod: Pod, door: Door) -> bool:
+    """Tell whether a pod that ran before the node rebooted is judged now.
+
+    It waits for the plugins that serve what it asks for, and is not refused for their absence.
+    """
+    served = (door.endpoints.get(resource) for resource in _demand(pod))
+    return not selects(pod, door.node) or all(one and one.healthy for one in served)
+
+
+def admit(
+    pod: Pod, door: Door, now: float, *, again: bool = False
+) -> tuple[Admission, dict[str, float]]:
     """Admit a bound pod or refuse it, and return the pods that its Allocate calls settled.
 
     Source: kubelet checks the node selector again, then asks the device manager container by
-    container; a refusal makes the pod Failed for good.
+    container; a refusal makes the pod Failed for good. A pod that is admitted `again` keeps the
+    cards that the ledger has for it.
     """
     if not selects(pod, door.node):
         return Admission(
@@ -83,9 +95,13 @@ def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]
     for container in pod.containers:
         if units := container.limits.get(names.GPU_MEM, 0):
             endpoint = door.endpoints[names.GPU_MEM]
-            found = find_assumed(door.pods, units, door.settled, starting)
+            found = (
+                find_own(pod, units)
+                if again
+                else find_assumed(door.pods, units, door.settled, starting)
+            )
             cards = found[1] if found else {0: units} if door.node.cards == 1 else None
-            if found:
+            if found and not again:
                 settled[found[0].uid] = now
             run = door.runs.get(endpoint.plugin)
             got[container.name] = give_shared(
@@ -118,14 +134,11 @@ def plan_status(
     for container in pod.containers:
         crash = crashes.get((pod.uid, container.name))
         got = admission.got.get(container.name)
-        restarts = max(
-            _requested_restarts(pod),
-            pod.shown[container.name].restarts if container.name in pod.shown else 0,
-        )
+        restarts = max(_requested_restarts(pod), _shown_restarts(pod, container))
         if got and got.start_error:
             looks[container.name] = Look(Shown(waiting="RunContainerError"), got.start_error)
         elif crash and pod.restart_policy == "Never":
-            looks[container.name] = Look(Shown(), last_error=OUT_OF_MEMORY)
+            looks[container.name] = Look(Shown(), last_message=OUT_OF_MEMORY)
         elif crash:
             back_off = f"back-off restarting failed container={container.name} pod={pod.name}"
             shown = Shown(waiting="CrashLoopBackOff", restarts=max(crash.restarts, restarts))
@@ -136,6 +149,17 @@ def plan_status(
         return PodStatus("Failed", looks)
     waiting = any(look.shown.waiting == "RunContainerError" for look in looks.values())
     return PodStatus("Pending" if waiting else "Running", looks)
+
+
+def plan_returning_status(pod: Pod) -> PodStatus:
+    """Return how a pod should look whose node has rebooted and that waits to be admitted anew."""
+    looks = {
+        container.name: Look(
+            Shown(waiting="ContainerCreating", restarts=_shown_restarts(pod, container))
+        )
+        for container in pod.containers
+    }
+    return PodStatus(pod.phase, looks)
 
 
 def plan_crashes(
@@ -180,6 +204,10 @@ def _refusal(resource: str, count: int, door: Door) -> str:
 
 def _whole_card_resource(limits: Mapping[str, int]) -> str | None:
     return next((r for r in (names.WHOLE_CARD, names.TOPOLOGY_CARD) if limits.get(r)), None)
+
+
+def _shown_restarts(pod: Pod, container: Container) -> int:
+    return pod.shown.get(container.name, Shown()).restarts
 
 
 def _requested_restarts(pod: Pod) -> int:

@@ -73,15 +73,19 @@ def find_assumed(
             continue
         if pod.phase != "Pending" and pod.uid not in starting:
             continue
-        for index, cards in sorted(entry.containers.items()):
-            asked = pod.demand(names.GPU_MEM) if index == -1 else sum(cards.values())
-            if asked == size:
-                waiting.append((entry.assume_time, pod.uid, pod, cards))
-                break
+        if cards := _find_cards(pod, entry, size):
+            waiting.append((entry.assume_time, pod.uid, pod, cards))
     if not waiting:
         return None
     _, _, pod, cards = min(waiting, key=lambda found: found[:2])
     return pod, cards
+
+
+def find_own(pod: Pod, size: int) -> tuple[Pod, Units] | None:
+    """Return a pod itself and the cards of its own entry, for an Allocate call of this size."""
+    entry = parse_entry(pod)
+    cards = _find_cards(pod, entry, size) if entry else None
+    return (pod, cards) if cards else None
 
 
 def build_assigned(pod: Pod, now: float) -> dict[str, str]:
@@ -124,6 +128,14 @@ def parse_core(pod: Pod) -> dict[int, int]:
         for card, percent in cards.items():
             total[int(card)] = total.get(int(card), 0) + int(percent)
     return total
+
+
+def _find_cards(pod: Pod, entry: Entry, size: int) -> Units | None:
+    for index, cards in sorted(entry.containers.items()):
+        asked = pod.demand(names.GPU_MEM) if index == -1 else sum(cards.values())
+        if asked == size:
+            return cards
+    return None
 
 
 def _spread(pod: Pod, resource: str, cards: list[int]) -> str:

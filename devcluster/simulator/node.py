@@ -1,63 +1,40 @@
 """One node's turn: from what the API server shows and what the node remembers to what it writes.
 
-Pure. A node's memory is what lives in processes and in the kernel there, not in the API server.
+Pure.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from devcluster import names
-from devcluster.simulator import components, kubelet
-from devcluster.simulator.allocation import (
-    build_record,
-    card_total_mib,
-    parse_record,
-)
-from devcluster.simulator.components import Run
+from devcluster.simulator import boot, components, kubelet, teardown
+from devcluster.simulator.allocation import build_record, card_total_mib
+from devcluster.simulator.components import Run, is_installed
 from devcluster.simulator.devices import (
     Endpoint,
-    find_report,
     lose,
     register,
     report_times,
 )
 from devcluster.simulator.faults import Faults
-from devcluster.simulator.kubelet import Admission, Crash, Door
+from devcluster.simulator.kubelet import Admission, Door
 from devcluster.simulator.ledger import build_assigned
-from devcluster.simulator.objects import CARD_RESOURCES, Node, Object, Pod, parse_quantity
+from devcluster.simulator.memory import Memory
+from devcluster.simulator.objects import CARD_RESOURCES, Node, Object, Pod
 from devcluster.simulator.plugin import (
     EVICTOR,
-    INSTALLERS,
     MODULE_NAME,
     RECOVERER,
     STATIC_PLUGIN,
     Edition,
     offered,
 )
+from devcluster.simulator.report import plan_node_patch
 from devcluster.simulator.status import (
     PodStatus,
     build_pod_status,
-    build_ready_condition,
-    parse_timestamp,
 )
 from devcluster.simulator.usage import find_uses, plan_memory
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a node remembers from turn to turn."""
-
-    node_uid: str
-    boot_id: str
-    module: str = ""  # the loaded kernel module
-    evicted: bool = False  # the static whole-card plugin's manifest has been taken away
-    runs: Mapping[str, Run] = field(default_factory=dict)
-    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
-    bound_at: Mapping[str, float] = field(default_factory=dict)  # pods not admitted yet, by UID
-    admissions: Mapping[str, Admission] = field(default_factory=dict)
-    settled: Mapping[str, float] = field(default_factory=dict)  # pods marked ASSIGNED, by UID
-    crashes: Mapping[tuple[str, str], Crash] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,40 +55,6 @@ class Turn:
     wake_at: float | None  # when something changes by itself
 
 
-def recall(node: Node, pods: tuple[Pod, ...], now: float) -> Memory:
-    """Return the memory of a node that the simulator meets, perhaps not for the first time."""
-    runs = components.resume(pods, now)
-    endpoints: dict[str, Endpoint] = {
-        resource: Endpoint("", count, lost_at=now)
-        for resource in CARD_RESOURCES
-        if (count := parse_quantity(node.capacity.get(resource, "0")))
-    }
-    for uid, run in runs.items():
-        if run.serving:
-            devices = offered(run.daemonset, node)
-            silent = all(node.allocatable.get(resource) == "0" for resource in devices)
-            endpoints = register(endpoints, uid, devices, silent=silent)
-    sharing = "true" in (node.labels.get(names.CGPU), node.labels.get(names.GPUSHARE))
-    admissions = {
-        pod.uid: Admission(
-            parse_timestamp(pod.started),
-            got,
-            {r: n for r in CARD_RESOURCES if (n := pod.demand(r))},
-        )
-        for pod in pods
-        if (got := parse_record(pod.annotations.get(names.CONTAINERS))) is not None
-    }
-    return Memory(
-        node_uid=node.uid,
-        boot_id=node.boot_id,
-        module=node.annotations.get(names.MODULE, ""),
-        evicted=sharing or node.capacity.get(names.WHOLE_CARD) == "0",
-        runs=runs,
-        endpoints=endpoints,
-        admissions=admissions,
-    )
-
-
 def play(
     memory: Memory,
     node: Node,
@@ -126,10 +69,13 @@ def play(
     `node` must be read after the components that start in this turn were seen
     (`components.find_starting`): it is what they read. `now` is in seconds since the epoch.
     """
-    memory = _reboot(memory, node, now)
+    memory = boot.shut_down(boot.reboot(memory, node, faults, now), node, now)
+    if memory.down_since is not None:
+        faults = replace(faults, not_ready=True)
     memory = _run_components(memory, node, pods, faults, now)
     memory = _serve_static_plugin(memory, node, faults, edition, now)
     memory = _admit(memory, node, pods, faults, now)
+    memory = _run_jobs(memory, pods, faults, now)
     uses = [
         use
         for pod in sorted(pods, key=lambda p: (_admission(memory, p).at, p.created, p.key))
@@ -141,22 +87,9 @@ def play(
     overused = used_mib if any(names.USES_GIB in pod.annotations for pod in pods) else {}
     return Turn(
         memory,
-        _plan_node_patch(memory, node, faults, overused, now),
+        plan_node_patch(memory, node, faults, overused, now),
         () if faults.not_ready else _plan_pod_writes(memory, pods, faults, now),
         _wake_at(memory, faults, now),
-    )
-
-
-def _reboot(memory: Memory, node: Node, now: float) -> Memory:
-    """Every process starts again, and a module whose files were removed is not loaded again."""
-    if node.boot_id == memory.boot_id:
-        return memory
-    return replace(
-        memory,
-        boot_id=node.boot_id,
-        module="" if names.UNINSTALL in node.annotations else memory.module,
-        runs={},
-        endpoints=lose(memory.endpoints, {e.plugin for e in memory.endpoints.values()}, now),
     )
 
 
@@ -179,13 +112,8 @@ def _run_components(
             runs[uid] = replace(run, serving=True)
     if not faults.resource_zero:
         endpoints = {r: replace(e, silent=False) for r, e in endpoints.items()}
-    installed = any(run.daemonset in INSTALLERS and run.is_ready for run in runs.values())
-    return replace(
-        memory,
-        runs=runs,
-        endpoints=endpoints,
-        module=MODULE_NAME if installed else memory.module,
-    )
+    module = MODULE_NAME if is_installed(runs) else memory.module
+    return replace(memory, runs=runs, endpoints=endpoints, module=module)
 
 
 def _register(
@@ -224,7 +152,7 @@ def _serve_static_plugin(
 
 
 def _admit(memory: Memory, node: Node, pods: tuple[Pod, ...], faults: Faults, now: float) -> Memory:
-    here = {pod.uid: pod for pod in pods if not pod.is_component}
+    here = {pod.uid: pod for pod in pods if pod.is_workload}
     admissions = {uid: a for uid, a in memory.admissions.items() if uid in here}
     settled = {uid: at for uid, at in memory.settled.items() if uid in here}
     waiting = {
@@ -245,45 +173,36 @@ def _admit(memory: Memory, node: Node, pods: tuple[Pod, ...], faults: Faults, no
             admissions,
             settled,
         )
-        admissions[uid], marks = kubelet.admit(here[uid], door, now)
+        again = uid in memory.returning
+        if again and not kubelet.can_return(here[uid], door):
+            continue
+        admissions[uid], marks = kubelet.admit(here[uid], door, now, again=again)
         settled |= marks
         del waiting[uid]
-    return replace(memory, admissions=admissions, settled=settled, bound_at=waiting)
+    return replace(
+        memory,
+        admissions=admissions,
+        settled=settled,
+        bound_at=waiting,
+        returning=memory.returning & waiting.keys(),
+    )
 
 
-def _plan_node_patch(
-    memory: Memory, node: Node, faults: Faults, used_mib: Mapping[int, int], now: float
-) -> Object | None:
-    capacity: dict[str, str | None] = {}
-    allocatable: dict[str, str | None] = {}
-    for resource, endpoint in memory.endpoints.items():
-        if report := find_report(endpoint, faults, now):
-            capacity[resource] = report.capacity
-            allocatable[resource] = report.allocatable
-    if any(names.GPU_MEM in offered(run.daemonset, node) for run in memory.runs.values()):
-        capacity[names.GPU_COUNT] = allocatable[names.GPU_COUNT] = str(node.cards)
-    status: Object = {
-        field_name: changed
-        for field_name, wanted, shown in (
-            ("capacity", capacity, node.capacity),
-            ("allocatable", allocatable, node.allocatable),
-        )
-        if (changed := {r: v for r, v in wanted.items() if shown.get(r) != v})
-    }
-    if condition := build_ready_condition(node, not faults.not_ready, now):
-        status["conditions"] = [condition]
-    used_gib = {str(card): round(mib / 1024, 2) for card, mib in sorted(used_mib.items())}
-    notes = {
-        names.MODULE: memory.module or None,
-        names.MEMORY_USED: json.dumps(used_gib) if used_gib else None,
-    }
-    notes = {key: value for key, value in notes.items() if node.annotations.get(key) != value}
-    if not status and not notes:
-        return None
-    metadata: Object = {"uid": node.uid}
-    if notes:
-        metadata["annotations"] = notes
-    return {"metadata": metadata, "status": status} if status else {"metadata": metadata}
+def _run_jobs(memory: Memory, pods: tuple[Pod, ...], faults: Faults, now: float) -> Memory:
+    if faults.not_ready:
+        return memory
+    jobs = teardown.run(
+        memory.jobs,
+        pods,
+        module=memory.module,
+        occupied=any(
+            admission.demand.get(names.GPU_MEM) and not admission.reason
+            for admission in memory.admissions.values()
+        ),
+        faults=faults,
+        now=now,
+    )
+    return replace(memory, jobs=jobs)
 
 
 def _plan_pod_writes(
@@ -293,16 +212,21 @@ def _plan_pod_writes(
     for pod in pods:
         if pod.terminating or pod.is_finished:
             continue
-        notes: dict[str, str] = {}
+        notes: dict[str, str | None] = {}
         status: PodStatus | None = None
         if run := memory.runs.get(pod.uid):
             notes[names.READ] = run.read.to_json()
             status = components.plan_status(pod, run, faults)
+        elif job := memory.jobs.get(pod.uid):
+            status = teardown.plan_status(pod, job)
         elif admission := memory.admissions.get(pod.uid):
             if not admission.reason and (admission.got or pod.is_played):
                 notes[names.CONTAINERS] = build_record(admission.got)
             if pod.is_played:
                 status = kubelet.plan_status(pod, admission, memory.crashes)
+        elif pod.uid in memory.returning:
+            notes[names.CONTAINERS] = None
+            status = kubelet.plan_returning_status(pod) if pod.is_played else None
         if at := memory.settled.get(pod.uid):
             notes |= build_assigned(pod, at)
         metadata: Object = {"uid": pod.uid}
@@ -329,6 +253,10 @@ def _wake_at(memory: Memory, faults: Faults, now: float) -> float | None:
                 else components.ready_time(run, faults)
             )
             times += [] if due is None else [due]
+        ends = (teardown.end_time(job, faults) for job in memory.jobs.values())
+        times += [due for due in ends if due is not None]
+    if (due := boot.next_boot_time(memory, faults)) is not None:
+        times.append(due)
     return min((time for time in times if time > now), default=None)
 
 

@@ -57,6 +57,7 @@ class Container:
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)  # extended GPU resources only, 0 too
     env: Mapping[str, str] = field(default_factory=dict)
+    args: tuple[str, ...] = ()
 
     @property
     def is_unaccounted(self) -> bool:
@@ -109,9 +110,20 @@ class Pod:
         return bool(self.daemonset) and names.PLAYED in self.annotations
 
     @property
+    def is_teardown(self) -> bool:
+        """Whether it takes isolation off its node, or looks whether that is done."""
+        return self.labels.get(names.COMPONENT) == names.ISOLATION_TEARDOWN
+
+    @property
+    def is_workload(self) -> bool:
+        """Whether it is none of those that keep the node."""
+        return not self.is_component and not self.is_teardown
+
+    @property
     def is_played(self) -> bool:
         """Whether its status is the simulator's; KWOK plays the others."""
-        return names.PLAYED in self.annotations or any(c.limits for c in self.containers)
+        asks = any(c.limits for c in self.containers)
+        return asks or self.is_teardown or names.PLAYED in self.annotations
 
     @property
     def is_unaccounted(self) -> bool:
@@ -223,6 +235,7 @@ def _container(raw: Object) -> Container:
         name=raw["name"],
         limits=asked,
         env={e["name"]: e["value"] for e in raw.get("env") or () if "value" in e},
+        args=tuple(raw.get("args") or ()),
     )
 
 

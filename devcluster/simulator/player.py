@@ -5,10 +5,11 @@ import logging
 import time
 
 from devcluster import names
+from devcluster.simulator.boot import find_starting
 from devcluster.simulator.client import ApiError, Client
-from devcluster.simulator.components import find_starting
 from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
-from devcluster.simulator.node import Memory, PodWrite, Turn, play, recall
+from devcluster.simulator.memory import Memory, recall
+from devcluster.simulator.node import PodWrite, Turn, play
 from devcluster.simulator.objects import Node, Pod, parse_node
 from devcluster.simulator.world import World
 
@@ -98,14 +99,14 @@ class Player:
         memory = self._memories.get(name)
         if memory is None or memory.node_uid != node.uid:
             memory = recall(node, pods, time.time())
-        if starting := find_starting(memory.runs, pods):
+        if starting := find_starting(memory, node, pods):
             # A process that starts asks the API server; what a watch knows may be older.
             fresh = await self._client.get(f"/api/v1/nodes/{name}")
             self.world.nodes.overlay(fresh)
             node = parse_node(fresh)
             known = {pod.uid for pod in starting}
             now_pods = self.world.pods_on(name)
-            late = [p for p in find_starting(memory.runs, now_pods) if p.uid not in known]
+            late = [p for p in find_starting(memory, node, now_pods) if p.uid not in known]
             pods = tuple(pod for pod in now_pods if pod not in late)
         turn = play(
             memory,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from devcluster.simulator.objects import Node, Object, Pod, Shown
 
-NOT_READY_MESSAGE = "switched off by sim.devcluster/fault"
+NOT_READY_MESSAGE = "held back by the simulator"
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,8 @@ class Look:
 
     shown: Shown
     waiting_message: str = ""
-    last_error: str = ""  # message of the last termination; empty if there was none
+    last_message: str = ""  # of the last termination; empty if there was none, or nothing to say
+    exit_code: int = 1  # of the last termination
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,12 @@ def parse_timestamp(text: str) -> float:
 
 
 def _build_container(name: str, look: Look, time: str) -> Object:
-    ended = {"exitCode": 1, "reason": "Error", "message": look.last_error, "finishedAt": time}
+    ended = {
+        "exitCode": look.exit_code,
+        "reason": "Error" if look.exit_code else "Completed",
+        "message": look.last_message,
+        "finishedAt": time,
+    }
     if look.shown.running:
         state: Object = {"running": {"startedAt": time}}
     elif look.shown.waiting:
@@ -103,7 +109,7 @@ def _build_container(name: str, look: Look, time: str) -> Object:
         "started": look.shown.running,
         "restartCount": look.shown.restarts,
         "state": state,
-        "lastState": {"terminated": ended} if look.last_error and look.shown.waiting else {},
+        "lastState": {"terminated": ended} if look.last_message and look.shown.waiting else {},
     }
 
 

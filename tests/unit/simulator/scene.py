@@ -6,7 +6,8 @@ from typing import Any
 
 from devcluster import names
 from devcluster.simulator.faults import parse_faults
-from devcluster.simulator.node import Memory, Turn, play, recall
+from devcluster.simulator.memory import Memory, recall
+from devcluster.simulator.node import Turn, play
 from devcluster.simulator.objects import Node, Pod, parse_node, parse_pod
 from devcluster.simulator.plugin import Edition
 
@@ -120,6 +121,17 @@ class Scene:
             for index, each in enumerate(limits)
         ]
         self._add(name, dict(annotations or {}), {"containers": containers, **spec})
+
+    def add_teardown(self, *args: str, name: str = "") -> None:
+        """Let the Job controller put a teardown's pod on the node, named after its arguments."""
+        containers = [{"name": "main", "args": list(args)}]
+        self._add(
+            name or "-".join(args),
+            {},
+            {"containers": containers, "restartPolicy": "Never"},
+            namespace="teardown",
+            labels={names.COMPONENT: names.ISOLATION_TEARDOWN},
+        )
 
     def remove(self, name: str) -> None:
         del self._pods[name]

@@ -105,31 +105,6 @@ def test_an_installer_loads_the_module_which_outlives_it() -> None:
     assert scene.node.annotations[names.MODULE] == "cgpu"
 
 
-def test_the_module_leaves_only_with_a_reboot_after_its_removal() -> None:
-    scene = serving(SHARE)
-    scene.reboot()
-    scene.advance(1)
-    assert names.MODULE in scene.node.annotations
-    scene.annotate_node(names.UNINSTALL, "true")
-    scene.advance(1)
-    assert names.MODULE in scene.node.annotations
-    scene.reboot()
-    scene.advance(1)
-    assert names.MODULE not in scene.node.annotations
-
-
-def test_a_reboot_lets_the_plugin_read_again() -> None:
-    scene = serving(ON)
-    scene.label(cgpu__disable__isolation="true")
-    scene.reboot()
-    scene.advance(0.1)
-    assert scene.allocatable() == "0"
-    scene.advance(1)
-    assert scene.allocatable() == "15"
-    read = json.loads(scene.pod(PLUGIN).annotations[names.READ])
-    assert read["labels"][names.DISABLE_ISOLATION] == "true"
-
-
 def test_a_basic_node_without_labels_offers_whole_cards() -> None:
     scene = Scene(cards=2, edition="Basic")
     scene.advance(1)

@@ -1,0 +1,73 @@
+"""What a node remembers from turn to turn: its processes and its kernel, not the API server."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from devcluster import names
+from devcluster.simulator import components
+from devcluster.simulator.allocation import parse_record
+from devcluster.simulator.components import Run
+from devcluster.simulator.devices import Endpoint, register
+from devcluster.simulator.kubelet import Admission, Crash
+from devcluster.simulator.objects import CARD_RESOURCES, Node, Pod, parse_quantity
+from devcluster.simulator.plugin import offered
+from devcluster.simulator.status import parse_timestamp
+from devcluster.simulator.teardown import Job
+
+
+@dataclass(frozen=True)
+class Memory:
+    """All that lives on a node and nowhere else."""
+
+    node_uid: str
+    boot_id: str
+    down_since: float | None = None  # seconds; it went away to boot again
+    module: str = ""  # the loaded kernel module
+    evicted: bool = False  # the static whole-card plugin's manifest has been taken away
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    jobs: Mapping[str, Job] = field(default_factory=dict)  # teardowns, by pod UID
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
+    bound_at: Mapping[str, float] = field(default_factory=dict)  # pods not admitted yet, by UID
+    returning: frozenset[str] = frozenset()  # those of them that ran before the node rebooted
+    admissions: Mapping[str, Admission] = field(default_factory=dict)
+    settled: Mapping[str, float] = field(default_factory=dict)  # pods marked ASSIGNED, by UID
+    crashes: Mapping[tuple[str, str], Crash] = field(default_factory=dict)
+
+
+def recall(node: Node, pods: tuple[Pod, ...], now: float) -> Memory:
+    """Return the memory of a node that the simulator meets, perhaps not for the first time."""
+    runs = components.resume(pods, now)
+    endpoints: dict[str, Endpoint] = {
+        resource: Endpoint("", count, lost_at=now)
+        for resource in CARD_RESOURCES
+        if (count := parse_quantity(node.capacity.get(resource, "0")))
+    }
+    for uid, run in runs.items():
+        if run.serving:
+            devices = offered(run.daemonset, node)
+            silent = all(node.allocatable.get(resource) == "0" for resource in devices)
+            endpoints = register(endpoints, uid, devices, silent=silent)
+    sharing = "true" in (node.labels.get(names.CGPU), node.labels.get(names.GPUSHARE))
+    admissions = {
+        pod.uid: Admission(
+            parse_timestamp(pod.started),
+            got,
+            {r: n for r in CARD_RESOURCES if (n := pod.demand(r))},
+        )
+        for pod in pods
+        if (got := parse_record(pod.annotations.get(names.CONTAINERS))) is not None
+    }
+    return Memory(
+        node_uid=node.uid,
+        boot_id=node.boot_id,
+        module=node.annotations.get(names.MODULE, ""),
+        evicted=sharing or node.capacity.get(names.WHOLE_CARD) == "0",
+        runs=runs,
+        endpoints=endpoints,
+        returning=frozenset(
+            pod.uid
+            for pod in pods
+            if pod.is_workload and pod.phase == "Running" and pod.uid not in admissions
+        ),
+        admissions=admissions,
+    )
