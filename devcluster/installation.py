@@ -18,7 +18,11 @@ import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
-from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
+from devcluster.kubeconfig import (
+    build_token_kubeconfig,
+    read_own_kubeconfig,
+    write_service_account,
+)
 from devcluster.ports import is_free
 from devcluster.startup import PROJECT, tail
 from devcluster.waiting import wait_until
@@ -125,14 +129,15 @@ class Installation:
     ) -> OperatorProcess:
         """Start one process under its role's ServiceAccount; it may not be ready yet on return.
 
-        ``env`` adds GPUSHARE_* settings; ``api_url`` leads to the API server through a proxy.
+        ``env`` adds GPUSHARE_* settings. It has the credentials that the kubelet gives a Pod, or
+        with ``api_url``, which leads to the API server through a proxy, a kubeconfig.
         """
         if role == "run" and not self.all_in_one:
             raise ClusterError("role 'run' needs the webhook's rights: all_in_one=True.")
         metrics_port = self._spare_port()
         settings = {
             "PYTHONPATH": str(PROJECT / "operator"),
-            "GPUSHARE_KUBECONFIG": str(self._write_kubeconfig(role, identity, api_url)),
+            **self._grant(role, identity, api_url),
             "GPUSHARE_NAMESPACE": NAMESPACE,
             "GPUSHARE_IDENTITY": identity,
             "GPUSHARE_WEBHOOK_HOST": "127.0.0.1",
@@ -187,23 +192,24 @@ class Installation:
                 return port
         raise ClusterError("The cluster's block has no port left: stop some operator processes.")
 
-    def _write_kubeconfig(self, role: Role, identity: str, api_url: str | None) -> Path:
+    def _grant(self, role: Role, identity: str, api_url: str | None) -> dict[str, str]:
+        """Credentials of the role's ServiceAccount, and the variables that tell where they are."""
         account = _ACCOUNTS[role]
         answer = self.cluster.api.call(
             "POST",
             f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token",
             {"spec": {"expirationSeconds": _TOKEN_SECONDS}},
         )
-        kubeconfig = build_token_kubeconfig(
-            read_own_kubeconfig(self.cluster.kubeconfig),
-            token=answer["status"]["token"],
-            namespace=NAMESPACE,
-            server=api_url,
-        )
+        token = answer["status"]["token"]
+        admin = read_own_kubeconfig(self.cluster.kubeconfig)
+        if api_url is None:
+            folder = self.cluster.logs.parent / f"serviceaccount-{identity}"
+            return write_service_account(admin, folder, token=token)
+        kubeconfig = build_token_kubeconfig(admin, token=token, namespace=NAMESPACE, server=api_url)
         path = self.cluster.logs.parent / f"kubeconfig-{identity}"
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(kubeconfig))
-        return path
+        return {"GPUSHARE_KUBECONFIG": str(path)}
 
 
 def split_crds(manifests: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

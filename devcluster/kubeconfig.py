@@ -1,7 +1,8 @@
-"""Kubeconfigs: proof that one leads to a devcluster, and one for a ServiceAccount."""
+"""Kubeconfigs: proof that one leads to a devcluster; and credentials of a ServiceAccount."""
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -37,14 +38,26 @@ def read_own_kubeconfig(path: Path) -> dict[str, Any]:
     return kubeconfig
 
 
+def write_service_account(admin: dict[str, Any], folder: Path, *, token: str) -> dict[str, str]:
+    """Write into ``folder`` what the kubelet mounts into a Pod; returns the variables of one."""
+    cluster = admin["clusters"][0]["cluster"]
+    server = urlsplit(cluster["server"])
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / "token").write_text(token)
+    (folder / "ca.crt").write_bytes(Path(cluster["certificate-authority"]).read_bytes())
+    return {
+        "KUBERNETES_SERVICE_HOST": str(server.hostname),
+        "KUBERNETES_SERVICE_PORT": str(server.port),
+        "GPUSHARE_SERVICE_ACCOUNT": str(folder),
+    }
+
+
 def build_token_kubeconfig(
-    admin: dict[str, Any], *, token: str, namespace: str, server: str | None = None
+    admin: dict[str, Any], *, token: str, namespace: str, server: str
 ) -> dict[str, Any]:
-    """``admin``'s cluster seen with a bearer ``token``; ``server`` goes through a proxy instead."""
+    """``admin``'s cluster seen with a bearer ``token``, at ``server``."""
     name = admin["current-context"]
-    cluster = dict(admin["clusters"][0]["cluster"])
-    if server is not None:
-        cluster["server"] = server
+    cluster = {**admin["clusters"][0]["cluster"], "server": server}
     return {
         "apiVersion": "v1",
         "kind": "Config",

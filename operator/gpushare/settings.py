@@ -28,6 +28,8 @@ class Settings(BaseSettings):
 
     kubeconfig: Path | None = None
     """Kubeconfig file; without one the Pod's own ServiceAccount is used."""
+    service_account: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+    """Folder with the ServiceAccount's `token` and the API server's `ca.crt`."""
     namespace: Namespace = "gpushare-system"
     """Namespace of the installation: its Lease and its certificate Secret are there."""
     identity: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = Field(

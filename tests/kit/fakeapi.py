@@ -8,10 +8,9 @@ import jsonpatch
 import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from kubernetes.aio import client as kube_client
 
-from gpushare.kube.client import ApiServer
-from gpushare.kube.session import open_session
+from gpushare.kube.client import ApiServer, connect
+from gpushare.kube.credentials import Credentials
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -70,10 +69,13 @@ async def served_by(answer: Answer) -> AsyncIterator[ApiServer]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server:
-        configuration = kube_client.Configuration()
-        configuration.host = str(server.make_url("/"))
-        async with ApiServer(open_session(configuration)) as api:
+        credentials = Credentials(str(server.make_url("/")), None, _be_anybody)
+        async with connect(credentials) as api:
             yield api
+
+
+async def _be_anybody() -> None:
+    return None
 
 
 def _refuse(status: int, reason: str) -> web.Response:

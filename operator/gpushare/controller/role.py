@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -11,7 +12,7 @@ import kopf
 
 from gpushare.controller.handlers import build_registry, build_settings
 from gpushare.controller.reconcile import Reconciler
-from gpushare.kube.client import ApiServer
+from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.errors import CALL_FAILURES, ApiError
 from gpushare.kube.lease import Lease, Terms
 from gpushare.kube.pools import check_crd
@@ -44,11 +45,9 @@ async def run_controller(
     taken.
     """
     metrics = Metrics()
-    credentials = await load_credentials(settings.kubeconfig)
+    credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
     async with AsyncExitStack() as stack:
-        api = await stack.enter_async_context(
-            ApiServer(open_session(credentials), metrics.observe_api_request)
-        )
+        api = await stack.enter_async_context(connect(credentials, metrics.observe_api_request))
         await _wait_for_crd(api)
         lease = Lease(api, _terms(settings))
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)

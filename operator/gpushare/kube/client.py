@@ -5,7 +5,6 @@ No generated models: a third of the CPU time, and unknown fields survive.
 
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -14,8 +13,9 @@ import orjson
 from aiohttp.http_exceptions import LineTooLong
 
 from gpushare import names
+from gpushare.kube.credentials import Credentials
 from gpushare.kube.errors import ApiError, MalformedAnswerError, NotLeaderError
-from gpushare.kube.session import CONNECT_TIMEOUT_SECONDS, load_credentials, open_session
+from gpushare.kube.session import CONNECT_TIMEOUT_SECONDS, open_session
 from gpushare.kube.throttle import Throttle, parse_retry_after
 
 JSON = "application/json"
@@ -181,12 +181,9 @@ class ApiServer:
         return ApiError(response.status, await response.read(), what=what, retry_after=seconds)
 
 
-async def connect(kubeconfig: Path | None, observer: RequestObserver = _no_observer) -> ApiServer:
-    """The API server of `kubeconfig`, or of the cluster this runs in.
-
-    Raises `CredentialsError` where there are no credentials.
-    """
-    return ApiServer(open_session(await load_credentials(kubeconfig)), observer)
+def connect(credentials: Credentials, observer: RequestObserver = _no_observer) -> ApiServer:
+    """The API server of `credentials`; nothing is sent yet."""
+    return ApiServer(open_session(credentials), observer)
 
 
 def _parse_object(text: bytes, what: str) -> Json:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from gpushare.core.admission import PoolView, Rules, view_pool
 from gpushare.kube import pools
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.reflector import Reflector
+from gpushare.kube.session import load_credentials
 from gpushare.observe import http
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
@@ -128,7 +130,8 @@ async def run_webhook(settings: Settings) -> None:
     Raises `CredentialsError`, and OSError where a port is taken.
     """
     metrics = Metrics()
-    async with await connect(settings.kubeconfig, metrics.observe_api_request) as api:
+    credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
+    async with connect(credentials, metrics.observe_api_request) as api:
         webhook = Webhook(api, settings, metrics)
         app = http.build_app(metrics.registry, readiness=[webhook.find_unready])
         spare_collector()

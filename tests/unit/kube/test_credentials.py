@@ -1,0 +1,115 @@
+"""By what the API server knows us."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import gpushare
+from gpushare.certs.issue import issue_authority
+from gpushare.kube.errors import CredentialsError
+from gpushare.kube.serviceaccount import TOKEN_SECONDS, read_service_account
+from gpushare.kube.session import load_credentials
+
+ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: here, cluster: {server: "https://10.0.0.2:6443"}}]
+contexts: [{name: here, context: {cluster: here, user: me}}]
+users: [{name: me, user: {token: mine}}]
+"""
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Path:
+    """The folder that the kubelet mounts into a Pod."""
+    (tmp_path / "ca.crt").write_bytes(issue_authority(datetime.now(UTC)).certificate_pem)
+    (tmp_path / "token").write_text("first\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")],
+)
+async def test_a_pod_is_known_by_its_service_account(
+    account: Path, address: str, host: str
+) -> None:
+    environ = ENVIRON | {"KUBERNETES_SERVICE_HOST": address}
+    credentials = await load_credentials(None, account, environ)
+    assert credentials.host == host
+    assert await credentials.authorize() == "Bearer first"
+    assert credentials.tls is not None
+    assert len(credentials.tls.get_ca_certs()) == 1
+
+
+def test_the_library_that_reads_kubeconfigs_takes_no_memory_in_a_pod() -> None:
+    script = "import sys, gpushare.webhook.role; sys.exit('kubernetes' in sys.modules)"
+    environ = {"PYTHONPATH": str(Path(gpushare.__path__[0]).parent)}
+    assert subprocess.run([sys.executable, "-c", script], env=environ, check=False).returncode == 0
+
+
+async def test_a_token_that_was_replaced_is_read_again(account: Path) -> None:
+    now = [0.0]
+    credentials = read_service_account(account, ENVIRON, clock=lambda: now[0])
+    (account / "token").write_text("second")
+    assert await credentials.authorize() == "Bearer first"
+    now[0] += TOKEN_SECONDS
+    assert await credentials.authorize() == "Bearer second"
+
+
+@pytest.mark.parametrize("text", [None, ""])
+async def test_a_token_is_kept_while_there_is_no_other(account: Path, text: str | None) -> None:
+    now = [0.0]
+    credentials = read_service_account(account, ENVIRON, clock=lambda: now[0])
+    (account / "token").unlink()
+    if text is not None:
+        (account / "token").write_text(text)
+    now[0] += TOKEN_SECONDS
+    assert await credentials.authorize() == "Bearer first"
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+async def test_without_a_service_account_it_says_what_to_do(account: Path, missing: str) -> None:
+    (account / missing).unlink()
+    with pytest.raises(CredentialsError, match="set GPUSHARE_KUBECONFIG to a kubeconfig file"):
+        await load_credentials(None, account, ENVIRON)
+
+
+async def test_outside_a_cluster_it_says_what_to_do(account: Path) -> None:
+    with pytest.raises(CredentialsError, match=f"no credentials from {account}"):
+        await load_credentials(None, account, {})
+
+
+async def test_an_empty_token_is_none(account: Path) -> None:
+    (account / "token").write_text("")
+    with pytest.raises(CredentialsError, match="token is empty"):
+        await load_credentials(None, account, ENVIRON)
+
+
+async def test_a_kubeconfig_goes_before_the_service_account(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    credentials = await load_credentials(path, tmp_path, {})
+    assert credentials.host == "https://10.0.0.2:6443"
+    assert await credentials.authorize() == "Bearer mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no credentials from"),
+        (KUBECONFIG.replace("{token: mine}", "{}"), "neither a token nor a client certificate"),
+    ],
+)
+async def test_a_kubeconfig_without_credentials_is_said_so(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    with pytest.raises(CredentialsError, match=says):
+        await load_credentials(path, tmp_path, {})
