@@ -83,13 +83,25 @@ def _step_pod(cluster: Cluster, uid: str, each: SimulatedPod) -> Cluster:
         # A kubelet asks the plugin for devices when a pod starts, and fails it without one.
         served = _offer(cluster, pod.node).keys() >= pod.requests.keys()
         pod = replace(pod, phase="Running" if served else "Failed")
-        return put_pod(cluster, uid, replace(each, pod=pod, due=None))
+        read = _find_read(cluster, pod) if served else ""
+        return put_pod(cluster, uid, replace(each, pod=pod, due=None, read=read))
     if pod.phase == "Pending":
         read = read_mode(cluster.edition, node.labels)
         pod = replace(pod, phase="Running")
         return put_pod(cluster, uid, SimulatedPod(pod, cluster.now + cluster.returning, read))
     pod = replace(pod, ready=True, ready_since=cluster.now)
     return put_pod(cluster, uid, replace(each, pod=pod, due=None))
+
+
+def _find_read(cluster: Cluster, pod: Pod) -> str:
+    """The mode that the plugin has read which gives `pod` its devices; one alone can be Ready."""
+    daemonsets = DAEMONSETS[cluster.edition]
+    reads = [
+        each.read
+        for _, each in plugins_on(cluster, pod.node)
+        if each.pod.ready and daemonsets[each.pod.daemonset].resource in pod.requests
+    ]
+    return reads[-1] if reads else ""
 
 
 def _report(cluster: Cluster, name: str) -> Cluster:

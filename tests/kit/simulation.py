@@ -81,7 +81,7 @@ class SimulatedPod:
     due: datetime | None = None
     """When its next step is done: it is gone, runs, or is Ready."""
     read: str = ""
-    """The mode that a device plugin read when it started."""
+    """The mode that a device plugin read when it started; of a workload, the one that served it."""
 
 
 @dataclass(frozen=True, slots=True)

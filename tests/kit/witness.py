@@ -13,9 +13,11 @@ from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.actions import DeletePlugins, EvictPods, NodePlan, NodeState, ReleaseNode
+from gpushare.core.admitted import find_admission
 from gpushare.core.book import Book
 from gpushare.core.membership import decide_claim, find_owner
 from gpushare.core.modes import MODES, desired_labels
+from gpushare.core.observed import Observed
 from gpushare.core.plan import Plan, Planner
 from gpushare.core.policy import build_attempt
 from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
@@ -189,6 +191,19 @@ class Witness:
         old, new = read_change(before, name), read_change(after, name)
         if old is not None and new is not None and new.renewed and not old.renewed:
             self._renewals[after.nodes[name].uid, new.since] += 1
+
+    # Claims.
+
+    def expect_true_claims(self, cluster: Cluster) -> None:
+        """Under which mode a pod was admitted is known as it was, or not at all."""
+        for simulated in cluster.nodes.values():
+            node = observe_node(simulated)
+            pods = cluster.pods_on(node.name)
+            seen = Observed(node, pods, parse_records(node))
+            for pod in pods:
+                if pod.phase == "Running" and not pod.daemonset:
+                    known, read = find_admission(seen, pod), cluster.pods[pod.uid].read
+                    assert known in (None, read), f"{pod.uid} on {node}: {known}, and met {read}"
 
     # The end.
 

@@ -86,8 +86,14 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
             return again
         assert change.failure is not None
         message = f"{change.failure.message}. {again.reason}: {again.message}"
+        # The change that failed may still come to its end, by itself.
+        wakes = (again.wake_after_seconds, plan.wake_after_seconds)
         return replace(
-            again, state=NodeState.FAILED, reason=read_reason(change.failure), message=message
+            again,
+            state=NodeState.FAILED,
+            reason=read_reason(change.failure),
+            message=message,
+            wake_after_seconds=min((wake for wake in wakes if wake is not None), default=None),
         )
     if blocker := _find_reason_to_stay_away(seen, pool):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)

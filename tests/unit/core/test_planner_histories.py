@@ -142,6 +142,7 @@ class Histories(Disturbances):
         """One pass, which a process that starts now must agree with; when the next is due."""
         # DaemonSet controllers are quicker than we are.
         self.cluster = machinery.elapse(self.cluster, 0)
+        self.witness.expect_true_claims(self.cluster)
         world, changed = self.operator.observe(self.cluster)
         before = set(self.operator.busy)
         plan = self.operator.decide(world, changed, self.cluster)
