@@ -58,6 +58,8 @@ ANNOTATION_POOL: Final = f"{GROUP}/pool"
 ANNOTATION_INJECT: Final = f"{GROUP}/inject"
 """`disabled`: the pod is left as it is."""
 INJECT_DISABLED: Final = "disabled"
+INJECT_ENABLED: Final = "enabled"
+"""As if nothing was said."""
 ANNOTATION_DECISION: Final = f"{GROUP}/decision"
 """Ours, on a pod: JSON object that says where admission sent it, and why."""
 
@@ -72,6 +74,8 @@ ON_NO_POOL_ALLOW: Final = "allow"
 ON_NO_POOL_DENY: Final = "deny"
 LABEL_FAILURE_POLICY: Final = f"{GROUP}/failure-policy"
 """What happens to GPU pods while no webhook answers: `ignore` or `fail`."""
+FAILURE_POLICY_IGNORE: Final = "ignore"
+FAILURE_POLICY_FAIL: Final = "fail"
 
 # What the scheduler of each edition writes on a pod: which of its node's cards it holds.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"

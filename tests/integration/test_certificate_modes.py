@@ -8,7 +8,6 @@ import pytest
 
 from devcluster.installation import OperatorProcess
 from gpushare.certs.identity import Identity
-from tests.kit.admitting import CONFIGURATION, expect_sent
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod
 from tests.kit.certificatewatch import NAME, SECRET, SECRETS
@@ -16,6 +15,7 @@ from tests.kit.expect import expect
 from tests.kit.foreigncerts import issue_foreign
 from tests.kit.installations import installed_with
 from tests.kit.operator import fetch, read_metric
+from tests.kit.podcreation import CONFIGURATION, expect_sent
 from tests.kit.spaces import default_space
 
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")

@@ -3,16 +3,18 @@
 Two replicas, reached through one address; failurePolicy Fail, so that a lost call is an error.
 """
 
-from base64 import b64decode
-from datetime import UTC, datetime
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from gpushare.certs.flaws import find_foreign_flaw
-from tests.kit.admitting import CONFIGURATION
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod
 from tests.kit.certificatewatch import (
+    NAME,
     SECRET,
     SECRETS,
     CertificateWatch,
@@ -20,9 +22,15 @@ from tests.kit.certificatewatch import (
 )
 from tests.kit.dryruns import DryRuns, count_lost, expect_routed
 from tests.kit.expect import expect
+from tests.kit.foreigncerts import issue_foreign
 from tests.kit.newclients import NewClients
+from tests.kit.operator import read_metric
+from tests.kit.podcreation import CONFIGURATION
 from tests.kit.webhooks import two_webhooks
 
+Json = dict[str, Any]
+
+EXPIRY = "gpushare_certificate_expiry_timestamp_seconds"
 PODS_PER_SECOND = 50
 NEW_CLIENTS_PER_SECOND = 10
 LATE_SECONDS = 1.0
@@ -78,6 +86,15 @@ def test_twenty_rotations_and_several_cas_cost_no_call(strict: Bench) -> None:
     rotate(strict, life_seconds=15, authority_seconds=90, certificates=20, authorities=2)
 
 
+def test_two_that_start_at_once_without_a_secret_serve_one_certificate(strict: Bench) -> None:
+    with strict.watching(SECRETS) as recording, two_webhooks(strict) as processes:
+        expect_routed(strict)
+        expiries = {read_metric(each, EXPIRY) for each in processes}
+    watch = CertificateWatch(recording)
+    assert (watch.certificate_rotations, watch.authority_rotations) == (0, 0)
+    assert expiries == {read_identity(strict.call("GET", SECRET)).expires.timestamp()}
+
+
 def test_a_lost_secret_comes_back_as_it_was_and_costs_no_call(strict: Bench) -> None:
     with two_webhooks(strict):
         expect_routed(strict)
@@ -108,19 +125,56 @@ def test_a_secret_with_half_a_pair_heals_and_costs_no_call(strict: Bench) -> Non
     assert pods.failures == []
 
 
-def test_a_secret_that_is_not_ours_is_left_alone_and_said(strict: Bench) -> None:
+def test_anothers_certificate_in_our_secret_gives_way_and_costs_no_call(strict: Bench) -> None:
+    with two_webhooks(strict):
+        expect_routed(strict)
+        before = read_identity(strict.call("GET", SECRET))
+        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+            strict.call("PATCH", SECRET, {"data": {**build_foreign_data(), "ca.key": None}})
+
+            def is_ours_again() -> bool:
+                stored = read_identity(strict.call("GET", SECRET))
+                return stored.authority == before.authority
+
+            expect(strict, "it is ours again", is_ours_again)
+    assert pods.failures == []
+
+
+FOREIGN = {
+    "its type is Opaque": lambda: {"type": "Opaque"},
+    "it holds a certificate that is not ours": lambda: {
+        "type": "kubernetes.io/tls",
+        "data": build_foreign_data(),
+    },
+}
+
+
+def build_foreign_data() -> dict[str, str]:
+    """A good pair of a CA that nobody here knows."""
+    identity = issue_foreign(["127.0.0.1"], datetime.now(UTC) - timedelta(hours=1))
+    pems = {
+        "ca.crt": identity.trust_pem,
+        "tls.crt": identity.certificate_pem,
+        "tls.key": identity.key_pem,
+    }
+    return {name: b64encode(pem).decode() for name, pem in pems.items()}
+
+
+@pytest.mark.parametrize(("sentence", "build"), FOREIGN.items(), ids=list(FOREIGN))
+def test_a_secret_that_is_not_ours_is_left_alone_and_said(
+    strict: Bench, sentence: str, build: Callable[[], Json]
+) -> None:
     with two_webhooks(strict) as processes:
         expect_routed(strict)
         strict.call("DELETE", SECRET)
-        opaque = {"metadata": {"name": SECRET.rpartition("/")[2]}, "type": "Opaque"}
-        strict.call("POST", SECRETS, opaque)
+        foreign = strict.call("POST", SECRETS, {"metadata": {"name": NAME}, **build()})
         with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
             expect(
                 strict,
                 "the log says whose it is",
-                lambda: all("its type is Opaque" in each.log.read_text() for each in processes),
+                lambda: all(sentence in each.log.read_text() for each in processes),
             )
-        assert "data" not in strict.call("GET", SECRET)
+        assert strict.call("GET", SECRET).get("data") == foreign.get("data")
         bundle = strict.call("GET", CONFIGURATION)["webhooks"][0]["clientConfig"]["caBundle"]
         assert b64decode(bundle)
     assert pods.failures == []

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from devcluster.apiserver import ApiError
-from tests.kit.admitting import (
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_workload
+from tests.kit.expect import expect
+from tests.kit.podcreation import (
     DECISION,
     ISOLATION,
     POOL,
@@ -20,9 +23,6 @@ from tests.kit.admitting import (
     kubectl_create,
     pool_of,
 )
-from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_workload
-from tests.kit.expect import expect
 from tests.kit.reviews import build_container
 from tests.kit.spaces import Space, a_space, default_space
 

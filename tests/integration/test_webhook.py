@@ -6,7 +6,6 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, OperatorProcess
-from tests.kit.admitting import CONFIGURATION, DECISION, decision_of, kubectl_create
 from tests.kit.arrange import POOL, given_sharing_pool
 from tests.kit.bench import PODS, Bench
 from tests.kit.builders import build_pod, build_pool, build_workload
@@ -18,6 +17,7 @@ from tests.kit.expect import (
     expect_running,
 )
 from tests.kit.operator import wait_ready
+from tests.kit.podcreation import CONFIGURATION, DECISION, decision_of, kubectl_create
 
 Json = dict[str, Any]
 

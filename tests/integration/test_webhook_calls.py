@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from devcluster.installation import NAMESPACE
-from tests.kit.admitting import POOL, count_calls
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_whole_card_pod, build_workload
+from tests.kit.podcreation import POOL, count_calls
 from tests.kit.reviews import build_container
 from tests.kit.spaces import Space, a_space, default_space
 

@@ -8,10 +8,10 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, Installation
-from tests.kit.admitting import ISOLATION, POOL
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod
 from tests.kit.expect import expect
+from tests.kit.podcreation import ISOLATION, POOL
 from tests.kit.reviews import build_container
 from tests.kit.spaces import Space, a_space, default_space
 

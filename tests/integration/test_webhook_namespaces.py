@@ -1,9 +1,14 @@
 """What a namespace's labels, and the installation, say about the pods of a namespace."""
 
+from functools import partial
+
 import pytest
 
 from devcluster.apiserver import ApiError
-from tests.kit.admitting import (
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod
+from tests.kit.expect import expect
+from tests.kit.podcreation import (
     ISOLATION,
     POOL,
     decision_of,
@@ -12,9 +17,6 @@ from tests.kit.admitting import (
     kubectl_create,
     pool_of,
 )
-from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import expect
 from tests.kit.spaces import Space, a_space, default_space
 
 DEFAULT_POOL = "gpushare.io/default-pool"
@@ -41,6 +43,17 @@ def test_a_namespace_gets_another_pool_by_its_label(pools: Bench) -> None:
         expect_sent(space, build_pod("p"), "training")
         space.label({DEFAULT_POOL: "isolated"})
         expect_sent(space, build_pod("p"), "isolated")
+
+
+def test_a_namespace_that_is_made_anew_is_known_by_its_new_labels(pools: Bench) -> None:
+    for pool in ("training", "isolated"):
+        with a_space(pools, {DEFAULT_POOL: pool}, name="made-anew") as space:
+            expect_sent(space, build_pod("p"), pool)
+        expect(pools, "it is gone", partial(is_gone, space))
+
+
+def is_gone(space: Space) -> bool:
+    return not space.bench.cluster.api.exists(space.path)
 
 
 def test_a_pods_own_word_goes_before_its_namespaces(pools: Bench) -> None:

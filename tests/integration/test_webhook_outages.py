@@ -4,13 +4,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from urllib.error import HTTPError
 
 import pytest
 
 from devcluster.apiserver import ApiError
+from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_pool, build_workload
 from tests.kit.expect import expect
+from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.operator import fetch, wait_ready
+from tests.kit.podcreation import expect_sent
 from tests.kit.spaces import Space, a_space, default_space
 from tests.kit.standin import (
     ROUTED,
@@ -24,6 +29,8 @@ from tests.kit.told import read_events
 Outage = Callable[[Bench], AbstractContextManager[None]]
 
 TIMEOUT_SECONDS = 3
+STALE_SECONDS = 60
+LISTS = "/(gpusharepools|namespaces)[?]"
 AT_ONCE_SECONDS = 2.0
 
 
@@ -127,6 +134,15 @@ def test_an_installation_that_fails_closed_leaves_the_choice_to_its_namespaces(
         expect(bench, "it is as it was", lambda: not is_refused(space))
 
 
+def find_unready(webhook: OperatorProcess) -> str:
+    """What /readyz says is wrong; empty where nothing is."""
+    try:
+        fetch(webhook, "/readyz")
+    except HTTPError as answer:
+        return answer.read().decode()
+    return ""
+
+
 def is_refused(space: Space) -> bool:
     """Whether GPU pods are refused now."""
     try:
@@ -136,6 +152,28 @@ def is_refused(space: Space) -> bool:
             raise
         return True
     return False
+
+
+@pytest.mark.long
+def test_what_was_long_not_heard_of_is_not_answered_from(bench: Bench, strict: Space) -> None:
+    bench.create_pool(build_pool())
+    with FaultProxy(bench.cluster) as proxy:
+        webhook = bench.operators.start("webhook", api_url=proxy.url)
+        expect_sent(default_space(bench), build_pod("p"), "training")
+        proxy.add(Rule("GET", LISTS, times=None, cut="request"))
+        proxy.cut(LISTS)
+
+        expect(
+            bench,
+            "it is not ready",
+            lambda: "were last heard of" in find_unready(webhook),
+            within_seconds=STALE_SECONDS + 10,
+        )
+        assert is_refused(strict)
+        assert "nodeSelector" not in default_space(bench).send(build_pod("p"))["spec"]
+        proxy.remove_all()
+        wait_ready(webhook)
+        expect_sent(strict, build_pod("p"), "training")
 
 
 def test_a_pod_that_was_created_meanwhile_is_reported(bench: Bench) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.kit.admitting import count_calls, decision_of, given_pools, pool_of
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod
 from tests.kit.operator import read_metric
+from tests.kit.podcreation import count_calls, decision_of, given_pools, pool_of
 from tests.kit.spaces import default_space
 from tests.kit.standin import another_that
 

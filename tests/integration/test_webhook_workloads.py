@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.kit.admitting import ISOLATION, POOL, given_pools, kubectl_create
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_workload
+from tests.kit.podcreation import ISOLATION, POOL, given_pools, kubectl_create
 
 Json = dict[str, Any]
 

@@ -25,9 +25,10 @@ HOSTS = ("gpushare-webhook.gpushare-system.svc",)
 Mode = Literal["self", "cert-manager", "provided"]
 
 
-def build_fake_api() -> FakeApi:
-    """An API server that knows our configuration, with one webhook and no caBundle."""
-    fake = FakeApi()
+def build_fake_api(*empty: str) -> FakeApi:
+    """An API server that knows our configuration, with one webhook and no caBundle; of what is at
+    the paths `empty` there is nothing."""
+    fake = FakeApi(*empty)
     webhooks = [{"name": "pods.gpushare.io", "clientConfig": {"url": "https://x"}}]
     fake.put(CONFIGURATION, {"metadata": {"name": "gpushare-webhook"}, "webhooks": webhooks})
     return fake

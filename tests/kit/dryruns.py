@@ -1,14 +1,13 @@
 """Pods that are created and leave no trace, so many a second, and those that admission missed."""
 
 import re
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from devcluster.apiserver import ApiError
 from tests.kit.arrange import POOL
+from tests.kit.background import Background
 from tests.kit.bench import PODS, Bench
 from tests.kit.builders import build_pod
 from tests.kit.expect import expect
@@ -23,31 +22,17 @@ _LOST = re.compile(
 )
 
 
-class DryRuns:
+class DryRuns(Background):
     """Sends `pod` to the API server as long as its block lasts, with `dryRun=All`."""
 
     def __init__(self, bench: Bench, pod: Json, *, per_second: float) -> None:
+        super().__init__("dry runs")
         self._bench, self._pod, self._per_second = bench, pod, per_second
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="dry runs", daemon=True)
         self.sent = 0
         self.seconds = 0.0
         """How long pods were sent."""
         self.failures: list[str] = []
         """Of each pod that was refused, or that came back without a pool, what happened."""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._leaving.set()
-        self._thread.join()
 
     def _run(self) -> None:
         started = time.monotonic()

@@ -1,4 +1,7 @@
-"""An API server's memory of a few objects, over real HTTP: names, versions, conflicts, 404."""
+"""An API server's memory of a few objects, over real HTTP: names, versions, conflicts, 404.
+
+Of some kinds there is nothing, and nothing comes.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,11 +17,17 @@ from gpushare.kube.credentials import Credentials
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_EMPTY_LIST = {"metadata": {"resourceVersion": "1"}, "items": []}
+
 
 class FakeApi:
-    """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those refused so."""
+    """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those refused so.
 
-    def __init__(self) -> None:
+    Lists and watches of the paths `empty` find nothing.
+    """
+
+    def __init__(self, *empty: str) -> None:
+        self._empty = empty
         self.objects: dict[str, dict[str, Any]] = {}
         self.writes: list[str] = []
         self.conflicts: list[str] = []
@@ -39,6 +48,9 @@ class FakeApi:
     async def _answer(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]
         body = orjson.loads(await request.read() or b"null")
+        if path in self._empty:
+            is_list = "watch" not in request.query
+            return web.json_response(_EMPTY_LIST) if is_list else web.Response()
         if request.method == "POST":
             path = f"{path}/{body['metadata']['name']}"
             if path in self.objects:

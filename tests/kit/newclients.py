@@ -5,22 +5,20 @@ The API server keeps its connections for long, and would see few of the certific
 
 import http.client
 import ssl
-import threading
 import time
 from base64 import b64decode
 from collections import deque
-from types import TracebackType
-from typing import Self
 
-from tests.kit.admitting import CONFIGURATION
+from tests.kit.background import Background
 from tests.kit.bench import Bench
+from tests.kit.podcreation import CONFIGURATION
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 
 _TIMEOUT_SECONDS = 3
 """As the API server's own."""
 
 
-class NewClients:
+class NewClients(Background):
     """Asks the webhook about a pod, so many times a second, as long as its block lasts.
 
     They trust what the configuration says, and every second one what it said `late_seconds` ago:
@@ -28,25 +26,11 @@ class NewClients:
     """
 
     def __init__(self, bench: Bench, *, per_second: float, late_seconds: float) -> None:
+        super().__init__("new clients")
         self._bench, self._pause, self._late = bench, 1 / per_second, late_seconds
         self._bundles: deque[tuple[float, str]] = deque()
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="new clients", daemon=True)
         self.asked = 0
         self.failures: list[str] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._leaving.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._leaving.wait(self._pause):

@@ -1,20 +1,18 @@
 """Another manager that writes a label of the operator's, again and again."""
 
-import threading
 import time
-from types import TracebackType
-from typing import Self
 
 import yaml
 
 from tests.kit.audit import Call
+from tests.kit.background import Background
 from tests.kit.bench import NODES, Bench
 from tests.kit.modes import our_node_writes
 
 _PERIOD_SECONDS = 0.1
 
 
-class Rival:
+class Rival(Background):
     """Within its block it writes `value` (None: takes the label off) ten times a second.
 
     As `kubectl label --overwrite` in a loop does, or, with `applies`, as an operator of somebody
@@ -31,29 +29,15 @@ class Rival:
         manager: str = "kubectl-label",
         applies: bool = False,
     ) -> None:
+        super().__init__(manager)
         self._bench, self._node, self._key, self._value = bench, node, key, value
         self._manager, self._applies = manager, applies
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=manager, daemon=True)
         self._began_at = time.monotonic()
         self.writes = 0
 
     @property
     def age_seconds(self) -> float:
         return time.monotonic() - self._began_at
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
 
     def write(self) -> None:
         """Write once."""
@@ -69,7 +53,7 @@ class Rival:
         self.writes += 1
 
     def _run(self) -> None:
-        while not self._stopping.wait(_PERIOD_SECONDS):
+        while not self._leaving.wait(_PERIOD_SECONDS):
             self.write()
 
 

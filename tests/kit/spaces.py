@@ -44,9 +44,12 @@ class Space:
 
 
 @contextmanager
-def a_space(bench: Bench, labels: Mapping[str, str] | None = None) -> Iterator[Space]:
+def a_space(
+    bench: Bench, labels: Mapping[str, str] | None = None, *, name: str | None = None
+) -> Iterator[Space]:
     """A new namespace for a block; in its end it goes, with all that is in it."""
-    metadata = {"generateName": "space-", "labels": dict(labels or {})}
+    naming = {"name": name} if name else {"generateName": "space-"}
+    metadata = {**naming, "labels": dict(labels or {})}
     created = bench.call("POST", _SPACES, {"metadata": metadata})
     space = Space(bench, created["metadata"]["name"])
     try:

@@ -15,8 +15,8 @@ from typing import Any
 from gpushare.certs.identity import Identity
 from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.webhook.certificate import load_identity
-from tests.kit.admitting import CONFIGURATION
 from tests.kit.bench import Bench
+from tests.kit.podcreation import CONFIGURATION
 
 Json = dict[str, Any]
 

@@ -1,17 +1,13 @@
 """Restarts the operator's processes when they end, as the kubelet does for a Deployment."""
 
-import threading
-from types import TracebackType
-from typing import Self
-
 from devcluster.installation import OperatorProcess
+from tests.kit.background import Background
 from tests.kit.operator import Operators
 
 _POLL_SECONDS = 0.05
-_STOP_SECONDS = 10
 
 
-class Supervisor:
+class Supervisor(Background):
     """Keeps processes running for as long as the block lasts; they are known by their identity.
 
     One that ends is started again at once, with the same name and credentials, whatever it ended
@@ -19,10 +15,9 @@ class Supervisor:
     """
 
     def __init__(self, operators: Operators, *processes: OperatorProcess) -> None:
+        super().__init__("supervisor")
         self._operators = operators
         self._running = {process.identity: process for process in processes}
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
         self.restarts: list[tuple[str, int]] = []
         """Identity and exit code of what ended, oldest first; a signal's is negative."""
 
@@ -30,20 +25,7 @@ class Supervisor:
         """The process that runs under this identity now."""
         return self._running[identity]
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._leaving.set()
-        self._thread.join(_STOP_SECONDS)
-
-    def _supervise(self) -> None:
+    def _run(self) -> None:
         while not self._leaving.wait(_POLL_SECONDS):
             for identity, process in list(self._running.items()):
                 if not process.alive:

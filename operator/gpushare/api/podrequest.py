@@ -64,7 +64,8 @@ class PodRequest(msgspec.Struct, frozen=True):
     wants_whole_card: bool = False
     """It wants a card that nobody shares (Professional)."""
     labels: Mapping[str, str] = _NO_LABELS
-    opts_out: bool = False
+    inject: str = ""
+    """Value of the annotation `gpushare.io/inject`; empty where there is none."""
     pool: str = ""
     """Name of the pool that it asks for; empty where it asks for none."""
     isolation: str = ""
@@ -85,6 +86,10 @@ class PodRequest(msgspec.Struct, frozen=True):
     """A container says itself which cards it sees, by NVIDIA_VISIBLE_DEVICES."""
     asks_for_card_count: bool = False
     """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
+
+    @property
+    def opts_out(self) -> bool:
+        return self.inject == names.INJECT_DISABLED
 
     @property
     def requires_isolation(self) -> bool:
@@ -143,7 +148,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         wants_whole_card=labels.get(names.LABEL_CARD_PLACEMENT) == names.REQUIRE_WHOLE_DEVICE,
         shares=tuple(shares),
         labels=labels,
-        opts_out=annotations.get(names.ANNOTATION_INJECT) == names.INJECT_DISABLED,
+        inject=annotations.get(names.ANNOTATION_INJECT, ""),
         pool=annotations.get(names.ANNOTATION_POOL, ""),
         isolation=annotations.get(names.ANNOTATION_ISOLATION, ""),
         decided_pool=_parse_decided_pool(annotations.get(names.ANNOTATION_DECISION, "")),

@@ -12,7 +12,7 @@ from gpushare.webhook.connections import shrink_read_buffers
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
 from gpushare.webhook.role import spare_collector
 from tests.bench.admission.pools import build_raw_pool
-from tests.kit.admission import build_memory, build_webhook
+from tests.kit.webhookserver import build_memory, build_webhook
 
 _ALIVE_SECONDS = 10
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.api.namespace import Namespace
+from gpushare.api.podrequest import parse_pod_request
 from gpushare.api.pool import EDITION_SCHEDULES, Edition
 from gpushare.core.admission import Decision, PoolView, Rules
 from gpushare.core.modes import MODES
@@ -176,12 +177,14 @@ def test_a_pod_that_asks_for_shared_gpu_is_never_silently_left_alone(
 ) -> None:
     decision = admit(pod, *pools, namespace=namespace)
     answered = decision.pool or decision.warnings or decision.is_refused
-    settled = (
+    settled = {
         Reason.OPTED_OUT,
         Reason.ALREADY_SELECTS,
         Reason.ALREADY_ROUTED,
         Reason.NOT_ROUTED,
-    )
+    }
+    if parse_pod_request(pod).selection.chosen_keys:
+        settled.add(Reason.OTHER_SCHEDULER)
     if _asks_for_share(pod) and decision.reason not in settled:
         assert answered
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.namespace import Namespace
 from tests.kit.builders import build_pod
 from tests.kit.poolviews import Json, a_room, a_view, admit
 from tests.kit.reviews import CORE, MEMORY, build_container
@@ -33,7 +34,6 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
 @pytest.mark.parametrize(
     ("pod", "pool", "words"),
     [
-        (build_pod("a", annotations={"gpushare.io/isolation": "maybe"}), a_view(), "neither"),
         (build_pod("a", gib=None, core=30), a_view(schedule="core_mem"), "both"),
         (_with(_limited(**{COUNT: "1"})), a_view(), "gives no card"),
         (_with(SEES_ALL), a_view(), "other cards"),
@@ -67,6 +67,37 @@ def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) 
 )
 def test_a_pod_that_gets_what_it_asks_for_draws_no_warning(pod: Json, pool: Any) -> None:
     assert admit(pod, pool).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "words"),
+    [
+        ({"isolation": "maybe"}, {}, "annotation gpushare.io/isolation is not required or none"),
+        ({"isolation": "Required"}, {}, "annotation gpushare.io/isolation is not required or none"),
+        ({"inject": "Disabled"}, {}, "annotation gpushare.io/inject is not disabled or enabled"),
+        ({}, {"inject": "DISABLED"}, "label gpushare.io/inject of namespace a is not disabled"),
+        ({}, {"on-no-pool": "Deny"}, "label gpushare.io/on-no-pool of namespace a is not allow"),
+        ({}, {"failure-policy": "Fail"}, "label gpushare.io/failure-policy of namespace a is not"),
+    ],
+)
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "volcano"])
+def test_a_word_that_means_nothing_as_it_is_written_is_said_wherever_the_pod_goes(
+    annotations: dict[str, str], labels: dict[str, str], words: str, scheduler: str
+) -> None:
+    pod = build_pod("a", annotations=_ours(annotations), schedulerName=scheduler)
+    *_, warning = admit(pod, a_view(), namespace=Namespace("a", _ours(labels))).warnings
+    assert warning.startswith(words)
+    assert warning.endswith("in small letters, and was ignored")
+
+
+@pytest.mark.parametrize("word", ["disabled", "enabled"])
+def test_a_word_that_is_known_draws_no_warning(word: str) -> None:
+    pod = build_pod("a", annotations=_ours({"inject": word}))
+    assert admit(pod, a_view(), namespace=Namespace("a", _ours({"inject": word}))).warnings == ()
+
+
+def _ours(words: dict[str, str]) -> dict[str, str]:
+    return {f"gpushare.io/{key}": value for key, value in words.items()}
 
 
 def test_doubts_are_told_of_a_pod_too_that_chose_for_itself() -> None:

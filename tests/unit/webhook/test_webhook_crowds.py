@@ -15,9 +15,9 @@ from gpushare.webhook import calls
 from gpushare.webhook import server as server_module
 from gpushare.webhook.connections import Connections, shrink_read_buffers
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
-from tests.kit.admission import build_webhook, until
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 from tests.kit.tls import build_tls
+from tests.kit.webhookserver import build_webhook, until
 
 SLOW = 600
 REAL_CALLS = 200

@@ -8,7 +8,7 @@ from gpushare.api.namespace import Namespace
 from gpushare.names import Reason
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
-from tests.kit.admission import DEFAULT, INFERENCE, TRAINING, build_memory
+from tests.kit.webhookserver import DEFAULT, INFERENCE, TRAINING, build_memory
 
 
 class Clock:

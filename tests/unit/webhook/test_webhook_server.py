@@ -31,8 +31,8 @@ from gpushare.webhook.server import (
     WORKLOADS_PATH,
     AdmissionServer,
 )
-from tests.kit.admission import INFERENCE, TRAINING, build_memory, build_webhook, until
 from tests.kit.reviews import build_container, build_gpu_pod, build_review, encode
+from tests.kit.webhookserver import INFERENCE, TRAINING, build_memory, build_webhook, until
 
 Client = TestClient[Any, Any]
 Json = dict[str, Any]
@@ -101,11 +101,14 @@ async def test_a_routed_pod_that_comes_again_is_left_as_it_is() -> None:
         {"resource": {"group": "", "version": "v2", "resource": "pods"}},
     ],
 )
-async def test_what_it_was_not_asked_for_is_allowed_untouched(
+async def test_what_it_was_not_asked_for_is_allowed_untouched_and_no_decision(
     request_fields: dict[str, Any],
 ) -> None:
-    response = await ask_about(build_review(build_gpu_pod(), **request_fields))
+    metrics = Metrics()
+    review = build_review(build_gpu_pod(), **request_fields)
+    response = await ask_about(review, build_webhook(metrics=metrics))
     assert response == {"uid": response["uid"], "allowed": True}
+    assert [count(metrics, reason) for reason in Reason] == [None] * len(Reason)
 
 
 async def test_a_pod_that_no_pool_takes_is_allowed_with_a_warning() -> None:

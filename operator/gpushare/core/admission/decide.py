@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from gpushare import names
 from gpushare.api.namespace import Namespace
 from gpushare.api.nodeselection import ANYWHERE
@@ -9,11 +11,16 @@ from gpushare.api.podrequest import PodRequest
 from gpushare.core.admission.case import NO_BOOKINGS, Case, Rules, select
 from gpushare.core.admission.choice import choose
 from gpushare.core.admission.decision import Decision, build_annotation, cut, list_causes
-from gpushare.core.admission.doubts import find_doubts
+from gpushare.core.admission.doubts import find_doubts, find_ignored_words
 from gpushare.core.admission.eligibility import explain_obstacle, find_misfit
 from gpushare.core.admission.poolview import Labels, PoolView
 from gpushare.core.admission.routing import leave_unread, route, route_on_request
-from gpushare.core.admission.untouched import leave, leave_to_placer, leave_without_request
+from gpushare.core.admission.untouched import (
+    leave,
+    leave_to_placer,
+    leave_to_scheduler,
+    leave_without_request,
+)
 from gpushare.names import Reason
 
 _DEFAULT = Rules()
@@ -32,8 +39,12 @@ def decide(
     """
     case = Case(pod, namespace, pools, rules, booked)
     decision = _decide(case)
-    if pod.requires_isolation and pod.asks_for_share:
-        return _insist_on_isolation(case, decision)
+    if not pod.asks_for_share:
+        return decision
+    if pod.requires_isolation:
+        decision = _insist_on_isolation(case, decision)
+    if ignored := tuple(map(cut, find_ignored_words(pod, namespace))):
+        decision = replace(decision, warnings=decision.warnings + ignored)
     return decision
 
 
@@ -47,11 +58,7 @@ def _decide(case: Case) -> Decision:
     if pod.placer is not None:
         return leave_to_placer(pod, pod.placer)
     if pod.scheduler not in case.rules.schedulers:
-        return leave(
-            Reason.OTHER_SCHEDULER,
-            f"its scheduler is {pod.scheduler}, which is left to choose; if that one gives out "
-            "GPU memory card by card, name it in the installation's schedulers",
-        )
+        return leave_to_scheduler(pod)
     if pod.decided_pool and _is_routed(case):
         return Decision(Reason.ALREADY_ROUTED, f"was sent to pool {pod.decided_pool} before")
     if pod.selection is not ANYWHERE:

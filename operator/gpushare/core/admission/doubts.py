@@ -1,23 +1,41 @@
 """What is doubtful in a pod, wherever it goes: sentences for who created it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpushare import names
+from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import PodRequest
 from gpushare.api.pool import Edition
 from gpushare.core.admission.fit import Fit, ask_per_card, needs_whole_card
 from gpushare.core.admission.poolview import PoolView
 
-_ISOLATIONS = ("", names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
+_ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
+_INJECT = (names.INJECT_DISABLED, names.INJECT_ENABLED)
+_NAMESPACE_LABELS = {
+    names.LABEL_INJECT: _INJECT,
+    names.LABEL_ON_NO_POOL: (names.ON_NO_POOL_ALLOW, names.ON_NO_POOL_DENY),
+    names.LABEL_FAILURE_POLICY: (names.FAILURE_POLICY_IGNORE, names.FAILURE_POLICY_FAIL),
+}
+"""And the values that mean something."""
+
+
+def find_ignored_words(pod: PodRequest, namespace: Namespace) -> Iterator[str]:
+    """What was said of the pod, and means nothing as it is written: `Required`, `Deny`."""
+    if pod.isolation and pod.isolation not in _ISOLATIONS:
+        yield _explain_ignored(f"annotation {names.ANNOTATION_ISOLATION}", _ISOLATIONS)
+    if pod.inject and pod.inject not in _INJECT:
+        yield _explain_ignored(f"annotation {names.ANNOTATION_INJECT}", _INJECT)
+    for label, known in _NAMESPACE_LABELS.items():
+        if namespace.labels.get(label, known[0]) not in known:
+            yield _explain_ignored(f"label {label} of namespace {namespace.name}", known)
+
+
+def _explain_ignored(where: str, known: Sequence[str]) -> str:
+    return f"{where} is not {' or '.join(known)}, in small letters, and was ignored"
 
 
 def find_doubts(pod: PodRequest) -> Iterator[str]:
     """What is doubtful in whatever pool."""
-    if pod.isolation not in _ISOLATIONS:
-        yield (
-            f"annotation {names.ANNOTATION_ISOLATION} is neither {names.ISOLATION_REQUIRED} nor "
-            f"{names.ISOLATION_NONE}, and was ignored"
-        )
     if names.RESOURCE_GPU_CORE in pod.requests and not pod.memory:
         yield (
             f"{names.RESOURCE_GPU_CORE} without {names.RESOURCE_GPU_MEMORY}: the scheduler gives "

@@ -46,5 +46,21 @@ def leave_to_placer(pod: PodRequest, placer: Placer) -> Decision:
     """Somebody else says where it runs; without a warning where that one selects by our labels."""
     message = f"{placer} decides where it runs"
     if placer is not Placer.NODE_NAME and pod.selection.chosen_keys:
-        return Decision(Reason.NOT_ROUTED, message, annotation=build_annotation(Reason.NOT_ROUTED))
+        return _leave_quietly(Reason.NOT_ROUTED, message)
     return leave(Reason.NOT_ROUTED, f"{message}; {_PLACER_ADVICE[placer]}")
+
+
+def leave_to_scheduler(pod: PodRequest) -> Decision:
+    """Another scheduler chooses its node; without a warning where the pod says among which."""
+    message = f"its scheduler is {pod.scheduler}, which is left to choose"
+    if pod.selection.chosen_keys:
+        return _leave_quietly(Reason.OTHER_SCHEDULER, message)
+    return leave(
+        Reason.OTHER_SCHEDULER,
+        f"{message}; if that one gives out GPU memory card by card, name it in the installation's "
+        "schedulers",
+    )
+
+
+def _leave_quietly(reason: Reason, message: str) -> Decision:
+    return Decision(reason, cut(message, MAX_MESSAGE), annotation=build_annotation(reason))

@@ -1,0 +1,75 @@
+"""What is claimed of the pods on nodes whose isolation goes back and forth, for a long time."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.admitted import find_admission
+from gpushare.core.observed import Observed
+from gpushare.core.records import parse_records
+from tests.kit.disturbances import NODES
+from tests.kit.ownership import CORDON, observe_node
+from tests.kit.simulated_operator import SimulatedOperator
+from tests.unit.core.test_planner_histories import Histories
+
+HISTORIES = 25
+STEPS = 60
+ROLLOUT = {"max_unavailable": 2, "ready_timeout_seconds": None, "approval": "Automatic"}
+
+
+def _live(chance: random.Random, history: Histories) -> None:
+    """Something happens, and the operator goes on for a while."""
+    node = chance.choice(NODES)
+    match chance.choice(("flip", "bind", "bind", "bind", "end", "hand", "restart", "kill", "late")):
+        case "flip":
+            history.change_schedule("training", chance.choice(("share", "cgpu")))
+        case "bind" if CORDON not in history.cluster.nodes[node].fields:
+            history.bind_pod(node, is_late=False, is_strict=False, selects="")
+        case "late":
+            history.bind_pod(node, is_late=True, is_strict=False, selects="")
+        case "end" if chance.random() < 0.2:
+            history.end_pods()
+        case "hand":
+            history.label_by_hand(node, chance.choice(("share", "cgpu")), "kubectl-label")
+        case "restart":
+            history.restart_containers(node)
+        case "kill":
+            history.operator = SimulatedOperator()
+    history.work(chance.choice((0, 1, 4, 12)), chance.choice((1, 3)), chance.random() < 0.3)
+
+
+def _count_claims(history: Histories) -> Counter[bool]:
+    """How many pods there are of which it is known under which mode they were admitted, or not."""
+    found: Counter[bool] = Counter()
+    for simulated in history.cluster.nodes.values():
+        node = observe_node(simulated)
+        pods = history.cluster.pods_on(node.name)
+        seen = Observed(node, pods, parse_records(node))
+        running = (pod for pod in pods if pod.phase == "Running" and not pod.daemonset)
+        found.update(find_admission(seen, pod) is not None for pod in running)
+    return found
+
+
+@pytest.mark.timeout(120)
+def test_what_is_claimed_of_a_pod_is_what_it_met_and_mostly_something_is_claimed() -> None:
+    """The histories' witness compares them at each decision."""
+    chance, known = random.Random(7), Counter[bool]()
+    for _ in range(HISTORIES):
+        history = Histories()
+        history.begin(
+            edition=Edition.BASIC,
+            returning_seconds=chance.choice((1, 5)),
+            reporting_seconds=chance.choice((1, 9)),
+            modes=[Schedule.SHARE] * len(NODES),
+            schedule=Schedule.SHARE,
+            rollout=ROLLOUT,
+            is_settled=True,
+            pace=0,
+        )
+        for _ in range(STEPS):
+            _live(chance, history)
+            known += _count_claims(history)
+    assert known[True] > 10_000
+    assert known[False] < 0.3 * known[True], known

@@ -1,0 +1,69 @@
+"""Ready means ready: what /readyz says of the webhook from its start to its end."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gpushare.kube import pools
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+from gpushare.webhook.role import NAMESPACES_PATH, Webhook
+from tests.kit.certificates import CONFIGURATION, build_fake_api
+from tests.kit.fakeapi import FakeApi
+from tests.kit.webhookserver import until
+
+SETTINGS = Settings(webhook_host="127.0.0.1", webhook_port=0)
+
+
+@contextlib.asynccontextmanager
+async def starting(fake: FakeApi) -> AsyncIterator[tuple[Webhook, asyncio.Task[None]]]:
+    """A webhook on a free port, and the task that runs it."""
+    async with fake.connected() as api:
+        webhook = Webhook(api, SETTINGS, Metrics())
+        running = asyncio.create_task(webhook.run())
+        try:
+            yield webhook, running
+        finally:
+            # Cancelled once, it goes on for a while.
+            await until(lambda: not running.cancel())
+
+
+@pytest.fixture
+def fake() -> FakeApi:
+    return build_fake_api(pools.PATH, NAMESPACES_PATH)
+
+
+async def test_it_is_ready_when_it_knows_all_is_trusted_and_can_be_called(fake: FakeApi) -> None:
+    flaws: list[str | None] = []
+
+    async with starting(fake) as (webhook, _):
+
+        def is_ready() -> bool:
+            flaws.append(webhook.find_unready())
+            return flaws[-1] is None
+
+        await until(is_ready)
+    assert flaws[0] == "gpusharepools are not known yet"
+    assert any(flaw and flaw.startswith("a call to ourselves failed") for flaw in flaws)
+
+
+async def test_while_namespaces_are_unknown_it_is_not_ready() -> None:
+    async with starting(build_fake_api(pools.PATH)) as (webhook, _):
+        await until(lambda: webhook.find_unready() != "gpusharepools are not known yet")
+        assert webhook.find_unready() == "namespaces are not known yet"
+
+
+async def test_where_nobody_would_call_it_it_is_not_ready(fake: FakeApi) -> None:
+    fake.objects.pop(CONFIGURATION)
+    async with starting(fake) as (webhook, _):
+        await until(lambda: "is not installed" in (webhook.find_unready() or ""))
+
+
+async def test_as_soon_as_it_is_to_stop_it_is_not_ready(fake: FakeApi) -> None:
+    async with starting(fake) as (webhook, running):
+        await until(lambda: webhook.find_unready() is None)
+        running.cancel()
+        await until(webhook.find_unready)
+        assert webhook.find_unready() == "about to stop"
