@@ -14,7 +14,7 @@ from devcluster.cluster import Cluster
 from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
 from devcluster.installation import Installation
-from devcluster.nodes import add_nodes, build_gpu_node, remove_nodes
+from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes
 from devcluster.toolchain import ensure_binaries
 
 app = typer.Typer(
@@ -93,6 +93,18 @@ def nodes_remove(
 ) -> None:
     """Delete nodes."""
     remove_nodes(Cluster(name, folder), names)
+
+
+@nodes.command("reboot")
+def nodes_reboot(
+    names: Annotated[list[str], typer.Argument(help="Names of the nodes.")],
+    name: Name = DEMO,
+    folder: Folder = DEV,
+) -> None:
+    """Let nodes be in another boot: their plugins start anew, their pods are admitted anew."""
+    for node in names:
+        boot_id = reboot_node(Cluster(name, folder), node)
+        _report(f"{node} is in boot {boot_id}")
 
 
 @app.command()

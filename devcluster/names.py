@@ -15,6 +15,7 @@ CARD_MEMORY_GIB: Final = PREFIX + "card-memory-gib"  # node: memory of one card,
 FAULT: Final = PREFIX + "fault"  # node: JSON, see devcluster.simulator.faults
 UNINSTALL: Final = PREFIX + "uninstall"  # node: the module's files are gone, until an installer
 # puts them back; it is loaded as before, up to the next reboot
+STATIC_MANIFEST: Final = PREFIX + "static-plugin"  # node: "true" while its manifest is there
 KURED: Final = PREFIX + "kured"  # node: "true" where kured runs and may reboot
 USES_GIB: Final = PREFIX + "uses-gib"  # pod: what its first GPU container really uses, GiB
 RESTART: Final = PREFIX + "restart"  # plugin pod: restart its container in place, N times so far
@@ -67,3 +68,11 @@ CGPU_DISABLE: Final = "CGPU_DISABLE"
 
 # Where the editions' components run.
 SYSTEM_NAMESPACE: Final = "kube-system"
+
+# Whole-card plugins that no edition's manifests hold: ACK's static pod up to Kubernetes 1.31,
+# with the annotations of every mirror pod, and NVIDIA's DaemonSet.
+STATIC_PLUGIN_POD: Final = "nvidia-device-plugin"
+CONFIG_HASH: Final = "kubernetes.io/config.hash"
+CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
+CONFIG_SOURCE: Final = "kubernetes.io/config.source"
+NVIDIA_PLUGIN: Final = "nvidia-device-plugin-daemonset"

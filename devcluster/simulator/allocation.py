@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from devcluster import names
-from devcluster.simulator.faults import Faults
+from devcluster.simulator.faults import MIB_PER_GIB, Faults
 from devcluster.simulator.ledger import Units
 from devcluster.simulator.objects import Container, Node, Pod, parse_object
 from devcluster.simulator.plugin import Read, is_isolated
 
-MIB_PER_GIB = 1024
 CGPU_SLACK = 1.05  # guide 000: 3 GiB shows as 3226 MiB; guide 003: 4 GiB as 4301 MiB
 CARD_EXTRA_MIB = 770  # guide 000: a card that counts as 15 GiB shows 16130 MiB
 
@@ -57,11 +56,11 @@ def give_shared(
     units = container.limits[names.GPU_MEM]
     index = ",".join(map(str, sorted(cards))) if cards else "-1"
     env = {
-        names.VISIBLE_DEVICES: index if cards else f"no-gpu-has-{units}GiB-to-run",
+        names.VISIBLE_DEVICES: index if cards else f"no-gpu-has-{units}{faults.memory_unit}-to-run",
         names.MEM_IDX: index,
         names.MEM_POD: str(pod.demand(names.GPU_MEM)),
         names.MEM_CONTAINER: str(units),
-        names.MEM_DEV: str(node.card_memory_gib),
+        names.MEM_DEV: str(node.card_memory_gib * MIB_PER_GIB // faults.memory_unit_mib),
     }
     if read.disables_isolation:
         env[names.CGPU_DISABLE] = "true"
@@ -70,8 +69,8 @@ def give_shared(
     isolated = is_isolated(
         read, {**container.env, **env}, module=module, mps_running=mps_running, faults=faults
     )
-    per_card = units / len(cards)
-    visible = round(per_card * MIB_PER_GIB * CGPU_SLACK) if isolated else card_total_mib(node)
+    per_card_mib = units * faults.memory_unit_mib / len(cards)
+    visible = round(per_card_mib * CGPU_SLACK) if isolated else card_total_mib(node)
     return Got(isolated, tuple(sorted(cards)), env, plugin, visible)
 
 

@@ -1,7 +1,7 @@
 """The components' processes on one node: they start, read, get ready, restart and leave."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from devcluster import names
 from devcluster.simulator.faults import Faults
@@ -11,6 +11,7 @@ from devcluster.simulator.plugin import (
     MPS_CONTROL,
     PLUGINS,
     Read,
+    offered,
     parse_read,
     read_node,
 )
@@ -23,9 +24,10 @@ INSTALL_ERROR = "failed to load the module: switched off by sim.devcluster/fault
 class Run:
     """One process of a component: from the start of its container to the end or a restart."""
 
-    daemonset: str
+    component: str
     read: Read
     started_at: float  # seconds, as all times here
+    offer: Mapping[str, int] = field(default_factory=dict)  # devices that a plugin found
     restarts: int = 0
     ready_at: float | None = None
     serving: bool = False  # a plugin that has registered with the kubelet
@@ -36,28 +38,37 @@ class Run:
         return self.ready_at is not None
 
 
-Runs = Mapping[str, Run]  # by pod UID
+Runs = Mapping[str, Run]  # by the pod's process: its UID, but for a mirror pod
 
 
 def find_starting(runs: Runs, pods: Iterable[Pod]) -> list[Pod]:
     """Return the components whose process starts now: what they read must be fresh."""
-    return [pod for pod in pods if _is_live(pod) and _wants_start(runs.get(pod.uid), pod)]
+    return [pod for pod in pods if _is_live(pod) and _wants_start(runs.get(pod.process), pod)]
 
 
-def find_ended(runs: Runs, pods: Iterable[Pod]) -> set[str]:
-    """Return the UIDs whose process has ended: the pod is gone, or told to stop."""
-    return set(runs) - {pod.uid for pod in pods if _is_live(pod)}
+def find_ended(runs: Runs, pods: Iterable[Pod], node: Node) -> set[str]:
+    """Return the processes that have ended: the pod is gone, or told to stop.
+
+    A static pod stays while its manifest does, whatever becomes of its mirror pod.
+    """
+    kept = names.STATIC_PLUGIN_POD if node.has_static_plugin else None
+    ended = set(runs) - {pod.process for pod in pods if _is_live(pod)}
+    return {process for process in ended if runs[process].component != kept}
 
 
-def start(runs: Runs, pods: Iterable[Pod], node: Node, module: str, now: float) -> dict[str, Run]:
+def start(
+    runs: Runs, pods: Iterable[Pod], node: Node, module: str, faults: Faults, now: float
+) -> dict[str, Run]:
     """Start (or restart in place) what has to: this is the only moment that reads labels."""
     started = dict(runs)
     for pod in find_starting(runs, pods):
-        started[pod.uid] = Run(pod.daemonset, read_node(node, module), now, _restarts(pod))
+        offer = offered(pod.component, node, faults)
+        read = read_node(node, module)
+        started[pod.process] = Run(pod.component, read, now, offer, _restarts(pod))
     return started
 
 
-def resume(pods: Iterable[Pod], now: float) -> dict[str, Run]:
+def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[str, Run]:
     """Return the processes that ran before the simulator was started, from its own records."""
     runs = {}
     for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
@@ -66,7 +77,10 @@ def resume(pods: Iterable[Pod], now: float) -> dict[str, Run]:
             continue
         restarts = max((shown.restarts for shown in pod.shown.values()), default=0)
         ready_at = now if pod.ready else None
-        runs[pod.uid] = Run(pod.daemonset, read, now, restarts, ready_at, serving=pod.ready)
+        offer = offered(pod.component, node, faults)
+        runs[pod.process] = Run(
+            pod.component, read, now, offer, restarts, ready_at, serving=pod.ready
+        )
     return runs
 
 
@@ -82,23 +96,23 @@ def get_ready(runs: Runs, faults: Faults, now: float) -> dict[str, Run]:
 
 def ready_time(run: Run, faults: Faults) -> float | None:
     """Return when a process that is not Ready will be; None while a fault keeps it from that."""
-    if run.daemonset in INSTALLERS:
+    if run.component in INSTALLERS:
         return None if faults.installer_fails else run.started_at + faults.installer_delay_seconds
-    if run.daemonset in PLUGINS and faults.plugin_never_ready:
+    if run.component in PLUGINS and faults.plugin_never_ready:
         return None
     return run.started_at + faults.start_delay_seconds
 
 
 def register_time(run: Run, faults: Faults) -> float | None:
     """Return when a Ready plugin will register; None for anything else."""
-    if run.daemonset not in PLUGINS or run.serving or run.ready_at is None:
+    if run.component not in PLUGINS or run.serving or run.ready_at is None:
         return None
     return run.ready_at + faults.resource_delay_seconds
 
 
 def is_mps_running(runs: Runs) -> bool:
     """Tell whether the MPS control daemon of the node is Ready."""
-    return any(run.daemonset == MPS_CONTROL and run.is_ready for run in runs.values())
+    return any(run.component == MPS_CONTROL and run.is_ready for run in runs.values())
 
 
 def is_installed(runs: Runs) -> bool:
@@ -106,12 +120,12 @@ def is_installed(runs: Runs) -> bool:
 
     It looks after them for as long as it runs: what is removed meanwhile is back at once.
     """
-    return any(run.daemonset in INSTALLERS and run.is_ready for run in runs.values())
+    return any(run.component in INSTALLERS and run.is_ready for run in runs.values())
 
 
 def plan_status(pod: Pod, run: Run, faults: Faults) -> PodStatus:
     """Return how a component's pod should look."""
-    if run.daemonset in INSTALLERS and faults.installer_fails and not run.is_ready:
+    if run.component in INSTALLERS and faults.installer_fails and not run.is_ready:
         shown = Shown(waiting="CrashLoopBackOff", restarts=max(1, run.restarts))
         look = Look(shown, "back-off restarting failed container", INSTALL_ERROR)
     else:

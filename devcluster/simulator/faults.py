@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 DEFAULT_DELAY_SECONDS = 0.2
+MIB_PER_GIB = 1024
+CHOICES = {"allocatable_when_gone": ("zero", "absent"), "memory_unit": ("GiB", "MiB")}
 
 
 class FaultError(ValueError):
@@ -29,6 +31,9 @@ class Faults:
     job_hangs: bool = False  # a teardown never ends
     module_survives_reboot: bool = False  # loaded again although its files are gone
     never_boots: bool = False  # a node that kured reboots stays away
+    memory_unit: Literal["GiB", "MiB"] = "GiB"  # of gpu-mem; read when a plugin starts
+    no_cards: bool = False  # a Ready plugin finds none; read when it starts
+    keeps_old_resource: bool = False  # what nobody serves any more stays in the node's status
     start_delay_seconds: float = DEFAULT_DELAY_SECONDS
     resource_delay_seconds: float = DEFAULT_DELAY_SECONDS
     installer_delay_seconds: float = DEFAULT_DELAY_SECONDS
@@ -40,6 +45,11 @@ class Faults:
     allocatable_when_gone: Literal["zero", "absent"] = "zero"
     capacity_expires_seconds: float | None = None  # a kubelet's endpointStopGracePeriod is 300
     isolation_survives_share: bool = True  # cgpu -> share keeps isolation (guide 002)
+
+    @property
+    def memory_unit_mib(self) -> int:
+        """MiB in one unit of gpu-mem."""
+        return MIB_PER_GIB if self.memory_unit == "GiB" else 1
 
 
 NO_FAULTS = Faults()
@@ -68,8 +78,8 @@ def parse_faults(text: str | None) -> Faults:
 
 
 def _fits(key: str, default: object, value: Any) -> bool:
-    if key == "allocatable_when_gone":
-        return value in ("zero", "absent")
+    if key in CHOICES:
+        return value in CHOICES[key]
     if isinstance(default, bool):
         return isinstance(value, bool)
     if key == "capacity_expires_seconds" and value is None:

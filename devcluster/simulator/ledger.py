@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from devcluster import names
-from devcluster.simulator.objects import Node, Pod, parse_object
+from devcluster.simulator.objects import Node, Pod, parse_object, parse_quantity
 
 NANOSECONDS = 1_000_000_000
 
@@ -106,7 +106,7 @@ def build_entry(pod: Pod, node: Node, cards: Iterable[int], now: float) -> dict[
     if not is_professional(node):
         return {
             names.MEM_IDX: str(indices[0]),
-            names.MEM_DEV: str(node.card_memory_gib),
+            names.MEM_DEV: str(_card_units(node)),
             names.MEM_POD: str(pod.demand(names.GPU_MEM)),
             names.MEM_ASSIGNED: "false",
             names.MEM_ASSUME_TIME: assume_time,
@@ -128,6 +128,13 @@ def parse_core(pod: Pod) -> dict[int, int]:
         for card, percent in cards.items():
             total[int(card)] = total.get(int(card), 0) + int(percent)
     return total
+
+
+def _card_units(node: Node) -> int:
+    memory, cards = (
+        parse_quantity(node.capacity.get(key, "0")) for key in (names.GPU_MEM, names.GPU_COUNT)
+    )
+    return memory // max(1, cards)
 
 
 def _find_cards(pod: Pod, entry: Entry, size: int) -> Units | None:

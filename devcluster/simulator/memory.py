@@ -8,9 +8,9 @@ from devcluster.simulator import components
 from devcluster.simulator.allocation import parse_record
 from devcluster.simulator.components import Run
 from devcluster.simulator.devices import Endpoint, register
+from devcluster.simulator.faults import Faults
 from devcluster.simulator.kubelet import Admission, Crash
 from devcluster.simulator.objects import CARD_RESOURCES, Node, Pod, parse_quantity
-from devcluster.simulator.plugin import offered
 from devcluster.simulator.status import parse_timestamp
 from devcluster.simulator.teardown import Job
 
@@ -34,9 +34,9 @@ class Memory:
     crashes: Mapping[tuple[str, str], Crash] = field(default_factory=dict)
 
 
-def recall(node: Node, pods: tuple[Pod, ...], now: float) -> Memory:
+def recall(node: Node, pods: tuple[Pod, ...], faults: Faults, now: float) -> Memory:
     """Return the memory of a node that the simulator meets, perhaps not for the first time."""
-    runs = components.resume(pods, now)
+    runs = components.resume(pods, node, faults, now)
     endpoints: dict[str, Endpoint] = {
         resource: Endpoint("", count, lost_at=now)
         for resource in CARD_RESOURCES
@@ -44,9 +44,8 @@ def recall(node: Node, pods: tuple[Pod, ...], now: float) -> Memory:
     }
     for uid, run in runs.items():
         if run.serving:
-            devices = offered(run.daemonset, node)
-            silent = all(node.allocatable.get(resource) == "0" for resource in devices)
-            endpoints = register(endpoints, uid, devices, silent=silent)
+            silent = all(node.allocatable.get(resource) == "0" for resource in run.offer)
+            endpoints = register(endpoints, uid, run.offer, silent=silent)
     sharing = "true" in (node.labels.get(names.CGPU), node.labels.get(names.GPUSHARE))
     admissions = {
         pod.uid: Admission(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from devcluster import names
+from devcluster.plugins import build_static_plugin
 from devcluster.simulator import boot, components, kubelet, teardown
 from devcluster.simulator.allocation import build_record, card_total_mib
 from devcluster.simulator.components import Run, is_installed
@@ -27,7 +28,7 @@ from devcluster.simulator.plugin import (
     RECOVERER,
     STATIC_PLUGIN,
     Edition,
-    offered,
+    may_serve,
 )
 from devcluster.simulator.report import plan_node_patch
 from devcluster.simulator.status import (
@@ -52,6 +53,7 @@ class Turn:
     memory: Memory
     node_patch: Object | None
     pod_writes: tuple[PodWrite, ...]
+    new_pods: tuple[Object, ...]
     wake_at: float | None  # when something changes by itself
 
 
@@ -67,7 +69,7 @@ def play(
     """Play a node up to `now`.
 
     `node` must be read after the components that start in this turn were seen
-    (`components.find_starting`): it is what they read. `now` is in seconds since the epoch.
+    (`boot.find_starting`): it is what they read. `now` is in seconds since the epoch.
     """
     memory = boot.shut_down(boot.reboot(memory, node, faults, now), node, now)
     if memory.down_since is not None:
@@ -79,7 +81,7 @@ def play(
     uses = [
         use
         for pod in sorted(pods, key=lambda p: (_admission(memory, p).at, p.created, p.key))
-        for use in find_uses(pod, dict(_admission(memory, pod).got))
+        for use in find_uses(pod, _admission(memory, pod).got, faults.memory_unit_mib)
     ]
     used_mib, failing = plan_memory(uses, card_total_mib(node))
     crashes = kubelet.plan_crashes(memory.crashes, failing, pods, now)
@@ -89,6 +91,7 @@ def play(
         memory,
         plan_node_patch(memory, node, faults, overused, now),
         () if faults.not_ready else _plan_pod_writes(memory, pods, faults, now),
+        () if faults.not_ready else _plan_mirror_pod(node, pods),
         _wake_at(memory, faults, now),
     )
 
@@ -96,20 +99,23 @@ def play(
 def _run_components(
     memory: Memory, node: Node, pods: tuple[Pod, ...], faults: Faults, now: float
 ) -> Memory:
-    ended = components.find_ended(memory.runs, pods)
-    restarting = {pod.uid for pod in components.find_starting(memory.runs, pods)}
+    ended = components.find_ended(memory.runs, pods, node)
+    restarting = {pod.process for pod in components.find_starting(memory.runs, pods)}
     endpoints = lose(memory.endpoints, ended, now)
     runs: dict[str, Run] = {uid: run for uid, run in memory.runs.items() if uid not in ended}
     if faults.not_ready:
         return replace(memory, runs=runs, endpoints=endpoints)
     endpoints = lose(endpoints, restarting, now)
-    runs = components.start(runs, pods, node, memory.module, now)
+    runs = components.start(runs, pods, node, memory.module, faults, now)
     runs = components.get_ready(runs, faults, now)
-    for uid, run in runs.items():
+    for process, run in runs.items():
         due = components.register_time(run, faults)
-        if due is not None and due <= now:
-            endpoints = _register(endpoints, uid, run, node, faults)
-            runs[uid] = replace(run, serving=True)
+        if not may_serve(run.component, node):
+            endpoints = lose(endpoints, [process], now)
+            runs[process] = replace(run, serving=False)
+        elif due is not None and due <= now:
+            endpoints = _register(endpoints, process, run, node, faults)
+            runs[process] = replace(run, serving=True)
     if not faults.resource_zero:
         endpoints = {r: replace(e, silent=False) for r, e in endpoints.items()}
     module = MODULE_NAME if is_installed(runs) else memory.module
@@ -117,21 +123,22 @@ def _run_components(
 
 
 def _register(
-    endpoints: Mapping[str, Endpoint], uid: str, run: Run, node: Node, faults: Faults
+    endpoints: Mapping[str, Endpoint], process: str, run: Run, node: Node, faults: Faults
 ) -> dict[str, Endpoint]:
-    devices = offered(run.daemonset, node)
-    if run.read.mode:  # Professional: enabling a mode sets the other modes' resources to "0"
+    vendors = run.component != names.NVIDIA_PLUGIN
+    if run.read.mode and vendors and not faults.keeps_old_resource:
+        # Professional: enabling a mode sets the other modes' resources to "0".
         others = set(endpoints) | (set(node.capacity) & set(CARD_RESOURCES))
-        endpoints = register(endpoints, uid, dict.fromkeys(others - set(devices), 0))
-    return register(endpoints, uid, devices, silent=faults.resource_zero)
+        endpoints = register(endpoints, process, dict.fromkeys(others - set(run.offer), 0))
+    return register(endpoints, process, run.offer, silent=faults.resource_zero)
 
 
 def _serve_static_plugin(
     memory: Memory, node: Node, faults: Faults, edition: Edition | None, now: float
 ) -> Memory:
     """Basic and OpenSource: whole cards come from a static pod that other DaemonSets manage."""
-    running = {run.daemonset for run in memory.runs.values()}
-    recovered = any(r.daemonset == RECOVERER and r.is_ready for r in memory.runs.values())
+    running = {run.component for run in memory.runs.values()}
+    recovered = any(r.component == RECOVERER and r.is_ready for r in memory.runs.values())
     evicted = not recovered and memory.evicted
     if running & {EVICTOR, "gpushare-device-plugin-ds"} or node.labels.get(names.CGPU) == "true":
         evicted = True
@@ -214,7 +221,7 @@ def _plan_pod_writes(
             continue
         notes: dict[str, str | None] = {}
         status: PodStatus | None = None
-        if run := memory.runs.get(pod.uid):
+        if run := memory.runs.get(pod.process):
             notes[names.READ] = run.read.to_json()
             status = components.plan_status(pod, run, faults)
         elif job := memory.jobs.get(pod.uid):
@@ -238,6 +245,13 @@ def _plan_pod_writes(
         if len(metadata) > 1 or "status" in body:
             writes.append(PodWrite(pod, body))
     return tuple(writes)
+
+
+def _plan_mirror_pod(node: Node, pods: tuple[Pod, ...]) -> tuple[Object, ...]:
+    present = any(pod.component == names.STATIC_PLUGIN_POD for pod in pods)
+    if present or not node.has_static_plugin:
+        return ()
+    return (build_static_plugin(node.name, node.uid),)
 
 
 def _wake_at(memory: Memory, faults: Faults, now: float) -> float | None:

@@ -18,6 +18,7 @@ KEPT_PREFIXES = (
     "ALIYUN_COM_GPU_",
     "scheduler.framework.gpushare.",
     "gpushare.alibabacloud.com/",
+    names.CONFIG_MIRROR,
 )
 SUFFIXES = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
@@ -38,6 +39,11 @@ class Node:
     ready: str = "True"  # status of the condition Ready
     ready_message: str = ""
     version: int = 0  # resourceVersion
+
+    @property
+    def has_static_plugin(self) -> bool:
+        """Whether the manifest of the static whole-card plugin is in its kubelet's folder."""
+        return self.annotations.get(names.STATIC_MANIFEST) == "true"
 
     @property
     def cards(self) -> int:
@@ -88,7 +94,7 @@ class Pod:
     started: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    daemonset: str = ""  # the owning DaemonSet in kube-system, else empty
+    component: str = ""  # of an edition: the name of its DaemonSet or static pod, else empty
     containers: tuple[Container, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_affinity: tuple[Object, ...] = ()  # required nodeSelectorTerms
@@ -106,8 +112,13 @@ class Pod:
 
     @property
     def is_component(self) -> bool:
-        """Whether it is a part of an edition: owned by a DaemonSet in kube-system."""
-        return bool(self.daemonset) and names.PLAYED in self.annotations
+        """Whether it is a part of an edition: a DaemonSet's in kube-system, or a static pod."""
+        return bool(self.component) and names.PLAYED in self.annotations
+
+    @property
+    def process(self) -> str:
+        """What stays the same while its containers run: a mirror pod may be another by then."""
+        return self.annotations.get(names.CONFIG_MIRROR, self.uid)
 
     @property
     def is_teardown(self) -> bool:
@@ -174,7 +185,7 @@ def parse_pod(raw: Object) -> Pod:
         started=status.get("startTime") or "",
         labels=meta.get("labels") or {},
         annotations=_kept(meta),
-        daemonset=_owning_daemonset(meta),
+        component=_find_component(meta),
         containers=tuple(_container(c) for c in spec.get("containers") or ()),
         node_selector=spec.get("nodeSelector") or {},
         node_affinity=tuple(required.get("nodeSelectorTerms") or ()),
@@ -219,9 +230,12 @@ def _gpu_only(amounts: Mapping[str, str] | None) -> dict[str, str]:
     return {k: v for k, v in (amounts or {}).items() if k in managed}
 
 
-def _owning_daemonset(meta: Object) -> str:
+def _find_component(meta: Object) -> str:
     if meta.get("namespace") != names.SYSTEM_NAMESPACE:
         return ""
+    if names.CONFIG_MIRROR in (meta.get("annotations") or {}):
+        component: str = (meta.get("labels") or {}).get("component", "")
+        return component
     owners: Iterator[str] = (
         o["name"] for o in meta.get("ownerReferences") or () if o["kind"] == "DaemonSet"
     )

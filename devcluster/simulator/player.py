@@ -98,7 +98,7 @@ class Player:
         pods = self.world.pods_on(name)
         memory = self._memories.get(name)
         if memory is None or memory.node_uid != node.uid:
-            memory = recall(node, pods, time.time())
+            memory = recall(node, pods, self.faults_of(node), time.time())
         if starting := find_starting(memory, node, pods):
             # A process that starts asks the API server; what a watch knows may be older.
             fresh = await self._client.get(f"/api/v1/nodes/{name}")
@@ -122,6 +122,9 @@ class Player:
             self.world.nodes.overlay(await self._client.patch(path, turn.node_patch))
         if turn.pod_writes:
             await asyncio.gather(*map(self._write_pod, turn.pod_writes))
+        for pod in turn.new_pods:
+            path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+            self.world.pods.overlay(await self._client.post(path, pod))
         return turn
 
     async def _write_pod(self, write: PodWrite) -> None:
@@ -131,4 +134,4 @@ class Player:
 
 
 def _writes(turn: Turn) -> bool:
-    return bool(turn.node_patch or turn.pod_writes)
+    return bool(turn.node_patch or turn.pod_writes or turn.new_pods)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from devcluster import names
-from devcluster.simulator.faults import Faults
+from devcluster.simulator.faults import MIB_PER_GIB, Faults
 from devcluster.simulator.objects import Node, parse_object
 
 Edition = Literal["OpenSource", "Basic", "Professional"]
@@ -17,6 +17,8 @@ PLUGINS: Mapping[str, tuple[str, ...]] = {
     "gpushare-mps-device-plugin-ds": (names.GPU_MEM,),
     "gputopo-device-plugin-ds": (names.TOPOLOGY_CARD,),
     "ack-nvidia-device-plugin": (names.WHOLE_CARD,),
+    names.STATIC_PLUGIN_POD: (names.WHOLE_CARD,),
+    names.NVIDIA_PLUGIN: (names.WHOLE_CARD,),
 }
 INSTALLERS = frozenset({"cgpu-installer", "cgpu-core-installer"})
 EVICTOR = "device-plugin-evict-ds"  # takes the static whole-card plugin's manifest away
@@ -68,15 +70,26 @@ def parse_read(text: str | None) -> Read | None:
     return Read(record.get("labels") or {}, record.get("module") or "")
 
 
-def offered(daemonset: str, node: Node) -> dict[str, int]:
-    """Return the devices that a plugin registers on a node, by resource.
+def offered(component: str, node: Node, faults: Faults) -> dict[str, int]:
+    """Return the devices that a plugin which starts now will register on a node, by resource.
 
-    gpu-mem has one device per GiB of each card, compute one per percent, the rest one per card.
+    gpu-mem has one device per GiB (or MiB) of each card, compute one per percent, the rest one per
+    card.
     """
-    per_card = {names.GPU_MEM: node.card_memory_gib, names.GPU_CORE: 100}
-    return {
-        resource: node.cards * per_card.get(resource, 1) for resource in PLUGINS.get(daemonset, ())
-    }
+    memory = node.card_memory_gib * MIB_PER_GIB // faults.memory_unit_mib
+    per_card = {names.GPU_MEM: memory, names.GPU_CORE: 100}
+    cards = 0 if faults.no_cards else node.cards
+    return {resource: cards * per_card.get(resource, 1) for resource in PLUGINS.get(component, ())}
+
+
+def may_serve(component: str, node: Node) -> bool:
+    """Tell whether a plugin serves on a node in its present mode.
+
+    ACK's static pod is there on every node and serves those that are in no other mode; where any
+    other component runs, its DaemonSet has decided.
+    """
+    whole = node.labels.get(names.SCHEDULE, "default") == "default"
+    return whole or component != names.STATIC_PLUGIN_POD
 
 
 def find_edition(daemonsets: Iterable[str], before: Edition | None) -> Edition | None:

@@ -10,7 +10,6 @@ from devcluster.simulator.devices import find_report
 from devcluster.simulator.faults import Faults
 from devcluster.simulator.memory import Memory
 from devcluster.simulator.objects import Node, Object
-from devcluster.simulator.plugin import offered
 from devcluster.simulator.status import build_ready_condition
 
 
@@ -54,11 +53,15 @@ def _plan_amounts(memory: Memory, node: Node, faults: Faults, now: float) -> Obj
     capacity: dict[str, str | None] = {}
     allocatable: dict[str, str | None] = {}
     for resource, endpoint in memory.endpoints.items():
+        if faults.keeps_old_resource and endpoint.lost_at is not None:
+            continue
         if report := find_report(endpoint, faults, now):
             capacity[resource] = report.capacity
             allocatable[resource] = report.allocatable
-    if any(names.GPU_MEM in offered(run.daemonset, node) for run in memory.runs.values()):
-        capacity[names.GPU_COUNT] = allocatable[names.GPU_COUNT] = str(node.cards)
+    for run in memory.runs.values():
+        if names.GPU_MEM in run.offer:
+            cards = node.cards if run.offer[names.GPU_MEM] else 0
+            capacity[names.GPU_COUNT] = allocatable[names.GPU_COUNT] = str(cards)
     return {
         field: changed
         for field, wanted, shown in (

@@ -1,10 +1,11 @@
 """Who really uses how much of a card: isolation holds a container, sharing alone does not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from devcluster import names
-from devcluster.simulator.allocation import MIB_PER_GIB, Got
+from devcluster.simulator.allocation import Got
+from devcluster.simulator.faults import MIB_PER_GIB
 from devcluster.simulator.objects import Pod
 
 OUT_OF_MEMORY = (
@@ -24,8 +25,10 @@ class Use:
     visible_mib: int
 
 
-def find_uses(pod: Pod, got: dict[str, Got]) -> list[Use]:
+def find_uses(pod: Pod, got: Mapping[str, Got], unit_mib: int) -> list[Use]:
     """Return what a pod's containers need: what they asked, or what `uses-gib` says instead.
+
+    `unit_mib` is one unit of gpu-mem.
 
     The annotation speaks of the pod's first GPU container. One that cannot be read is no need.
     """
@@ -36,9 +39,9 @@ def find_uses(pod: Pod, got: dict[str, Got]) -> list[Use]:
         if one is None or not one.cards or one.start_error:
             continue
         asked = container.limits.get(names.GPU_MEM, 0)
-        gib = asked if overuse is None else overuse
+        mib = asked * unit_mib if overuse is None else overuse * MIB_PER_GIB
         overuse = None
-        needs = round(gib * MIB_PER_GIB / len(one.cards))
+        needs = round(mib / len(one.cards))
         uses.append(
             Use(pod.uid, container.name, one.cards, needs, one.isolated, one.visible_memory_mib)
         )

@@ -57,6 +57,8 @@ def _find_in_change(seen: Observed, change: Change, pod: Pod) -> Schedule | None
 def _find_served(seen: Observed, applied: Applied) -> Schedule | None:
     """The mode that pods get which come now."""
     mode = MODES[applied.edition, applied.schedule]
+    if applied.unsure and applied.boot_id == seen.node.boot_id:
+        return None
     is_recorded = running_plugins(seen.pods, mode) == applied.plugins
     if applied.awaits_restart and applied.boot_id == seen.node.boot_id:
         return applied.serves if is_recorded else None

@@ -1,14 +1,16 @@
 """The labels and records of a node whose mode is in force."""
 
+from collections.abc import Mapping
+
 from gpushare import names
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.admitted import record_admissions, write_admissions
 from gpushare.core.blockers import Blocker, find_pods_of_another_mode
-from gpushare.core.change import build_applied, may_have_module
+from gpushare.core.change import build_applied, may_have_module, owned_labels
 from gpushare.core.drift import Verdict
 from gpushare.core.inforce import running_plugins
-from gpushare.core.modes import Mode, desired_labels
+from gpushare.core.modes import MODES, Mode, desired_labels
 from gpushare.core.observed import Observed
 from gpushare.core.policy import build_attempt
 from gpushare.core.records import Applied, extend_found
@@ -89,14 +91,20 @@ def _update_applied(
     if known is None or (known.awaits_restart and replaced):
         missing = verify_mode(seen.node, seen.pods, mode)
         if missing is not None:
-            return known, Blocker(missing.reason, missing.message)
-        return build_applied(seen, pool.name, mode), None
+            # What was in force before is remembered until this is verified.
+            return previous, Blocker(missing.reason, missing.message)
+        applied = build_applied(seen, pool.name, mode)
+        # The same plugin serves both modes, and may have started before somebody wrote the label.
+        unsure = known is None and previous is not None and _share_plugin(previous, mode)
+        return applied.model_copy(update={"unsure": True if unsure else None}), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
         # Else it would halt the pool again once the retry annotation is taken away.
         changes["failure"] = None
     if replaced:
         changes["plugins"] = running
+        if known.unsure:
+            changes |= {"unsure": None, **write_admissions(record_admissions(seen))}
         if seen.node.boot_id != known.boot_id:
             # The kubelet admitted every pod anew in this boot, under these labels.
             changes |= {"boot_id": seen.node.boot_id, **write_admissions({})}
@@ -107,6 +115,41 @@ def _update_applied(
     missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
     blocker = Blocker(missing.reason, missing.message) if missing is not None else None
     return known.model_copy(update=changes), blocker
+
+
+def _share_plugin(applied: Applied, mode: Mode) -> bool:
+    return bool(mode.plugin) and MODES[applied.edition, applied.schedule].plugin == mode.plugin
+
+
+def plan_restart_noted(seen: Observed, held: Mapping[str, str]) -> NodePlan | None:
+    """A plugin that restarted on a node which waits for a change; None where none did.
+
+    It has read the labels of the mode in force, which are there and ours. Unless that is written
+    down, a label that somebody writes later could have been what it read.
+    """
+    applied = seen.records.applied
+    assert applied is not None
+    mode = MODES[applied.edition, applied.schedule]
+    running = running_plugins(seen.pods, mode)
+    intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
+    intact = intact and mode.labels.items() <= held.items()
+    if not intact or not running or running == applied.plugins or applied.awaits_restart:
+        return None
+    noted: dict[str, object] = {"plugins": running}
+    if applied.unsure:
+        noted |= {"unsure": None, **write_admissions(record_admissions(seen))}
+    if seen.node.boot_id != applied.boot_id:
+        noted |= {"boot_id": seen.node.boot_id, **write_admissions({})}
+    records = seen.records.model_copy(update={"applied": applied.model_copy(update=noted)})
+    message = "the plugin restarted"
+    action = build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        records,
+        cordon=seen.node.owns_cordon,
+        message=message,
+    )
+    return seen.plan(NodeState.UPDATING, Reason.UPDATING, message, action)
 
 
 def _is_settled(

@@ -24,7 +24,7 @@ from gpushare.core.inforce import (
     running_plugins,
 )
 from gpushare.core.kinds import Kind
-from gpushare.core.labels import plan_labels
+from gpushare.core.labels import plan_labels, plan_restart_noted
 from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy, build_policy
@@ -127,6 +127,8 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
     waits = applied is not None and applied.schedule == of != pool.spec.schedule
     if waits and (put_back := _plan_put_back(seen, held, verdict)) is not None:
         return put_back
+    if waits and (noted := plan_restart_noted(seen, held)) is not None:
+        return noted
     plan = _plan_mode(seen, pool, policy, verdict, of, at, turn)
     if verdict.rivals:
         plan = _tell_rivals(plan, seen.plan_contested(verdict))

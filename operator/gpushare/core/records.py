@@ -177,6 +177,9 @@ class Applied(_Record):
     """The labels are written, and the pool leaves restarting the plugin to a person."""
     serves: Schedule | None = None
     """The mode that the plugin goes on giving until then; None where nobody knows."""
+    unsure: Literal[True] | None = None
+    """Somebody labelled the node, and its plugin was replaced, in whichever order: nobody knows
+    which mode it gives."""
     of: Schedule | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     failure: Failure | None = None

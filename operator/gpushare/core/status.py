@@ -71,6 +71,7 @@ def build_status(
     # Sums of nodes that have just become ready belong beside their count: pods are sent by them.
     is_due = is_capacity_due(pool, now) or nodes != pool.status.nodes
     claims = sum_isolation(book.isolations.values())
+    isolation = _build_isolation(pool, claims, is_due=is_due)
     status = PoolStatus(
         observed_generation=pool.generation,
         conditions=(
@@ -82,8 +83,12 @@ def build_status(
         ),
         nodes=nodes,
         samples=_build_samples(pool, book, urgent, now),
-        capacity=_build_capacity(pool, book, pending, now) if is_due else pool.status.capacity,
-        isolation=_build_isolation(pool, claims, is_due=is_due),
+        capacity=_build_capacity(
+            pool, book, pending, now, is_beside_news=isolation != pool.status.isolation
+        )
+        if is_due
+        else pool.status.capacity,
+        isolation=isolation,
         leaving=_build_leaving(pool, held, now),
     )
     plan = build_plan(pool, book, MAX_STATUS_BYTES - count_bytes(status))
@@ -185,19 +190,19 @@ def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
         first = claims.samples[0]
         has = "is" if first.isolated else "is not"
         message = (
-            f"{claims.stale} of {claims.containers} containers keep an isolation that their node's "
-            f"mode does not give; {first.container} of pod {first.pod.namespace}/{first.pod.name} "
+            f"{claims.stale} containers keep an isolation that their node's mode does not give; "
+            f"{first.container} of pod {first.pod.namespace}/{first.pod.name} "
             f"on {first.node} {has} isolated: it was admitted under {first.admitted}, and the node "
             f"is {first.mode}. Delete such pods, or set rollout.staleWorkloads to Evict"
         )
         return False, Reason.STALE_ISOLATION, message
     if claims.unknown:
         message = (
-            f"of {claims.unknown} of {claims.containers} containers nobody recorded under which "
-            "mode they were admitted; new pods in their place are known"
+            f"of {claims.unknown} containers nobody recorded under which mode they were admitted; "
+            "of new pods in their place it is known"
         )
         return None, Reason.ISOLATION_UNKNOWN, message
-    message = f"all {claims.containers} containers that share cards are as their node's mode says"
+    message = "every container that shares a card is as its node's mode says"
     return True, Reason.ISOLATION_AS_LABELLED, message
 
 
@@ -288,7 +293,10 @@ def _build_samples(
     return fit(samples, MAX_SAMPLES_BYTES)
 
 
-def _build_capacity(pool: Pool, book: Book, pending: Iterable[Pod], now: datetime) -> PoolCapacity:
+def _build_capacity(
+    pool: Pool, book: Book, pending: Iterable[Pod], now: datetime, *, is_beside_news: bool
+) -> PoolCapacity:
+    """The sums; `is_beside_news`: others that keep its pace are written now."""
     previous = pool.status.capacity
     sums = asdict(sum_capacity(book.capacities.values(), pending))
     sums["summary"] = f"{sums['memory_allocated']}/{sums['memory_total']}"
@@ -296,9 +304,9 @@ def _build_capacity(pool: Pool, book: Book, pending: Iterable[Pod], now: datetim
     capacity = PoolCapacity.model_validate(
         {**sums, "free_blocks": blocks, "observed_at": _to_second(now)}
     )
-    if previous is not None and capacity == previous.model_copy(
-        update={"observed_at": capacity.observed_at}
-    ):
+    if is_beside_news or previous is None:
+        return capacity
+    if capacity == previous.model_copy(update={"observed_at": capacity.observed_at}):
         return previous
     return capacity
 

@@ -30,6 +30,7 @@ class Scene:
         self.edition: Edition | None = edition
         self.now = 1000.0
         self.turns: list[Turn] = []
+        self._created = 0
         self._memory: Memory | None = None
         self._pods: dict[str, Object] = {}
         self._node: Object = {
@@ -133,6 +134,19 @@ class Scene:
             labels={names.COMPONENT: names.ISOLATION_TEARDOWN},
         )
 
+    def create(self, raw: Object) -> None:
+        """Let anybody create a pod that is bound to the node."""
+        meta, spec = raw["metadata"], raw["spec"]
+        self._created += 1
+        extra = {k: v for k, v in meta.items() if k not in ("name", "annotations")}
+        self._add(
+            meta["name"],
+            meta["annotations"],
+            spec,
+            **extra,
+            uid=f"{meta['name']}-{self._created}",
+        )
+
     def remove(self, name: str) -> None:
         del self._pods[name]
 
@@ -144,16 +158,18 @@ class Scene:
         for _ in range(MOST_TURNS):
             pods = tuple(parse_pod(raw) for raw in self._pods.values())
             pods = tuple(pod for pod in pods if not pod.is_finished)
-            memory = self._memory or recall(self.node, pods, self.now)
             faults = parse_faults(self.node.annotations.get(names.FAULT))
+            memory = self._memory or recall(self.node, pods, faults, self.now)
             turn = play(memory, self.node, pods, faults=faults, edition=self.edition, now=self.now)
             self._memory = turn.memory
             self.turns.append(turn)
-            if not turn.node_patch and not turn.pod_writes:
+            if not turn.node_patch and not turn.pod_writes and not turn.new_pods:
                 return
             _merge(self._node, turn.node_patch or {})
             for write in turn.pod_writes:
                 _merge(self._pods[write.pod.name], write.body)
+            for raw in turn.new_pods:
+                self.create(raw)
         raise AssertionError("the simulator writes without end")
 
     def advance(self, seconds: float) -> None:

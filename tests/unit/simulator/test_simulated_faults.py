@@ -8,6 +8,7 @@ from devcluster.simulator.plugin import Edition
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 SHARE = {"ack.node.gpu.schedule": "share"}
+CGPU = {"ack.node.gpu.schedule": "cgpu"}
 MEM3 = {names.GPU_MEM: 3}
 
 
@@ -194,6 +195,79 @@ def test_a_not_ready_of_somebody_else_is_left_as_it_is() -> None:
     assert scene.node.ready == "False"
 
 
+def test_a_plugin_can_count_in_mib_until_it_restarts() -> None:
+    scene = Scene(SHARE, cards=2)
+    scene.fault(memory_unit="MiB")
+    scene.add_component()
+    scene.advance(1)
+    assert (scene.capacity(), scene.allocatable()) == ("30720", "30720")
+    assert scene.allocatable(names.GPU_COUNT) == "2"
+    scene.fault()
+    scene.advance(1)
+    assert scene.allocatable() == "30720"
+    scene.annotate_pod(PLUGIN, names.RESTART, "1")
+    scene.advance(1)
+    assert scene.allocatable() == "30"
+
+
+def test_a_pod_that_asks_in_mib_gets_and_uses_mib() -> None:
+    scene = Scene(CGPU)
+    scene.annotate_node(names.MODULE, "cgpu")
+    scene.fault(memory_unit="MiB")
+    scene.add_component()
+    scene.advance(1)
+    scene.add_pod("a", {names.GPU_MEM: 4096}, annotations={names.USES_GIB: "4"})
+    scene.add_pod("b", {names.GPU_MEM: 4096})
+    scene.advance(1)
+    assert scene.pod("a").ready
+    assert scene.got("a")["visible_memory_mib"] == 4301
+    assert scene.got("a")["env"][names.MEM_DEV] == "15360"
+    assert scene.node.annotations[names.MEMORY_USED] == '{"0": 8.0}'
+
+
+def test_a_ready_plugin_can_find_no_cards_until_it_restarts() -> None:
+    scene = Scene(SHARE)
+    scene.fault(no_cards=True)
+    scene.add_component()
+    scene.advance(1)
+    assert scene.pod(PLUGIN).ready
+    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
+    assert scene.allocatable(names.GPU_COUNT) == "0"
+    scene.fault()
+    scene.advance(1)
+    assert scene.allocatable() == "0"
+    scene.annotate_pod(PLUGIN, names.RESTART, "1")
+    scene.advance(1)
+    assert (scene.allocatable(), scene.allocatable(names.GPU_COUNT)) == ("15", "1")
+
+
+def test_the_resource_of_the_mode_before_can_be_left_over_until_cleared() -> None:
+    scene = serving(SHARE)
+    scene.fault(keeps_old_resource=True)
+    scene.label(ack__node__gpu__schedule="default")
+    scene.remove(PLUGIN)
+    scene.add_component("ack-nvidia-device-plugin")
+    scene.advance(60)
+    assert (scene.capacity(), scene.allocatable()) == ("15", "15")
+    assert scene.allocatable(names.WHOLE_CARD) == "1"
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    assert scene.pod("a").phase == "Failed"
+    scene.fault()
+    scene.advance(1)
+    assert scene.allocatable() == "0"
+
+
+def test_a_left_over_resource_follows_its_plugin_again_when_that_is_back() -> None:
+    scene = serving(SHARE)
+    scene.fault(keeps_old_resource=True)
+    scene.remove(PLUGIN)
+    scene.add_component(name="second")
+    scene.fault(keeps_old_resource=True, no_cards=True)
+    scene.advance(1)
+    assert scene.allocatable() == "0"
+
+
 def test_no_annotation_means_no_fault() -> None:
     assert parse_faults(None) == NO_FAULTS
 
@@ -210,6 +284,7 @@ def test_no_annotation_means_no_fault() -> None:
         ('{"report_lag_seconds": null}', "report_lag_seconds cannot be None"),
         ('{"report_lag_seconds": true}', "report_lag_seconds cannot be True"),
         ('{"allocatable_when_gone": "gone"}', "allocatable_when_gone cannot be 'gone'"),
+        ('{"memory_unit": "KiB"}', "memory_unit cannot be 'KiB'"),
     ],
 )
 def test_a_fault_annotation_that_cannot_be_used_is_refused_whole(text: str, message: str) -> None:

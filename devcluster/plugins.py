@@ -1,0 +1,70 @@
+"""Whole-card plugins that no edition's manifests hold: ACK's older one, and NVIDIA's own."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster import names
+
+
+def build_static_plugin(node: str, node_uid: str) -> dict[str, Any]:
+    """The mirror pod of ACK's whole-card plugin up to Kubernetes 1.31, a static pod of ``node``.
+
+    The annotation ``sim.devcluster/static-plugin: "true"`` of a node stands for its manifest: while
+    it is there the simulator makes this pod, and makes it anew when somebody deletes it, which
+    restarts nothing. Without it the plugin runs for as long as the pod is there.
+    """
+    config_hash = uuid.uuid5(uuid.NAMESPACE_DNS, f"{names.STATIC_PLUGIN_POD}.{node}").hex
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{names.STATIC_PLUGIN_POD}-{node}",
+            "namespace": names.SYSTEM_NAMESPACE,
+            "labels": {"component": names.STATIC_PLUGIN_POD},
+            "annotations": {
+                names.PLAYED: "true",
+                names.CONFIG_HASH: config_hash,
+                names.CONFIG_MIRROR: config_hash,
+                names.CONFIG_SOURCE: "file",
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "name": node,
+                    "uid": node_uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "nodeName": node,
+            "hostNetwork": True,
+            "restartPolicy": "Always",
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "nvidia-device-plugin", "image": "nvidia-device-plugin:v1"}],
+        },
+    }
+
+
+def build_nvidia_plugin(node_selector: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """NVIDIA's plugin as its own manifest installs it: it serves whole cards whatever the mode."""
+    labels = {"name": names.NVIDIA_PLUGIN}
+    container = {"name": "nvidia-device-plugin-ctr", "image": "k8s-device-plugin:v1"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": names.NVIDIA_PLUGIN, "namespace": names.SYSTEM_NAMESPACE},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": {names.PLAYED: "true"}},
+                "spec": {
+                    "nodeSelector": dict(node_selector or {}),
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [container],
+                },
+            },
+        },
+    }
