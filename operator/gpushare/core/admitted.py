@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Schedule
-from gpushare.core.inforce import find_in_force, may_have_misread, running_plugins
-from gpushare.core.modes import MODES
+from gpushare.core.inforce import find_in_force, is_replaced, may_have_misread
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, Change
 
@@ -56,12 +55,14 @@ def _find_in_change(seen: Observed, change: Change, pod: Pod) -> Schedule | None
 
 def _find_served(seen: Observed, applied: Applied) -> Schedule | None:
     """The mode that pods get which come now."""
-    mode = MODES[applied.edition, applied.schedule]
-    if applied.unsure and applied.boot_id == seen.node.boot_id:
+    is_same_boot = applied.boot_id == seen.node.boot_id
+    if applied.unsure and is_same_boot:
         return None
-    is_recorded = running_plugins(seen.pods, mode) == applied.plugins
-    if applied.awaits_restart and applied.boot_id == seen.node.boot_id:
-        return applied.serves if is_recorded else None
+    if applied.awaits_restart and is_same_boot:
+        return None if is_replaced(seen.node, seen.pods, applied) else applied.serves
+    if applied.module and applied.schedule is Schedule.SHARE:
+        # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
+        return None
     if may_have_misread(seen.node, seen.pods, applied):
         return None
     in_force = find_in_force(applied.edition, seen.node, seen.pods, applied)

@@ -2,7 +2,6 @@
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.admitted import Admissions, record_admissions, write_admissions
@@ -104,8 +103,5 @@ def may_have_module(seen: Observed, mode: Mode, change: Change | None = None) ->
     applied = seen.records.applied
     left = change is not None and MODES[change.edition, change.of].isolated
     remembered = applied is not None and applied.module is True
-    return left or remembered or any(_installs(pod) for pod in seen.pods)
-
-
-def _installs(pod: Pod) -> bool:
-    return pod.daemonset in INSTALLERS and pod.ready and not pod.deleting
+    # Ready or leaving already: it may have loaded it in between.
+    return left or remembered or any(pod.daemonset in INSTALLERS for pod in seen.pods)

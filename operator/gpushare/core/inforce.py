@@ -23,6 +23,15 @@ def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
     }
 
 
+def is_replaced(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
+    """Whether the plugin that serves the recorded mode is not the process that was recorded.
+
+    In another boot none is, whatever the counters say.
+    """
+    running = running_plugins(pods, MODES[applied.edition, applied.schedule])
+    return bool(running) and (running != applied.plugins or applied.is_of_another_boot(node))
+
+
 def find_in_force(
     edition: Edition, node: Node, pods: Sequence[Pod], applied: Applied | None
 ) -> str:
@@ -39,7 +48,8 @@ def find_in_force(
             # Another DaemonSet's pod serves nothing before it runs, and goes with the label.
             pods = [pod for pod in pods if pod.phase == "Running"]
         running = running_plugins(pods, mode)
-        if any(applied.plugins.get(uid) != restarts for uid, restarts in running.items()):
+        booted = bool(running) and applied.is_of_another_boot(node)
+        if booted or any(applied.plugins.get(uid) != count for uid, count in running.items()):
             return said
     return applied.schedule
 
@@ -47,12 +57,12 @@ def find_in_force(
 def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
     """Whether the plugin may have started while the recorded mode's labels were not there.
 
-    They are there now, but not as ours: somebody took them away and put them back, and the plugin
-    is not the recorded one.
+    They are there now, but not as ours: somebody took them away and put them back; or we did so a
+    moment ago. And the plugin is not the recorded one.
     """
     mode = MODES[applied.edition, applied.schedule]
-    running = running_plugins(pods, mode)
-    return bool(running) and running != applied.plugins and not mode.labels.keys() <= node.owned
+    held = mode.labels.keys() <= node.owned and applied.put_back is None
+    return is_replaced(node, pods, applied) and not held
 
 
 def is_isolation_left(applied: Applied | None, to: Mode) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpushare.api.pod import Pod, SharingContainer
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Schedule
 from gpushare.core.admitted import find_admission
 from gpushare.core.observed import Observed
 
@@ -103,16 +103,12 @@ def _claim(seen: Observed, pod: Pod, container: SharingContainer) -> Claim:
     change, applied = seen.records.change, seen.records.applied
     admitted, mode = find_admission(seen, pod), None
     if change is not None and change.is_labelled:
-        mode, edition = change.to, change.edition
+        mode = change.to
     elif applied is not None:
-        mode, edition = applied.schedule, applied.edition
+        mode = applied.schedule
     if mode is None:
         return Claim(seen.node.name, pod, container.name, None, None, None)
-    isolated = None
-    # A plugin that reads `share` beside a loaded module isolates all the same once it restarts.
-    left = edition is Edition.PROFESSIONAL and applied is not None and applied.module is True
-    if admitted is not None and not (left and admitted is Schedule.SHARE):
-        isolated = _isolates(admitted, container)
+    isolated = _isolates(admitted, container) if admitted is not None else None
     gives = _isolates(mode, container)
     return Claim(
         node=seen.node.name,

@@ -1,20 +1,15 @@
 """The labels and records of a node whose mode is in force."""
 
-from collections.abc import Mapping
-
 from gpushare import names
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
-from gpushare.core.admitted import record_admissions, write_admissions
-from gpushare.core.blockers import Blocker, find_pods_of_another_mode
-from gpushare.core.change import build_applied, may_have_module, owned_labels
+from gpushare.core.applied import build_awaiting, update_applied
+from gpushare.core.blockers import find_pods_of_another_mode
 from gpushare.core.drift import Verdict
-from gpushare.core.inforce import running_plugins
-from gpushare.core.modes import MODES, Mode, desired_labels
-from gpushare.core.observed import Observed
-from gpushare.core.policy import build_attempt
-from gpushare.core.records import Applied, extend_found
-from gpushare.core.verify import find_missing_whole_card, verify_mode
+from gpushare.core.modes import Mode, desired_labels
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.records import extend_found
+from gpushare.core.verify import find_missing_whole_card
 from gpushare.names import Reason
 
 
@@ -23,6 +18,7 @@ def plan_labels(
     pool: Pool,
     mode: Mode,
     verdict: Verdict,
+    at: Pass,
     *,
     awaits_restart: bool = False,
     serves: Schedule | None = None,
@@ -38,9 +34,9 @@ def plan_labels(
         blocker := find_pods_of_another_mode(mode, seen.pods)
     ):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    applied, missing = _update_applied(
-        seen, pool, mode, awaits_restart=awaits_restart, serves=serves
-    )
+    applied, missing = update_applied(seen, pool, mode, verdict, at)
+    if awaits_restart:
+        applied, missing = build_awaiting(seen, pool, mode, serves), None
     found = extend_found(seen.records.found, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has let go of it: whoever writes it next is no rival.
@@ -71,85 +67,6 @@ def plan_labels(
     action = build_apply(seen.node, labels, records, cordon=cordon, message=message)
     why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
-
-
-def _update_applied(
-    seen: Observed, pool: Pool, mode: Mode, *, awaits_restart: bool, serves: Schedule | None
-) -> tuple[Applied | None, Blocker | None]:
-    """`applied` as it should be now that the labels are right, and what is missing for it.
-
-    A mode is recorded only once it is verified. A plugin that starts under the right labels reads
-    them, so it is remembered as one that is right: a later drift can then be told from one that a
-    plugin has read.
-    """
-    previous = seen.records.applied
-    known = previous if previous is not None and previous.is_of(mode) else None
-    running = running_plugins(seen.pods, mode)
-    if awaits_restart:
-        return build_applied(seen, pool.name, mode, awaits_restart=True, serves=serves), None
-    replaced = known is not None and bool(running) and running != known.plugins
-    if known is None or (known.awaits_restart and replaced):
-        missing = verify_mode(seen.node, seen.pods, mode)
-        if missing is not None:
-            # What was in force before is remembered until this is verified.
-            return previous, Blocker(missing.reason, missing.message)
-        applied = build_applied(seen, pool.name, mode)
-        # The same plugin serves both modes, and may have started before somebody wrote the label.
-        unsure = known is None and previous is not None and _share_plugin(previous, mode)
-        return applied.model_copy(update={"unsure": True if unsure else None}), None
-    changes: dict[str, object] = {"pool": pool.name}
-    if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
-        # Else it would halt the pool again once the retry annotation is taken away.
-        changes["failure"] = None
-    if replaced:
-        changes["plugins"] = running
-        if known.unsure:
-            changes |= {"unsure": None, **write_admissions(record_admissions(seen))}
-        if seen.node.boot_id != known.boot_id:
-            # The kubelet admitted every pod anew in this boot, under these labels.
-            changes |= {"boot_id": seen.node.boot_id, **write_admissions({})}
-    if known.module is None and not mode.isolated and may_have_module(seen, mode):
-        # From now on nobody knows what a plugin that reads `share` gives.
-        changes |= {"module": True, **write_admissions(record_admissions(seen))}
-    # What was verified once is not written again, but it is said when it no longer holds.
-    missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
-    blocker = Blocker(missing.reason, missing.message) if missing is not None else None
-    return known.model_copy(update=changes), blocker
-
-
-def _share_plugin(applied: Applied, mode: Mode) -> bool:
-    return bool(mode.plugin) and MODES[applied.edition, applied.schedule].plugin == mode.plugin
-
-
-def plan_restart_noted(seen: Observed, held: Mapping[str, str]) -> NodePlan | None:
-    """A plugin that restarted on a node which waits for a change; None where none did.
-
-    It has read the labels of the mode in force, which are there and ours. Unless that is written
-    down, a label that somebody writes later could have been what it read.
-    """
-    applied = seen.records.applied
-    assert applied is not None
-    mode = MODES[applied.edition, applied.schedule]
-    running = running_plugins(seen.pods, mode)
-    intact = held.items() <= seen.node.labels.items() and held.keys() <= seen.node.owned
-    intact = intact and mode.labels.items() <= held.items()
-    if not intact or not running or running == applied.plugins or applied.awaits_restart:
-        return None
-    noted: dict[str, object] = {"plugins": running}
-    if applied.unsure:
-        noted |= {"unsure": None, **write_admissions(record_admissions(seen))}
-    if seen.node.boot_id != applied.boot_id:
-        noted |= {"boot_id": seen.node.boot_id, **write_admissions({})}
-    records = seen.records.model_copy(update={"applied": applied.model_copy(update=noted)})
-    message = "the plugin restarted"
-    action = build_apply(
-        seen.node,
-        owned_labels(seen.node),
-        records,
-        cordon=seen.node.owns_cordon,
-        message=message,
-    )
-    return seen.plan(NodeState.UPDATING, Reason.UPDATING, message, action)
 
 
 def _is_settled(

@@ -7,6 +7,7 @@ from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
 from gpushare.core.actions import NodePlan, NodeState, build_apply
+from gpushare.core.applied import find_doubt, note_repair, plan_noted
 from gpushare.core.blockers import (
     Blocker,
     find_blocking_pods,
@@ -24,7 +25,7 @@ from gpushare.core.inforce import (
     running_plugins,
 )
 from gpushare.core.kinds import Kind
-from gpushare.core.labels import plan_labels, plan_restart_noted
+from gpushare.core.labels import plan_labels
 from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy, build_policy
@@ -48,6 +49,9 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
     plan = _plan_next(seen, pool, policy, at, turn)
     if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
         plan = replace(plan, labelled=True)
+    if (doubt := find_doubt(seen, at)) is not None and plan.action is None:
+        wakes = [doubt.total_seconds(), plan.wake_after_seconds or doubt.total_seconds()]
+        plan = replace(plan, wake_after_seconds=min(wakes))
     change = seen.records.change
     if change is not None and change.is_under_way:
         # Also where it gives way, or another change is to follow the one that failed.
@@ -125,9 +129,9 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
         return seen.plan_pause(verdict, at.now)
     applied = seen.records.applied
     waits = applied is not None and applied.schedule == of != pool.spec.schedule
-    if waits and (put_back := _plan_put_back(seen, held, verdict)) is not None:
+    if waits and (put_back := _plan_put_back(seen, held, verdict, at)) is not None:
         return put_back
-    if waits and (noted := plan_restart_noted(seen, held)) is not None:
+    if waits and (noted := plan_noted(seen, held, verdict, at)) is not None:
         return noted
     plan = _plan_mode(seen, pool, policy, verdict, of, at, turn)
     if verdict.rivals:
@@ -185,7 +189,9 @@ def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
     }
 
 
-def _plan_put_back(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan | None:
+def _plan_put_back(
+    seen: Observed, held: dict[str, str], verdict: Verdict, at: Pass
+) -> NodePlan | None:
     """Drift on a node that waits for another change: back to what is in force; None without."""
     found = seen.records.found or {}
     lost = {key: held[key] for key in held.keys() & found.keys() - seen.node.owned}
@@ -193,7 +199,10 @@ def _plan_put_back(seen: Observed, held: dict[str, str], verdict: Verdict) -> No
         return None
     labels = {**owned_labels(seen.node), **lost}
     message = "labels put back"
-    records = seen.records.model_copy(update={"drift": verdict.record})
+    applied = seen.records.applied
+    if applied is not None:
+        applied = applied.model_copy(update=note_repair(seen, applied, verdict, at))
+    records = seen.records.model_copy(update={"drift": verdict.record, "applied": applied})
     action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
     return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
 
@@ -262,7 +271,7 @@ def _plan_mode(
     else:
         transition = _needed_transition(seen, pool, mode, of)
     if transition is None:
-        return plan_labels(seen, pool, mode, verdict)
+        return plan_labels(seen, pool, mode, verdict, at)
     failed = seen.records.change
     if failed is not None and not failed.is_under_way:
         failed = None
@@ -271,7 +280,7 @@ def _plan_mode(
         if failed is None:
             # Where it only misread its labels, nobody knows what it gives.
             serves = Schedule(of) if of != mode.schedule else None
-            return plan_labels(seen, pool, mode, verdict, awaits_restart=True, serves=serves)
+            return plan_labels(seen, pool, mode, verdict, at, awaits_restart=True, serves=serves)
         message = f"{of} -> {mode.schedule} needs a restart, and devicePlugin.restart is Never"
         return seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
     kind = Kind(of, mode.schedule, transition.outcome, policy.workloads)

@@ -180,6 +180,9 @@ class Applied(_Record):
     unsure: Literal[True] | None = None
     """Somebody labelled the node, and its plugin was replaced, in whichever order: nobody knows
     which mode it gives."""
+    put_back: Literal[True] | None = None
+    """Somebody else's label was replaced a moment ago: a plugin that is told of from now on may
+    have started before that."""
     of: Schedule | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     failure: Failure | None = None
@@ -188,6 +191,10 @@ class Applied(_Record):
     def is_of(self, mode: Mode) -> bool:
         """Whether it is this very mode that was applied."""
         return (self.edition, self.schedule) == (mode.edition, mode.schedule)
+
+    def is_of_another_boot(self, node: Node) -> bool:
+        """Whether the node has booted since; where no boot was recorded nobody knows."""
+        return self.boot_id not in ("", node.boot_id)
 
     def left(self, mode: Mode) -> bool:
         """Whether it was `mode` that was left for this one, as a rollback does."""

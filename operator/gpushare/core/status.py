@@ -219,7 +219,7 @@ def _build_isolation(pool: Pool, claims: NodeIsolation, *, is_due: bool) -> Isol
         unknown=claims.unknown,
         samples=fit(map(_build_stale_sample, claims.samples), MAX_STALE_BYTES),
     )
-    is_news = previous is None or current.samples != previous.samples
+    is_news = current.samples != (previous.samples if previous is not None else ())
     return current if is_due or is_news else previous
 
 

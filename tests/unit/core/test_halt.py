@@ -40,8 +40,7 @@ def applied(schedule: Schedule, **more: Any) -> Applied:
         edition=Edition.BASIC,
         schedule=schedule,
         boot_id="boot-1",
-        plugins={"new": 0},
-        **more,
+        **{"plugins": {"new": 0}, **more},
     )
 
 
@@ -65,7 +64,7 @@ def plan_beside(pool: Pool, records: NodeRecords, labels: dict[str, str]) -> Map
     healthy = a_node(
         "gpu-2",
         labels=SHARE,
-        records=NodeRecords(found={}, applied=applied(Schedule.SHARE)),
+        records=NodeRecords(found={}, applied=applied(Schedule.SHARE, plugins={"plugin-2": 0})),
         allocatable={MEMORY: 15},
     )
     world = a_world(pools=(pool,), nodes=(failed, healthy), pods=PODS)
