@@ -29,6 +29,9 @@ from devcluster.waiting import wait_until
 
 NAMESPACE = "gpushare-system"
 RELEASE = "gpushare"
+TEARDOWN_NAMESPACE = "gpushare-teardown"
+TEARDOWN_IMAGE = "teardown.example.com/shell:v1"
+"""Nobody pulls it: the simulator plays what it does."""
 
 Role = Literal["run", "controller", "webhook"]
 
@@ -37,6 +40,18 @@ _ACCOUNTS: dict[Role, str] = {
     "run": "gpushare-controller",
     "controller": "gpushare-controller",
     "webhook": "gpushare-webhook",
+}
+_IMAGE_REPOSITORY, _, _IMAGE_TAG = TEARDOWN_IMAGE.rpartition(":")
+_TEARDOWN_VALUES = {
+    "teardown.jobs.enabled": "true",
+    "teardown.jobs.namespace": TEARDOWN_NAMESPACE,
+    "teardown.jobs.image.repository": _IMAGE_REPOSITORY,
+    "teardown.jobs.image.tag": _IMAGE_TAG,
+}
+_TEARDOWN_SETTINGS = {
+    "GPUSHARE_ALLOW_TEARDOWN_JOBS": "true",
+    "GPUSHARE_TEARDOWN_NAMESPACE": TEARDOWN_NAMESPACE,
+    "GPUSHARE_TEARDOWN_IMAGE": TEARDOWN_IMAGE,
 }
 _TOKEN_SECONDS = 24 * 3600
 _STOP_SECONDS = 30
@@ -81,12 +96,14 @@ class OperatorProcess:
 class Installation:
     """The operator installed from the chart; ``values`` as in ``helm --set``.
 
-    ``all_in_one`` gives the controller's account the webhook's rights, as `gpushare run` needs.
+    ``all_in_one`` gives the controller's account the webhook's rights, as `gpushare run` needs;
+    ``teardown_jobs`` lets pools remove the kernel module by Jobs, and tells processes so.
     """
 
     cluster: Cluster
     values: Mapping[str, str] = field(default_factory=dict)
     all_in_one: bool = True
+    teardown_jobs: bool = False
     processes: list[OperatorProcess] = field(default_factory=list, init=False)
 
     def render(self) -> str:
@@ -95,6 +112,7 @@ class Installation:
             "deploy": "false",
             "allInOne": str(self.all_in_one).lower(),
             "webhook.url": f"https://127.0.0.1:{self.cluster.ports.webhook}",
+            **(_TEARDOWN_VALUES if self.teardown_jobs else {}),
             **self.values,
         }
         settings = [f"--set={key}={value}" for key, value in values.items()]
@@ -144,6 +162,7 @@ class Installation:
             "GPUSHARE_WEBHOOK_PORT": str(self.cluster.ports.webhook),
             "GPUSHARE_METRICS_HOST": "127.0.0.1",
             "GPUSHARE_METRICS_PORT": str(metrics_port),
+            **(_TEARDOWN_SETTINGS if self.teardown_jobs else {}),
             **(env or {}),
         }
         return self._spawn(role, identity, metrics_port, settings)

@@ -22,7 +22,11 @@ sideEffects: None
 {{/* Namespaces that are never intercepted, by the label that the API server itself sets: nobody can
 take it off. Kubernetes and we ourselves must start without us. */}}
 {{- define "gpushare.webhook.exempt" -}}
-- {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ list "kube-system" .Release.Namespace | uniq | toJson }}}
+{{- $exempt := list "kube-system" .Release.Namespace }}
+{{- if .Values.teardown.jobs.enabled }}
+{{- $exempt = append $exempt .Values.teardown.jobs.namespace }}
+{{- end -}}
+- {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ $exempt | uniq | toJson }}}
 {{- end }}
 
 {{- define "gpushare.webhook.namespaces" -}}

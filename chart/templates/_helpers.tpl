@@ -13,11 +13,12 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* An image's reference. Takes its values. */}}
 {{- define "gpushare.image" -}}
-{{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .repository }}:{{ .tag }}
 {{- end -}}
 {{- end }}
 
@@ -58,7 +59,7 @@ spec:
         seccompProfile: {type: RuntimeDefault}
       containers:
         - name: gpushare
-          image: {{ include "gpushare.image" .root | quote }}
+          image: {{ include "gpushare.image" (merge (dict "tag" (.root.Values.image.tag | default .root.Chart.AppVersion)) .root.Values.image) | quote }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args: [{{ .role }}]
           env:
@@ -95,6 +96,18 @@ spec:
             {{- if ne .role "webhook" }}
             - name: GPUSHARE_ALLOW_EVICTION
               value: {{ .root.Values.eviction.enabled | quote }}
+            - name: GPUSHARE_MEMORY_UNIT
+              value: {{ .root.Values.memoryUnit | quote }}
+            {{- with .root.Values.teardown.jobs }}
+            {{- if .enabled }}
+            - name: GPUSHARE_ALLOW_TEARDOWN_JOBS
+              value: "true"
+            - name: GPUSHARE_TEARDOWN_NAMESPACE
+              value: {{ .namespace | quote }}
+            - name: GPUSHARE_TEARDOWN_IMAGE
+              value: {{ include "gpushare.image" .image | quote }}
+            {{- end }}
+            {{- end }}
             {{- end }}
             - name: GPUSHARE_LOG_LEVEL
               value: {{ .root.Values.logLevel | quote }}

@@ -45,6 +45,20 @@ def test_the_chart_installs_the_generated_crd() -> None:
     assert (CHART / "files/gpusharepools.yaml").read_bytes() == generated
 
 
+def test_the_chart_fixes_the_script_that_the_program_renders() -> None:
+    script = (ROOT / "templates/teardown.sh").read_bytes()
+    assert (CHART / "files/teardown.sh").read_bytes() == script, (
+        "chart/files/teardown.sh is stale; run `cp templates/teardown.sh chart/files/`"
+    )
+
+
+def test_the_kubelet_hands_the_script_on_as_it_is() -> None:
+    # In a container's command $$ is an escape that becomes $, and $(NAME) a variable.
+    script = (CHART / "files/teardown.sh").read_text()
+    assert "$$" not in script
+    assert re.findall(r"\$\([A-Z_]+\)", script) == []
+
+
 def test_the_crd_has_the_one_place_where_the_chart_puts_its_annotation() -> None:
     text = (CHART / "files/gpusharepools.yaml").read_text()
     assert text.count("\nmetadata:\n  name:") == 1
@@ -91,6 +105,27 @@ def test_the_chart_evicts_only_where_that_is_switched_on() -> None:
     assert VALUES["eviction"]["enabled"] is Settings.model_fields["allow_eviction"].default is False
 
 
+@pytest.mark.parametrize("template", ["teardown.yaml", "rbac-teardown.yaml"])
+def test_a_teardown_by_jobs_leaves_nothing_in_a_cluster_unless_it_is_switched_on(
+    template: str,
+) -> None:
+    text = (CHART / "templates" / template).read_text()
+    assert re.match(r"({{- \$jobs := .*}}\n)?{{- if .+enabled }}\n", text)
+    assert text.endswith("{{- end }}\n")
+    default = Settings.model_fields["allow_teardown_jobs"].default
+    assert values_at("teardown.jobs.enabled") is default is False
+
+
+def test_the_controller_may_make_and_see_the_teardowns_jobs_and_no_more() -> None:
+    text = (CHART / "templates/rbac-teardown.yaml").read_text()
+    role, _ = text.split("\n---\n")
+    assert "kind: Role\n" in role
+    _, rules = role.split("rules:\n")
+    assert yaml.safe_load(rules) == [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create"]}
+    ]
+
+
 def test_every_value_is_explained() -> None:
     lines = VALUES_TEXT.splitlines()
     unexplained = [
@@ -110,6 +145,8 @@ def test_the_chart_sets_what_the_program_reads(name: str) -> None:
 @pytest.mark.parametrize(
     ("value", "setting"),
     [
+        ("memoryUnit", "memory_unit"),
+        ("teardown.jobs.namespace", "teardown_namespace"),
         ("webhook.replicas", "webhook_replicas"),
         ("webhook.onNoPool", "on_no_pool"),
         ("webhook.schedulers", "schedulers"),

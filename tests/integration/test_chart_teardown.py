@@ -1,0 +1,360 @@
+"""What may run in the namespace of teardowns: the operator's Jobs, and nothing else of anybody."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster.apiserver import ApiError
+from devcluster.errors import CommandError
+from devcluster.installation import TEARDOWN_NAMESPACE, Installation, split_crds
+from tests.kit.audit import OURS
+from tests.kit.bench import Bench
+from tests.kit.expect import expect, expect_gone
+from tests.kit.installations import teardown_jobs_allowed
+from tests.kit.teardownattacks import ATTACKS, POD_ATTACKS
+from tests.kit.teardownjobs import (
+    TEARDOWN_JOBS,
+    TEARDOWN_PODS,
+    build_teardown_job,
+    build_teardown_pod,
+)
+
+Json = dict[str, Any]
+
+CONTROLLER = f"{OURS}gpushare-controller"
+REFUSED = "ValidatingAdmissionPolicy 'gpushare-teardown-jobs'"
+CLOSED = "ValidatingAdmissionPolicy 'gpushare-teardown-access'"
+DIGEST = f"sha256:{'0' * 64}"
+SWITCHED_ON = {
+    "teardown.jobs.enabled": "true",
+    "teardown.jobs.namespace": "apart",
+    "teardown.jobs.image.repository": "example.com:5000/shell",
+    "teardown.jobs.image.digest": DIGEST,
+}
+OTHER_IMAGE = {"teardown.jobs.image.tag": "v2"}
+DAEMONSET = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}
+_ACCOUNT = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/serviceaccounts/default"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
+
+@pytest.fixture(scope="module")
+def _allowed(installed: Bench) -> Iterator[None]:
+    with teardown_jobs_allowed(installed):
+        # Without the account no pod is created.
+        expect(installed, "the account is there", lambda: installed.cluster.api.exists(_ACCOUNT))
+        expect_in_force(installed)
+        yield
+
+
+@pytest.fixture
+def allowed(_allowed: None, installed: Bench) -> Bench:
+    """An installation with the switch on; what its tests send is not kept."""
+    return installed
+
+
+def expect_in_force(bench: Bench) -> None:
+    """Until the API server has taken up both policies; it does so a moment after their creation."""
+    attack, _ = ATTACKS["another image"]
+    expect(bench, "Jobs are checked", lambda: REFUSED in refusal_of(bench, TEARDOWN_JOBS, attack))
+    expect(bench, "nobody gets in", lambda: CLOSED in entry_refusal(bench))
+
+
+def entry_refusal(bench: Bench) -> str:
+    """Why nobody gets into a pod that isn't even there."""
+    with pytest.raises(ApiError) as refusal:
+        bench.call("POST", f"{TEARDOWN_PODS}/any/exec?command=id")
+    return str(refusal.value)
+
+
+def refusal_of(bench: Bench, path: str, body: Json) -> str:
+    """Why the cluster's administrator may not create that; nothing where they may."""
+    try:
+        bench.call("POST", f"{path}?dryRun=All", body)
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+# What is right.
+
+
+@pytest.mark.parametrize("args", [("uninstall",), ("uninstall", "sentinel"), ("verify",)], ids=str)
+def test_the_operators_job_is_admitted(allowed: Bench, args: tuple[str, ...]) -> None:
+    assert refusal_of(allowed, TEARDOWN_JOBS, build_teardown_job(*args)) == ""
+
+
+def test_the_controllers_account_may_make_it(allowed: Bench) -> None:
+    allowed.cluster.kubectl(
+        "create", "--dry-run=server", f"--as={CONTROLLER}", "-f", "-",
+        stdin=yaml.safe_dump(build_teardown_job()),
+    )  # fmt: skip
+
+
+def test_a_pod_as_its_job_makes_it_is_admitted(allowed: Bench) -> None:
+    assert refusal_of(allowed, TEARDOWN_PODS, build_teardown_pod(build_teardown_job())) == ""
+
+
+@pytest.mark.usefixtures("_allowed")
+def test_it_runs_to_its_end(bench: Bench) -> None:
+    bench.add_nodes("n1")
+    bench.call("POST", TEARDOWN_JOBS, build_teardown_job("verify"))
+    path = f"{TEARDOWN_JOBS}/teardown-n1"
+
+    def find_end() -> set[str]:
+        conditions = bench.call("GET", path)["status"].get("conditions", [])
+        return {"Complete", "Failed"} & {each["type"] for each in conditions}
+
+    try:
+        assert expect(bench, "the Job ends", find_end) == {"Complete"}
+    finally:
+        delete_job(bench, path)
+
+
+def test_the_api_server_understands_every_expression(allowed: Bench) -> None:
+    for name in ("gpushare-teardown-jobs", "gpushare-teardown-access"):
+
+        def find_checked(name: str = name) -> Json | None:
+            policy: Json = allowed.call("GET", f"{_POLICIES}/{name}")
+            return policy if policy.get("status", {}).get("observedGeneration") else None
+
+        status = expect(allowed, f"{name} is checked", find_checked)["status"]
+        assert status.get("typeChecking", {}) == {}
+
+
+# What is not.
+
+
+@pytest.mark.parametrize(("job", "message"), ATTACKS.values(), ids=list(ATTACKS))
+def test_a_job_that_is_more_than_that_is_refused(allowed: Bench, job: Json, message: str) -> None:
+    refusal = refusal_of(allowed, TEARDOWN_JOBS, job)
+    assert REFUSED in refusal
+    assert message in refusal
+
+
+@pytest.mark.parametrize(("job", "message"), POD_ATTACKS.values(), ids=list(POD_ATTACKS))
+def test_so_is_a_pod_that_poses_as_its_jobs(allowed: Bench, job: Json, message: str) -> None:
+    refusal = refusal_of(allowed, TEARDOWN_PODS, build_teardown_pod(job))
+    assert REFUSED in refusal
+    assert message in refusal
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [[], [{**DAEMONSET, "controller": True}]],
+    ids=["nobody's", "a DaemonSet's"],
+)
+def test_a_pod_of_no_job_is_refused_however_right_it_is(allowed: Bench, owners: list[Json]) -> None:
+    pod = build_teardown_pod(build_teardown_job(), ownerReferences=owners)
+    refusal = refusal_of(allowed, TEARDOWN_PODS, pod)
+    assert REFUSED in refusal
+    assert "Here only Jobs make pods" in refusal
+
+
+def test_the_controllers_account_is_refused_every_one_of_them_too(allowed: Bench) -> None:
+    manifests = [
+        {**job, "metadata": {**job["metadata"], "name": f"attack-{number}"}}
+        for number, (job, _) in enumerate(ATTACKS.values())
+    ]
+    with pytest.raises(CommandError) as failure:
+        allowed.cluster.kubectl(
+            "create", "--dry-run=server", f"--as={CONTROLLER}", "-f", "-",
+            stdin=yaml.safe_dump_all(manifests),
+        )  # fmt: skip
+    assert str(failure.value).count(REFUSED) == len(ATTACKS)
+
+
+def test_other_namespaces_are_none_of_its_business(allowed: Bench) -> None:
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    for job, _ in ATTACKS.values():
+        assert refusal_of(allowed, path, {**job, "metadata": {"name": "elsewhere"}}) == ""
+
+
+# What has been made.
+
+
+@pytest.fixture
+def job(_allowed: None, bench: Bench) -> Iterator[str]:
+    """The path of a Job that is there; by the end it is gone, its pods with it."""
+    bench.add_nodes("n1", faults={"job_hangs": True})
+    bench.call("POST", TEARDOWN_JOBS, build_teardown_job("verify"))
+    path = f"{TEARDOWN_JOBS}/teardown-n1"
+    yield path
+    delete_job(bench, path)
+
+
+def delete_job(bench: Bench, path: str) -> None:
+    """Delete the only Job; returns once its pods are gone with it."""
+    bench.call("DELETE", path, {"propagationPolicy": "Background"})
+    expect_gone(bench, path)
+    expect(bench, "its pods are gone", lambda: not bench.pods(TEARDOWN_PODS))
+
+
+@pytest.fixture
+def pod(allowed: Bench, job: str) -> str:
+    """The path of its pod, as the Job controller made it and the scheduler placed it."""
+
+    def find_placed() -> str | None:
+        placed = [pod for pod in allowed.pods(TEARDOWN_PODS) if pod["spec"].get("nodeName")]
+        assert all(pod["spec"]["nodeName"] == "n1" for pod in placed)
+        return placed[0]["metadata"]["name"] if placed else None
+
+    return f"{TEARDOWN_PODS}/{expect(allowed, f'{job} has its pod', find_placed)}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"suspend": True}, {"parallelism": 2}, {"backoffLimit": 9}, {"activeDeadlineSeconds": 9999}],
+    ids=str,
+)
+def test_a_job_is_not_changed_any_more(allowed: Bench, job: str, change: Json) -> None:
+    with pytest.raises(ApiError, match="not changed once they are made") as refusal:
+        allowed.call("PATCH", job, {"spec": change})
+    assert REFUSED in str(refusal.value)
+
+
+def test_its_pod_gets_no_other_image(allowed: Bench, pod: str) -> None:
+    container = {**allowed.call("GET", pod)["spec"]["containers"][0], "image": "attacker:1"}
+    with pytest.raises(ApiError, match="not changed once they are made"):
+        allowed.call("PATCH", pod, {"spec": {"containers": [container]}})
+
+
+@pytest.mark.parametrize("access", ["exec", "attach", "portforward", "proxy"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nobody_gets_into_its_pod(allowed: Bench, pod: str, access: str, method: str) -> None:
+    with pytest.raises(ApiError, match="Read its log instead") as refusal:
+        allowed.call(method, f"{pod}/{access}")
+    assert CLOSED in str(refusal.value)
+
+
+def test_no_container_joins_its_pod(allowed: Bench, pod: str) -> None:
+    joining = {"name": "debugger", "image": "attacker:1", "targetContainerName": "teardown"}
+    with pytest.raises(ApiError, match="Read its log instead"):
+        allowed.call(
+            "PATCH", f"{pod}/ephemeralcontainers", {"spec": {"ephemeralContainers": [joining]}}
+        )
+
+
+def test_an_older_releases_job_can_still_end(allowed: Bench, pod: str) -> None:
+    installation = allowed.operators.installation
+    installation.values = OTHER_IMAGE
+    installation.apply()
+    try:
+        right = build_teardown_job()
+        expect(
+            allowed, "v1 is over", lambda: "shell:v2" in refusal_of(allowed, TEARDOWN_JOBS, right)
+        )
+        # As the Job controller does when it has counted the pod.
+        allowed.call("PATCH", pod, {"metadata": {"finalizers": None}})
+        assert "finalizers" not in allowed.call("GET", pod)["metadata"]
+    finally:
+        installation.values = {}
+        installation.apply()
+        expect(
+            allowed,
+            "v1 is back",
+            lambda: "shell:v2" not in refusal_of(allowed, TEARDOWN_JOBS, right),
+        )
+
+
+# Rights.
+
+
+def may(bench: Bench, verb: str, resource: str, namespace: str) -> bool:
+    """Whether RBAC lets the controller's account do that."""
+    group = "batch" if resource == "jobs" else ""
+    name, _, sub = resource.partition("/")
+    asked = {
+        "verb": verb, "group": group, "resource": name, "subresource": sub, "namespace": namespace,
+    }  # fmt: skip
+    review = {"spec": {"user": CONTROLLER, "resourceAttributes": asked}}
+    allowed: bool = bench.call("POST", _REVIEWS, review)["status"]["allowed"]
+    return allowed
+
+
+@pytest.mark.parametrize("verb", ["get", "list", "watch", "create"])
+def test_the_controllers_account_has_jobs_there_and_nowhere_else(allowed: Bench, verb: str) -> None:
+    expect(allowed, "the right is given", lambda: may(allowed, verb, "jobs", TEARDOWN_NAMESPACE))
+    for namespace in ("default", "kube-system", "gpushare-system", ""):
+        assert not may(allowed, verb, "jobs", namespace)
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [
+        ("delete", "jobs"), ("update", "jobs"), ("patch", "jobs"), ("update", "jobs/status"),
+        ("get", "pods"), ("create", "pods"), ("delete", "pods"), ("get", "pods/log"),
+        ("create", "pods/exec"), ("create", "pods/attach"), ("patch", "pods/ephemeralcontainers"),
+        ("get", "secrets"), ("create", "serviceaccounts/token"),
+    ],
+)  # fmt: skip
+def test_it_can_do_nothing_else_there(allowed: Bench, verb: str, resource: str) -> None:
+    assert not may(allowed, verb, resource, TEARDOWN_NAMESPACE)
+
+
+# The switch.
+
+
+def render(bench: Bench, **values: str) -> list[Json]:
+    """Everything but the CRD, as a cluster gets it."""
+    installation = Installation(bench.cluster, {"deploy": "true", "webhook.url": "", **values})
+    return split_crds(installation.render())[1]
+
+
+def test_without_the_switch_there_is_no_trace_of_it(installed: Bench) -> None:
+    assert "teardown" not in yaml.safe_dump(render(installed)).lower()
+
+
+def find_named(objects: list[Json], kind: str, name: str) -> Json:
+    found: Json
+    (found,) = (
+        each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    )
+    return found
+
+
+def test_with_it_the_controller_is_told_and_the_namespace_is_set_apart(installed: Bench) -> None:
+    objects = render(installed, **SWITCHED_ON, memoryUnit="MiB", allInOne="false")
+
+    def tell(component: str) -> dict[str, str]:
+        spec = find_named(objects, "Deployment", f"gpushare-{component}")["spec"]["template"][
+            "spec"
+        ]
+        return {each["name"]: each.get("value", "") for each in spec["containers"][0]["env"]}
+
+    told = {key: value for key, value in tell("controller").items() if "TEARDOWN" in key}
+    assert told == {
+        "GPUSHARE_ALLOW_TEARDOWN_JOBS": "true",
+        "GPUSHARE_TEARDOWN_NAMESPACE": "apart",
+        "GPUSHARE_TEARDOWN_IMAGE": f"example.com:5000/shell@{DIGEST}",
+    }
+    assert tell("controller")["GPUSHARE_MEMORY_UNIT"] == "MiB"
+    assert not {key for key in tell("webhook") if "TEARDOWN" in key}
+    labels = find_named(objects, "Namespace", "apart")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+    webhooks = find_named(objects, "MutatingWebhookConfiguration", "gpushare-webhook")["webhooks"]
+    for webhook in webhooks:
+        spared = webhook["namespaceSelector"]["matchExpressions"][0]["values"]
+        assert spared == ["kube-system", "gpushare-system", "apart"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"teardown.jobs.image.digest": ""}, "needs teardown.jobs.image"),
+        ({"teardown.jobs.image.repository": ""}, "needs teardown.jobs.image"),
+        ({"teardown.jobs.namespace": "gpushare-system"}, "of the teardown's Jobs alone"),
+        ({"teardown.jobs.namespace": "kube-system"}, "of the teardown's Jobs alone"),
+        ({"teardown.jobs.namespace": "Not.A.Name"}, "the schema"),
+        ({"teardown.jobs.image.digest": "sha256:0"}, "the schema"),
+        ({"memoryUnit": "GB"}, "the schema"),
+    ],
+    ids=str,
+)
+def test_helm_refuses_what_would_not_be_safe(
+    installed: Bench, values: dict[str, str], message: str
+) -> None:
+    with pytest.raises(CommandError, match=message):
+        render(installed, **{**SWITCHED_ON, **values})

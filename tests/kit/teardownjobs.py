@@ -1,0 +1,89 @@
+"""Jobs of a node's teardown as people would write them, from the documented contract alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster.installation import TEARDOWN_IMAGE, TEARDOWN_NAMESPACE
+from devcluster.startup import PROJECT
+
+Json = dict[str, Any]
+
+TEARDOWN_JOBS = f"/apis/batch/v1/namespaces/{TEARDOWN_NAMESPACE}/jobs"
+TEARDOWN_PODS = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/pods"
+ENTER = ["nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--"]
+COMMAND = [
+    *ENTER, "/bin/sh", "-c", (PROJECT / "templates/teardown.sh").read_text(), "gpushare-teardown",
+]  # fmt: skip
+TEARDOWN_LABELS = {"app.kubernetes.io/component": "isolation-teardown"}
+_FINAL = {"operator": "In", "values": [1]}
+_SELECTED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def pin(**requirement: Any) -> Json:
+    """The affinity that pins a pod to node n1, as a DaemonSet's pods are pinned, or to others."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["n1"], **requirement}
+    return {"nodeAffinity": {_SELECTED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}}
+
+
+def build_teardown_job(
+    *args: str,
+    spec: Mapping[str, Any] | None = None,
+    pod: Mapping[str, Any] | None = None,
+    container: Mapping[str, Any] | None = None,
+) -> Json:
+    """A Job for node n1; `spec`, `pod` and `container` go before what is right there."""
+    runs = {
+        "name": "teardown",
+        "image": TEARDOWN_IMAGE,
+        "command": COMMAND,
+        "args": list(args or ("uninstall",)),
+        "securityContext": {"privileged": True, "runAsUser": 0},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **(container or {}),
+    }
+    template = {
+        "hostPID": True,
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "priorityClassName": "system-node-critical",
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": pin(),
+        "containers": [runs],
+        **(pod or {}),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "teardown-n1",
+            "namespace": TEARDOWN_NAMESPACE,
+            "labels": TEARDOWN_LABELS,
+        },
+        "spec": {
+            "backoffLimit": 2,
+            "activeDeadlineSeconds": 600,
+            "ttlSecondsAfterFinished": 7 * 86400,
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": _FINAL}]},
+            "template": {"metadata": {"labels": TEARDOWN_LABELS}, "spec": template},
+            **(spec or {}),
+        },
+    }
+
+
+def build_teardown_pod(job: Json, **metadata: Any) -> Json:
+    """The pod of a Job, as the Job controller would make it."""
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": job["metadata"]["name"],
+        "uid": "0c1a7f6e-6f7e-4b0f-9d3c-1f1a7f6e0c1a",
+        "controller": True,
+    }
+    name = {"name": f"{job['metadata']['name']}-x", "namespace": job["metadata"]["namespace"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**name, "ownerReferences": [owner], **metadata},
+        "spec": job["spec"]["template"]["spec"],
+    }
