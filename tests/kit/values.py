@@ -87,6 +87,15 @@ def a_plugin_pod(
     return Pod("kube-system", f"{daemonset}-{uid}", uid, node=node, daemonset=daemonset, **values)
 
 
+def a_static_plugin(uid: str = "static-1", *, node: str = "gpu-1", **more: Any) -> Pod:
+    """The Ready mirror pod of a whole-card plugin that is a file on its node."""
+    values: dict[str, Any] = {"phase": "Running", "ready": True, "ready_since": NOW, **more}
+    name = f"nvidia-device-plugin-{node}"
+    return Pod(
+        "kube-system", name, uid, node=node, is_static_plugin=True, is_evictable=False, **values
+    )
+
+
 def a_world(
     *, pools: tuple[Pool, ...], nodes: tuple[Node, ...], pods: tuple[Pod, ...] = ()
 ) -> World:

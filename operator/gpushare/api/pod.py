@@ -44,6 +44,8 @@ NOTHING: Mapping[Any, int] = MappingProxyType({})
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
+_SOURCE = "kubernetes.io/config.source"
+"""From where the kubelet has the pod: `file` is a static one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Pod:
     requires_isolation: bool = False
     daemonset: str = ""
     """Name of the owning DaemonSet, where it is one of the plugins' namespace."""
+    is_static_plugin: bool = False
+    """The whole-card plugin as a static pod: nothing but its node's kubelet can restart it."""
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
     card_count: int = 1
@@ -132,10 +136,11 @@ def parse_pod(
     selects = _NO_SELECTION if by_daemonset else frozenset(_selections(spec))
     namespace = meta["namespace"]
     daemonset = str(owner["name"]) if by_daemonset and namespace == plugin_namespace else ""
-    if not (requests or selects or daemonset):
+    annotations = meta.get("annotations") or {}
+    static = namespace == plugin_namespace and _is_static_plugin(meta, annotations)
+    if not (requests or selects or daemonset or static):
         return None
     status = raw.get("status") or {}
-    annotations = meta.get("annotations") or {}
     node = spec.get("nodeName") or ""
     ready_since = _ready_since(status)
     created = meta.get("creationTimestamp")
@@ -159,6 +164,7 @@ def parse_pod(
             annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
         ),
         daemonset=intern(daemonset),
+        is_static_plugin=static,
         owner=intern(str(owner.get("uid", ""))),
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
         cards=parse_ledger(annotations) if shares and node else NOTHING,
@@ -185,6 +191,14 @@ def _find_sharing(raw: Mapping[str, Any], spec: Spec) -> tuple[SharingContainer,
                     opts_out = None
                 found.append(SharingContainer(intern(str(container.get("name"))), opts_out))
     return tuple(found)
+
+
+def _is_static_plugin(meta: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:
+    """By the label that the DaemonSet's pods carry too, and the source that only the kubelet tells
+    (vendor's page on updating the device plugin)."""
+    if (meta.get("labels") or {}).get("component") != "nvidia-device-plugin":
+        return False
+    return annotations.get(_SOURCE) == "file" or _MIRROR in annotations
 
 
 def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:

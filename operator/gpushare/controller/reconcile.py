@@ -69,7 +69,9 @@ class Reconciler:
             leaving_patience=timedelta(seconds=settings.leaving_patience_seconds),
             zero_patience=timedelta(seconds=settings.zero_patience_seconds),
         )
-        self._planner = Planner(self._timing, may_evict=settings.allow_eviction)
+        self._planner = Planner(
+            self._timing, may_evict=settings.allow_eviction, memory_unit=settings.memory_unit
+        )
         self._events = Events(api, settings.identity)
         self._pools = Pools(api, self._events, settings, self._timing)
         self._statuses = Statuses(

@@ -7,8 +7,8 @@ from gpushare import names
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.admitted import record_admissions, write_admissions
-from gpushare.core.blockers import Blocker
 from gpushare.core.change import build_applied, may_have_module, owned_labels
+from gpushare.core.diagnosis import NotYet
 from gpushare.core.drift import Verdict
 from gpushare.core.inforce import is_replaced, running_plugins
 from gpushare.core.modes import MODES, Mode
@@ -21,7 +21,7 @@ from gpushare.names import Reason
 
 def update_applied(
     seen: Observed, pool: Pool, mode: Mode, verdict: Verdict, at: Pass
-) -> tuple[Applied | None, Blocker | None]:
+) -> tuple[Applied | None, NotYet | None]:
     """`applied` as it should be now that the labels are right, and what is missing for it.
 
     A mode is recorded only once it is verified. A plugin that starts under the right labels reads
@@ -32,10 +32,10 @@ def update_applied(
     known = previous if previous is not None and previous.is_of(mode) else None
     replaced = known is not None and is_replaced(seen.node, seen.pods, known)
     if known is None or (known.awaits_restart and replaced):
-        missing = verify_mode(seen.node, seen.pods, mode)
+        missing = verify_mode(seen.node, seen.pods, mode, at)
         if missing is not None:
             # What was in force before is remembered until this is verified.
-            return previous, Blocker(missing.reason, missing.message)
+            return previous, missing
         applied = build_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
         unsure = known is None and previous is not None and _share_plugin(previous, mode)
@@ -51,9 +51,8 @@ def update_applied(
         # From now on nobody knows what a plugin that reads `share` gives.
         changes |= {"module": True, **write_admissions(record_admissions(seen))}
     # What was verified once is not written again, but it is said when it no longer holds.
-    missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode)
-    blocker = Blocker(missing.reason, missing.message) if missing is not None else None
-    return known.model_copy(update=changes), blocker
+    missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode, at)
+    return known.model_copy(update=changes), missing
 
 
 def build_awaiting(seen: Observed, pool: Pool, mode: Mode, serves: Schedule | None) -> Applied:

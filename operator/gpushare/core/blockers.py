@@ -8,6 +8,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.core.actions import EvictedPod
 from gpushare.core.modes import Mode
+from gpushare.core.plugins import is_plugin_of
 from gpushare.core.transitions import Transition
 from gpushare.names import Reason
 
@@ -105,9 +106,16 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
     )
 
 
-def find_missing_daemonset(to: Mode, daemonsets: Collection[str]) -> Blocker | None:
-    """A DaemonSet without which the node would never become what the mode says."""
+def find_missing_daemonset(
+    to: Mode, daemonsets: Collection[str], pods: Iterable[Pod]
+) -> Blocker | None:
+    """A DaemonSet without which the node would never become what the mode says.
+
+    A plugin that runs on the node as a static pod needs none.
+    """
     missing = [name for name in to.daemonsets if name not in daemonsets]
+    if to.plugin in missing and any(is_plugin_of(pod, to) for pod in pods):
+        missing.remove(to.plugin)
     if not missing:
         return None
     return Blocker(

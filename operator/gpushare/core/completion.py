@@ -13,14 +13,7 @@ from gpushare.names import Reason
 def plan_completion(seen: Observed, change: Change, at: Pass) -> NodePlan:
     """Wait for plugin, components and resource, then uncordon and write `applied`."""
     to = MODES[change.edition, change.to]
-    missing = verify_return(
-        seen.node,
-        seen.pods,
-        change=change,
-        was_zero=seen.was_zero,
-        settle=at.timing.settle,
-        now=at.now,
-    )
+    missing = verify_return(seen.node, seen.pods, change=change, was_zero=seen.was_zero, at=at)
     if missing is not None:
         wait = missing.wait.total_seconds() if missing.wait is not None else None
         return NodePlan(

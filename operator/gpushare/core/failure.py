@@ -26,6 +26,7 @@ from gpushare.core.transitions import Outcome, find_transition
 from gpushare.names import Reason
 
 _MESSAGE_CHARACTERS = 400
+_SILENT = (Reason.RESOURCE_NOT_READY, Reason.NO_CARDS)
 _UNTIL_MENDED = "the node stays cordoned until this is mended"
 
 
@@ -79,7 +80,9 @@ def judge_progress(
             return _plan_renewal(seen, change)
         if change.renewed is not None:
             message = f"{plan.message}, and a second restart did not help"
-            return _plan_failure(seen, change, Reason.RESOURCE_STAYS_ZERO, message, policy, at)
+            found = plan.reason is not Reason.NO_CARDS
+            reason = Reason.RESOURCE_STAYS_ZERO if found else plan.reason
+            return _plan_failure(seen, change, reason, message, policy, at)
         zero_until = None
     return _tell_deadline(plan, deadline, zero_until, at)
 
@@ -131,7 +134,7 @@ def _find_end_of_patience(
     (NVIDIA/k8s-device-plugin, issue 1228).
     """
     to = MODES[change.edition, change.to]
-    if plan.reason is not Reason.RESOURCE_NOT_READY or not _is_zero(seen, to):
+    if plan.reason not in _SILENT or not _is_zero(seen, to):
         return None
     replaced = {plugin.uid for plugin in change.plugins}
     since = [

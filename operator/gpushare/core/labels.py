@@ -1,15 +1,17 @@
 """The labels and records of a node whose mode is in force."""
 
+from dataclasses import replace
+
 from gpushare import names
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.applied import build_awaiting, update_applied
 from gpushare.core.blockers import find_pods_of_another_mode
+from gpushare.core.diagnosis import diagnose
 from gpushare.core.drift import Verdict
 from gpushare.core.modes import Mode, desired_labels
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import extend_found
-from gpushare.core.verify import find_missing_whole_card
 from gpushare.names import Reason
 
 
@@ -44,6 +46,7 @@ def plan_labels(
     records = seen.records.model_copy(
         update={"found": found, "change": None, "applied": applied, "drift": verdict.record}
     )
+    trouble = missing or diagnose(seen.node, seen.pods, mode, at)
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
         message = f"labelled {mode.schedule}, but {missing.message}"
@@ -55,14 +58,15 @@ def plan_labels(
         )
     elif verdict.fought_over:
         state, reason, message = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
-    elif (bare := find_missing_whole_card(seen.node, mode)) is not None:
-        state, reason, message = NodeState.BLOCKED, bare.reason, bare.message
+    elif trouble is not None and trouble.wait is None:
+        state, reason, message = NodeState.BLOCKED, trouble.reason, trouble.message
     else:
         state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
     # Its change was removed by hand: half-way changed, it must not take pods.
     cordon = seen.node.owns_cordon and missing is not None
     if _is_settled(seen, labels, records.annotations(), cordon=cordon):
-        return seen.plan(state, reason, message)
+        wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
+        return replace(seen.plan(state, reason, message), wake_after_seconds=wait)
     message = "labels put back" if verdict.puts_back else "labels and records are written"
     action = build_apply(seen.node, labels, records, cordon=cordon, message=message)
     why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.UPDATING

@@ -15,6 +15,7 @@ from gpushare.api.pool import (
 from gpushare.api.rollout import FailurePolicy
 from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
 from gpushare.core.blockers import find_pods_of_another_pool
+from gpushare.core.diagnosis import TOLD
 from gpushare.core.member import plan_member
 from gpushare.core.modes import find_schedule
 from gpushare.core.observed import Observed, Pass
@@ -76,8 +77,8 @@ def _plan_given_back(seen: Observed, pool: Pool, at: Pass, turn: Turn) -> NodePl
     ):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
     plan = plan_member(seen, target, at, turn)
-    lacks_plugin = plan.reason is Reason.WHOLE_CARD_PLUGIN_MISSING and plan.action is None
-    if plan.state is NodeState.READY or lacks_plugin:
+    is_done = plan.state is NodeState.READY or (plan.reason in TOLD and plan.action is None)
+    if is_done:
         return _plan_release(seen, removed)
     return plan if plan.state is not NodeState.UPDATING else replace(plan, reason=Reason.LEAVING)
 

@@ -76,10 +76,11 @@ class _Standing:
 class Planner:
     """The books of all pools, and what they are kept up to date with."""
 
-    def __init__(self, timing: Timing, *, may_evict: bool = False):
+    def __init__(self, timing: Timing, *, may_evict: bool = False, memory_unit: str = "GiB"):
         self.books: dict[str, Book] = {}
         self._timing = timing
         self._may_evict = may_evict
+        self._memory_unit = memory_unit
         self._listed: tuple[Pool, ...] | None = None
         self._pools: dict[str, Pool] = {}
         self._acting: list[Pool] = []
@@ -101,7 +102,13 @@ class Planner:
             self._basis = basis
             self._begin_anew()
             changed = world.nodes.keys()
-        at = Pass(now, self._timing, world.daemonsets, self._may_evict)
+        at = Pass(
+            now,
+            self._timing,
+            world.daemonsets,
+            may_evict=self._may_evict,
+            memory_unit=self._memory_unit,
+        )
         decisions = list(self._decide(world, {*changed, *self._alarms.take_due(now)}, at))
         return Plan(
             decisions=tuple(decisions),

@@ -294,3 +294,55 @@ def test_what_pods_have_in_common_is_kept_once() -> None:
     assert one.requests is other.requests
     assert one.cards is other.cards
     assert one.selects is other.selects
+
+
+STATIC: dict[str, Any] = {
+    "name": "nvidia-device-plugin-gpu-1",
+    "labels": {"component": "nvidia-device-plugin"},
+    "annotations": {
+        "kubernetes.io/config.mirror": "0f5c",
+        "kubernetes.io/config.source": "file",
+    },
+    "ownerReferences": [{"kind": "Node", "name": "gpu-1", "uid": "n", "controller": True}],
+}
+
+
+def _parse_static(namespace: str = "kube-system", **more: Any) -> Pod | None:
+    pod = _pod(namespace, spec={"nodeName": "gpu-1", "containers": [{"name": "plugin"}]})
+    pod["metadata"] |= STATIC | more
+    return parse_pod(pod, plugin_namespace="kube-system")
+
+
+def test_the_static_plugin_is_told_by_its_label_and_its_source() -> None:
+    pod = _parse_static()
+    assert pod is not None
+    assert (pod.is_static_plugin, pod.daemonset, pod.is_evictable) == (True, "", False)
+
+
+@pytest.mark.parametrize("key", sorted(STATIC["annotations"]))
+def test_either_annotation_of_the_kubelet_tells_a_static_plugin(key: str) -> None:
+    pod = _parse_static(annotations={key: STATIC["annotations"][key]})
+    assert pod is not None
+    assert pod.is_static_plugin
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"namespace": "default"},
+        {"labels": {"component": "kube-proxy"}},
+        {"labels": None},
+        {"annotations": {"kubernetes.io/config.source": "api"}},
+        {"annotations": None},
+    ],
+    ids=str,
+)
+def test_no_other_pod_is_a_static_plugin(more: dict[str, Any]) -> None:
+    assert _parse_static(**more) is None
+
+
+def test_the_daemonsets_pods_carry_the_label_and_are_no_static_plugin() -> None:
+    owner = {"kind": "DaemonSet", "name": "ack-nvidia-device-plugin", "uid": "d"}
+    pod = _parse_static(annotations={}, ownerReferences=[owner | {"controller": True}])
+    assert pod is not None
+    assert (pod.is_static_plugin, pod.daemonset) == (False, "ack-nvidia-device-plugin")

@@ -38,6 +38,7 @@ def _labelled(*, offered: int = 0, **more: Any) -> Node:
         labels={**CGPU, **OURS},
         records=records,
         allocatable={MEMORY: offered},
+        gpu_count=1,
         unschedulable=True,
         owns_cordon=True,
     )

@@ -3,10 +3,12 @@
 import pytest
 
 from gpushare.api.pool import Edition, Schedule
+from gpushare.core.diagnosis import find_missing_whole_card
 from gpushare.core.modes import MODES
-from gpushare.core.verify import find_missing_whole_card, verify_mode
+from gpushare.core.observed import Pass
+from gpushare.core.verify import verify_mode
 from gpushare.names import Reason
-from tests.kit.values import a_node, a_plugin_pod
+from tests.kit.values import NOW, a_node, a_plugin_pod
 
 MEMORY, CORE, WHOLE = "aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "nvidia.com/gpu"
 CORE_MEM = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM]
@@ -19,7 +21,7 @@ OPEN_DEFAULT = MODES[Edition.OPEN_SOURCE, Schedule.DEFAULT]
 )
 def test_core_mem_offers_memory_and_compute(allocatable: dict[str, int], missing: str) -> None:
     pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
-    lacks = verify_mode(a_node(allocatable=allocatable), pods, CORE_MEM)
+    lacks = verify_mode(a_node(allocatable=allocatable), pods, CORE_MEM, Pass(NOW))
     assert lacks is not None
     assert lacks.reason is Reason.RESOURCE_NOT_READY
     assert missing in lacks.message
@@ -28,7 +30,7 @@ def test_core_mem_offers_memory_and_compute(allocatable: dict[str, int], missing
 def test_core_mem_is_verified_once_both_are_offered() -> None:
     pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
     node = a_node(allocatable={MEMORY: 15, CORE: 100})
-    assert verify_mode(node, pods, CORE_MEM) is None
+    assert verify_mode(node, pods, CORE_MEM, Pass(NOW)) is None
 
 
 @pytest.mark.parametrize("allocatable", [{}, {WHOLE: 0}, {MEMORY: 0}])
@@ -40,7 +42,7 @@ def test_open_source_default_without_whole_cards_is_reported_and_complete(
     assert missing is not None
     assert missing.reason is Reason.WHOLE_CARD_PLUGIN_MISSING
     assert WHOLE in missing.message
-    assert verify_mode(node, [], OPEN_DEFAULT) is None
+    assert verify_mode(node, [], OPEN_DEFAULT, Pass(NOW)) is None
 
 
 def test_open_source_default_with_whole_cards_lacks_nothing() -> None:
@@ -54,6 +56,6 @@ def test_only_open_source_default_may_lack_its_whole_cards() -> None:
 
 def test_basic_default_awaits_the_whole_cards_that_its_recover_daemonset_puts_back() -> None:
     recoverer = a_plugin_pod("recover-1", daemonset="device-plugin-recover-ds")
-    missing = verify_mode(a_node(), [recoverer], MODES[Edition.BASIC, Schedule.DEFAULT])
+    missing = verify_mode(a_node(), [recoverer], MODES[Edition.BASIC, Schedule.DEFAULT], Pass(NOW))
     assert missing is not None
     assert missing.reason is Reason.RESOURCE_NOT_READY

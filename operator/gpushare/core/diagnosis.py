@@ -1,0 +1,194 @@
+"""What is wrong with the plugins of a node, and what mends it.
+
+A plugin registers a moment after its pod is Ready, and the kubelet reports resources late: what may
+be on its way is not called a trouble before it had its time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.capacity import MIB_PER_GIB
+from gpushare.core.modes import Mode
+from gpushare.core.observed import Pass
+from gpushare.core.plugins import (
+    SERVED,
+    STATIC_PLUGIN,
+    find_rivals,
+    identify_plugin,
+    is_plugin_of,
+    may_offer,
+)
+from gpushare.names import Reason
+
+STATIC_MANIFEST = "/etc/kubernetes/manifests/nvidia-device-plugin.yml"
+RESTART_STATIC_PLUGIN = (
+    "deleting its pod restarts nothing. On the node: copy "
+    f"{STATIC_MANIFEST} out of that folder, remove it, wait 5 s, move the copy back; never leave a "
+    "copy in the folder, the kubelet runs every file there"
+)
+"""The vendor's steps (page on updating and restarting the device plugin)."""
+REMOVE_STATIC_PLUGIN = (
+    f"move {STATIC_MANIFEST} out of that folder on the node (deleting the pod ends nothing)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """What a node lacks, in a sentence; `wait` is when to look again without an event."""
+
+    reason: Reason
+    message: str
+    wait: timedelta | None = None
+
+
+TOLD = frozenset(
+    {Reason.WHOLE_CARD_PLUGIN_MISSING, Reason.LEFT_OVER_RESOURCE, Reason.MEMORY_UNIT_DIFFERS}
+)
+"""Said of nodes that are in their mode all the same: nothing waits for it but a person."""
+
+
+def diagnose(node: Node, pods: Sequence[Pod], mode: Mode, at: Pass) -> NotYet | None:
+    """The first trouble of a node at rest that has all that `mode` needs.
+
+    With a `wait` it is too early to call it one.
+    """
+    return (
+        find_missing_whole_card(node, mode)
+        or find_left_over(node, pods, mode, at)
+        or find_other_unit(node, at)
+    )
+
+
+def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
+    """Whether a node that shares its cards no more offers whole ones, where nobody owes us that.
+
+    Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
+    that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is worth a word.
+    """
+    whole_cards = (mode.edition, mode.schedule) == (Edition.OPEN_SOURCE, Schedule.DEFAULT)
+    if not whole_cards or node.allocatable.get(names.RESOURCE_WHOLE_GPU):
+        return None
+    return NotYet(
+        Reason.WHOLE_CARD_PLUGIN_MISSING,
+        f"sharing is off, and no plugin offers {names.RESOURCE_WHOLE_GPU} on the node; put the "
+        "whole-card plugin back",
+    )
+
+
+def find_left_over(node: Node, pods: Sequence[Pod], mode: Mode, at: Pass) -> NotYet | None:
+    """A resource of another mode that the node still offers, served by no plugin that is known."""
+    left = [
+        resource
+        for resource, amount in node.allocatable.items()
+        if amount and resource in names.GPU_RESOURCES and resource not in may_offer(mode)
+    ]
+    if not left:
+        return None
+    message = (
+        f"the node still offers {' and '.join(sorted(left))}, which mode {mode.schedule} has not: "
+        "its cards can be given out twice. Find what serves it (a plugin of another namespace, a "
+        "file in /etc/kubernetes/manifests) and take it off the node; where nothing does, restart "
+        "the kubelet there"
+    )
+    plugins = [pod for pod in pods if identify_plugin(pod)]
+    if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
+        # It goes with its plugin, and that is an event.
+        return NotYet(Reason.LEFT_OVER_RESOURCE, message, at.timing.settle)
+    since = [pod.ready_since for pod in plugins if pod.ready_since]
+    return NotYet(Reason.LEFT_OVER_RESOURCE, message, _left_of(at.timing.settle, since, at))
+
+
+def find_other_unit(node: Node, at: Pass) -> NotYet | None:
+    """Whether the node's plugin counts memory in another unit than the installation says."""
+    memory = node.allocatable.get(names.RESOURCE_GPU_MEMORY)
+    if not memory or not node.gpu_count:
+        return None
+    per_card = memory // node.gpu_count
+    unit = "MiB" if per_card >= MIB_PER_GIB else "GiB"
+    if unit == at.memory_unit:
+        return None
+    return NotYet(
+        Reason.MEMORY_UNIT_DIFFERS,
+        f"a card offers {per_card} {names.RESOURCE_GPU_MEMORY}: its plugin counts {unit}, the "
+        f"installation {at.memory_unit}, and what pods ask means something else on this node. Run "
+        f"the plugins of all nodes with --memory-unit={at.memory_unit} and restart this one, or, "
+        f"where all of them count {unit}, set the installation's memory unit to that",
+    )
+
+
+def find_competing_plugins(
+    node: Node, pods: Sequence[Pod], mode: Mode, leaving: Mode | None = None
+) -> NotYet | None:
+    """Other plugins that give out the cards of a node in `mode`; not those that it is `leaving`."""
+    own, rivals = find_rivals(node, pods, mode, leaving)
+    if not rivals:
+        return None
+    served = SERVED[rivals[0]]
+    if same := sorted(served & may_offer(mode)):
+        what = (
+            f"{own} and {rivals[0]} both serve {' and '.join(same)} on the node, and the last to "
+            "register wins, in silence"
+        )
+    else:
+        what = (
+            f"{rivals[0]} serves {' and '.join(sorted(served))} on a node in mode {mode.schedule}: "
+            "its cards can be given out twice"
+        )
+    return NotYet(Reason.COMPETING_PLUGINS, f"{what}; {_tell_how_to_remove(rivals)}")
+
+
+def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, at: Pass) -> NotYet:
+    """Why a node whose plugin is Ready (`serving`, where the mode has one) offers no `resource`.
+
+    The plugin writes the number of cards on the node before it registers, and one that finds none
+    waits for ever, Running (open-source gpushare-device-plugin). Where they were found, the kubelet
+    may have lost the resource (NVIDIA/k8s-device-plugin, issue 1228).
+    """
+    unclear = f"the node does not offer {resource} (allocatable is 0)"
+    if serving and all(pod.is_static_plugin for pod in serving):
+        cause = NotYet(
+            Reason.STATIC_PLUGIN,
+            f"{unclear}, and {STATIC_PLUGIN} is Ready; {RESTART_STATIC_PLUGIN}",
+        )
+    elif serving and names.RESOURCE_GPU_MEMORY in mode.resources and not node.gpu_count:
+        cause = NotYet(
+            Reason.NO_CARDS,
+            f"{mode.plugin} is Ready and found no card ({names.RESOURCE_GPU_COUNT} is 0, "
+            f"{resource} too): the driver or NVML does not show it one. Its log says why; mend the "
+            "driver, then delete the plugin's pod, which looks for cards only when it starts",
+        )
+    else:
+        return NotYet(Reason.RESOURCE_NOT_READY, unclear)
+    since = [pod.ready_since for pod in serving if pod.ready_since]
+    left = _left_of(at.timing.zero_patience, since, at)
+    return cause if left is None else NotYet(Reason.RESOURCE_NOT_READY, unclear, left)
+
+
+def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYet:
+    """A node that has left mode `of`, and still offers its `resource`."""
+    message = f"the node still offers {resource}; its cards could be given out twice"
+    if any(pod.is_static_plugin and is_plugin_of(pod, of) for pod in pods):
+        message += f". {STATIC_PLUGIN} serves it: {REMOVE_STATIC_PLUGIN}"
+    return NotYet(Reason.RESOURCE_NOT_READY, message)
+
+
+def _left_of(patience: timedelta, since: Sequence[datetime], at: Pass) -> timedelta | None:
+    """What is left of `patience`, which runs from the last of `since`; None where it is over."""
+    left = max(since) + patience - at.now if since else timedelta()
+    return left if left > timedelta() else None
+
+
+def _tell_how_to_remove(rivals: Sequence[str]) -> str:
+    daemonsets = [rival for rival in rivals if rival != STATIC_PLUGIN]
+    steps = []
+    if daemonsets:
+        listed = " and ".join(daemonsets)
+        steps.append(f"keep the DaemonSet {listed} off the node by its node selector, or remove it")
+    if STATIC_PLUGIN in rivals:
+        steps.append(REMOVE_STATIC_PLUGIN)
+    return "; ".join(steps)

@@ -1,0 +1,147 @@
+"""Plugins that are not what their node's mode says: each is told, with what mends it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from devcluster.plugins import build_nvidia_plugin
+from tests.kit.arrange import plugin_uids
+from tests.kit.bench import DAEMONSETS, NODES, SYSTEM_PODS, Bench
+from tests.kit.builders import build_pool
+from tests.kit.expect import expect, expect_labels, expect_pool_ready, expect_reason
+
+Json = dict[str, Any]
+
+WHOLE = "nvidia.com/gpu"
+NVIDIA, VENDORS = "nvidia-device-plugin-daemonset", "ack-nvidia-device-plugin"
+MANIFEST = "sim.devcluster/static-plugin"
+SHARE, DEFAULT = {"ack.node.gpu.schedule": "share"}, {"ack.node.gpu.schedule": "default"}
+IMPATIENT = {"GPUSHARE_ZERO_PATIENCE_SECONDS": "2"}
+
+
+@pytest.fixture
+def professional(bench: Bench) -> Iterator[Bench]:
+    """The Professional edition, put back as it was after the test."""
+    bench.install("Professional")
+    yield bench
+    if bench.cluster.api.exists(f"{DAEMONSETS}/{NVIDIA}"):
+        bench.call("DELETE", f"{DAEMONSETS}/{NVIDIA}")
+    bench.install("Professional")
+
+
+def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
+    professional: Bench,
+) -> None:
+    bench = professional
+    bench.add_nodes("two", "fine", labels=SHARE)
+    bench.add_nodes("left", labels=DEFAULT, faults={"keeps_old_resource": True})
+    bench.add_nodes("mib", labels=SHARE, faults={"memory_unit": "MiB"})
+    bench.add_nodes("blind", labels=SHARE, faults={"no_cards": True})
+    bench.add_nodes("comes-blind", faults={"no_cards": True})
+    expect_offered(bench, "left", WHOLE, "1")
+    bench.label("left", SHARE)
+    expect_offered(bench, "left", "aliyun.com/gpu-mem", "15")
+    expect_offered(bench, "two", "aliyun.com/gpu-mem", "15")
+    bench.call("POST", DAEMONSETS, build_nvidia_plugin({"kubernetes.io/hostname": "two"}))
+    expect_offered(bench, "two", WHOLE, "1")
+    bench.operators.start(env=IMPATIENT)
+    bench.create_pool(build_pool())
+
+    told = {
+        node: expect_reason(bench, node, reason)["message"]
+        for node, reason in (
+            ("two", "CompetingPlugins"),
+            ("left", "LeftOverResource"),
+            ("mib", "MemoryUnitDiffers"),
+            ("blind", "NoCards"),
+            ("comes-blind", "NoCards"),
+        )
+    }
+
+    assert f"keep the DaemonSet {NVIDIA} off the node" in told["two"]
+    assert "restart the kubelet" in told["left"]
+    assert "--memory-unit=GiB" in told["mib"]
+    assert "mend the driver, then delete the plugin's pod" in told["blind"]
+    nodes = bench.pool()["status"]["nodes"]
+    assert (nodes["ready"], nodes["blocked"], nodes["failed"]) == (1, 4, 1)
+
+    bench.call("DELETE", f"{DAEMONSETS}/{NVIDIA}")
+    for node in ("left", "mib", "blind", "comes-blind"):
+        bench.set_faults(node)
+    restart_plugins(bench, "mib", "blind", "comes-blind")
+    expect_pool_ready(bench, nodes=6)
+
+
+def test_the_static_plugin_is_the_plugin_and_is_left_to_its_kubelet(professional: Bench) -> None:
+    bench = professional
+    for daemonset in (VENDORS, "nvidia-device-plugin-recover"):
+        bench.call("DELETE", f"{DAEMONSETS}/{daemonset}")
+    manifest = {MANIFEST: "true"}
+    bench.add_nodes("old", annotations=manifest)
+    bench.add_nodes("silent", annotations=manifest, faults={"resource_zero": True})
+    expect_offered(bench, "old", WHOLE, "1")
+    expect_static_ready(bench, "silent")
+    mark = bench.audit.mark()
+    bench.operators.start(env=IMPATIENT)
+
+    bench.create_pool(build_pool(schedule="default"))
+    told = expect_reason(bench, "silent", "StaticPlugin")["message"]
+    expect_labels(bench, "old", DEFAULT)
+
+    assert "deleting its pod restarts nothing" in told
+    assert "copy /etc/kubernetes/manifests/nvidia-device-plugin.yml out of that folder" in told
+    bench.set_faults("silent")
+    expect_pool_ready(bench, nodes=2)
+    change_mode(bench, "share")
+    change_mode(bench, "default")
+    assert [name for name in bench.audit.our_deletions(mark) if name.startswith("nvidia-")] == []
+
+
+def test_static_pods_that_an_upgrade_left_compete_with_the_daemonset(professional: Bench) -> None:
+    bench = professional
+    bench.add_nodes("upgraded", labels=DEFAULT, annotations={MANIFEST: "true"})
+    bench.operators.standard()
+    bench.create_pool(build_pool(schedule="default"))
+
+    told = expect_reason(bench, "upgraded", "CompetingPlugins")["message"]
+
+    assert "move /etc/kubernetes/manifests/nvidia-device-plugin.yml out of that folder" in told
+    bench.annotate(f"{NODES}/upgraded", {MANIFEST: None})
+    bench.call("DELETE", f"{SYSTEM_PODS}/nvidia-device-plugin-upgraded")
+    expect_pool_ready(bench, nodes=1)
+
+
+def expect_offered(bench: Bench, node: str, resource: str, amount: str) -> None:
+    expect(
+        bench,
+        f"{node} offers {amount} {resource}",
+        lambda: bench.node(node)["status"]["allocatable"].get(resource) == amount,
+    )
+
+
+def expect_static_ready(bench: Bench, node: str) -> None:
+    path = f"{SYSTEM_PODS}/nvidia-device-plugin-{node}"
+
+    def is_ready() -> bool:
+        conditions = bench.call("GET", path)["status"].get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    expect(bench, f"the static plugin of {node} is Ready", is_ready)
+
+
+def change_mode(bench: Bench, schedule: str) -> None:
+    bench.change_pool(schedule=schedule)
+    expect_pool_ready(bench, nodes=2)
+
+
+def restart_plugins(bench: Bench, *nodes: str) -> None:
+    """As a person does once the cause is mended."""
+    for node in nodes:
+        uid = plugin_uids(bench)[node]
+        bench.call("DELETE", f"{SYSTEM_PODS}/{bench.plugins()[node]['metadata']['name']}")
+
+        def is_another(node: str = node, uid: str = uid) -> bool:
+            return plugin_uids(bench).get(node, uid) != uid
+
+        expect(bench, f"another plugin runs on {node}", is_another)
