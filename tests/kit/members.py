@@ -1,10 +1,12 @@
 """Plans for one member of a pool."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from gpushare import names
+from gpushare.api.job import Job
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
@@ -44,10 +46,13 @@ def plan_of(
     daemonsets: frozenset[str] = PRO_DAEMONSETS,
     now: datetime = NOW,
     may_evict: bool = False,
+    may_tear_down: bool = False,
+    jobs: Iterable[Job] = (),
     is_refused: bool = False,
 ) -> NodePlan:
-    seen = Observed(node, pods, parse_records(node), is_refused=is_refused)
-    at = Pass(now, daemonsets=daemonsets, may_evict=may_evict)
+    by_name = {job.name: job for job in jobs}
+    seen = Observed(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
+    at = Pass(now, daemonsets=daemonsets, may_evict=may_evict, may_tear_down=may_tear_down)
     return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
 
 
@@ -106,8 +111,9 @@ def a_kind(
     to: str = "cgpu",
     outcome: Outcome = Outcome.APPLY_AND_RESTART,
     workloads: WorkloadPolicy = WorkloadPolicy.WAIT,
+    teardown: str = "",
 ) -> Kind:
-    return Kind(of, to, outcome, workloads)
+    return Kind(of, to, outcome, workloads, teardown)
 
 
 def agreed(*kinds: Kind, to: str = "") -> PoolStatus:

@@ -20,12 +20,16 @@ class JobState(StrEnum):
 class Job:
     """A projection of a Job that is pinned to one node."""
 
+    namespace: str
     name: str
     uid: str
     node: str
     state: JobState = JobState.RUNNING
     message: str = ""
     """Why it failed, as the Job controller says it."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 def parse_job(raw: Mapping[str, Any]) -> Job | None:
@@ -37,8 +41,8 @@ def parse_job(raw: Mapping[str, Any]) -> Job | None:
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
             state, message = JobState(condition["type"]), condition.get("message") or ""
-            return Job(meta["name"], meta["uid"], node, state, message)
-    return Job(meta["name"], meta["uid"], node)
+            return Job(meta["namespace"], meta["name"], meta["uid"], node, state, message)
+    return Job(meta["namespace"], meta["name"], meta["uid"], node)
 
 
 def _find_node(spec: Mapping[str, Any]) -> str:

@@ -102,6 +102,8 @@ def may_have_module(seen: Observed, mode: Mode, change: Change | None = None) ->
         return False
     applied = seen.records.applied
     left = change is not None and MODES[change.edition, change.of].isolated
-    remembered = applied is not None and applied.module is True
+    remembered = applied is not None and (
+        applied.module is True or MODES[applied.edition, applied.schedule].isolated
+    )
     # Ready or leaving already: it may have loaded it in between.
     return left or remembered or any(pod.daemonset in INSTALLERS for pod in seen.pods)

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from gpushare.core.actions import (
     ApplyNode,
+    CreateJob,
     DeletePlugins,
     NodePlan,
     NodeState,
@@ -22,6 +23,7 @@ from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy
 from gpushare.core.records import Change, Failure, Step
+from gpushare.core.teardown import resume, waits_for_person
 from gpushare.core.transitions import Outcome, find_transition
 from gpushare.names import Reason
 
@@ -45,7 +47,9 @@ def plan_resumed(seen: Observed, change: Change, policy: Policy, at: Pass) -> No
     """A change that failed in another attempt gets a new deadline; None where it did not."""
     if change.failure is None or change.failure.attempt == policy.attempt:
         return None
-    again = {"failure": None, "renewed": None, "labelled_at": at.now}
+    again: dict[str, object] = {"failure": None, "renewed": None, "labelled_at": at.now}
+    if change.teardown is not None:
+        again |= resume(seen, change)
     action = _write_change(seen, change.model_copy(update=again), "tried again")
     return seen.plan(NodeState.UPDATING, Reason.UPDATING, "tried again", action)
 
@@ -55,14 +59,16 @@ def judge_progress(
 ) -> NodePlan:
     """`plan` of a change whose labels are written, or what is done because it takes too long.
 
-    Waiting for pods has no deadline; everything else has.
+    Waiting for pods has no deadline, nor has waiting for a person; everything else has.
     """
     if is_completion(plan):
         return plan
     if change.failure is not None:
         return _plan_failed(seen, change, change.failure, plan, policy, at)
     assert change.labelled_at is not None
-    if plan.reason is Reason.WORKLOADS_PRESENT:
+    if plan.state is NodeState.FAILED:
+        return _plan_failure(seen, change, plan.reason, plan.message, policy, at)
+    if plan.reason is Reason.WORKLOADS_PRESENT or waits_for_person(seen, change, policy, at):
         return plan
     seconds = policy.ready_timeout.total_seconds()
     deadline = change.labelled_at + policy.ready_timeout
@@ -89,7 +95,7 @@ def judge_progress(
 
 def _is_ours_to_do(plan: NodePlan) -> bool:
     """Whether the next step is one that nobody but us was waiting for."""
-    return isinstance(plan.action, RecordPlugins | DeletePlugins)
+    return isinstance(plan.action, RecordPlugins | DeletePlugins | CreateJob)
 
 
 def _tell_deadline(
@@ -150,7 +156,8 @@ def _is_zero(seen: Observed, mode: Mode) -> bool:
 
 
 def _plan_renewal(seen: Observed, change: Change) -> NodePlan:
-    again = {"step": Step.LABELLED, "restart": True, "plugins": (), "renewed": True}
+    step = Step.LABELLED if change.teardown is None else Step.REBOOTED
+    again = {"step": step, "restart": True, "plugins": (), "renewed": True}
     message = "the plugin came back without its resource; it is restarted once more"
     action = _write_change(seen, change.model_copy(update=again), message)
     return seen.plan(NodeState.UPDATING, Reason.PLUGIN_RESTARTING, message, action)
@@ -167,7 +174,8 @@ def _plan_failure(
         message=message[:_MESSAGE_CHARACTERS],
         at=at.now,
     )
-    action = _write_change(seen, change.model_copy(update={"failure": failure}), "failed")
+    failed = change.model_copy(update={"failure": failure})
+    action = _write_change(seen, failed, f"failed: {failure.message}")
     told = message if policy.rolls_back else f"{message}; {_UNTIL_MENDED}"
     plan = seen.plan(NodeState.FAILED, reason, told, action)
     return replace(plan, halts=_halt(seen, change, failure))
@@ -178,7 +186,9 @@ def _plan_failed(
 ) -> NodePlan:
     """A change that failed: taken back where the pool says so, or left until it is mended."""
     kept = _UNTIL_MENDED
-    if policy.rolls_back and change.undoes is None and not change.joining:
+    if policy.rolls_back and change.teardown is not None:
+        kept = f"a teardown is not rolled back; {kept}"
+    elif policy.rolls_back and change.undoes is None and not change.joining:
         transition = find_transition(change.edition, change.to, change.of)
         of, to = MODES[change.edition, change.to], MODES[change.edition, change.of]
         blocker = find_blocking_pods(transition, of, to, seen.pods)

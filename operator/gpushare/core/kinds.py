@@ -20,6 +20,8 @@ class Kind:
     outcome: Outcome
     workloads: WorkloadPolicy
     """What is done about pods that hold it up."""
+    teardown: str = ""
+    """Who removes the kernel module, and who reboots; empty where that is not needed."""
 
     @property
     def change(self) -> str:
@@ -28,8 +30,8 @@ class Kind:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is done, rather than left to a person or a teardown."""
-        return self.outcome in (Outcome.APPLY, Outcome.APPLY_AND_RESTART)
+        """Whether it is begun, rather than left to a person altogether."""
+        return self.outcome is not Outcome.REQUIRES_PERSON
 
     @property
     def restarts_plugin(self) -> bool:
@@ -42,7 +44,8 @@ class Kind:
         return self.outcome is Outcome.REQUIRES_TEARDOWN
 
     def __str__(self) -> str:
-        return f"{self.change}: {self.outcome}; workloads {self.workloads}"
+        told = f"{self.change}: {self.outcome}; workloads {self.workloads}"
+        return f"{told}; {self.teardown}" if self.teardown else told
 
 
 def hash_kinds(kinds: Iterable[Kind]) -> str:

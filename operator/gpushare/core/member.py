@@ -6,30 +6,31 @@ from datetime import timedelta
 from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
-from gpushare.core.actions import NodePlan, NodeState, build_apply
-from gpushare.core.applied import find_doubt, note_repair, plan_noted
+from gpushare.api.teardown import RebootPolicy, TeardownPolicy
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.applied import find_doubt, plan_noted
 from gpushare.core.blockers import (
     Blocker,
     find_blocking_pods,
     find_missing_daemonset,
     find_pods_of_another_pool,
 )
-from gpushare.core.change import owned_labels, transition_of
+from gpushare.core.change import transition_of
 from gpushare.core.completion import is_completion
 from gpushare.core.drift import Verdict, judge_drift
 from gpushare.core.failure import describe_failure, read_reason
+from gpushare.core.held import find_held, plan_contested, plan_put_back, tell_rivals
 from gpushare.core.inforce import (
     find_in_force,
     is_isolation_left,
     may_have_misread,
     running_plugins,
 )
-from gpushare.core.kinds import Kind
 from gpushare.core.labels import plan_labels
 from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy, build_policy
-from gpushare.core.records import Change, Failure, NodeRecords, Step
+from gpushare.core.records import Change, Failure, NodeRecords, Step, Teardown
 from gpushare.core.rollout import (
     plan_cordon,
     plan_eviction_disabled,
@@ -37,15 +38,19 @@ from gpushare.core.rollout import (
     plan_step,
 )
 from gpushare.core.stale import plan_stale
+from gpushare.core.teardown import find_refusal
 from gpushare.core.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
-from gpushare.core.turn import CLOSED, Turn
+from gpushare.core.turn import CLOSED, Turn, is_approved
 from gpushare.names import Reason
+
+_MODULE_THERE = (Step.CORDONED, Step.LABELLED)
+"""Steps of a teardown at which nobody has begun to remove the module."""
 
 
 def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> NodePlan:
     """What `seen.node`, a member of `pool`, needs next; `turn` says whether a change may begin."""
     wanted = desired_labels(pool.name, pool.spec)
-    policy = build_policy(pool, seen.node, at.timing)
+    policy = _find_agreed(pool, seen.records.change, build_policy(pool, seen.node, at.timing))
     plan = _plan_next(seen, pool, policy, at, turn)
     if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
         plan = replace(plan, labelled=True)
@@ -64,6 +69,16 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
     plan = replace(plan, proven=plan.state is NodeState.READY and is_proven)
     evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
     return plan_stale(seen, plan, at, turn) if evicts else plan
+
+
+def _find_agreed(pool: Pool, change: Change | None, policy: Policy) -> Policy:
+    """`policy`, but for a teardown that began by hand and that nobody agreed to leave to Jobs."""
+    if change is None or change.teardown is None or change.step not in _MODULE_THERE:
+        return policy
+    kind = policy.kind_of(change.of, change.to, Outcome.REQUIRES_TEARDOWN)
+    if is_approved(pool, kind):
+        return policy
+    return replace(policy, teardown=TeardownPolicy.MANUAL, reboot=RebootPolicy.PERSON)
 
 
 def _find_failure(records: NodeRecords) -> Failure | None:
@@ -110,7 +125,7 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
         same = (change.pool, change.edition, change.to) == (
             pool.name, pool.spec.edition, pool.spec.schedule
         )  # fmt: skip
-        kind = Kind(change.of, change.to, transition_of(change).outcome, policy.workloads)
+        kind = policy.kind_of(change.of, change.to, transition_of(change).outcome)
         return NodePlan(
             seen.node.name,
             NodeState.WAITING,
@@ -121,21 +136,21 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
             kind=kind if same else None,
         )
     of = find_in_force(pool.spec.edition, seen.node, seen.pods, seen.records.applied)
-    held = _held_labels(seen, pool, of)
+    held = find_held(seen, pool, of)
     verdict = judge_drift(seen.node, seen.records, held, policy.claim, at.now)
     if verdict.fought_over & names.MODE_LABELS:
-        return _plan_contested(seen, held, verdict)
+        return plan_contested(seen, held, verdict)
     if verdict.wait is not None:
         return seen.plan_pause(verdict, at.now)
     applied = seen.records.applied
     waits = applied is not None and applied.schedule == of != pool.spec.schedule
-    if waits and (put_back := _plan_put_back(seen, held, verdict, at)) is not None:
+    if waits and (put_back := plan_put_back(seen, held, verdict, at)) is not None:
         return put_back
     if waits and (noted := plan_noted(seen, held, verdict, at)) is not None:
         return noted
     plan = _plan_mode(seen, pool, policy, verdict, of, at, turn)
     if verdict.rivals:
-        plan = _tell_rivals(plan, seen.plan_contested(verdict))
+        plan = tell_rivals(plan, seen.plan_contested(verdict))
     if verdict.puts_back and plan.reason is Reason.CORDONED:
         plan = replace(plan, reason=Reason.DRIFT_REPAIRED)
     if seen.node.owns_cordon and plan.action is None:
@@ -157,6 +172,8 @@ def _plan_under_way(
     wanted = (pool.spec.schedule, pool.name) == (change.to, change.pool) and not forbidden
     if change.undoes is not None:
         wanted = change.undoes.attempt == policy.attempt and not forbidden
+    if change.teardown is not None:
+        wanted = wanted and find_refusal(seen.node, policy, at) is None
     if not wanted and change.step is Step.CORDONED:
         action = plan_give_way(seen, why="the pool wants something else now", now=at.now)
         return seen.plan(NodeState.UPDATING, Reason.UPDATING, "the pool changed", action)
@@ -168,77 +185,6 @@ def _is_superseded(change: Change, pool: Pool, policy: Policy) -> bool:
     if change.failure is None or pool.spec.schedule is change.to:
         return False
     return change.undoes is None or change.failure.attempt != policy.attempt
-
-
-def _held_labels(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
-    """The labels that must be there now.
-
-    While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
-    that is the pool's already was put there by a person who prepares the node for it.
-    """
-    applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
-    if applied is None or applied.edition is not pool.spec.edition or of != applied.schedule:
-        return wanted
-    in_force = MODES[applied.edition, applied.schedule].labels
-    labels = desired_labels(applied.pool, pool.spec)
-    held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
-    present = seen.node.labels
-    return held | {
-        key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
-        for key, value in in_force.items()
-    }
-
-
-def _plan_put_back(
-    seen: Observed, held: dict[str, str], verdict: Verdict, at: Pass
-) -> NodePlan | None:
-    """Drift on a node that waits for another change: back to what is in force; None without."""
-    found = seen.records.found or {}
-    lost = {key: held[key] for key in held.keys() & found.keys() - seen.node.owned}
-    if lost.items() <= seen.node.labels.items():
-        return None
-    labels = {**owned_labels(seen.node), **lost}
-    message = "labels put back"
-    applied = seen.records.applied
-    if applied is not None:
-        applied = applied.model_copy(update=note_repair(seen, applied, verdict, at))
-    records = seen.records.model_copy(update={"drift": verdict.record, "applied": applied})
-    action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
-    return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
-
-
-def _plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan:
-    """A rival writes the mode: no change begins, and no plugin is restarted."""
-    labels = {key: value for key, value in held.items() if key not in verdict.given_up}
-    plan = seen.plan_contested(verdict)
-    settled = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
-    if (settled and verdict.record == seen.records.drift) or verdict.wait is not None:
-        return plan
-    records = seen.records.model_copy(update={"drift": verdict.record})
-    applied = seen.records.applied
-    if applied is not None and not _held_mode(labels).items() <= seen.node.labels.items():
-        running = running_plugins(seen.pods, MODES[applied.edition, applied.schedule])
-        if running != applied.plugins:
-            # It started under the rival's value, and must read ours once the fight is over.
-            misread = applied.model_copy(update={"awaits_restart": True, "plugins": running})
-            records = records.model_copy(update={"applied": misread})
-    action = build_apply(
-        seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
-    )
-    return replace(plan, action=action)
-
-
-def _held_mode(held: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in held.items() if key in names.MODE_LABELS}
-
-
-def _tell_rivals(plan: NodePlan, contested: NodePlan) -> NodePlan:
-    """A plan of a node on which somebody fights for a label that is not the mode's."""
-    wakes = [p.wake_after_seconds for p in (plan, contested) if p.wake_after_seconds is not None]
-    plan = replace(plan, rivals=contested.rivals, wake_after_seconds=min(wakes, default=None))
-    if plan.reason not in (Reason.DRIFT_REPAIRED, Reason.UPDATING):
-        return plan
-    return replace(plan, state=contested.state, reason=contested.reason, message=contested.message)
 
 
 def _find_reason_to_stay_away(seen: Observed, pool: Pool) -> Blocker | None:
@@ -265,16 +211,19 @@ def _plan_mode(
     """What leads from mode `of`, which is in force, to the pool's."""
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     applied = seen.records.applied
-    if applied is not None and is_isolation_left(applied, mode):
-        of = applied.schedule
-        transition: Transition | None = TEARDOWN
-    else:
-        transition = _needed_transition(seen, pool, mode, of)
-    if transition is None:
-        return plan_labels(seen, pool, mode, verdict, at)
     failed = seen.records.change
     if failed is not None and not failed.is_under_way:
         failed = None
+    transition = _needed_transition(seen, pool, mode, of)
+    isolating = applied if is_isolation_left(applied, mode) else None
+    if transition is None:
+        plan = plan_labels(seen, pool, mode, verdict, at)
+        # Also a node that needs its teardown keeps the labels and records of its mode.
+        if isolating is None or (isolating.is_of(mode) and plan.action is not None):
+            return plan
+    if isolating is not None and (transition is None or transition.outcome is Outcome.APPLY):
+        of, transition = (isolating.schedule if failed is None else of), TEARDOWN
+    assert transition is not None
     restart = transition.outcome is Outcome.APPLY_AND_RESTART
     if restart and not policy.may_restart:
         if failed is None:
@@ -283,13 +232,26 @@ def _plan_mode(
             return plan_labels(seen, pool, mode, verdict, at, awaits_restart=True, serves=serves)
         message = f"{of} -> {mode.schedule} needs a restart, and devicePlugin.restart is Never"
         return seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
-    kind = Kind(of, mode.schedule, transition.outcome, policy.workloads)
-    if transition.refusal is not None:
-        message = f"{kind.change}: {transition.message}"
-        plan = seen.plan(NodeState.BLOCKED, transition.refusal, message)
+    kind = policy.kind_of(of, mode.schedule, transition.outcome)
+    refusal = _find_refusal(seen, transition, policy, at)
+    if refusal is not None:
+        message = f"{kind.change}: {refusal.message}"
+        plan = seen.plan(NodeState.BLOCKED, refusal.reason, message)
         return replace(plan, kind=kind)
     plan = _plan_change(seen, pool, policy, transition, Schedule(of), failed, at, turn)
     return replace(plan, kind=kind)
+
+
+def _find_refusal(
+    seen: Observed, transition: Transition, policy: Policy, at: Pass
+) -> Blocker | None:
+    """Why the change is not begun at all, or not before somebody agrees."""
+    if transition.refusal is None:
+        return None
+    if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
+        return Blocker(transition.refusal, transition.message)
+    refusal = find_refusal(seen.node, policy, at)
+    return refusal and replace(refusal, message=f"{transition.message}; {refusal.message}")
 
 
 def _plan_change(
@@ -344,6 +306,7 @@ def _plan_change(
         before=failed.before if failed else (),
         admitted=failed.admitted if failed else None,
         boot_id=failed.boot_id if failed else None,
+        teardown=Teardown() if transition.outcome is Outcome.REQUIRES_TEARDOWN else None,
     )
     return NodePlan(
         seen.node.name,

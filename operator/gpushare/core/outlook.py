@@ -107,7 +107,7 @@ def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
     needs = {
         Outcome.APPLY: "the plugins follow the labels",
         Outcome.APPLY_AND_RESTART: "the device plugin restarts",
-        Outcome.REQUIRES_TEARDOWN: "needs a teardown and a reboot, and is not done by itself",
+        Outcome.REQUIRES_TEARDOWN: f"the kernel module goes, with a reboot ({kind.teardown})",
         Outcome.REQUIRES_PERSON: "needs a person, and is not done by itself",
     }[kind.outcome]
     waits = f"; {held_up} wait for pods to finish" if held_up else ""

@@ -7,8 +7,11 @@ from datetime import timedelta
 from gpushare.api.node import Node
 from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy
 from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
+from gpushare.api.teardown import RebootPolicy, TeardownPolicy
 from gpushare.core.drift import Claim
+from gpushare.core.kinds import Kind
 from gpushare.core.observed import Timing
+from gpushare.core.transitions import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,22 @@ class Policy:
     """A change that failed is taken back."""
     may_restart: bool = True
     """The device plugin may be restarted."""
+    teardown: TeardownPolicy = TeardownPolicy.MANUAL
+    reboot: RebootPolicy = RebootPolicy.PERSON
 
     @property
     def stays_cordoned(self) -> bool:
         """Pods that hold a change up are waited for under the cordon, not before it."""
         return self.workloads is not WorkloadPolicy.WAIT
+
+    def kind_of(self, of: str, to: str, outcome: Outcome) -> Kind:
+        """The kind of a change: who agreed to one by hand did not agree to privileged Jobs."""
+        teardown = ""
+        if outcome is Outcome.REQUIRES_TEARDOWN:
+            teardown = f"teardown {self.teardown}"
+            if self.teardown is TeardownPolicy.JOB:
+                teardown += f", reboot {self.reboot}"
+        return Kind(of, to, outcome, self.workloads, teardown)
 
 
 def build_policy(pool: Pool | None, node: Node, timing: Timing) -> Policy:
@@ -44,6 +58,8 @@ def build_policy(pool: Pool | None, node: Node, timing: Timing) -> Policy:
         workloads=rollout.workloads,
         rolls_back=rollout.on_failure is FailurePolicy.ROLLBACK,
         may_restart=pool.spec.device_plugin.restart is not RestartPolicy.NEVER,
+        teardown=pool.spec.isolation_teardown.policy,
+        reboot=pool.spec.isolation_teardown.reboot,
     )
 
 

@@ -10,6 +10,7 @@ from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Change, Step
+from gpushare.core.teardown import has_rebooted
 from gpushare.names import Reason
 
 
@@ -34,6 +35,8 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
     if not intact:
         restart = change.restart or bool(running_plugins(seen.pods, mode))
         again = {"step": Step.LABELLED, "plugins": (), "restart": restart}
+        if change.teardown is not None:
+            again = _tear_down_again(seen, change, restart=restart)
         records = records.model_copy(update={"change": change.model_copy(update=again)})
     settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
     settled = settled and records == seen.records
@@ -49,3 +52,19 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
         return plan
     action = build_apply(seen.node, labels, records, cordon=True, message=plan.message)
     return replace(plan, action=action)
+
+
+def _tear_down_again(seen: Observed, change: Change, *, restart: bool) -> dict[str, object]:
+    """What a teardown must do once more, since its labels were not there for a while.
+
+    Before the reboot nothing: that restarts the plugin, and what an installer put back is seen
+    after it. Later the module is looked for by another Job, and the plugin reads its labels again.
+    """
+    assert change.teardown is not None
+    if not has_rebooted(seen, change) and change.step is not Step.RESTARTING:
+        return {}
+    again: dict[str, object] = {"restart": restart, "plugins": ()}
+    if change.step in (Step.REBOOTED, Step.RESTARTING):
+        attempt = {"attempt": change.teardown.attempt + 1}
+        again |= {"step": Step.REBOOTED, "teardown": change.teardown.model_copy(update=attempt)}
+    return again

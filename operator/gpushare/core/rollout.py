@@ -3,6 +3,7 @@
     blockers gone -> cordon -> second look -> labels -> plugin's pods recorded -> deleted
     -> verified return -> uncordon
 
+Where isolation must go for good, a teardown and a reboot stand in place of the plugin's restart.
 The steps are `Change.step`. A process that starts anew goes on wherever the node says.
 """
 
@@ -38,6 +39,7 @@ from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
 from gpushare.core.records import Change, PluginPod, Step, extend_found
 from gpushare.core.repair import plan_repair
+from gpushare.core.teardown import plan_progress, plan_teardown
 from gpushare.core.transitions import Outcome, find_transition
 from gpushare.names import Reason
 
@@ -77,7 +79,7 @@ def plan_give_way(
     if change.labelled_at is not None:
         restart = _may_serve_another(seen, change)
         back = {"to": change.of, "step": Step.LABELLED, "restart": restart, "plugins": ()}
-        back["labelled_at"] = now
+        back |= {"labelled_at": now, "teardown": None}
         if change.undoes is not None:
             # The change that was to be taken back failed, and has still failed.
             back |= {"of": change.to, "failure": change.undoes, "undoes": None}
@@ -192,7 +194,9 @@ def _plan_step(seen: Observed, policy: Policy, at: Pass) -> NodePlan:
         return _plan_cordoned(seen, change, policy, at)
     if (again := plan_resumed(seen, change, policy, at)) is not None:
         return again
-    plan = _plan_labelled(seen, change, policy.claim, at)
+    if (moved := plan_progress(seen, change, policy, at)) is not None:
+        return moved
+    plan = _plan_labelled(seen, change, policy, at)
     return judge_progress(seen, change, plan, policy, at)
 
 
@@ -238,10 +242,12 @@ def plan_eviction_disabled(seen: Observed, blocker: Blocker) -> NodePlan:
     return seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
 
 
-def _plan_labelled(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodePlan:
+def _plan_labelled(seen: Observed, change: Change, policy: Policy, at: Pass) -> NodePlan:
     """Steps 5 to 7, and whatever somebody undid meanwhile."""
-    if (repair := plan_repair(seen, change, claim, at)) is not None:
+    if (repair := plan_repair(seen, change, policy.claim, at)) is not None:
         return repair
+    if (teardown := plan_teardown(seen, change, policy, at)) is not None:
+        return teardown
     if change.step is Step.LABELLED and change.restart:
         if (late := find_late_pods(seen, change)) is not None:
             return plan_held(seen, late)

@@ -44,7 +44,7 @@ class Transition:
 
     @property
     def refusal(self) -> Reason | None:
-        """Why nothing is done, where that is the outcome."""
+        """Why nothing is done, or not before somebody agrees."""
         if self.outcome is Outcome.REQUIRES_TEARDOWN:
             return Reason.REQUIRES_TEARDOWN
         if self.outcome is Outcome.REQUIRES_PERSON:

@@ -47,12 +47,11 @@ def test_isolation_that_was_unlabelled_by_hand_still_needs_its_teardown() -> Non
         assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
 
 
-def test_after_the_teardown_by_hand_and_a_reboot_the_node_is_taken_as_it_is() -> None:
+def test_neither_a_label_nor_a_reboot_shows_that_the_module_is_gone() -> None:
     records = applied(boot_id="boot-0")
     node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
-    apply = expect_apply(plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-2")))
-    assert not apply.cordon
-    assert '"schedule":"share"' in apply.annotations[names.ANNOTATION_APPLIED]
+    plan = plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-2"))
+    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
 
 
 def test_a_change_whose_record_somebody_removed_is_begun_again() -> None:
@@ -134,14 +133,6 @@ def test_the_refusal_of_a_teardown_names_the_mode_that_is_still_there() -> None:
     node = a_node(labels={**SHARE, **OURS}, records=applied())
     message = plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-2")).message
     assert message.startswith("cgpu -> share:")
-
-
-def test_after_a_teardown_the_plugin_is_not_restarted_again() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied(boot_id="boot-0"))
-    apply = expect_apply(
-        plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-1", restarts=1))
-    )
-    assert not apply.cordon
 
 
 def test_a_failed_node_keeps_its_cordon_when_its_next_change_is_dropped() -> None:

@@ -31,7 +31,7 @@ from tests.kit.members import (
 )
 from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
-TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN)
+TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN, teardown="teardown Manual")
 FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)
 REFUSED = a_kind("mps", "cgpu", Outcome.REQUIRES_PERSON)
 DONE = NodePlan("done", NodeState.READY, Reason.APPLIED, "as the pool says", labelled=True)
@@ -166,7 +166,7 @@ def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
         ),
         (
             [_waiting("a", TEARDOWN), _waiting("b", REFUSED)],
-            "cgpu -> share on 1 node: needs a teardown and a reboot, and is not done by itself; "
+            "cgpu -> share on 1 node: the kernel module goes, with a reboot (teardown Manual); "
             "mps -> cgpu on 1 node: needs a person, and is not done by itself",
         ),
     ],
@@ -339,7 +339,8 @@ def test_only_the_kinds_that_are_new_are_said_to_lack_an_approval() -> None:
 def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself() -> None:
     pool = a_pool(rollout={"approval": "Manual"})
     assert judge_rollout(pool, _book(_waiting(kind=REFUSED)))[1] is Reason.UPDATING
-    assert judge_rollout(pool, _book(_waiting(kind=TEARDOWN)))[1] is Reason.UPDATING
+    unapproved = judge_rollout(pool, _book(_waiting(kind=TEARDOWN)))[1]
+    assert unapproved is Reason.WAITING_FOR_APPROVAL
 
 
 def test_a_halt_is_told_before_a_missing_approval() -> None:

@@ -1,0 +1,85 @@
+"""The labels that must be on a node now, and what is done where somebody else changes them."""
+
+from dataclasses import replace
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.core.actions import NodePlan, NodeState, build_apply
+from gpushare.core.applied import note_repair
+from gpushare.core.change import owned_labels
+from gpushare.core.drift import Verdict
+from gpushare.core.inforce import running_plugins
+from gpushare.core.modes import MODES, desired_labels
+from gpushare.core.observed import Observed, Pass
+from gpushare.names import Reason
+
+
+def find_held(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
+    """The labels that must be there now.
+
+    While a node waits for a change, those are not the pool's yet, but of the mode in force; a value
+    that is the pool's already was put there by a person who prepares the node for it.
+    """
+    applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
+    if applied is None or applied.edition is not pool.spec.edition or of != applied.schedule:
+        return wanted
+    in_force = MODES[applied.edition, applied.schedule].labels
+    labels = desired_labels(applied.pool, pool.spec)
+    held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
+    present = seen.node.labels
+    return held | {
+        key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
+        for key, value in in_force.items()
+    }
+
+
+def plan_put_back(
+    seen: Observed, held: dict[str, str], verdict: Verdict, at: Pass
+) -> NodePlan | None:
+    """Drift on a node that waits for another change: back to what is in force; None without."""
+    found = seen.records.found or {}
+    lost = {key: held[key] for key in held.keys() & found.keys() - seen.node.owned}
+    if lost.items() <= seen.node.labels.items():
+        return None
+    labels = {**owned_labels(seen.node), **lost}
+    message = "labels put back"
+    applied = seen.records.applied
+    if applied is not None:
+        applied = applied.model_copy(update=note_repair(seen, applied, verdict, at))
+    records = seen.records.model_copy(update={"drift": verdict.record, "applied": applied})
+    action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
+    return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
+
+
+def plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan:
+    """A rival writes the mode: no change begins, and no plugin is restarted."""
+    labels = {key: value for key, value in held.items() if key not in verdict.given_up}
+    plan = seen.plan_contested(verdict)
+    settled = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
+    if (settled and verdict.record == seen.records.drift) or verdict.wait is not None:
+        return plan
+    records = seen.records.model_copy(update={"drift": verdict.record})
+    applied = seen.records.applied
+    if applied is not None and not _held_mode(labels).items() <= seen.node.labels.items():
+        running = running_plugins(seen.pods, MODES[applied.edition, applied.schedule])
+        if running != applied.plugins:
+            # It started under the rival's value, and must read ours once the fight is over.
+            misread = applied.model_copy(update={"awaits_restart": True, "plugins": running})
+            records = records.model_copy(update={"applied": misread})
+    action = build_apply(
+        seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
+    )
+    return replace(plan, action=action)
+
+
+def _held_mode(held: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in held.items() if key in names.MODE_LABELS}
+
+
+def tell_rivals(plan: NodePlan, contested: NodePlan) -> NodePlan:
+    """A plan of a node on which somebody fights for a label that is not the mode's."""
+    wakes = [p.wake_after_seconds for p in (plan, contested) if p.wake_after_seconds is not None]
+    plan = replace(plan, rivals=contested.rivals, wake_after_seconds=min(wakes, default=None))
+    if plan.reason not in (Reason.DRIFT_REPAIRED, Reason.UPDATING):
+        return plan
+    return replace(plan, state=contested.state, reason=contested.reason, message=contested.message)

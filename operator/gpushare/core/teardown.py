@@ -1,0 +1,263 @@
+"""A teardown: what is left of a change once its labels are written, and isolation must go for good.
+
+    Labelled -> the module's files removed (Uninstalled) -> another boot (Rebooted)
+    -> no module seen in it (Restarting) -> verified return, as in any change
+
+With Manual a person does all of that, and Uninstalled is passed over. We never reboot: another boot
+is read from the node. Whatever happened while no operator ran is understood from node and Jobs.
+"""
+
+import hashlib
+
+from gpushare import names
+from gpushare.api.job import Job, JobState
+from gpushare.api.node import Node
+from gpushare.api.teardown import RebootPolicy, TeardownPolicy
+from gpushare.core.actions import CreateJob, NodePlan, NodeState, Phase, RecordPlugins, build_apply
+from gpushare.core.admitted import record_admissions, write_admissions
+from gpushare.core.blockers import Blocker
+from gpushare.core.change import find_late_pods, owned_labels, plan_held
+from gpushare.core.modes import INSTALLERS
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.policy import Policy
+from gpushare.core.records import Change, Step
+from gpushare.names import Reason
+
+MODULE_FAILURES = frozenset({Reason.TEARDOWN_FAILED, Reason.MODULE_STILL_LOADED})
+"""The module is where it was: only trying again from the beginning helps."""
+_HASH_CHARACTERS = 20
+_START = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
+_DONE = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
+_SWITCH = "the chart's value teardown.jobs.enabled"
+
+
+def find_refusal(node: Node, policy: Policy, at: Pass) -> Blocker | None:
+    """Why no teardown may begin on `node`; None where it may."""
+    if policy.teardown is TeardownPolicy.MANUAL:
+        if node.teardown == names.TEARDOWN_START:
+            return None
+        return Blocker(
+            Reason.REQUIRES_TEARDOWN,
+            f"annotate the node {_START} to begin: in its turn it is emptied, cordoned and "
+            "labelled, then says what to type on it, and ends with a reboot",
+        )
+    return None if at.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _tell_switch())
+
+
+def name_job(node: Node, change: Change, phase: Phase) -> str:
+    """The name of the Job of one phase: the same for as long as it is the same attempt."""
+    assert change.teardown is not None
+    since = change.since.isoformat(timespec="milliseconds")
+    unique = f"{node.uid}/{since}/{change.teardown.attempt}"
+    digest = hashlib.sha256(unique.encode()).hexdigest()[:_HASH_CHARACTERS]
+    return f"gpushare-{phase}-{digest}"
+
+
+def resume(seen: Observed, change: Change) -> dict[str, object]:
+    """What of a teardown that failed is another one when it is tried again.
+
+    Where the module stayed, it begins anew: a boot that was can't have removed it. Else it goes on
+    where it was.
+    """
+    assert change.teardown is not None
+    assert change.failure is not None
+    again = {"attempt": change.teardown.attempt + 1, "down": None}
+    update: dict[str, object] = {"teardown": change.teardown.model_copy(update=again)}
+    if change.failure.reason in MODULE_FAILURES:
+        update |= {"step": Step.LABELLED, "boot_id": seen.node.boot_id}
+        update |= write_admissions(record_admissions(seen))
+    return update
+
+
+def waits_for_person(seen: Observed, change: Change, policy: Policy, at: Pass) -> bool:
+    """Whether the next step is a person's, or kured's: that has no deadline.
+
+    It has one while the node is not ready: it reboots, or it never comes back.
+    """
+    teardown = change.teardown
+    return teardown is not None and not teardown.down and _is_left_alone(seen, change, policy, at)
+
+
+def plan_progress(seen: Observed, change: Change, policy: Policy, at: Pass) -> NodePlan | None:
+    """What happened by itself is written on the node; None where nothing has."""
+    teardown, node = change.teardown, seen.node
+    if teardown is None or change.step is Step.RESTARTING:
+        return None
+    up = teardown.model_copy(update={"down": None})
+    if not change.boot_id and node.boot_id:
+        return _plan_write(seen, change, at, "its boot is known", boot_id=node.boot_id)
+    if change.step is not Step.REBOOTED and has_rebooted(seen, change):
+        return _plan_write(seen, change, at, "another boot", step=Step.REBOOTED, teardown=up)
+    if teardown.down and node.ready:
+        return _plan_write(seen, change, at, "ready again in the same boot", teardown=up)
+    if not (node.ready or teardown.down) and _is_left_alone(seen, change, policy, at):
+        down = teardown.model_copy(update={"down": True})
+        return _plan_write(seen, change, at, "not ready: it reboots, or it died", teardown=down)
+    if change.step is Step.LABELLED and _is_complete(_find_job(seen, change, Phase.UNINSTALL)):
+        message = "the kernel module's files are removed"
+        return _plan_write(seen, change, at, message, step=Step.UNINSTALLED, teardown=up)
+    if change.step is Step.REBOOTED and not change.restart and _is_gone(seen, change, policy):
+        message = "no kernel module is loaded"
+        return _plan_write(seen, change, at, message, step=Step.RESTARTING, plugins=())
+    return None
+
+
+def has_rebooted(seen: Observed, change: Change) -> bool:
+    """Whether the node is in another boot than when the teardown's labels were written."""
+    boots = change.boot_id, seen.node.boot_id
+    return all(boots) and boots[0] != boots[1]
+
+
+def plan_teardown(seen: Observed, change: Change, policy: Policy, at: Pass) -> NodePlan | None:
+    """What the teardown needs next, or waits for; None once the module was shown to be gone."""
+    if change.teardown is None or change.step is Step.RESTARTING:
+        return None
+    if change.step is Step.UNINSTALLED:
+        return _plan_reboot(seen, change, policy)
+    if change.teardown.down:
+        return _plan_down(seen)
+    if change.step is Step.REBOOTED:
+        return _plan_verification(seen, change, policy, at)
+    return _plan_removal(seen, change, policy, at)
+
+
+def _plan_removal(seen: Observed, change: Change, policy: Policy, at: Pass) -> NodePlan:
+    """At Labelled: the module's files are to be removed."""
+    reason, node = Reason.MODULE_REMOVAL, seen.node.name
+    job = _find_job(seen, change, Phase.UNINSTALL)
+    if job is not None and job.state is JobState.FAILED:
+        message = f"the module was not removed: {_tell_failed(job)}"
+        return seen.plan(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
+    if job is not None:
+        return seen.plan(NodeState.UPDATING, reason, f"Job {job} removes the module")
+    is_manual = policy.teardown is TeardownPolicy.MANUAL
+    if (late := find_late_pods(seen, change)) is not None:
+        return plan_held(seen, late)
+    if installer := _find_installer(seen):
+        state = NodeState.BLOCKED if is_manual else NodeState.UPDATING
+        return seen.plan(state, reason, f"{installer} must leave first, or it loads it again")
+    if is_manual:
+        message = (
+            f"remove the kernel module on {node} by hand and reboot it: the node's Event and "
+            f"`gpushare teardown-commands {node}` say what to type; then annotate it {_DONE}"
+        )
+        return seen.plan(NodeState.BLOCKED, reason, message)
+    if not at.may_tear_down:
+        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
+    if change.failure is not None:
+        return seen.plan(NodeState.UPDATING, reason, "no Job is made again by itself")
+    job_name = name_job(seen.node, change, Phase.UNINSTALL)
+    leaves = policy.reboot is RebootPolicy.SENTINEL
+    create = CreateJob(node, job_name, Phase.UNINSTALL, leaves_sentinel=leaves)
+    return seen.plan(NodeState.UPDATING, reason, "a Job is made that removes the module", create)
+
+
+def _plan_reboot(seen: Observed, change: Change, policy: Policy) -> NodePlan:
+    """At Uninstalled: somebody else reboots the node, in a window of theirs."""
+    assert change.teardown is not None
+    if change.teardown.down:
+        return _plan_down(seen)
+    who = "reboot it"
+    if policy.reboot is RebootPolicy.SENTINEL:
+        who = "kured reboots it in its window, as /var/run/reboot-required asks; or reboot it"
+    message = f"the module's files are removed from {seen.node.name}, and it is still loaded: {who}"
+    return seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
+
+
+def _plan_down(seen: Observed) -> NodePlan:
+    message = f"{seen.node.name} is not ready: it reboots, or it died"
+    return seen.plan(NodeState.UPDATING, Reason.REBOOT_NEEDED, message)
+
+
+def _plan_verification(seen: Observed, change: Change, policy: Policy, at: Pass) -> NodePlan:
+    """At Rebooted: the module is to be seen to be gone."""
+    reason, node = Reason.MODULE_UNVERIFIED, seen.node.name
+    if _is_gone(seen, change, policy):
+        # A plugin may have started under foreign labels meanwhile.
+        if (late := find_late_pods(seen, change)) is not None:
+            return plan_held(seen, late)
+        message = "no kernel module is loaded; the plugin is restarted next"
+        return seen.plan(NodeState.UPDATING, Reason.LABELLED, message, RecordPlugins(node))
+    job = _find_job(seen, change, Phase.VERIFY)
+    if job is not None and job.state is JobState.FAILED:
+        message = f"the module is not seen to be gone after the reboot: {_tell_failed(job)}"
+        return seen.plan(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
+    if job is not None:
+        return seen.plan(NodeState.UPDATING, reason, f"Job {job} looks for the module")
+    if policy.teardown is TeardownPolicy.MANUAL:
+        message = f"{node} rebooted: see that no cGPU module is loaded, then annotate it {_DONE}"
+        return seen.plan(NodeState.BLOCKED, reason, message)
+    if not at.may_tear_down:
+        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
+    removal = _find_job(seen, change, Phase.UNINSTALL)
+    if removal is not None and removal.state is JobState.RUNNING:
+        return seen.plan(NodeState.UPDATING, reason, f"Job {removal} must end first")
+    if installer := _find_installer(seen):
+        message = f"{installer} must leave first: it loads the module"
+        return seen.plan(NodeState.UPDATING, reason, message)
+    if not seen.node.ready:
+        return seen.plan(NodeState.UPDATING, reason, f"{node} has rebooted, and is not ready yet")
+    if change.failure is not None and change.failure.step is Step.REBOOTED:
+        return seen.plan(NodeState.UPDATING, reason, "no Job is made again by itself")
+    create = CreateJob(node, name_job(seen.node, change, Phase.VERIFY), Phase.VERIFY)
+    return seen.plan(NodeState.UPDATING, reason, "a Job is made that looks for the module", create)
+
+
+def _is_left_alone(seen: Observed, change: Change, policy: Policy, at: Pass) -> bool:
+    """Whether nothing of ours is under way on the node, and nothing is ours to do."""
+    is_ours = policy.teardown is TeardownPolicy.JOB and at.may_tear_down
+    if change.step is Step.LABELLED:
+        removal = _find_job(seen, change, Phase.UNINSTALL)
+        return removal is None and not is_ours and not has_rebooted(seen, change)
+    if change.step is Step.REBOOTED:
+        verification = _find_job(seen, change, Phase.VERIFY)
+        return verification is None and not is_ours and not _is_gone(seen, change, policy)
+    return change.step is Step.UNINSTALLED
+
+
+def _is_gone(seen: Observed, change: Change, policy: Policy) -> bool:
+    """Whether the module was seen to be gone in the boot that followed its removal."""
+    if _is_complete(_find_job(seen, change, Phase.VERIFY)):
+        return True
+    is_manual = policy.teardown is TeardownPolicy.MANUAL
+    return is_manual and seen.node.teardown == names.TEARDOWN_DONE
+
+
+def _find_job(seen: Observed, change: Change, phase: Phase) -> Job | None:
+    return seen.jobs.get(name_job(seen.node, change, phase))
+
+
+def _is_complete(job: Job | None) -> bool:
+    return job is not None and job.state is JobState.COMPLETE
+
+
+def _find_installer(seen: Observed) -> str:
+    """A DaemonSet that is still on the node and would put the module back; empty without one."""
+    return min((pod.daemonset for pod in seen.pods if pod.daemonset in INSTALLERS), default="")
+
+
+def _tell_failed(job: Job) -> str:
+    return f"`kubectl logs -n {job.namespace} job/{job.name}` says why ({job.message})"
+
+
+def _tell_switch() -> str:
+    return (
+        "isolationTeardown.policy is Job, and this installation makes no such Jobs "
+        f"({_SWITCH}); switch them on, or set the policy to Manual"
+    )
+
+
+def _plan_write(
+    seen: Observed, change: Change, at: Pass, message: str, **update: object
+) -> NodePlan:
+    """Write how far it is, and let the deadline run anew."""
+    moved = change.model_copy(update={"labelled_at": at.now, **update})
+    reason = {
+        Step.LABELLED: Reason.MODULE_REMOVAL,
+        Step.UNINSTALLED: Reason.REBOOT_NEEDED,
+        Step.REBOOTED: Reason.MODULE_UNVERIFIED,
+    }.get(moved.step, Reason.PLUGIN_RESTARTING)
+    records = seen.records.model_copy(update={"change": moved})
+    labels = owned_labels(seen.node)
+    action = build_apply(seen.node, labels, records, cordon=True, message=message)
+    return seen.plan(NodeState.UPDATING, reason, message, action)

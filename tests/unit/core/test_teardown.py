@@ -1,0 +1,329 @@
+"""Leaving isolation for good: who begins it, and what a node waits for until its module is gone."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Pool, Schedule
+from gpushare.core.actions import LookAgain, NodeState, RecordPlugins
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.records import Applied, Change, NodeRecords, Step, parse_records
+from gpushare.core.rollout import plan_after_look, plan_restart
+from gpushare.names import Reason
+from tests.kit.members import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    SHARE,
+    a_failure,
+    a_kind,
+    agreed,
+    applied,
+    expect_apply,
+    expect_change,
+    plan_leave_of,
+)
+from tests.kit.teardowns import (
+    LONG_AFTER,
+    PLUGIN,
+    a_teardown,
+    by_hand,
+    by_job,
+    change_of,
+    expect_written,
+    plan_torn,
+    torn,
+    write,
+)
+from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+
+START, DONE = names.TEARDOWN_START, names.TEARDOWN_DONE
+
+
+def _isolating(**more: Any) -> Node:
+    return a_node(labels={**CGPU, **OURS}, records=applied(), **more)
+
+
+def _sharing_with_module(**more: Any) -> Node:
+    """It reads share, and a module was loaded beside it."""
+    records = applied(Schedule.SHARE, module=True)
+    return a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15}, **more)
+
+
+# Who begins it.
+
+
+def test_nothing_begins_before_a_person_says_so() -> None:
+    plan = plan_torn(_isolating(), by_hand())
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REQUIRES_TEARDOWN)
+    assert plan.action is None
+    assert "annotate the node gpushare.io/teardown=start" in plan.message
+
+
+@pytest.mark.parametrize("said", ["", DONE, "Start", "yes"])
+def test_only_start_begins_it(said: str) -> None:
+    assert plan_torn(_isolating(teardown=said), by_hand()).action is None
+
+
+@pytest.mark.parametrize("pool", [by_hand(), by_job()], ids=["by hand", "by a Job"])
+def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
+    plan = plan_torn(_isolating(teardown=START), pool)
+    change = expect_change(plan)
+    assert plan.takes_slot
+    assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.SHARE, Step.CORDONED)
+    assert change.teardown is not None
+    assert not change.restart
+
+
+def test_jobs_begin_by_themselves_only_where_the_installation_allows_it() -> None:
+    assert plan_torn(_isolating(), by_job()).takes_slot
+    plan = plan_torn(_isolating(), by_job(), may_tear_down=False)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
+    assert "teardown.jobs.enabled" in plan.message
+
+
+def test_pods_of_the_old_mode_are_waited_for_first() -> None:
+    plan = plan_torn(_isolating(teardown=START), by_hand(), pods=[PLUGIN, a_gpu_pod()])
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+def test_who_agreed_to_a_teardown_by_hand_did_not_agree_to_jobs() -> None:
+    kinds = {
+        plan.kind
+        for pool in (by_hand(), by_job(), by_job("Sentinel"))
+        if (plan := plan_torn(_isolating(), pool))
+    }
+    assert len({str(kind) for kind in kinds}) == 3
+    assert all(kind is not None and kind.is_done and kind.reboots for kind in kinds)
+
+
+def test_a_teardown_that_began_by_hand_stays_so_until_somebody_agrees_to_jobs() -> None:
+    manual = plan_torn(_isolating(), by_hand()).kind
+    job = plan_torn(_isolating(), by_job()).kind
+    assert manual is not None
+    assert job is not None
+    for kind, reason in ((manual, NodeState.BLOCKED), (job, NodeState.UPDATING)):
+        status = agreed(kind, to="abc")
+        rollout = {"approval": "Manual", "approved_plan": "abc"}
+        pool = by_job(rollout=rollout, status=status)
+        plan = plan_torn(torn(Step.LABELLED), pool)
+        assert (plan.state, plan.reason) == (reason, Reason.MODULE_REMOVAL)
+
+
+def test_it_is_dropped_before_the_labels_when_nobody_wants_it_any_more() -> None:
+    plan = plan_torn(torn(Step.CORDONED), by_hand())
+    assert not expect_apply(plan).cordon
+    assert isinstance(plan_torn(torn(Step.CORDONED, teardown=START), by_hand()).action, LookAgain)
+    plan = plan_torn(torn(Step.CORDONED, teardown=START), a_pool(schedule="cgpu"))
+    assert not expect_apply(plan).cordon
+
+
+def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
+    node = torn(Step.CORDONED, boot="boot-7")
+    apply = plan_after_look(Observed(node, (), parse_records(node)), LATER, Pass(LATER).timing)
+    assert apply is not None
+    change = Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])
+    assert (change.step, change.boot_id) == (Step.LABELLED, "boot-7")
+    assert apply.labels[names.LABEL_SCHEDULE] == "share"
+
+
+# A node that reads share already.
+
+
+def test_a_module_that_somebody_loaded_is_torn_down_too() -> None:
+    plan = plan_torn(_sharing_with_module(), by_hand())
+    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
+    change = expect_change(plan_torn(_sharing_with_module(teardown=START), by_hand()))
+    assert (change.of, change.to) == (Schedule.SHARE, Schedule.SHARE)
+    assert change.teardown is not None
+
+
+def test_its_labels_and_records_are_kept_all_the_same() -> None:
+    node = replace(_sharing_with_module(teardown=START), labels={"group": "gpu", **OURS})
+    apply = expect_apply(plan_torn(node, by_hand()))
+    assert apply.labels == {**SHARE, **OURS}
+    assert not apply.cordon
+
+
+def test_from_default_a_module_that_stayed_loaded_is_torn_down_on_the_way() -> None:
+    default = {names.LABEL_SCHEDULE: "default"}
+    records = applied(Schedule.DEFAULT, module=True)
+    node = a_node(labels={**default, **OURS}, records=records, teardown=START)
+    change = expect_change(plan_torn(node, by_hand()))
+    assert (change.of, change.to) == (Schedule.DEFAULT, Schedule.SHARE)
+    assert change.teardown is not None
+
+
+def test_a_mode_that_needs_a_person_still_does_beside_a_module() -> None:
+    mps = {names.LABEL_SCHEDULE: "mps"}
+    node = a_node(labels={**mps, **OURS}, records=applied(Schedule.MPS, module=True))
+    assert plan_torn(node, by_hand()).reason is Reason.REQUIRES_PERSON
+
+
+# By hand, after the labels.
+
+
+def test_the_node_waits_for_a_person_without_a_deadline() -> None:
+    plan = plan_torn(torn(Step.LABELLED), by_hand(), now=LONG_AFTER)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
+    assert (plan.action, plan.deadline, plan.halts) == (None, None, "")
+    assert "gpushare teardown-commands gpu-1" in plan.message
+    assert "gpushare.io/teardown=done" in plan.message
+
+
+def test_nobody_is_asked_to_remove_it_while_the_installer_is_there() -> None:
+    plan = plan_torn(torn(Step.LABELLED), by_hand(), pods=[PLUGIN, INSTALLER], now=LONG_AFTER)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
+    assert "cgpu-installer must leave first" in plan.message
+
+
+def test_nor_while_a_pod_uses_the_module() -> None:
+    plan = plan_torn(torn(Step.LABELLED), by_hand(), pods=[PLUGIN, a_gpu_pod()], now=LONG_AFTER)
+    assert plan.reason is Reason.WORKLOADS_PRESENT
+
+
+def test_a_word_that_it_is_done_counts_only_in_another_boot() -> None:
+    plan = plan_torn(torn(Step.LABELLED, teardown=DONE), by_hand())
+    assert (plan.reason, plan.action) == (Reason.MODULE_REMOVAL, None)
+
+
+@pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
+@pytest.mark.parametrize("pool", [by_hand(), by_job()], ids=["by hand", "by a Job"])
+def test_another_boot_is_written_down_whenever_it_is_seen(step: Step, pool: Pool) -> None:
+    plan = plan_torn(torn(step, boot="boot-2"), pool, now=LONG_AFTER)
+    change = expect_written(plan)
+    assert (change.step, change.labelled_at) == (Step.REBOOTED, LONG_AFTER)
+    assert change.boot_id == "boot-1"
+
+
+def test_after_the_reboot_the_persons_word_is_waited_for() -> None:
+    plan = plan_torn(torn(Step.REBOOTED, boot="boot-2"), by_hand(), now=LONG_AFTER)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
+    assert (plan.action, plan.deadline) == (None, None)
+
+
+def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_module() -> None:
+    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    seen = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
+    assert change_of(seen).step is Step.RESTARTING
+    plan = plan_torn(seen, by_hand(), pods=[a_plugin_pod("plugin-1", ready=False)], now=LONG_AFTER)
+    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.PLUGIN_RESTARTING)
+    assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
+    apply = expect_apply(plan_torn(seen, by_hand(), now=LONG_AFTER))
+    assert not apply.cordon
+    after = Applied.model_validate_json(apply.annotations[names.ANNOTATION_APPLIED])
+    assert (after.schedule, after.of, after.module) == (Schedule.SHARE, Schedule.CGPU, None)
+    assert (after.boot_id, after.before) == ("boot-2", ())
+    assert names.ANNOTATION_CHANGE not in apply.annotations
+
+
+def test_a_boot_that_was_not_known_at_the_labels_is_no_reboot() -> None:
+    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, boot_id=""))
+    change = expect_written(plan_torn(node, by_hand()))
+    assert (change.step, change.boot_id) == (Step.LABELLED, "boot-1")
+
+
+# A node that is down.
+
+WAITING = pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED, Step.REBOOTED], ids=str)
+
+
+@WAITING
+def test_the_deadline_runs_from_when_the_node_was_seen_down(step: Step) -> None:
+    boot = "boot-2" if step is Step.REBOOTED else "boot-1"
+    node = torn(step, boot=boot, ready=False)
+    down = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
+    change = change_of(down)
+    assert change.teardown is not None
+    assert (change.step, change.teardown.down, change.labelled_at) == (step, True, LONG_AFTER)
+    plan = plan_torn(down, by_hand(), now=LONG_AFTER + timedelta(minutes=4))
+    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.REBOOT_NEEDED)
+    assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
+
+
+@WAITING
+def test_a_node_that_never_comes_back_halts_the_pool(step: Step) -> None:
+    boot = "boot-2" if step is Step.REBOOTED else "boot-1"
+    node = torn(step, boot=boot, ready=False, records=a_teardown(step, down=True))
+    plan = plan_torn(node, by_hand(), now=LATER)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+    assert "not ready" in plan.halts
+    assert expect_written(plan).failure is not None
+
+
+def test_a_node_that_is_ready_again_in_the_same_boot_waits_on_without_a_deadline() -> None:
+    node = torn(Step.UNINSTALLED, records=a_teardown(Step.UNINSTALLED, down=True))
+    up = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
+    assert change_of(up).teardown == change_of(torn(Step.UNINSTALLED)).teardown
+    assert plan_torn(up, by_hand(), now=LONG_AFTER + timedelta(days=9)).deadline is None
+
+
+def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> None:
+    failure = a_failure("training/1")
+    records = a_teardown(Step.UNINSTALLED, down=True, failure=failure)
+    node = torn(Step.UNINSTALLED, boot="boot-2", records=records)
+    late = expect_written(plan_torn(node, by_hand(), now=LATER))
+    assert (late.step, late.failure) == (Step.REBOOTED, failure)
+    again = expect_written(plan_torn(node, by_hand(generation=2), now=LATER))
+    assert again.teardown is not None
+    assert (again.step, again.failure, again.teardown.down) == (Step.UNINSTALLED, None, None)
+
+
+# What others undo meanwhile.
+
+
+@pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
+def test_labels_are_put_back_and_the_step_stays(step: Step) -> None:
+    node = replace(torn(step), labels={"group": "gpu", **CGPU, **OURS})
+    node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
+    plan = plan_torn(node, by_hand(), now=LONG_AFTER)
+    change = expect_written(plan)
+    assert expect_apply(plan).labels == {**SHARE, **OURS}
+    assert (change.step, change.restart, change.failure) == (step, False, None)
+
+
+def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarted() -> None:
+    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    foreign = replace(node, labels={"group": "gpu", **CGPU, **OURS})
+    foreign = replace(foreign, owned=foreign.owned - {names.LABEL_SCHEDULE})
+    records = a_teardown(Step.RESTARTING)
+    verified = replace(foreign, annotations=records.annotations())
+    change = expect_written(plan_torn(verified, by_hand()))
+    assert change.teardown is not None
+    assert (change.step, change.restart, change.teardown.attempt) == (Step.REBOOTED, True, 2)
+    again = replace(node, annotations=NodeRecords(change=change).annotations())
+    again = replace(again, owned=frozenset({*SHARE, *OURS, *again.annotations}))
+    plan = plan_torn(again, by_hand(), now=LONG_AFTER)
+    assert expect_written(plan).labelled_at == LONG_AFTER
+    plan = plan_torn(again, by_hand())
+    assert isinstance(plan.action, RecordPlugins)
+    restart = plan_restart(Observed(again, (PLUGIN,), parse_records(again)))
+    assert restart is not None
+    assert '"step":"Restarting"' in restart.annotations[names.ANNOTATION_CHANGE]
+
+
+def test_a_pool_that_changed_its_mind_after_the_labels_waits_for_the_end() -> None:
+    plan = plan_torn(torn(Step.UNINSTALLED), a_pool(schedule="cgpu"), now=LONG_AFTER)
+    assert (plan.reason, plan.action) == (Reason.REBOOT_NEEDED, None)
+
+
+def test_a_node_without_a_pool_is_finished_by_hand() -> None:
+    plan = plan_leave_of(torn(Step.LABELLED), PLUGIN)
+    assert plan is not None
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
+
+
+def test_a_teardown_that_followed_a_failed_change_and_is_dropped_leaves_the_module_known() -> None:
+    records = a_teardown(Step.CORDONED, labelled_at=NOW)
+    back = expect_written(plan_torn(torn(Step.CORDONED, records=records), by_hand()))
+    assert (back.of, back.to, back.teardown) == (Schedule.CGPU, Schedule.CGPU, None)
+
+
+def test_the_kinds_of_a_teardown_are_kinds_like_others() -> None:
+    kind = plan_torn(_isolating(), by_hand()).kind
+    assert str(kind) == "cgpu -> share: needs a teardown; workloads Wait; teardown Manual"
+    assert str(a_kind()) == "share -> cgpu: apply and restart the plugin; workloads Wait"

@@ -1,0 +1,236 @@
+"""A teardown by Jobs: each is made once, and what it says is written on the node."""
+
+from datetime import timedelta
+
+import pytest
+
+from gpushare.api.job import JobState
+from gpushare.core.actions import CreateJob, NodeState, Phase
+from gpushare.core.records import Failure, Step
+from gpushare.core.teardown import name_job
+from gpushare.names import Reason
+from tests.kit.members import INSTALLER, expect_apply
+from tests.kit.teardowns import (
+    LONG_AFTER,
+    PLUGIN,
+    a_job,
+    a_teardown,
+    by_hand,
+    by_job,
+    change_of,
+    expect_written,
+    plan_torn,
+    torn,
+    write,
+)
+from tests.kit.values import LATER, NOW, a_gpu_pod
+
+LABELLED, UNINSTALLED = torn(Step.LABELLED), torn(Step.UNINSTALLED)
+REBOOTED = torn(Step.REBOOTED, boot="boot-2")
+BROKEN = "Job has reached the specified backoff limit"
+
+
+def _failed(reason: Reason, step: Step, attempt: str = "training/1") -> Failure:
+    return Failure(attempt=attempt, step=step, reason=reason, message="it broke", at=NOW)
+
+
+# Names.
+
+
+def test_a_jobs_name_is_that_of_node_change_attempt_and_phase_and_short() -> None:
+    change = change_of(LABELLED)
+    second = change_of(torn(Step.LABELLED, records=a_teardown(Step.LABELLED, attempt=2)))
+    later = change.model_copy(update={"since": LATER})
+    found = {
+        name_job(LABELLED, change, Phase.UNINSTALL),
+        name_job(LABELLED, change, Phase.VERIFY),
+        name_job(LABELLED, second, Phase.UNINSTALL),
+        name_job(LABELLED, later, Phase.UNINSTALL),
+        name_job(torn(Step.LABELLED, name="gpu-2"), change, Phase.UNINSTALL),
+    }
+    assert len(found) == 5
+    assert all(len(name) <= 63 for name in found)
+
+
+def test_a_name_stays_the_same_from_step_to_step() -> None:
+    names = {name_job(node, change_of(node), Phase.VERIFY) for node in (LABELLED, REBOOTED)}
+    assert len(names) == 1
+
+
+# The removal.
+
+
+@pytest.mark.parametrize(("reboot", "leaves"), [("Person", False), ("Sentinel", True)])
+def test_a_job_is_made_that_removes_the_module(reboot: str, leaves: bool) -> None:
+    plan = plan_torn(LABELLED, by_job(reboot))
+    name = name_job(LABELLED, change_of(LABELLED), Phase.UNINSTALL)
+    assert plan.action == CreateJob("gpu-1", name, Phase.UNINSTALL, leaves_sentinel=leaves)
+    assert plan.deadline == NOW + timedelta(minutes=10)
+
+
+def test_it_is_made_once() -> None:
+    plan = plan_torn(LABELLED, by_job(), a_job(LABELLED, Phase.UNINSTALL))
+    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.MODULE_REMOVAL)
+    assert plan.action is None
+    assert plan.deadline == NOW + timedelta(minutes=10)
+
+
+def test_none_is_made_while_the_installer_or_a_pod_is_there() -> None:
+    plan = plan_torn(LABELLED, by_job(), pods=[PLUGIN, INSTALLER])
+    assert (plan.state, plan.reason, plan.action) == (
+        NodeState.UPDATING,
+        Reason.MODULE_REMOVAL,
+        None,
+    )
+    plan = plan_torn(LABELLED, by_job(), pods=[PLUGIN, a_gpu_pod()], now=LONG_AFTER)
+    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
+
+
+def test_where_pods_held_it_up_for_long_the_job_has_its_time_all_the_same() -> None:
+    change = expect_written(plan_torn(LABELLED, by_job(), now=LONG_AFTER))
+    assert (change.labelled_at, change.failure) == (LONG_AFTER, None)
+
+
+def test_a_job_that_hangs_passes_the_deadline() -> None:
+    plan = plan_torn(LABELLED, by_job(), a_job(LABELLED, Phase.UNINSTALL), now=LATER)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+
+
+def test_a_job_that_is_complete_moves_the_node_on() -> None:
+    job = a_job(LABELLED, Phase.UNINSTALL, JobState.COMPLETE)
+    change = expect_written(plan_torn(LABELLED, by_job(), job, now=LATER))
+    assert (change.step, change.failure) == (Step.UNINSTALLED, None)
+
+
+def test_a_job_that_failed_fails_the_change_and_says_where_its_log_is() -> None:
+    job = a_job(LABELLED, Phase.UNINSTALL, JobState.FAILED, BROKEN)
+    plan = plan_torn(LABELLED, by_job(rollout={"on_failure": "Rollback"}), job)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.TEARDOWN_FAILED)
+    assert f"kubectl logs -n gpushare-teardown job/{job.name}" in plan.message
+    assert BROKEN in plan.halts
+    failure = expect_written(plan).failure
+    assert failure is not None
+    assert failure.reason == Reason.TEARDOWN_FAILED
+
+
+def test_a_teardown_is_never_rolled_back() -> None:
+    failure = _failed(Reason.TEARDOWN_FAILED, Step.LABELLED)
+    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
+    plan = plan_torn(node, by_job(rollout={"on_failure": "Rollback"}), now=LATER)
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+    assert "a teardown is not rolled back" in plan.message
+    assert plan.halts
+
+
+def test_a_failed_removal_is_not_made_again_once_its_job_is_forgotten() -> None:
+    failure = _failed(Reason.DEADLINE_EXCEEDED, Step.LABELLED)
+    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
+    plan = plan_torn(node, by_job(), now=LONG_AFTER)
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+
+
+def test_it_is_made_again_by_a_retry_under_another_name() -> None:
+    failure = _failed(Reason.TEARDOWN_FAILED, Step.LABELLED)
+    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
+    failed = a_job(node, Phase.UNINSTALL, JobState.FAILED, BROKEN)
+    again = write(node, plan_torn(node, by_job(generation=2), failed, now=LATER))
+    plan = plan_torn(again, by_job(generation=2), failed, now=LATER)
+    assert isinstance(plan.action, CreateJob)
+    assert plan.action.name != failed.name
+
+
+def test_where_jobs_were_switched_off_meanwhile_the_node_says_so_without_a_deadline() -> None:
+    for node in (LABELLED, REBOOTED):
+        plan = plan_torn(node, by_job(), now=LONG_AFTER, may_tear_down=False)
+        assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
+        assert plan.action is None
+
+
+def test_a_job_that_runs_is_waited_for_although_the_pool_says_by_hand_now() -> None:
+    plan = plan_torn(LABELLED, by_hand(), a_job(LABELLED, Phase.UNINSTALL))
+    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.MODULE_REMOVAL)
+
+
+# The reboot.
+
+
+@pytest.mark.parametrize(("reboot", "told"), [("Person", "reboot it"), ("Sentinel", "kured")])
+def test_somebody_else_reboots_in_a_window_of_theirs(reboot: str, told: str) -> None:
+    plan = plan_torn(UNINSTALLED, by_job(reboot), now=LONG_AFTER)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REBOOT_NEEDED)
+    assert (plan.action, plan.deadline) == (None, None)
+    assert told in plan.message
+
+
+# The verification.
+
+
+def test_after_another_boot_a_job_looks_for_the_module() -> None:
+    plan = plan_torn(REBOOTED, by_job())
+    name = name_job(REBOOTED, change_of(REBOOTED), Phase.VERIFY)
+    assert plan.action == CreateJob("gpu-1", name, Phase.VERIFY)
+    plan = plan_torn(REBOOTED, by_job(), a_job(REBOOTED, Phase.VERIFY))
+    assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
+
+
+def test_but_not_while_the_removal_still_runs_or_the_node_is_not_ready() -> None:
+    running = a_job(REBOOTED, Phase.UNINSTALL)
+    assert plan_torn(REBOOTED, by_job(), running).action is None
+    node = torn(Step.REBOOTED, boot="boot-2", ready=False)
+    plan = plan_torn(node, by_job())
+    assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
+    assert plan.deadline is not None
+
+
+def test_a_word_of_a_person_does_not_stand_in_for_the_job() -> None:
+    node = torn(Step.REBOOTED, boot="boot-2", teardown="done")
+    assert isinstance(plan_torn(node, by_job()).action, CreateJob)
+
+
+def test_where_it_sees_none_the_plugins_return_is_all_that_is_left() -> None:
+    job = a_job(REBOOTED, Phase.VERIFY, JobState.COMPLETE)
+    change = expect_written(plan_torn(REBOOTED, by_job(), job, now=LATER))
+    assert (change.step, change.labelled_at) == (Step.RESTARTING, LATER)
+
+
+def test_where_it_sees_one_no_second_reboot_is_asked_for() -> None:
+    job = a_job(REBOOTED, Phase.VERIFY, JobState.FAILED, BROKEN)
+    plan = plan_torn(REBOOTED, by_job("Sentinel"), job)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.MODULE_STILL_LOADED)
+    failed = write(REBOOTED, plan)
+    for jobs in ((job,), ()):
+        plan = plan_torn(failed, by_job("Sentinel"), *jobs, now=LONG_AFTER)
+        assert (plan.state, plan.action) == (NodeState.FAILED, None)
+
+
+def test_a_retry_begins_again_at_the_removal_in_the_boot_that_is() -> None:
+    failure = _failed(Reason.MODULE_STILL_LOADED, Step.REBOOTED)
+    records = a_teardown(Step.REBOOTED, failure=failure)
+    node = torn(Step.REBOOTED, boot="boot-2", records=records)
+    change = expect_written(plan_torn(node, by_job(generation=2), now=LATER))
+    assert change.teardown is not None
+    assert (change.step, change.boot_id) == (Step.LABELLED, "boot-2")
+    assert (change.teardown.attempt, change.failure) == (2, None)
+
+
+def test_a_verification_that_hung_is_tried_again_without_another_removal() -> None:
+    failure = _failed(Reason.DEADLINE_EXCEEDED, Step.REBOOTED)
+    records = a_teardown(Step.REBOOTED, failure=failure)
+    node = torn(Step.REBOOTED, boot="boot-2", records=records)
+    again = write(node, plan_torn(node, by_job(generation=2), now=LATER))
+    plan = plan_torn(again, by_job(generation=2), a_job(node, Phase.VERIFY), now=LATER)
+    assert isinstance(plan.action, CreateJob)
+    assert plan.action.phase is Phase.VERIFY
+
+
+def test_a_node_that_went_through_everything_while_nobody_looked_is_understood() -> None:
+    node = torn(Step.LABELLED, boot="boot-2")
+    removed = a_job(node, Phase.UNINSTALL, JobState.COMPLETE)
+    rebooted = write(node, plan_torn(node, by_job(), removed, now=LONG_AFTER))
+    assert change_of(rebooted).step is Step.REBOOTED
+    plan = plan_torn(rebooted, by_job(), removed, now=LONG_AFTER)
+    assert isinstance(plan.action, CreateJob)
+    seen = a_job(rebooted, Phase.VERIFY, JobState.COMPLETE)
+    verified = write(rebooted, plan_torn(rebooted, by_job(), removed, seen, now=LONG_AFTER))
+    plan = plan_torn(verified, by_job(), removed, seen, now=LONG_AFTER)
+    assert not expect_apply(plan).cordon
