@@ -19,6 +19,7 @@ from tests.kit.expect import (
     expect_pool_ready,
     expect_reason,
     expect_running,
+    is_isolated,
 )
 from tests.kit.operator import read_metric
 from tests.kit.told import read_events
@@ -233,6 +234,32 @@ def test_a_pool_that_changes_its_mind_lets_the_node_go_and_the_pod_be(bench: Ben
     expect_running(bench, place_pod(bench, "after", "n1"))
     assert evictions(bench, mark) == []
     assert running_pods(bench, "server")
+
+
+@pytest.mark.usefixtures("evicting")
+def test_pods_that_keep_a_former_isolation_go_one_node_at_a_time_as_budgets_allow(
+    bench: Bench,
+) -> None:
+    given_sharing_pool(bench, "Basic", "n1", "n2", rollout={"staleWorkloads": "Evict"})
+    create_workload(bench, "Deployment", "server", replicas=3)
+    create_budget(bench, "server", min_available=2, allowed=1)
+    old = {pod["metadata"]["uid"] for pod in running_pods(bench, "server")}
+
+    with bench.watching(PODS) as watch:
+        bench.change_pool(schedule="cgpu")
+        expect(
+            bench,
+            "three others run, each isolated",
+            lambda: (
+                len(found := running_pods(bench, "server")) == 3
+                and not old & {pod["metadata"]["uid"] for pod in found}
+                and all(map(is_isolated, found))
+            ),
+            within_seconds=90,
+        )
+
+    expect_pool_ready(bench, nodes=2)
+    assert _fewest_running(watch.history, "server") >= 2
 
 
 @pytest.mark.usefixtures("operator")

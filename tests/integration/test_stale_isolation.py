@@ -1,0 +1,93 @@
+"""Containers keep what they were admitted with; the pool says which, until they are gone."""
+
+import pytest
+
+from devcluster import names
+from devcluster.installation import OperatorProcess
+from devcluster.nodes import reboot_node
+from tests.kit.arrange import given_sharing_pool, place_pod
+from tests.kit.bench import PODS, Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.expect import (
+    expect,
+    expect_pool_ready,
+    expect_running,
+    find_condition,
+    is_isolated,
+)
+from tests.kit.operator import read_metric
+from tests.kit.told import read_events
+
+
+def expect_isolation(bench: Bench, status: str, **counts: int) -> str:
+    """The message of IsolationConsistent, once it has this status and the pool these counts."""
+
+    def probe() -> str | None:
+        pool = bench.pool()
+        condition = find_condition(pool, "IsolationConsistent")
+        found = pool.get("status", {}).get("isolation", {})
+        matches = all(found.get(key) == count for key, count in counts.items())
+        return condition["message"] if matches and condition["status"] == status else None
+
+    return expect(bench, f"IsolationConsistent is {status}, with {counts}", probe)
+
+
+def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_boots_anew(
+    bench: Bench, operator: OperatorProcess
+) -> None:
+    given_sharing_pool(bench, "Basic", "n1")
+    expect_running(bench, place_pod(bench, "old", "n1"))
+    opting_out = {"CGPU_DISABLE": "true"}
+    expect_running(bench, place_pod(bench, "careless", "n1", env=opting_out))
+    expect_isolation(bench, "True", containers=2, isolated=0, stale=0, optedOut=0)
+
+    bench.change_pool(schedule="cgpu")
+    expect_pool_ready(bench, nodes=1)
+    message = expect_isolation(bench, "False", containers=2, stale=1, optedOut=1, unknown=0)
+
+    assert "main of pod default/old on n1 is not isolated" in message
+    assert "admitted under share, and the node is cgpu" in message
+    assert not is_isolated(bench.pod("old"))
+    told = expect(bench, "it is told", lambda: read_events(bench, bench.pool(), "StaleIsolation"))
+    assert told[0]["type"] == "Warning"
+    assert read_metric(operator, "gpushare_stale_containers", pool="training") == 1
+
+    bench.annotate(f"{PODS}/old", {names.RESTART_CONTAINER: "1"})
+    again = bench.operators.restart(operator)
+    expect_running(bench, place_pod(bench, "new", "n1"))
+    expect_isolation(bench, "False", containers=3, isolated=1, stale=1)
+    assert is_isolated(bench.pod("new"))
+    expect(
+        bench,
+        "the new process counts it too",
+        lambda: read_metric(again, "gpushare_stale_containers", pool="training") == 1,
+    )
+
+    reboot_node(bench.cluster, "n1")
+    expect_isolation(bench, "True", containers=3, isolated=2, stale=0, optedOut=1)
+    expect(bench, "it is isolated indeed", lambda: _is_isolated_now(bench, "old"))
+
+
+def _is_isolated_now(bench: Bench, name: str) -> bool:
+    pod = bench.pod(name)
+    return names.CONTAINERS in pod["metadata"]["annotations"] and is_isolated(pod)
+
+
+@pytest.mark.usefixtures("operator")
+def test_of_pods_that_were_there_first_nothing_is_claimed(bench: Bench) -> None:
+    bench.install("Basic")
+    bench.add_nodes("n1")
+    shared = {names.CGPU: "true", names.DISABLE_ISOLATION: "true"}
+    bench.label("n1", shared)
+    selects = {"kubernetes.io/hostname": "n1"}
+    bench.create_pod(build_pod("early", selects=selects))
+    expect_running(bench, "early")
+
+    bench.create_pool(build_pool(edition="Basic"))
+    expect_pool_ready(bench, nodes=1)
+    message = expect_isolation(bench, "Unknown", containers=1, unknown=1, stale=0)
+    assert "nobody recorded" in message
+    expect_running(bench, place_pod(bench, "later", "n1"))
+    expect_isolation(bench, "Unknown", containers=2, unknown=1)
+    bench.delete_pod("early")
+    expect_isolation(bench, "True", containers=1, unknown=0)

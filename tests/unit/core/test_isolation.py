@@ -1,0 +1,183 @@
+"""What is claimed of a container's isolation: what its pod was admitted under, or nothing."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod, SharingContainer
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.isolation import (
+    MAX_SAMPLES,
+    Claim,
+    claim_isolation,
+    observe_isolation,
+    sum_isolation,
+)
+from gpushare.core.modes import MODES
+from gpushare.core.observed import Observed
+from gpushare.core.records import Change, NodeRecords, Step, parse_records
+from tests.kit.members import OURS, applied
+from tests.kit.values import NOW, a_gpu_pod, a_node, a_plugin_pod
+
+MAIN = SharingContainer("main")
+OPTING_OUT = SharingContainer("main", opts_out=True)
+UNCLEAR = SharingContainer("main", opts_out=None)
+PLUGIN = a_plugin_pod()
+
+
+def a_train(*containers: SharingContainer, **more: Any) -> Pod:
+    """A pod that shares a card."""
+    return a_gpu_pod(containers=containers or (MAIN,), **more)
+
+
+def a_member(schedule: str, edition: Edition = Edition.BASIC, **record: Any) -> Node:
+    """A node at rest in a mode."""
+    labels = {**MODES[edition, Schedule(schedule)].labels, **OURS}
+    return a_node(labels=labels, records=applied(schedule, edition=edition, **record))
+
+
+def claim_of(node: Node, *pods: Pod) -> Claim:
+    (claim,) = claim_isolation(Observed(node, (PLUGIN, *pods), parse_records(node)))
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("edition", "schedule", "isolated"),
+    [
+        ("Professional", "share", False),
+        ("Professional", "cgpu", True),
+        ("Professional", "core_mem", True),
+        ("Professional", "mps", True),
+        ("Basic", "share", False),
+        ("Basic", "cgpu", True),
+        ("OpenSource", "share", False),
+    ],
+)
+def test_a_pod_that_came_under_a_mode_has_what_that_gives(
+    edition: str, schedule: str, isolated: bool
+) -> None:
+    node = a_member(schedule, Edition(edition))
+    plugin = a_plugin_pod(daemonset=MODES[Edition(edition), Schedule(schedule)].plugin)
+    (claim,) = claim_isolation(Observed(node, (plugin, a_train()), parse_records(node)))
+    assert (claim.isolated, claim.is_stale) == (isolated, False)
+
+
+def test_a_pod_that_was_there_before_keeps_what_it_was_admitted_with() -> None:
+    node = a_member("share", before=("uid-of-train-1",), admitted={"uid-of-train-1": "cgpu"})
+    claim = claim_of(node, a_train())
+    assert (claim.admitted, claim.isolated, claim.is_stale) == (Schedule.CGPU, True, True)
+
+
+def test_a_pod_that_was_admitted_under_the_same_mode_before_is_not_stale() -> None:
+    """There and back again: it is what the label says, though it is older than the label."""
+    node = a_member("cgpu", before=("uid-of-train-1",), admitted={"uid-of-train-1": "cgpu"})
+    assert not claim_of(node, a_train()).is_stale
+
+
+def test_in_another_boot_every_pod_was_admitted_anew() -> None:
+    known: dict[str, Any] = {"before": ("uid-of-train-1",), "admitted": {"uid-of-train-1": "cgpu"}}
+    node = a_member("share", boot_id="boot-0", **known)
+    claim = claim_of(node, a_train())
+    assert (claim.isolated, claim.is_stale) == (False, False)
+
+
+def test_of_a_pod_that_was_there_without_a_record_nothing_is_claimed() -> None:
+    claim = claim_of(a_member("share", before=("uid-of-train-1",)), a_train())
+    assert (claim.admitted, claim.isolated, claim.is_stale) == (None, None, False)
+
+
+def test_on_a_node_that_was_never_verified_nothing_is_claimed() -> None:
+    claim = claim_of(a_node(labels={"cgpu": "true"}), a_train())
+    assert (claim.mode, claim.isolated, claim.is_stale) == (None, None, False)
+
+
+def test_who_takes_isolation_off_is_counted_apart() -> None:
+    claim = claim_of(a_member("cgpu"), a_train(OPTING_OUT))
+    assert (claim.isolated, claim.is_stale, claim.is_opted_out) == (False, False, True)
+    assert not claim_of(a_member("share"), a_train(OPTING_OUT)).is_opted_out
+
+
+def test_of_a_container_whose_environment_comes_from_elsewhere_nothing_is_claimed() -> None:
+    assert claim_of(a_member("cgpu"), a_train(UNCLEAR)).isolated is None
+    assert claim_of(a_member("share"), a_train(UNCLEAR)).isolated is False
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
+def test_only_what_runs_is_claimed_about(phase: str) -> None:
+    node = a_member("cgpu")
+    assert not claim_isolation(Observed(node, (PLUGIN, a_train(phase=phase)), parse_records(node)))
+
+
+def test_what_a_plugin_that_reads_share_gives_beside_a_loaded_module_nobody_knows() -> None:
+    node = a_member("share", Edition.PROFESSIONAL, module=True)
+    assert claim_of(node, a_train()).isolated is None
+
+
+def test_who_came_before_the_module_is_known_all_the_same() -> None:
+    known: dict[str, Any] = {
+        "before": ("uid-of-train-1",),
+        "admitted": {"uid-of-train-1": "share"},
+    }
+    claim = claim_of(a_member("share", Edition.PROFESSIONAL, module=True, **known), a_train())
+    assert (claim.isolated, claim.is_stale) == (False, False)
+
+
+def test_where_the_plugin_may_have_read_a_foreign_label_nothing_is_claimed() -> None:
+    node = a_member("share", plugins={"older": 0}, put_back=True)
+    assert claim_of(node, a_train()).isolated is None
+    assert claim_of(a_member("share", unsure=True), a_train()).isolated is None
+
+
+def test_while_a_person_is_to_restart_the_plugin_pods_get_what_it_serves() -> None:
+    claim = claim_of(a_member("cgpu", awaits_restart=True, serves="share"), a_train())
+    assert (claim.admitted, claim.isolated, claim.is_stale) == (Schedule.SHARE, False, True)
+
+
+@pytest.mark.parametrize(
+    ("boot", "admitted", "isolated"),
+    [
+        ("boot-1", {"uid-of-train-1": "cgpu"}, True),
+        ("boot-1", {}, None),
+        ("boot-0", {"uid-of-train-1": "cgpu"}, False),
+    ],
+    ids=["bound before the labels", "came meanwhile", "booted meanwhile"],
+)
+def test_in_a_change_what_was_bound_before_the_labels_is_known(
+    boot: str, admitted: dict[str, str], isolated: bool | None
+) -> None:
+    change = Change(
+        pool="training",
+        edition=Edition.BASIC,
+        of=Schedule.CGPU,
+        to=Schedule.SHARE,
+        step=Step.RESTARTING,
+        since=NOW,
+        labelled_at=NOW,
+        before=tuple(admitted),
+        admitted={uid: Schedule(mode) for uid, mode in admitted.items()},
+        boot_id=boot,
+    )
+    labels = {**MODES[Edition.BASIC, Schedule.SHARE].labels, **OURS}
+    records = NodeRecords(found={}, change=change)
+    assert claim_of(a_node(labels=labels, records=records), a_train()).isolated is isolated
+
+
+def test_the_claims_of_a_node_are_added_up() -> None:
+    old = a_train(name="old")
+    node = a_member("cgpu", before=("uid-of-old",), admitted={"uid-of-old": "share"})
+    two = a_train(MAIN, SharingContainer("side", opts_out=True), name="two")
+    seen = Observed(node, (PLUGIN, old, two, a_train(UNCLEAR, name="odd")), parse_records(node))
+    found = observe_isolation(seen)
+    assert (found.containers, found.isolated, found.stale) == (4, 1, 1)
+    assert (found.opted_out, found.unknown) == (1, 1)
+    assert [claim.pod.name for claim in found.samples] == ["old"]
+
+
+def test_a_pool_shows_so_many_stale_ones_and_counts_all() -> None:
+    pods = tuple(a_train(name=f"train-{number}") for number in range(15))
+    known = {pod.uid: "share" for pod in pods}
+    node = a_member("cgpu", before=tuple(known), admitted=known)
+    one = observe_isolation(Observed(node, (PLUGIN, *pods), parse_records(node)))
+    both = sum_isolation([one, one])
+    assert (both.stale, len(both.samples)) == (30, MAX_SAMPLES)
