@@ -48,6 +48,15 @@ ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"
 TEARDOWN_START: Final = "start"
 TEARDOWN_DONE: Final = "done"
 
+# Labels and annotations of a teardown's Jobs.
+LABEL_COMPONENT: Final = "app.kubernetes.io/component"
+COMPONENT_TEARDOWN: Final = "isolation-teardown"
+LABEL_NODE: Final = f"{GROUP}/node"
+"""A hash of the node's name, which may be too long."""
+ANNOTATION_NODE: Final = f"{GROUP}/node"
+ANNOTATION_FOR_POOL: Final = f"{GROUP}/for-pool"
+"""Name of the pool for which it was made; `gpushare.io/pool` is a request, by a pod's owner."""
+
 # Annotations on pods, written by their owners.
 ANNOTATION_ISOLATION: Final = f"{GROUP}/isolation"
 """`required` or `none`: the isolation that the pod's owner asks for."""

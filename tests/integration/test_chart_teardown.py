@@ -8,7 +8,14 @@ import yaml
 
 from devcluster.apiserver import ApiError
 from devcluster.errors import CommandError
-from devcluster.installation import TEARDOWN_NAMESPACE, Installation, split_crds
+from devcluster.installation import (
+    TEARDOWN_IMAGE,
+    TEARDOWN_NAMESPACE,
+    Installation,
+    split_crds,
+)
+from gpushare.core.actions import CreateJob, Phase
+from gpushare.render.teardown import render_teardown_job
 from tests.kit.audit import OURS
 from tests.kit.bench import Bench
 from tests.kit.expect import expect, expect_gone
@@ -84,6 +91,21 @@ def refusal_of(bench: Bench, path: str, body: Json) -> str:
 @pytest.mark.parametrize("args", [("uninstall",), ("uninstall", "sentinel"), ("verify",)], ids=str)
 def test_the_operators_job_is_admitted(allowed: Bench, args: tuple[str, ...]) -> None:
     assert refusal_of(allowed, TEARDOWN_JOBS, build_teardown_job(*args)) == ""
+
+
+@pytest.mark.parametrize("node", ["n1", f"{'n' * 60}.{'x' * 60}.example.com"])
+@pytest.mark.parametrize(
+    ("phase", "leaves_sentinel"),
+    [(Phase.UNINSTALL, False), (Phase.UNINSTALL, True), (Phase.VERIFY, False)],
+)
+def test_so_is_what_the_operator_renders(
+    allowed: Bench, node: str, phase: Phase, leaves_sentinel: bool
+) -> None:
+    wanted = CreateJob(node, "teardown-n1", phase, leaves_sentinel)
+    job = render_teardown_job(
+        wanted, pool="training", namespace=TEARDOWN_NAMESPACE, image=TEARDOWN_IMAGE
+    )
+    assert refusal_of(allowed, TEARDOWN_JOBS, job) == ""
 
 
 def test_the_controllers_account_may_make_it(allowed: Bench) -> None:

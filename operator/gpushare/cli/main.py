@@ -42,6 +42,16 @@ def render_scheduler_config(
     )
 
 
+@app.command("teardown-commands")
+def teardown_commands(
+    node: Annotated[str, typer.Argument(help="Name of the node that must not isolate any more.")],
+) -> None:
+    """What to type where a person removes the cGPU kernel module from a node."""
+    from gpushare.render.teardown import render_teardown_commands
+
+    typer.echo(render_teardown_commands(node), nl=False)
+
+
 @app.command()
 def webhook() -> None:
     """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""

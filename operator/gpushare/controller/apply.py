@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from gpushare.api.job import parse_job
 from gpushare.api.node import parse_node
 from gpushare.controller.caches import Caches
 from gpushare.core.actions import (
     Action,
     ApplyNode,
+    CreateJob,
     DeletePlugins,
     EvictedPod,
     EvictPods,
     LookAgain,
+    Phase,
     RecordPlugins,
     ReleaseNode,
 )
@@ -22,13 +25,15 @@ from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import ApiError, EvictionRefusedError
+from gpushare.kube.errors import ApiError, EvictionRefusedError, JobTakenError
 from gpushare.kube.events import Events, Subject
+from gpushare.kube.jobs import create_job
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.nodes import apply_node, release_node
 from gpushare.kube.pods import delete_plugin, evict_pod, list_pods_on_node
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
+from gpushare.render.teardown import render_teardown_job
 from gpushare.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -58,8 +63,8 @@ class Applier:
         Where that takes a while, `is_wanted` is asked before the write: the pool may want
         something else by then.
 
-        Raises `ApiError`, `EvictionRefusedError` or aiohttp's errors; whatever was not done is
-        planned anew.
+        Raises `ApiError`, `EvictionRefusedError`, `JobTakenError` or aiohttp's errors; whatever
+        was not done is planned anew.
         """
         match action:
             case ApplyNode():
@@ -67,13 +72,15 @@ class Applier:
             case LookAgain():
                 await self._look_again(action, pool, reason, is_wanted)
             case RecordPlugins():
-                seen = await self._observe(action.node, Step.LABELLED)
+                seen = await self._observe(action.node, Step.LABELLED, Step.REBOOTED)
                 if seen is not None and (restart := plan_restart(seen)) is not None:
                     await self._apply(restart, pool, reason)
             case DeletePlugins():
                 await self._delete_plugins(action, pool, reason)
             case EvictPods():
                 await self._evict_pods(action, pool, reason, is_wanted)
+            case CreateJob():
+                await self._create_job(action, pool, reason)
             case ReleaseNode():
                 if (node := await release_node(self.api, action)) is not None:
                     self.caches.nodes.offer(node)
@@ -112,8 +119,8 @@ class Applier:
         if plan is not None and is_wanted():
             await self._apply(plan, pool, reason)
 
-    async def _observe(self, name: str, step: Step) -> Observed | None:
-        """The node and its pods from the API server, if it still is at `step`."""
+    async def _observe(self, name: str, *steps: Step) -> Observed | None:
+        """The node and its pods from the API server, if it still is at one of these steps."""
         pods = await list_pods_on_node(
             self.api, name, plugin_namespace=self.settings.plugin_namespace
         )
@@ -122,7 +129,7 @@ class Applier:
         self.caches.nodes.offer(raw)
         node = parse_node(raw)
         records = parse_records(node)
-        if records.change is None or records.change.step is not step:
+        if records.change is None or records.change.step not in steps:
             return None
         return Observed(node, pods, records)
 
@@ -174,6 +181,34 @@ class Applier:
             raise EvictionRefusedError("; ".join(shown))
         # The answer does not show the pods, and the watch is behind: else they'd be asked again.
         await asyncio.sleep(GONE_SECONDS)
+
+    async def _create_job(self, action: CreateJob, pool: str, reason: Reason) -> None:
+        """Make the Job, or take in the one that is there.
+
+        Who made that nobody can tell: the chart's admission policy sees to it that no Job in that
+        namespace does anything else than this one would. It counts only on the node of its pods.
+        """
+        namespace, image = self.settings.teardown_namespace, self.settings.teardown_image
+        manifest = render_teardown_job(action, pool=pool, namespace=namespace, image=image)
+        answer, is_made = await create_job(self.api, manifest)
+        job = parse_job(answer)
+        if job is None or job.node != action.node:
+            raise JobTakenError(
+                f"Job {namespace}/{action.name} is there and not pinned to node {action.node}; "
+                "delete it"
+            )
+        if self.caches.jobs is not None:
+            self.caches.jobs.offer(answer)
+        if is_made:
+            self._log(f"made Job {job}", action.node, pool, reason)
+            does = (
+                "removes its kernel module"
+                if action.phase is Phase.UNINSTALL
+                else ("looks whether its kernel module is gone")
+            )
+            node = self.caches.nodes.records.get(action.node)
+            subject = Subject("v1", "Node", action.node, node.uid if node else "")
+            self.events.post(subject, reason, f"pool {pool}: Job {job} {does}")
 
     def _tell_pod(self, pod: EvictedPod, reason: Reason, note: str, *, warns: bool = False) -> None:
         subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)

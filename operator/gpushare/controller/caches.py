@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 from gpushare import names
+from gpushare.api.job import Job, parse_job
 from gpushare.api.namespace import Namespace, parse_namespace
 from gpushare.api.node import Node, parse_node
 from gpushare.api.pod import Pod, parse_pod
@@ -13,12 +15,14 @@ from gpushare.core.modes import MODES
 from gpushare.core.records import Change, RecordError, Step, parse_records
 from gpushare.core.world import World
 from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.jobs import jobs_path
 from gpushare.kube.reflector import Reflector
 from gpushare.observe.metrics import Metrics
 
 
 class Caches:
-    """Nodes, the pods that matter, namespaces, and the names of the plugins' DaemonSets.
+    """Nodes, the pods that matter, namespaces, the names of the plugins' DaemonSets, and the Jobs
+    of teardowns where there may be any.
 
     `on_change` is called whenever something in them changed.
     """
@@ -28,6 +32,7 @@ class Caches:
         api: ApiServer,
         *,
         plugin_namespace: str,
+        teardown_namespace: str | None = None,
         schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
         on_change: Callable[[], None],
         metrics: Metrics,
@@ -36,6 +41,7 @@ class Caches:
         self._changed: set[str] = set()
         self._zeroed: set[str] = set()
         self._pods: dict[str, dict[str, Pod]] = {}
+        self._jobs: dict[str, dict[str, Job]] = {}
         self.unplaced: dict[str, Pod] = {}
         """GPU pods that have no node, or that nobody sent to a pool."""
         self._waited_for: set[str] = set()
@@ -70,7 +76,19 @@ class Caches:
             parse_namespace,
             on_alive=lambda: metrics.observe_watch("namespaces"),
         )
-        self._reflectors = (self.nodes, self.pods, self.daemonsets, self.namespaces)
+        self._reflectors: list[Reflector[Any]] = [
+            self.nodes, self.pods, self.daemonsets, self.namespaces,
+        ]  # fmt: skip
+        self.jobs: Reflector[Job] | None = None
+        if teardown_namespace is not None:
+            self.jobs = Reflector(
+                api,
+                jobs_path(teardown_namespace),
+                parse_job,
+                on_change=self._on_job,
+                on_alive=lambda: metrics.observe_watch("jobs"),
+            )
+            self._reflectors.append(self.jobs)
 
     @property
     def is_synced(self) -> bool:
@@ -108,6 +126,7 @@ class Caches:
             unreadable_pools=unreadable,
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
+            jobs=self._jobs,
             daemonsets=frozenset(self.daemonsets.records.values()),
             busy=busy,
             starting=starting,
@@ -158,6 +177,17 @@ class Caches:
                 self.unplaced[key] = new
             else:
                 del self.unplaced[key]
+        self._notify()
+
+    def _on_job(self, key: str, old: Job | None, new: Job | None) -> None:
+        if old is not None:
+            on_node = self._jobs[old.node]
+            del on_node[old.name]
+            if not on_node:
+                del self._jobs[old.node]
+        if new is not None:
+            self._jobs.setdefault(new.node, {})[new.name] = new
+        self._changed.update(job.node for job in (old, new) if job is not None)
         self._notify()
 
 

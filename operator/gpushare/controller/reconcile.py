@@ -15,6 +15,7 @@ from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.pools import Pools
 from gpushare.controller.statuses import Statuses
+from gpushare.controller.teardowns import tell_teardown
 from gpushare.controller.unplaced import UnplacedPods
 from gpushare.core.actions import EvictPods, LookAgain, NodePlan
 from gpushare.core.blockers import Blocker
@@ -25,6 +26,7 @@ from gpushare.kube.errors import (
     CALL_FAILURES,
     ApiError,
     EvictionRefusedError,
+    JobTakenError,
     NotLeaderError,
 )
 from gpushare.kube.events import Events
@@ -56,6 +58,9 @@ class Reconciler:
         self.caches = Caches(
             api,
             plugin_namespace=settings.plugin_namespace,
+            teardown_namespace=settings.teardown_namespace
+            if settings.allow_teardown_jobs
+            else None,
             schedulers=settings.schedulers,
             on_change=self.mark_changed,
             metrics=metrics,
@@ -70,7 +75,10 @@ class Reconciler:
             zero_patience=timedelta(seconds=settings.zero_patience_seconds),
         )
         self._planner = Planner(
-            self._timing, may_evict=settings.allow_eviction, memory_unit=settings.memory_unit
+            self._timing,
+            may_evict=settings.allow_eviction,
+            may_tear_down=settings.allow_teardown_jobs,
+            memory_unit=settings.memory_unit,
         )
         self._events = Events(api, settings.identity)
         self._pools = Pools(api, self._events, settings, self._timing)
@@ -190,6 +198,8 @@ class Reconciler:
         known = {pool.name for pool in self._pools.all}
         for decision in plan.decisions:
             node, may_start = decision.plan.node, decision.pool in adopted
+            if (observed := self.caches.nodes.records.get(node)) is not None:
+                tell_teardown(self._events, decision.pool, decision.plan, observed)
             if decision.plan.action is None or node in self._busy:
                 continue
             # A node that leaves a pool which is gone has nobody to wait for.
@@ -218,6 +228,9 @@ class Reconciler:
         except EvictionRefusedError as error:
             self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}; tried again")
             await asyncio.sleep(EVICTION_RETRY_SECONDS)
+        except JobTakenError as error:
+            self._note_refusal(member.node, Reason.WRITE_REFUSED, f"{error}; tried again")
+            await asyncio.sleep(LONGEST_RETRY_SECONDS)
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and error.is_refusal:
                 message = f"a write was refused, and is tried again: {error}"

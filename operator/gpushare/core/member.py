@@ -6,7 +6,6 @@ from datetime import timedelta
 from gpushare import names
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
-from gpushare.api.teardown import RebootPolicy, TeardownPolicy
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.applied import find_doubt, plan_noted
 from gpushare.core.blockers import (
@@ -38,19 +37,16 @@ from gpushare.core.rollout import (
     plan_step,
 )
 from gpushare.core.stale import plan_stale
-from gpushare.core.teardown import find_refusal
+from gpushare.core.teardown import agree_on_policy, find_refusal
 from gpushare.core.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
-from gpushare.core.turn import CLOSED, Turn, is_approved
+from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
-
-_MODULE_THERE = (Step.CORDONED, Step.LABELLED)
-"""Steps of a teardown at which nobody has begun to remove the module."""
 
 
 def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> NodePlan:
     """What `seen.node`, a member of `pool`, needs next; `turn` says whether a change may begin."""
     wanted = desired_labels(pool.name, pool.spec)
-    policy = _find_agreed(pool, seen.records.change, build_policy(pool, seen.node, at.timing))
+    policy = agree_on_policy(pool, seen.records.change, build_policy(pool, seen.node, at.timing))
     plan = _plan_next(seen, pool, policy, at, turn)
     if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
         plan = replace(plan, labelled=True)
@@ -69,16 +65,6 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
     plan = replace(plan, proven=plan.state is NodeState.READY and is_proven)
     evicts = pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
     return plan_stale(seen, plan, at, turn) if evicts else plan
-
-
-def _find_agreed(pool: Pool, change: Change | None, policy: Policy) -> Policy:
-    """`policy`, but for a teardown that began by hand and that nobody agreed to leave to Jobs."""
-    if change is None or change.teardown is None or change.step not in _MODULE_THERE:
-        return policy
-    kind = policy.kind_of(change.of, change.to, Outcome.REQUIRES_TEARDOWN)
-    if is_approved(pool, kind):
-        return policy
-    return replace(policy, teardown=TeardownPolicy.MANUAL, reboot=RebootPolicy.PERSON)
 
 
 def _find_failure(records: NodeRecords) -> Failure | None:

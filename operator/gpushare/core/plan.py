@@ -76,10 +76,18 @@ class _Standing:
 class Planner:
     """The books of all pools, and what they are kept up to date with."""
 
-    def __init__(self, timing: Timing, *, may_evict: bool = False, memory_unit: str = "GiB"):
+    def __init__(
+        self,
+        timing: Timing,
+        *,
+        may_evict: bool = False,
+        may_tear_down: bool = False,
+        memory_unit: str = "GiB",
+    ):
         self.books: dict[str, Book] = {}
         self._timing = timing
         self._may_evict = may_evict
+        self._may_tear_down = may_tear_down
         self._memory_unit = memory_unit
         self._listed: tuple[Pool, ...] | None = None
         self._pools: dict[str, Pool] = {}
@@ -107,6 +115,7 @@ class Planner:
             self._timing,
             world.daemonsets,
             may_evict=self._may_evict,
+            may_tear_down=self._may_tear_down,
             memory_unit=self._memory_unit,
         )
         decisions = list(self._decide(world, {*changed, *self._alarms.take_due(now)}, at))

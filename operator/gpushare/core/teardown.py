@@ -8,10 +8,12 @@ is read from the node. Whatever happened while no operator ran is understood fro
 """
 
 import hashlib
+from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.job import Job, JobState
 from gpushare.api.node import Node
+from gpushare.api.pool import Pool
 from gpushare.api.teardown import RebootPolicy, TeardownPolicy
 from gpushare.core.actions import CreateJob, NodePlan, NodeState, Phase, RecordPlugins, build_apply
 from gpushare.core.admitted import record_admissions, write_admissions
@@ -21,10 +23,14 @@ from gpushare.core.modes import INSTALLERS
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy
 from gpushare.core.records import Change, Step
+from gpushare.core.transitions import Outcome
+from gpushare.core.turn import is_approved
 from gpushare.names import Reason
 
 MODULE_FAILURES = frozenset({Reason.TEARDOWN_FAILED, Reason.MODULE_STILL_LOADED})
 """The module is where it was: only trying again from the beginning helps."""
+_MODULE_THERE = (Step.CORDONED, Step.LABELLED)
+"""Steps at which nobody has begun to remove it."""
 _HASH_CHARACTERS = 20
 _START = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
 _DONE = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
@@ -42,6 +48,16 @@ def find_refusal(node: Node, policy: Policy, at: Pass) -> Blocker | None:
             "labelled, then says what to type on it, and ends with a reboot",
         )
     return None if at.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _tell_switch())
+
+
+def agree_on_policy(pool: Pool, change: Change | None, policy: Policy) -> Policy:
+    """`policy`, but for a teardown that began by hand and that nobody agreed to leave to Jobs."""
+    if change is None or change.teardown is None or change.step not in _MODULE_THERE:
+        return policy
+    kind = policy.kind_of(change.of, change.to, Outcome.REQUIRES_TEARDOWN)
+    if is_approved(pool, kind):
+        return policy
+    return replace(policy, teardown=TeardownPolicy.MANUAL, reboot=RebootPolicy.PERSON)
 
 
 def name_job(node: Node, change: Change, phase: Phase) -> str:
@@ -130,13 +146,12 @@ def _plan_removal(seen: Observed, change: Change, policy: Policy, at: Pass) -> N
         return seen.plan(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
     if job is not None:
         return seen.plan(NodeState.UPDATING, reason, f"Job {job} removes the module")
-    is_manual = policy.teardown is TeardownPolicy.MANUAL
     if (late := find_late_pods(seen, change)) is not None:
         return plan_held(seen, late)
     if installer := _find_installer(seen):
-        state = NodeState.BLOCKED if is_manual else NodeState.UPDATING
-        return seen.plan(state, reason, f"{installer} must leave first, or it loads it again")
-    if is_manual:
+        message = f"{installer} must leave first, or it loads the module again"
+        return seen.plan(NodeState.UPDATING, reason, message)
+    if policy.teardown is TeardownPolicy.MANUAL:
         message = (
             f"remove the kernel module on {node} by hand and reboot it: the node's Event and "
             f"`gpushare teardown-commands {node}` say what to type; then annotate it {_DONE}"

@@ -33,6 +33,10 @@ class EvictionRefusedError(KubeError):
     """A pod must stay where it is for now; the message names the pod and says who keeps it."""
 
 
+class JobTakenError(KubeError):
+    """A Job of our name is there that is not for the node; the message names it."""
+
+
 class ApiError(KubeError):
     """An answer other than 2xx; the message is the API server's own sentence."""
 

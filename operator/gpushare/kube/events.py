@@ -57,16 +57,18 @@ class Events:
         *,
         warns: bool = False,
         once: bool = False,
+        occasion: str = "",
     ) -> None:
         """Post one Event.
 
         With `once`, the same reason is told of the same object a single time for as long as the
-        API server keeps Events, also by a process that starts anew.
+        API server keeps Events, also by a process that starts anew; for each `occasion`, where
+        there may be several.
         """
         if len(self._tasks) >= MAX_WAITING:
             log.warning("Event %s not posted: too many wait", reason)
             return
-        unique = f"{subject.uid}/{reason}" if once else uuid.uuid4().hex
+        unique = f"{subject.uid}/{reason}{occasion}" if once else uuid.uuid4().hex
         kind = "Warning" if warns else "Normal"
         body = _build_event(
             subject, reason, note, instance=self._instance, kind=kind, unique=unique

@@ -1,22 +1,48 @@
 """Manifests from `templates/`: sandboxed and strict, user values only as JSON."""
 
+import json
+import shlex
 from typing import Any
 
 from jinja2 import PackageLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
+_LOADER = PackageLoader("gpushare")
+
 
 def render(template: str, **values: Any) -> str:
     """The text of `template` with `values`.
 
-    Templates put values in with `tojson` only, so that no value can break out of its place.
+    Templates put values in with `tojson` only, or in what is for a shell with `quote`, so that no
+    value can break out of its place.
     Raises jinja2's UndefinedError where the template needs a value that is not given.
     """
+    return _ENVIRONMENT.get_template(template).render(**values)
+
+
+def read_template(name: str) -> str:
+    """A file of `templates/` as it is, with nothing put in."""
+    source, _, _ = _LOADER.get_source(_ENVIRONMENT, name)
+    return source
+
+
+def _dump(value: Any, **options: Any) -> str:
+    """JSON that is YAML too, which knows no pairs of surrogates, nor every character as it is."""
+    text = json.dumps(value, ensure_ascii=False, **options)
+    return "".join(c if " " <= c <= "~" else f"\\U{ord(c):08x}" for c in text)
+
+
+def _build_environment() -> SandboxedEnvironment:
     environment = SandboxedEnvironment(
-        loader=PackageLoader("gpushare"),
+        loader=_LOADER,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(template).render(**values)
+    environment.policies["json.dumps_function"] = _dump
+    environment.filters["quote"] = shlex.quote
+    return environment
+
+
+_ENVIRONMENT = _build_environment()

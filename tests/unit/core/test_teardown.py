@@ -177,7 +177,8 @@ def test_the_node_waits_for_a_person_without_a_deadline() -> None:
 
 def test_nobody_is_asked_to_remove_it_while_the_installer_is_there() -> None:
     plan = plan_torn(torn(Step.LABELLED), by_hand(), pods=[PLUGIN, INSTALLER], now=LONG_AFTER)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
+    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.MODULE_REMOVAL)
+    assert plan.deadline is None
     assert "cgpu-installer must leave first" in plan.message
 
 

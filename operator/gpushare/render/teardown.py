@@ -1,0 +1,42 @@
+"""What a node's teardown consists of: its Jobs, and the commands for a person."""
+
+import hashlib
+from typing import Any
+
+import yaml
+
+from gpushare import names
+from gpushare.core.actions import CreateJob
+from gpushare.render import read_template, render
+
+_HASH_CHARACTERS = 32
+
+
+def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str) -> dict[str, Any]:
+    """The Job that does one phase of the teardown of `job.node`.
+
+    A node's name may be longer than a label's value: the label has its hash.
+    """
+    digest = hashlib.sha256(job.node.encode()).hexdigest()[:_HASH_CHARACTERS]
+    text = render(
+        "teardown-job.yaml.j2",
+        name=job.name,
+        namespace=namespace,
+        node=job.node,
+        image=image,
+        script=read_template("teardown.sh"),
+        args=[str(job.phase), *(["sentinel"] if job.leaves_sentinel else [])],
+        labels={
+            names.LABEL_COMPONENT: names.COMPONENT_TEARDOWN,
+            names.LABEL_NODE: digest,
+        },
+        annotations={names.ANNOTATION_NODE: job.node, names.ANNOTATION_FOR_POOL: pool},
+    )
+    manifest: dict[str, Any] = yaml.safe_load(text)
+    return manifest
+
+
+def render_teardown_commands(node: str) -> str:
+    """What a person types to remove the kernel module from `node`, for a shell, with comments."""
+    done = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
+    return render("teardown-commands.sh.j2", node=node, annotation=done)

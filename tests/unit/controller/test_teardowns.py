@@ -1,0 +1,152 @@
+"""Jobs of teardowns and what is told of them, between a decision and the API server."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare.api.job import Job, JobState
+from gpushare.controller.apply import Applier
+from gpushare.controller.caches import Caches
+from gpushare.controller.teardowns import tell_teardown
+from gpushare.core.actions import CreateJob, Phase
+from gpushare.core.observed import Timing
+from gpushare.core.records import Step
+from gpushare.kube.errors import JobTakenError
+from gpushare.kube.events import Events
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.render.teardown import render_teardown_job
+from gpushare.settings import Settings
+from tests.kit.fakeapi import FakeApi
+from tests.kit.teardowns import a_job, by_hand, by_job, plan_torn, torn
+
+JOBS = "apis/batch/v1/namespaces/gpushare-teardown/jobs"
+EVENTS = "apis/events.k8s.io/v1/namespaces/default/events"
+JOB = CreateJob("gpu-1", "gpushare-uninstall-1", Phase.UNINSTALL)
+Json = dict[str, Any]
+
+
+def _manifest(node: str = "gpu-1") -> Json:
+    """The Job, as the API server has it."""
+    values = {"pool": "training", "namespace": "gpushare-teardown", "image": "shell:v1"}
+    job = render_teardown_job(replace(JOB, node=node), **values)
+    return {**job, "metadata": {**job["metadata"], "uid": "uid-1"}}
+
+
+async def _carry_out(api: FakeApi, *times: int) -> Caches:
+    """Make the Job, so many times."""
+    async with api.connected() as server:
+        metrics, settings = Metrics(), Settings(teardown_image="shell:v1")
+        caches = Caches(
+            server,
+            plugin_namespace="kube-system",
+            teardown_namespace="gpushare-teardown",
+            on_change=lambda: None,
+            metrics=metrics,
+        )
+        events = Events(server, "test")
+        applier = Applier(server, caches, settings, Timing(), metrics, events)
+        for _ in times or (1,):
+            await applier.carry_out(
+                JOB, pool="training", reason=Reason.MODULE_REMOVAL, is_wanted=lambda: True
+            )
+        await _drain(events)
+        return caches
+
+
+async def _drain(events: Events) -> None:
+    await asyncio.gather(*events._tasks)
+
+
+def _told(api: FakeApi) -> list[tuple[str, str]]:
+    """Reason and text of each Event."""
+    events = [o for path, o in api.objects.items() if path.startswith(EVENTS)]
+    return [(event["reason"], event["note"]) for event in events]
+
+
+class _Stored(FakeApi):
+    """An API server that gives Jobs a UID."""
+
+    def put(self, path: str, body: Json) -> None:
+        uid = body["metadata"].get("uid", f"uid-of-{body['metadata']['name']}")
+        super().put(path, {**body, "metadata": {**body["metadata"], "uid": uid}})
+
+
+async def test_a_job_is_known_as_soon_as_it_is_made() -> None:
+    api = _Stored()
+    caches = await _carry_out(api)
+    assert api.writes[0] == f"POST {JOBS}/gpushare-uninstall-1"
+    world = caches.observe_world((), frozenset(), (), (), {})
+    job = world.jobs["gpu-1"]["gpushare-uninstall-1"]
+    assert (job.node, job.state) == ("gpu-1", JobState.RUNNING)
+    assert caches.take_changed() == {"gpu-1"}
+    assert [reason for reason, _ in _told(api)] == ["ModuleRemoval"]
+
+
+async def test_one_that_is_there_already_is_taken_in_and_told_of_once() -> None:
+    api = _Stored()
+    caches = await _carry_out(api, 1, 2)
+    assert len(api.conflicts) == 1
+    assert len(_told(api)) == 1
+    assert caches.jobs is not None
+    assert len(caches.jobs.records) == 1
+
+
+async def test_one_of_another_node_is_not_taken_for_ours() -> None:
+    api = _Stored()
+    api.put(f"{JOBS}/{JOB.name}", _manifest("gpu-2"))
+    with pytest.raises(JobTakenError, match="not pinned to node gpu-1"):
+        await _carry_out(api)
+
+
+async def test_jobs_that_end_or_go_mark_their_node_changed() -> None:
+    api = _Stored()
+    caches = await _carry_out(api)
+    caches.take_changed()
+    assert caches.jobs is not None
+    (key,) = caches.jobs.records
+    ended = Job("gpushare-teardown", JOB.name, "uid-1", "gpu-1", JobState.COMPLETE)
+    caches._on_job(key, caches.jobs.records[key], ended)
+    assert caches.take_changed() == {"gpu-1"}
+    world = caches.observe_world((), frozenset(), (), (), {})
+    assert world.jobs["gpu-1"][JOB.name].state is JobState.COMPLETE
+    caches._on_job(key, ended, None)
+    assert "gpu-1" not in caches.observe_world((), frozenset(), (), (), {}).jobs
+
+
+def test_without_the_switch_no_jobs_are_watched() -> None:
+    caches = Caches(
+        None,  # type: ignore[arg-type]
+        plugin_namespace="kube-system",
+        on_change=lambda: None,
+        metrics=Metrics(),
+    )
+    assert caches.jobs is None
+
+
+async def test_what_to_type_is_told_once_for_each_teardown() -> None:
+    api, node = FakeApi(), torn(Step.LABELLED)
+    plan = plan_torn(node, by_hand())
+    async with api.connected() as server:
+        events = Events(server, "test")
+        for _ in range(3):
+            tell_teardown(events, "training", plan, node)
+        await _drain(events)
+    ((reason, note),) = _told(api)
+    assert reason == "ModuleRemoval"
+    assert "bash /usr/local/cgpu-installer/uninstall.sh" in note
+    assert "kubectl annotate node gpu-1 gpushare.io/teardown=done --overwrite" in note
+
+
+async def test_why_it_failed_is_told_and_nothing_else_is() -> None:
+    api, node = FakeApi(), torn(Step.LABELLED)
+    failed = a_job(node, Phase.UNINSTALL, JobState.FAILED, "it broke")
+    async with api.connected() as server:
+        events = Events(server, "test")
+        for plan in (plan_torn(node, by_job(), failed), plan_torn(node, by_job())):
+            tell_teardown(events, "training", plan, node)
+        await _drain(events)
+    ((reason, note),) = _told(api)
+    assert (reason, "it broke" in note) == ("TeardownFailed", True)

@@ -1,0 +1,146 @@
+"""What is rendered for a teardown: whatever stands in names, nothing breaks out of its place."""
+
+import shlex
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.api.job import JobState, parse_job
+from gpushare.core.actions import CreateJob, Phase
+from gpushare.kube.events import MAX_NOTE
+from gpushare.render import read_template
+from gpushare.render.teardown import render_teardown_commands, render_teardown_job
+
+HOSTILE = [
+    "{{ 7 * 7 }}",
+    "{% include 'teardown.sh' %}",
+    "---\napiVersion: v1\nkind: Pod",
+    "n1'; reboot; '",
+    'n1"]}],"hostNetwork": true',
+    "$(reboot) `reboot` ${HOME}",
+    "n1\n  privileged: true # ",
+    "\x00\x07\x7f\x85\ufeff\u2028\ud7ff\U0001f600",
+]
+LONG = "{{ x }}" * 30_000
+texts = st.one_of(st.sampled_from(HOSTILE), st.text())
+
+
+def _job(**more: Any) -> CreateJob:
+    values: dict[str, Any] = {"node": "n1", "name": "gpushare-verify-1", "phase": Phase.VERIFY}
+    return CreateJob(**{**values, **more})
+
+
+def _render(job: CreateJob, **more: str) -> dict[str, Any]:
+    values = {"pool": "training", "namespace": "gpushare-teardown", "image": "shell:v1", **more}
+    return render_teardown_job(job, **values)
+
+
+PLAIN = _render(_job(node="n1", name="name"), pool="pool", image="image")
+
+
+def _mask(manifest: Any, *values: str) -> Any:
+    """The manifest's structure, without what was put in."""
+    if isinstance(manifest, dict):
+        return {key: _mask(value, *values) for key, value in manifest.items()}
+    if isinstance(manifest, list):
+        return [_mask(value, *values) for value in manifest]
+    return "put in" if manifest in values else manifest
+
+
+def test_the_job_is_what_the_admission_policy_lets_in() -> None:
+    job = _render(_job(phase=Phase.UNINSTALL, leaves_sentinel=True))
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    enter = "nsenter --target 1 --mount --uts --ipc --net --pid -- /bin/sh -c"
+    assert container["command"] == [
+        *enter.split(),
+        read_template("teardown.sh"),
+        "gpushare-teardown",
+    ]
+    assert container["args"] == ["uninstall", "sentinel"]
+    assert container["securityContext"]["privileged"] is True
+    assert container.keys() == {
+        "name", "image", "command", "args", "securityContext", "terminationMessagePolicy",
+    }  # fmt: skip
+    assert (pod["hostPID"], pod["automountServiceAccountToken"]) == (True, False)
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert "volumes" not in pod
+    label = job["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]
+    assert label == "isolation-teardown"
+
+
+def test_each_phase_has_its_arguments() -> None:
+    found = [
+        _render(_job(phase=phase, leaves_sentinel=leaves))["spec"]["template"]["spec"]
+        for phase, leaves in ((Phase.UNINSTALL, False), (Phase.VERIFY, False))
+    ]
+    assert [pod["containers"][0]["args"] for pod in found] == [["uninstall"], ["verify"]]
+
+
+def test_it_is_read_back_as_a_job_of_its_node() -> None:
+    raw = _render(_job(node="n1." + "x" * 250))
+    raw["metadata"]["uid"] = "uid-1"
+    job = parse_job(raw)
+    assert job is not None
+    assert (job.namespace, job.node, job.state) == (
+        "gpushare-teardown",
+        "n1." + "x" * 250,
+        JobState.RUNNING,
+    )
+    assert all(len(value) <= 63 for value in raw["metadata"]["labels"].values())
+
+
+@given(texts, texts, texts, texts)
+def test_whatever_the_names_are_the_manifest_keeps_its_structure(
+    node: str, pool: str, image: str, name: str
+) -> None:
+    _expect_structure(node, pool, image, name)
+
+
+def test_a_name_of_200_kb_changes_it_no_more() -> None:
+    _expect_structure(LONG, "training", "shell:v1", "name")
+
+
+def _expect_structure(node: str, pool: str, image: str, name: str) -> None:
+    rendered = _render(_job(node=node, name=name), pool=pool, image=image)
+    terms = rendered["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = terms["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchFields"][0]["values"] == [node]
+    assert rendered["metadata"]["name"] == name
+    assert rendered["metadata"]["annotations"] == {
+        "gpushare.io/node": node,
+        "gpushare.io/for-pool": pool,
+    }
+    assert rendered["spec"]["template"]["spec"]["containers"][0]["image"] == image
+    hashes = [each["metadata"]["labels"]["gpushare.io/node"] for each in (PLAIN, rendered)]
+    assert _mask(rendered, node, pool, image, name, hashes[1]) == _mask(
+        PLAIN, "n1", "pool", "image", "name", hashes[0]
+    )
+
+
+@given(texts)
+def test_a_shell_reads_the_commands_with_the_name_in_its_place(node: str) -> None:
+    *_, last = render_teardown_commands("n1").splitlines()
+    words = shlex.split(last)
+    lines = render_teardown_commands(node)
+    assert shlex.split(lines[lines.index("kubectl annotate") :]) == [
+        node if word == "n1" else word for word in words
+    ]
+
+
+def test_the_commands_fit_into_an_event_for_any_node_and_pool() -> None:
+    commands = render_teardown_commands("x" * 253)
+    assert len(f"pool {'x' * 63}; what to type:\n{commands}".encode()) <= MAX_NOTE
+
+
+def test_a_person_and_a_job_run_the_same_uninstaller_and_look_for_the_same_modules() -> None:
+    script, commands = read_template("teardown.sh"), render_teardown_commands("n1")
+    for fact in (
+        "/usr/local/cgpu-installer/uninstall.sh",
+        "'^(cgpu_km|cgpu_procfs|km) '",
+        "/proc/cgpu_km",
+        "/[0-9]*/*/",
+    ):
+        assert fact.removeprefix("/usr") in script
+        assert fact in commands
