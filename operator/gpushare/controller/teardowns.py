@@ -1,21 +1,16 @@
-"""Events on nodes in their teardown: what to type there, and why it failed."""
+"""What a person is to type on a node, where people look for it."""
 
 from gpushare.api.node import Node
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.records import RecordError, parse_records
-from gpushare.core.teardown import MODULE_FAILURES
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_commands
 
 
-def tell_teardown(events: Events, pool: str, plan: NodePlan, node: Node) -> None:
-    """Post what `plan` asks of a person, once for each attempt at the node's teardown."""
-    if (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL):
-        note = f"pool {pool}; what to type:\n{render_teardown_commands(node.name)}"
-    elif plan.state is NodeState.FAILED and plan.reason in MODULE_FAILURES:
-        note = f"pool {pool}: {plan.message}"
-    else:
+def tell_commands(events: Events, pool: str, plan: NodePlan, node: Node) -> None:
+    """Post how to remove the kernel module where `plan` waits for that, once for each teardown."""
+    if (plan.state, plan.reason) != (NodeState.BLOCKED, Reason.MODULE_REMOVAL):
         return
     try:
         change = parse_records(node).change
@@ -24,5 +19,6 @@ def tell_teardown(events: Events, pool: str, plan: NodePlan, node: Node) -> None
     if change is None or change.teardown is None:
         return
     subject = Subject("v1", "Node", node.name, node.uid)
+    note = f"pool {pool}; what to type:\n{render_teardown_commands(node.name)}"
     occasion = f"{change.since.isoformat()}/{change.teardown.attempt}"
     events.post(subject, plan.reason, note, warns=True, once=True, occasion=occasion)

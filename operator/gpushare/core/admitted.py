@@ -10,7 +10,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Schedule
 from gpushare.core.inforce import find_in_force, is_replaced, may_have_misread
 from gpushare.core.observed import Observed
-from gpushare.core.records import Applied, Change
+from gpushare.core.records import Applied, Change, Step
 
 Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
@@ -48,6 +48,9 @@ def _find_in_change(seen: Observed, change: Change, pod: Pod) -> Schedule | None
     if change.boot_id is None:
         return None
     if change.boot_id != seen.node.boot_id:
+        if change.teardown is not None and change.step is not Step.RESTARTING:
+            # The module may have outlived the reboot.
+            return None
         # Every plugin started in this boot, and read the labels that were there already.
         return change.to if change.is_labelled else change.of
     return (change.admitted or {}).get(pod.uid)

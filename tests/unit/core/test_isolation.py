@@ -16,7 +16,7 @@ from gpushare.core.isolation import (
 )
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed
-from gpushare.core.records import Change, NodeRecords, Step, parse_records
+from gpushare.core.records import Change, NodeRecords, Step, Teardown, parse_records
 from tests.kit.members import OURS, applied
 from tests.kit.values import NOW, a_gpu_pod, a_node, a_plugin_pod
 
@@ -161,6 +161,24 @@ def test_in_a_change_what_was_bound_before_the_labels_is_known(
     labels = {**MODES[Edition.BASIC, Schedule.SHARE].labels, **OURS}
     records = NodeRecords(found={}, change=change)
     assert claim_of(a_node(labels=labels, records=records), a_train()).isolated is isolated
+
+
+def test_after_a_teardowns_reboot_nothing_is_claimed_before_the_module_was_looked_for() -> None:
+    labels = {**MODES[Edition.PROFESSIONAL, Schedule.SHARE].labels, **OURS}
+    for step, isolated in ((Step.REBOOTED, None), (Step.RESTARTING, False)):
+        change = Change(
+            pool="training",
+            edition=Edition.PROFESSIONAL,
+            of=Schedule.CGPU,
+            to=Schedule.SHARE,
+            step=step,
+            since=NOW,
+            labelled_at=NOW,
+            boot_id="boot-0",
+            teardown=Teardown(),
+        )
+        node = a_node(labels=labels, records=NodeRecords(found={}, change=change))
+        assert claim_of(node, a_train()).isolated is isolated
 
 
 def test_the_claims_of_a_node_are_added_up() -> None:

@@ -1,0 +1,90 @@
+"""The operator dies at each write of a teardown, and another goes on where it was."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from devcluster.installation import TEARDOWN_NAMESPACE, OperatorProcess
+from tests.kit.bench import Bench
+from tests.kit.expect import expect
+from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.installations import teardown_jobs_allowed
+from tests.kit.teardownjobs import TEARDOWN_JOBS
+from tests.kit.teardownstory import (
+    expect_isolating,
+    expect_shared_for_good,
+    expect_step,
+    given_isolating_pool,
+    reboot,
+)
+
+WRITES = "PATCH|POST"
+TARGETS = rf"/api/v1/nodes/n1\b|/namespaces/{TEARDOWN_NAMESPACE}/jobs\b"
+STEPS = [
+    "Cordoned", "Labelled", "uninstall", "Uninstalled", "Rebooted", "verify", "Restarting",
+    "applied",
+]  # fmt: skip
+"""What each write of a teardown brings about, in their order."""
+_ACCOUNT = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/serviceaccounts/default"
+
+
+@pytest.fixture(scope="module")
+def _allowed(installed: Bench) -> Iterator[None]:
+    with teardown_jobs_allowed(installed):
+        expect(installed, "the account is there", lambda: installed.cluster.api.exists(_ACCOUNT))
+        yield
+
+
+@dataclass
+class Victim:
+    """The operator that dies, as the process that it is at the time."""
+
+    process: OperatorProcess
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    @property
+    def is_dead(self) -> bool:
+        return not self.process.alive
+
+
+@pytest.mark.usefixtures("_allowed")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(True, id="after each write"),
+        pytest.param(False, id="before each write", marks=pytest.mark.chaos),
+    ],
+)
+def test_killed_at_every_write_it_makes_each_job_once(bench: Bench, sent: bool) -> None:
+    bench.install("Professional")
+    with FaultProxy(bench.cluster) as proxy:
+        victim = Victim(bench.operators.start(identity="the only one", api_url=proxy.url))
+        teardown = {"policy": "Job", "reboot": "Person"}
+        given_isolating_pool(bench, "training", "n1", isolationTeardown=teardown)
+        expect_isolating(bench, training=1)
+        for index, step in enumerate(STEPS):
+            # One that died before its write makes it now.
+            rule = Rule(WRITES, TARGETS, nth=1 if sent or not index else 2)
+            if sent:
+                rule.after = victim.kill
+            else:
+                rule.before = victim.kill
+            proxy.add(rule)
+            if index:
+                victim.process = bench.operators.restart(victim.process)
+            else:
+                bench.change_pool(schedule="share")
+            if step == "Rebooted":
+                expect_step(bench, "n1", "Uninstalled")
+                reboot(bench, "n1")
+            rule.wait_reached()
+            expect(bench, f"the operator is dead at {step}", partial(getattr, victim, "is_dead"))
+        bench.operators.restart(victim.process)
+        expect_shared_for_good(bench, "n1")
+    jobs = bench.call("GET", TEARDOWN_JOBS)["items"]
+    assert sorted(job["metadata"]["name"].split("-")[1] for job in jobs) == ["uninstall", "verify"]
+    bench.call("DELETE", TEARDOWN_JOBS, {"propagationPolicy": "Background"})

@@ -1,0 +1,70 @@
+"""Isolation that shall go for good, by hand: the node says what it waits for, to the end."""
+
+from tests.kit.arrange import place_pod
+from tests.kit.bench import Bench
+from tests.kit.expect import expect, expect_running, is_isolated
+from tests.kit.teardownstory import (
+    MODE,
+    expect_isolating,
+    expect_says,
+    expect_shared_for_good,
+    expect_told,
+    given_isolating_pool,
+    has_module,
+    reboot,
+    remove_module,
+    say,
+)
+
+
+def test_a_node_is_torn_down_by_a_person_and_another_is_left_alone(bench: Bench) -> None:
+    bench.install("Professional")
+    bench.operators.standard()
+    given_isolating_pool(bench, "training", "n1", "n2")
+    expect_isolating(bench, training=2)
+    bench.change_pool(schedule="share")
+    expect_says(bench, "training", "n1", "RequiresTeardown", "gpushare.io/teardown=start")
+
+    say(bench, "n1", "start")
+    expect_says(bench, "training", "n1", "ModuleRemoval", "teardown-commands n1")
+    node = bench.node("n1")
+    assert node["metadata"]["labels"][MODE] == "share"
+    assert node["spec"]["unschedulable"]
+    expect_told(bench, "n1", "ModuleRemoval", "annotate node n1 gpushare.io/teardown=done")
+    expect(bench, "no installer is left", lambda: "n1" not in bench.plugins("cgpu-installer"))
+
+    remove_module(bench, "n1")
+    reboot(bench, "n1")
+    expect_says(bench, "training", "n1", "ModuleUnverified")
+    assert bench.node("n1")["spec"]["unschedulable"]
+    say(bench, "n1", "done")
+    expect_shared_for_good(bench, "n1")
+
+    pod = expect_running(bench, place_pod(bench, "after", "n1"))
+    assert not is_isolated(pod)
+    expect_says(bench, "training", "n2", "RequiresTeardown")
+    assert bench.node("n2")["metadata"]["labels"][MODE] == "cgpu"
+    assert has_module(bench, "n2")
+
+
+def test_a_node_that_dies_meanwhile_halts_its_pool_and_comes_back_late(bench: Bench) -> None:
+    bench.install("Professional")
+    bench.operators.standard()
+    given_isolating_pool(bench, "training", "n1", "n2", rollout={"readyTimeoutSeconds": 3})
+    expect_isolating(bench, training=2)
+    bench.change_pool(schedule="share")
+    for node in ("n1", "n2"):
+        say(bench, node, "start")
+    expect_says(bench, "training", "n1", "ModuleRemoval")
+    remove_module(bench, "n1")
+
+    bench.set_faults("n1", not_ready=True)
+    expect_says(bench, "training", "n1", "DeadlineExceeded")
+    expect_says(bench, "training", "n2", "RolloutHalted")
+    assert bench.node("n2")["metadata"]["labels"][MODE] == "cgpu"
+    assert "unschedulable" not in bench.node("n2")["spec"]
+
+    bench.set_faults("n1")
+    reboot(bench, "n1")
+    say(bench, "n1", "done")
+    expect_shared_for_good(bench, "n1")
