@@ -28,8 +28,8 @@ $(READY): requirements/dev.txt
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## Show the whole main job on a real control plane; KEEP=1 leaves it up
-	@$(BIN)/python -m demo $(if $(KEEP),--keep)
+demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up
+	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(addprefix --scene=,$(SCENE))
 
 .PHONY: test
 test: lint test-unit test-integration test-demo ## Run everything that must hold

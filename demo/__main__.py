@@ -28,12 +28,26 @@ The cluster and the operator stay up; `make cluster-down` ends them. To look aro
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+def _check_scenes(given: list[str] | None) -> list[str] | None:
+    """The names of scenes; an error that names them all where one is unknown."""
+    for name in given or ():
+        if name not in SCENES:
+            raise typer.BadParameter(f"{name!r} is none; there are {', '.join(SCENES)}.")
+    return given
+
+
 @app.command()
 def play(
     keep: Annotated[bool, typer.Option(help="Leave the cluster and the operator up.")] = False,
     folder: Annotated[
         Path, typer.Option(help="The cluster's folder.", show_default=".dev")
     ] = PROJECT / ".dev",
+    scenes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scene", callback=_check_scenes, help=f"Only this one, of {', '.join(SCENES)}."
+        ),
+    ] = None,
 ) -> None:
     """Replay the guides on GPU-sharing node pools with the operator at work."""
     console = Console(highlight=False)
@@ -44,8 +58,8 @@ def play(
     story = Story(stage, console)
     kept = False
     try:
-        for scene in SCENES:
-            story.play(scene)
+        for name in scenes or SCENES:
+            story.play(SCENES[name])
         kept = keep
     finally:
         if not kept:

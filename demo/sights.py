@@ -24,6 +24,9 @@ class Node:
     """Who owns something on it, by its managedFields."""
     our_annotations: frozenset[str]
     """Keys of the operator's annotations."""
+    boot_id: str
+    has_module: bool
+    """The cGPU kernel module is loaded, by the simulator's record (on hardware: /proc/cgpu_km)."""
 
     def offers(self, resource: str) -> int:
         """Units of an extended resource that are allocatable; 0 where there are none."""
@@ -101,6 +104,17 @@ class Rollout:
 
 
 @dataclass(frozen=True)
+class Isolation:
+    """What a pool says of its containers, and of that by its condition IsolationConsistent."""
+
+    consistent: bool
+    message: str
+    containers: int
+    isolated: int
+    stale: int
+
+
+@dataclass(frozen=True)
 class Pool:
     """A GPUSharePool's status; reason and message are those of its Ready condition."""
 
@@ -113,8 +127,10 @@ class Pool:
     message: str
     current: bool
     """The status speaks of the newest spec."""
-    node_reasons: frozenset[str]
+    samples: Mapping[str, str]
+    """Why nodes are not ready: a message for each reason."""
     rollout: Rollout
+    isolation: Isolation
 
 
 def parse_node(raw: Mapping[str, Any]) -> Node:
@@ -129,6 +145,8 @@ def parse_node(raw: Mapping[str, Any]) -> Node:
         our_annotations=frozenset(
             key for key in metadata.get("annotations", {}) if key.startswith("gpushare.io/")
         ),
+        boot_id=raw["status"]["nodeInfo"]["bootID"],
+        has_module=names.MODULE in metadata.get("annotations", {}),
     )
 
 
@@ -166,9 +184,12 @@ def parse_pool(raw: Mapping[str, Any]) -> Pool:
         reason=ready.get("reason", ""),
         message=ready.get("message", ""),
         current=status.get("observedGeneration") == raw["metadata"]["generation"],
-        node_reasons=frozenset(sample["reason"] for sample in status.get("samples", [])),
+        samples={item["reason"]: item.get("message", "") for item in status.get("samples", [])},
         rollout=_build_rollout(
             _find_condition(conditions, "RolloutComplete"), status.get("plan", {})
+        ),
+        isolation=_build_isolation(
+            _find_condition(conditions, "IsolationConsistent"), status.get("isolation", {})
         ),
     )
 
@@ -184,6 +205,16 @@ def _build_rollout(complete: Mapping[str, Any], plan: Mapping[str, Any]) -> Roll
         plan_hash=plan.get("hash", ""),
         plan_summary=plan.get("summary", ""),
         left=tuple(step["node"] for step in plan.get("steps", [])),
+    )
+
+
+def _build_isolation(consistent: Mapping[str, Any], counts: Mapping[str, int]) -> Isolation:
+    return Isolation(
+        consistent=consistent.get("status") == "True",
+        message=consistent.get("message", ""),
+        containers=counts.get("containers", 0),
+        isolated=counts.get("isolated", 0),
+        stale=counts.get("stale", 0),
     )
 
 

@@ -22,11 +22,12 @@ from devcluster.waiting import wait_until
 NAME = "demo"
 
 # The operator's own default is 2 s, for bindings that are under way on a big cluster.
-_SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5"}
+_SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5", "GPUSHARE_ALLOW_EVICTION": "true"}
+_VALUES = {"eviction.enabled": "true"}
 _START_SECONDS = 60
 _CLEAR_SECONDS = 60
 _CLEAR_WORKLOADS = (
-    "kubectl delete deployments,statefulsets,daemonsets,cronjobs,pods --all-namespaces "
+    "kubectl delete deployments,statefulsets,daemonsets,cronjobs,jobs,pods --all-namespaces "
     f"--field-selector=metadata.namespace!={names.SYSTEM_NAMESPACE} "
     f"--cascade=foreground --ignore-not-found --timeout={_CLEAR_SECONDS}s"
 )
@@ -113,7 +114,7 @@ class Stage:
         return tail(self.operator.log)
 
     def _start_operator(self) -> None:
-        installation = Installation(self.cluster)
+        installation = Installation(self.cluster, values=_VALUES, teardown_jobs=True)
         installation.apply()
         self.operator = installation.start("run", identity="operator", env=_SETTINGS)
         wait_until(

@@ -9,15 +9,26 @@ from itertools import groupby
 
 from demo.audit import Write, read_operator_writes
 from demo.checks import expect
-from demo.sights import POOL_LABEL, Node, Pod, Pool, Rollout, parse_node, parse_pod, parse_pool
+from demo.sights import (
+    POOL_LABEL,
+    Isolation,
+    Node,
+    Pod,
+    Pool,
+    Rollout,
+    parse_node,
+    parse_pod,
+    parse_pool,
+)
 from devcluster import names
 from devcluster.cluster import Cluster
-from devcluster.installation import OperatorProcess
+from devcluster.installation import TEARDOWN_NAMESPACE, OperatorProcess
 from devcluster.waiting import wait_until
 
 PLUGIN = "gpushare-device-plugin-ds"
 
 _EVENTS = "/apis/events.k8s.io/v1/events"
+_JOBS = f"/apis/batch/v1/namespaces/{TEARDOWN_NAMESPACE}/jobs"
 _POOLS = "/apis/gpushare.io/v1alpha1/gpusharepools"
 _ADMISSIONS = re.compile(
     r'^gpushare_admission_requests_total\{reason="(\w+)"\} (\S+)$', re.MULTILINE
@@ -49,6 +60,10 @@ class View:
         nodes = [parse_node(item) for item in items]
         return [node for node in nodes if node.labels.get(POOL_LABEL) == pool]
 
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        return parse_node(self._cluster.api.call("GET", f"/api/v1/nodes/{name}"))
+
     def pool(self, name: str) -> Pool:
         """The pool as its status has it."""
         return parse_pool(self._cluster.api.call("GET", f"{_POOLS}/{name}"))
@@ -64,6 +79,15 @@ class View:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         return parse_pod(self._cluster.api.call("GET", path))
 
+    def teardown_jobs(self) -> list[str]:
+        """The arguments of the teardown's Jobs that are complete, the oldest first."""
+        jobs = self._cluster.api.call("GET", _JOBS)["items"]
+        complete = [job for job in jobs if job["status"].get("succeeded")]
+        complete.sort(key=lambda job: str(job["status"]["startTime"]))
+        return [
+            " ".join(job["spec"]["template"]["spec"]["containers"][0]["args"]) for job in complete
+        ]
+
     # What is waited for.
 
     def ready_pool(self, name: str, *, nodes: int) -> list[Node]:
@@ -78,7 +102,7 @@ class View:
     def blocked_pool(self, name: str, reason: str) -> Pool:
         """Wait until the pool says that ``reason`` holds a node up; the pool."""
         self._wait(
-            lambda: (pool := self.pool(name)).current and reason in pool.node_reasons,
+            lambda: (pool := self.pool(name)).current and reason in pool.samples,
             f"pool {name} says {reason}",
             lambda: self.pool(name),
         )
@@ -101,14 +125,42 @@ class View:
         )
         return self.pool(name).rollout
 
-    def told(self, pool: str, reason: str) -> str:
-        """Wait until an Event on the pool says ``reason``; its words."""
+    def node_where(self, name: str, state: str, holds: Callable[[Node], bool]) -> Node:
+        """Wait until the node is in a ``state``, which is so where ``holds``; the node."""
+        self._wait(lambda: holds(self.node(name)), f"{name} {state}", lambda: self.node(name))
+        return self.node(name)
+
+    def isolation(self, pool: str, *, containers: int, isolated: int, stale: int = 0) -> Isolation:
+        """Wait until the pool counts its containers so; what it says of them.
+
+        It is consistent where none is stale.
+        """
+        wanted = (containers, isolated, stale, stale == 0)
+
+        def counts() -> bool:
+            found = self.pool(pool).isolation
+            seen = (found.containers, found.isolated, found.stale, found.consistent)
+            return seen == wanted
+
         self._wait(
-            lambda: bool(self._notes(pool, reason)),
-            f"an Event {reason} on pool {pool}",
-            lambda: "none",
+            counts,
+            f"pool {pool} counts {containers} containers, {isolated} isolated, {stale} stale",
+            lambda: self.pool(pool).isolation,
         )
-        return self._notes(pool, reason)[-1]
+        return self.pool(pool).isolation
+
+    def told(self, name: str, reason: str, *, kind: str = "GPUSharePool", about: str = "") -> str:
+        """Wait until an Event on an object says ``reason``, and something ``about``; its words."""
+
+        def find() -> list[str]:
+            return [note for note in self._notes(kind, name, reason) if about in note]
+
+        self._wait(
+            lambda: bool(find()),
+            f"an Event {reason} on {kind} {name} that speaks of {about!r}",
+            lambda: self._notes(kind, name, reason),
+        )
+        return find()[-1]
 
     def started(self, app: str, *, pods: int = 1, namespace: str = "default") -> list[Pod]:
         """Wait until there are ``pods`` pods with the label ``app``, all Ready; these pods."""
@@ -217,8 +269,8 @@ class View:
         path = f"/api/v1/namespaces/kube-system/pods?labelSelector=name%3D{PLUGIN}"
         return [parse_pod(item) for item in self._cluster.api.call("GET", path)["items"]]
 
-    def _notes(self, pool: str, reason: str) -> list[str]:
-        """What the Events on a pool say, the oldest first."""
+    def _notes(self, kind: str, name: str, reason: str) -> list[str]:
+        """What the Events on an object say, the oldest first."""
         events = sorted(
             self._cluster.api.call("GET", _EVENTS)["items"],
             key=lambda event: str(event["eventTime"]),
@@ -226,7 +278,7 @@ class View:
         return [
             event["note"]
             for event in events
-            if (event["regarding"]["kind"], event["regarding"]["name"]) == ("GPUSharePool", pool)
+            if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)
             and event["reason"] == reason
         ]
 

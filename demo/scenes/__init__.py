@@ -1,4 +1,4 @@
-"""The scenes, in the order in which they are played."""
+"""The scenes by name, in the order in which they are played."""
 
 from demo.scenes import (
     admission,
@@ -9,17 +9,19 @@ from demo.scenes import (
     professional,
     rollout,
     shared_card,
+    teardown,
     unselected,
 )
 
-SCENES = (
-    basic.SCENE,
-    professional.SCENE,
-    node_pools.SCENE,
-    shared_card.SCENE,
-    open_source.SCENE,
-    unselected.SCENE,
-    admission.SCENE,
-    ownership.SCENE,
-    rollout.SCENE,
-)
+SCENES = {
+    "basic": basic.SCENE,
+    "professional": professional.SCENE,
+    "node-pools": node_pools.SCENE,
+    "teardown": teardown.SCENE,
+    "shared-card": shared_card.SCENE,
+    "open-source": open_source.SCENE,
+    "unselected": unselected.SCENE,
+    "admission": admission.SCENE,
+    "ownership": ownership.SCENE,
+    "rollout": rollout.SCENE,
+}

@@ -65,26 +65,29 @@ def isolation_off(view: View) -> Facts:
     yield expect_one_restart_each(nodes, restarts=view.restarts(), turns=view.turns())
     (pod,) = view.started("cgpu-test")
     yield f"still running: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
+    said = view.isolation("cgpu", containers=1, isolated=1, stale=1)
+    yield f"IsolationConsistent is False: {said.message}"
 
 
 @step(
-    "A pod that starts now has the whole card in sight",
-    "kubectl delete pod cgpu-test-0",
-    by_hand="the same",
+    "Pods that keep the isolation of before shall leave by themselves",
+    """kubectl patch gsp cgpu --type=merge -p '{"spec":{"rollout":{"staleWorkloads":"Evict"}}}'""",
+    by_hand="find out which pods started before the label was changed, and delete them",
 )
-def after_isolation_off(view: View) -> Facts:
+def stale_evicted(view: View) -> Facts:
+    said = view.isolation("cgpu", containers=1, isolated=0)
     (pod,) = view.started("cgpu-test")
-    yield expect_memory(pod, WHOLE_MIB, isolated=False)
+    yield f"evicted; the one in its place: {expect_memory(pod, WHOLE_MIB, isolated=False)}"
+    yield f"IsolationConsistent: {said.message}"
 
 
 @step(
     "Pool cgpu isolates again",
     """kubectl patch gsp cgpu --type=merge -p '{"spec":{"schedule":"cgpu"}}'""",
-    "kubectl wait gsp/cgpu --for=condition=Ready --timeout=45s",
-    "kubectl delete pod cgpu-test-0",
     by_hand="all of it once more, in the other direction",
 )
 def isolation_on(view: View) -> Facts:
+    view.isolation("cgpu", containers=1, isolated=1)
     nodes = view.ready_pool("cgpu", nodes=2)
     yield expect_one_restart_each(nodes, restarts=view.restarts(), turns=view.turns())
     (pod,) = view.started("cgpu-test")
@@ -140,7 +143,7 @@ SCENE = Scene(
         jobs_that_select,
         jobs_that_do_not_select,
         isolation_off,
-        after_isolation_off,
+        stale_evicted,
         isolation_on,
         whole_cards,
         shared_again,

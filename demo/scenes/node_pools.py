@@ -1,4 +1,4 @@
-"""Guide 002: node pools on the Professional edition, and the way back that needs a reboot."""
+"""Guide 002: node pools on the Professional edition."""
 
 from demo.checks import expect, expect_memory, expect_one_restart_each
 from demo.story import Facts, Scene, step
@@ -77,20 +77,6 @@ def isolated_now(view: View) -> Facts:
     yield expect_memory(pod, ISOLATED_MIB, isolated=True)
 
 
-@step(
-    "Pool cgpu shall stop isolating: a label can't do that here",
-    """kubectl patch gsp cgpu --type=merge -p '{"spec":{"schedule":"share"}}'""",
-    by_hand="the label says share and the node goes on isolating, until somebody uninstalls the "
-    "kernel module and reboots it; nothing says so",
-)
-def requires_teardown(view: View) -> Facts:
-    pool = view.blocked_pool("cgpu", "RequiresTeardown")
-    yield f"{pool.reason}: {pool.message}"
-    yield _expect_nothing_written(view, "cgpu", "cgpu")
-    for pod in view.started("cgpu-test", pods=2):
-        yield f"undisturbed: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
-
-
 def _expect_nothing_written(view: View, pool: str, mode: str) -> str:
     (node,) = view.nodes(pool)
     expect(node.labels.get(SCHEDULE) == mode, f"{SCHEDULE}={mode} on {node.name}", node)
@@ -118,6 +104,5 @@ SCENE = Scene(
         waits_for_workloads,
         share_to_cgpu,
         isolated_now,
-        requires_teardown,
     ),
 )

@@ -190,7 +190,8 @@ def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
         first = claims.samples[0]
         has = "is" if first.isolated else "is not"
         message = (
-            f"{claims.stale} containers keep an isolation that their node's mode does not give; "
+            f"containers that keep an isolation which their node's mode does not give: "
+            f"{claims.stale}; "
             f"{first.container} of pod {first.pod.namespace}/{first.pod.name} "
             f"on {first.node} {has} isolated: it was admitted under {first.admitted}, and the node "
             f"is {first.mode}. Delete such pods, or set rollout.staleWorkloads to Evict"
@@ -198,8 +199,8 @@ def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
         return False, Reason.STALE_ISOLATION, message
     if claims.unknown:
         message = (
-            f"of {claims.unknown} containers nobody recorded under which mode they were admitted; "
-            "of new pods in their place it is known"
+            "containers of which nobody recorded under which mode they were admitted: "
+            f"{claims.unknown}; of new pods in their place it is known"
         )
         return None, Reason.ISOLATION_UNKNOWN, message
     message = "every container that shares a card is as its node's mode says"

@@ -267,12 +267,7 @@ def _plan_write(
 ) -> NodePlan:
     """Write how far it is, and let the deadline run anew."""
     moved = change.model_copy(update={"labelled_at": at.now, **update})
-    reason = {
-        Step.LABELLED: Reason.MODULE_REMOVAL,
-        Step.UNINSTALLED: Reason.REBOOT_NEEDED,
-        Step.REBOOTED: Reason.MODULE_UNVERIFIED,
-    }.get(moved.step, Reason.PLUGIN_RESTARTING)
     records = seen.records.model_copy(update={"change": moved})
     labels = owned_labels(seen.node)
     action = build_apply(seen.node, labels, records, cordon=True, message=message)
-    return seen.plan(NodeState.UPDATING, reason, message, action)
+    return seen.plan(NodeState.UPDATING, Reason.UPDATING, message, action)
