@@ -15,7 +15,7 @@ from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.pools import Pools
 from gpushare.controller.statuses import Statuses
-from gpushare.controller.teardowns import tell_commands
+from gpushare.controller.teardowns import Instructions
 from gpushare.controller.unplaced import UnplacedPods
 from gpushare.core.actions import EvictPods, LookAgain, NodePlan
 from gpushare.core.blockers import Blocker
@@ -81,6 +81,7 @@ class Reconciler:
             memory_unit=settings.memory_unit,
         )
         self._events = Events(api, settings.identity)
+        self._instructions = Instructions(self._events)
         self._pools = Pools(api, self._events, settings, self._timing)
         self._statuses = Statuses(
             self._pools, self._planner, self.caches.nodes.records, self._events, metrics
@@ -199,7 +200,7 @@ class Reconciler:
         for decision in plan.decisions:
             node, may_start = decision.plan.node, decision.pool in adopted
             if (observed := self.caches.nodes.records.get(node)) is not None:
-                tell_commands(self._events, decision.pool, decision.plan, observed)
+                self._instructions.tell(decision.pool, decision.plan, observed)
             if decision.plan.action is None or node in self._busy:
                 continue
             # A node that leaves a pool which is gone has nobody to wait for.

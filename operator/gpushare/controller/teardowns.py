@@ -8,17 +8,30 @@ from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_commands
 
 
-def tell_commands(events: Events, pool: str, plan: NodePlan, node: Node) -> None:
-    """Post how to remove the kernel module where `plan` waits for that, once for each teardown."""
-    if (plan.state, plan.reason) != (NodeState.BLOCKED, Reason.MODULE_REMOVAL):
-        return
-    try:
-        change = parse_records(node).change
-    except RecordError:
-        return
-    if change is None or change.teardown is None:
-        return
-    subject = Subject("v1", "Node", node.name, node.uid)
-    note = f"pool {pool}; what to type:\n{render_teardown_commands(node.name)}"
-    occasion = f"{change.since.isoformat()}/{change.teardown.attempt}"
-    events.post(subject, plan.reason, note, warns=True, once=True, occasion=occasion)
+class Instructions:
+    """Posts how to remove the kernel module, once for each teardown that waits for a person."""
+
+    def __init__(self, events: Events):
+        self._events = events
+        self._told: dict[str, str] = {}
+        """By the node's UID, for which teardown: plans are made anew at each event."""
+
+    def tell(self, pool: str, plan: NodePlan, node: Node) -> None:
+        """Tell it where `plan`, which is that of `node`, waits for that."""
+        if (plan.state, plan.reason) != (NodeState.BLOCKED, Reason.MODULE_REMOVAL):
+            self._told.pop(node.uid, None)
+            return
+        try:
+            change = parse_records(node).change
+        except RecordError:
+            return
+        if change is None or change.teardown is None:
+            return
+        occasion = f"{change.since.isoformat()}/{change.teardown.attempt}"
+        if self._told.get(node.uid) == occasion:
+            return
+        self._told[node.uid] = occasion
+        subject = Subject("v1", "Node", node.name, node.uid)
+        note = f"pool {pool}; what to type:\n{render_teardown_commands(node.name)}"
+        # A process that ended may have told it too.
+        self._events.post(subject, plan.reason, note, warns=True, once=True, occasion=occasion)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Schedule
 from gpushare.core.inforce import find_in_force, is_replaced, may_have_misread
+from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, Change, Step
 
@@ -23,7 +24,7 @@ def find_admission(seen: Observed, pod: Pod) -> Schedule | None:
         return _find_in_change(seen, change, pod)
     if applied is None:
         return None
-    if pod.uid in applied.before and applied.boot_id == seen.node.boot_id:
+    if pod.uid in applied.before and not applied.is_of_another_boot(seen.node):
         return (applied.admitted or {}).get(pod.uid)
     return _find_served(seen, applied)
 
@@ -43,22 +44,29 @@ def write_admissions(admissions: Admissions) -> dict[str, object]:
     return {"before": tuple(admissions), "admitted": known or None}
 
 
+def record_boot(seen: Observed) -> dict[str, object]:
+    """The boot that is, and what is known of the pods in it, as fields of a `Change`."""
+    return {"boot_id": seen.node.boot_id, **write_admissions(record_admissions(seen))}
+
+
 def _find_in_change(seen: Observed, change: Change, pod: Pod) -> Schedule | None:
     """Between labels and the plugin's return nobody knows which of two a new pod met."""
     if change.boot_id is None:
         return None
-    if change.boot_id != seen.node.boot_id:
-        if change.teardown is not None and change.step is not Step.RESTARTING:
-            # The module may have outlived the reboot.
-            return None
-        # Every plugin started in this boot, and read the labels that were there already.
-        return change.to if change.is_labelled else change.of
-    return (change.admitted or {}).get(pod.uid)
+    if change.boot_id in ("", seen.node.boot_id):
+        return (change.admitted or {}).get(pod.uid)
+    if change.teardown is not None and change.step is not Step.RESTARTING:
+        # The module may have outlived the reboot.
+        return None
+    labels = MODES[change.edition, change.to].labels
+    intact = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
+    # Every plugin started in this boot, and read the labels that were there already.
+    return change.to if change.is_labelled and intact else None
 
 
 def _find_served(seen: Observed, applied: Applied) -> Schedule | None:
     """The mode that pods get which come now."""
-    is_same_boot = applied.boot_id == seen.node.boot_id
+    is_same_boot = not applied.is_of_another_boot(seen.node)
     if applied.unsure and is_same_boot:
         return None
     if applied.awaits_restart and is_same_boot:

@@ -128,7 +128,7 @@ def _note_restart(seen: Observed, applied: Applied) -> dict[str, object]:
     """Another process of the plugin has read the labels that are there."""
     running = running_plugins(seen.pods, MODES[applied.edition, applied.schedule])
     # In a new boot the kubelet admitted every pod anew, under these labels.
-    booted = seen.node.boot_id != applied.boot_id
+    booted = applied.is_of_another_boot(seen.node)
     admissions = {} if booted else record_admissions(seen)
     return {
         "plugins": running,

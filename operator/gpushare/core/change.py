@@ -86,7 +86,7 @@ def build_applied(
 
 def _find_admitted_before(seen: Observed, change: Change | None) -> Admissions:
     """Pods that were admitted before the mode was in force; in a new boot there are none."""
-    if change is not None and change.boot_id not in (None, seen.node.boot_id):
+    if change is not None and change.boot_id not in (None, "", seen.node.boot_id):
         return {}
     return record_admissions(seen)
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.core.modes import MODES
-from gpushare.core.records import Drift, NodeRecords, Repair, Rival, Step
+from gpushare.core.records import Drift, NodeRecords, Repair, Rival
 
 WINDOW = timedelta(minutes=10)
 """Changes by the same manager within this time belong together."""
@@ -125,7 +125,7 @@ def _once_ours(records: NodeRecords) -> frozenset[str]:
     """Keys that we have put on the node: of those a lost one is drift, not the first take-over."""
     change, applied = records.change, records.applied
     ours = {names.LABEL_POOL, names.LABEL_PLACEMENT}
-    if change is not None and change.step in (Step.LABELLED, Step.RESTARTING):
+    if change is not None and change.is_labelled:
         ours |= MODES[change.edition, change.to].labels.keys()
     elif applied is not None:
         ours |= MODES[applied.edition, applied.schedule].labels.keys()

@@ -16,6 +16,7 @@ from gpushare.core.actions import (
     RecordPlugins,
     build_apply,
 )
+from gpushare.core.admitted import record_boot
 from gpushare.core.blockers import find_blocking_pods
 from gpushare.core.change import owned_labels
 from gpushare.core.completion import is_completion
@@ -174,7 +175,11 @@ def _plan_failure(
         message=message[:_MESSAGE_CHARACTERS],
         at=at.now,
     )
-    failed = change.model_copy(update={"failure": failure})
+    update: dict[str, object] = {"failure": failure}
+    if reason is Reason.MODULE_STILL_LOADED:
+        # In another one it may be gone.
+        update |= record_boot(seen)
+    failed = change.model_copy(update=update)
     action = _write_change(seen, failed, f"failed: {failure.message}")
     told = message if policy.rolls_back else f"{message}; {_UNTIL_MENDED}"
     plan = seen.plan(NodeState.FAILED, reason, told, action)

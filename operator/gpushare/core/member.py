@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from gpushare import names
+from gpushare.api.job import JobState
 from gpushare.api.pool import Pool, RestartPolicy, Schedule
 from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
 from gpushare.core.actions import NodePlan, NodeState
@@ -84,12 +85,16 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
         plan = _plan_under_way(seen, pool, change, policy, at, turn)
         if is_completion(plan) or not _is_superseded(change, pool, policy):
             return plan
+        assert change.failure is not None
+        if running := [job for job in seen.jobs.values() if job.state is JobState.RUNNING]:
+            # It may remove the module from below the pods that come next.
+            message = f"{change.failure.message}. Job {min(map(str, running))} must end first"
+            return seen.plan(NodeState.FAILED, read_reason(change.failure), message)
         # The spec changed after it failed: begin anew, from the mode that was written.
         verdict = Verdict(record=seen.records.drift)
         again = _plan_mode(seen, pool, policy, verdict, change.to, at, turn)
         if again.action is not None:
             return again
-        assert change.failure is not None
         message = f"{change.failure.message}. {again.reason}: {again.message}"
         # The change that failed may still come to its end, by itself.
         wakes = (again.wake_after_seconds, plan.wake_after_seconds)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.core.actions import NodePlan, NodeState, build_apply
+from gpushare.core.admitted import record_boot
 from gpushare.core.change import change_labels
 from gpushare.core.drift import Claim, judge_drift
 from gpushare.core.inforce import running_plugins
@@ -34,9 +35,12 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
     records = seen.records.model_copy(update={"drift": verdict.record})
     if not intact:
         restart = change.restart or bool(running_plugins(seen.pods, mode))
-        again = {"step": Step.LABELLED, "plugins": (), "restart": restart}
+        again: dict[str, object] = {"step": Step.LABELLED, "plugins": (), "restart": restart}
         if change.teardown is not None:
-            again = _tear_down_again(seen, change, restart=restart)
+            again = _tear_down_again(change, restart=restart)
+        if has_rebooted(seen, change):
+            # Who was admitted in this boot may have met the foreign label.
+            again |= record_boot(seen)
         records = records.model_copy(update={"change": change.model_copy(update=again)})
     settled = labels.items() <= seen.node.labels.items() and seen.is_out_of_service
     settled = settled and records == seen.records
@@ -54,17 +58,14 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
     return replace(plan, action=action)
 
 
-def _tear_down_again(seen: Observed, change: Change, *, restart: bool) -> dict[str, object]:
+def _tear_down_again(change: Change, *, restart: bool) -> dict[str, object]:
     """What a teardown must do once more, since its labels were not there for a while.
 
     Before the reboot nothing: that restarts the plugin, and what an installer put back is seen
     after it. Later the module is looked for by another Job, and the plugin reads its labels again.
     """
     assert change.teardown is not None
-    if not has_rebooted(seen, change) and change.step is not Step.RESTARTING:
+    if change.step not in (Step.REBOOTED, Step.RESTARTING):
         return {}
-    again: dict[str, object] = {"restart": restart, "plugins": ()}
-    if change.step in (Step.REBOOTED, Step.RESTARTING):
-        attempt = {"attempt": change.teardown.attempt + 1}
-        again |= {"step": Step.REBOOTED, "teardown": change.teardown.model_copy(update=attempt)}
-    return again
+    teardown = change.teardown.model_copy(update={"attempt": change.teardown.attempt + 1})
+    return {"step": Step.REBOOTED, "teardown": teardown, "plugins": (), "restart": restart}

@@ -21,7 +21,7 @@ from gpushare.core.actions import (
     RecordPlugins,
     build_apply,
 )
-from gpushare.core.admitted import record_admissions, write_admissions
+from gpushare.core.admitted import record_boot
 from gpushare.core.blockers import Blocker, find_evictable_pods
 from gpushare.core.change import (
     change_labels,
@@ -141,8 +141,7 @@ def plan_after_look(
                 update={
                     "step": Step.LABELLED,
                     "labelled_at": now,
-                    "boot_id": seen.node.boot_id,
-                    **write_admissions(record_admissions(seen)),
+                    **record_boot(seen),
                 }
             ),
         }
@@ -169,8 +168,7 @@ def plan_restart(seen: Observed) -> ApplyNode | None:
                 for pod in sorted(seen.pods, key=lambda pod: pod.uid)
                 if pod.daemonset == plugin
             ),
-            "boot_id": seen.node.boot_id,
-            **write_admissions(record_admissions(seen)),
+            **record_boot(seen),
         }
     )
     return build_apply(

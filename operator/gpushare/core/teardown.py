@@ -16,7 +16,7 @@ from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.teardown import RebootPolicy, TeardownPolicy
 from gpushare.core.actions import CreateJob, NodePlan, NodeState, Phase, RecordPlugins, build_apply
-from gpushare.core.admitted import record_admissions, write_admissions
+from gpushare.core.admitted import record_boot
 from gpushare.core.blockers import Blocker
 from gpushare.core.change import find_late_pods, owned_labels, plan_held
 from gpushare.core.modes import INSTALLERS
@@ -73,15 +73,16 @@ def resume(seen: Observed, change: Change) -> dict[str, object]:
     """What of a teardown that failed is another one when it is tried again.
 
     Where the module stayed, it begins anew: a boot that was can't have removed it. Else it goes on
-    where it was.
+    where it was, also where the node booted once more since the module was seen.
     """
     assert change.teardown is not None
     assert change.failure is not None
     again = {"attempt": change.teardown.attempt + 1, "down": None}
     update: dict[str, object] = {"teardown": change.teardown.model_copy(update=again)}
-    if change.failure.reason in MODULE_FAILURES:
-        update |= {"step": Step.LABELLED, "boot_id": seen.node.boot_id}
-        update |= write_admissions(record_admissions(seen))
+    reason = change.failure.reason
+    may_be_gone = reason == Reason.MODULE_STILL_LOADED and has_rebooted(seen, change)
+    if reason in MODULE_FAILURES and not may_be_gone:
+        update |= {"step": Step.LABELLED, **record_boot(seen)}
     return update
 
 

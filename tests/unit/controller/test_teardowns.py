@@ -9,7 +9,7 @@ import pytest
 from gpushare.api.job import Job, JobState
 from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
-from gpushare.controller.teardowns import tell_commands
+from gpushare.controller.teardowns import Instructions
 from gpushare.core.actions import CreateJob, Phase
 from gpushare.core.observed import Timing
 from gpushare.core.records import Step
@@ -131,9 +131,11 @@ async def test_what_to_type_is_told_once_for_each_teardown() -> None:
     plan = plan_torn(node, by_hand())
     async with api.connected() as server:
         events = Events(server, "test")
-        for _ in range(3):
-            tell_commands(events, "training", plan, node)
+        for process in (Instructions(events), Instructions(events)):
+            for _ in range(3):
+                process.tell("training", plan, node)
         await _drain(events)
+    assert (len(api.writes), len(api.conflicts)) == (1, 1)
     ((reason, note),) = _told(api)
     assert reason == "ModuleRemoval"
     assert "bash /usr/local/cgpu-installer/uninstall.sh" in note
@@ -146,6 +148,6 @@ async def test_where_a_job_does_it_nobody_is_told_to_type_anything() -> None:
     async with api.connected() as server:
         events = Events(server, "test")
         for plan in (plan_torn(node, by_job(), failed), plan_torn(node, by_job())):
-            tell_commands(events, "training", plan, node)
+            Instructions(events).tell("training", plan, node)
         await _drain(events)
     assert _told(api) == []

@@ -1,5 +1,6 @@
 """What is claimed of a container's isolation: what its pod was admitted under, or nothing."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,13 +18,14 @@ from gpushare.core.isolation import (
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed
 from gpushare.core.records import Change, NodeRecords, Step, Teardown, parse_records
-from tests.kit.members import OURS, applied
-from tests.kit.values import NOW, a_gpu_pod, a_node, a_plugin_pod
+from tests.kit.members import OURS, applied, follow, plan_of
+from tests.kit.values import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 MAIN = SharingContainer("main")
 OPTING_OUT = SharingContainer("main", opts_out=True)
 UNCLEAR = SharingContainer("main", opts_out=None)
 PLUGIN = a_plugin_pod()
+CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
 
 
 def a_train(*containers: SharingContainer, **more: Any) -> Pod:
@@ -35,6 +37,12 @@ def a_member(schedule: str, edition: Edition = Edition.BASIC, **record: Any) -> 
     """A node at rest in a mode."""
     labels = {**MODES[edition, Schedule(schedule)].labels, **OURS}
     return a_node(labels=labels, records=applied(schedule, edition=edition, **record))
+
+
+def a_flip(**more: Any) -> Change:
+    """From cgpu to share on the Basic edition, while its plugin restarts."""
+    values = {"of": Schedule.CGPU, "to": Schedule.SHARE, "since": NOW, "labelled_at": NOW, **more}
+    return Change(pool="training", edition=Edition.BASIC, step=Step.RESTARTING, **values)
 
 
 def claim_of(node: Node, *pods: Pod) -> Claim:
@@ -146,21 +154,41 @@ def test_while_a_person_is_to_restart_the_plugin_pods_get_what_it_serves() -> No
 def test_in_a_change_what_was_bound_before_the_labels_is_known(
     boot: str, admitted: dict[str, str], isolated: bool | None
 ) -> None:
-    change = Change(
-        pool="training",
-        edition=Edition.BASIC,
-        of=Schedule.CGPU,
-        to=Schedule.SHARE,
-        step=Step.RESTARTING,
-        since=NOW,
-        labelled_at=NOW,
-        before=tuple(admitted),
-        admitted={uid: Schedule(mode) for uid, mode in admitted.items()},
-        boot_id=boot,
+    modes = {uid: Schedule(mode) for uid, mode in admitted.items()}
+    change = a_flip(boot_id=boot, before=tuple(admitted), admitted=modes)
+    node = a_node(labels={**SHARE, **OURS}, records=NodeRecords(found={}, change=change))
+    assert claim_of(node, a_train()).isolated is isolated
+
+
+@pytest.mark.parametrize("theirs", [CGPU, None], ids=["another value", "ours, by somebody else"])
+def test_where_the_node_booted_under_a_foreign_label_nothing_is_claimed(
+    theirs: dict[str, str] | None,
+) -> None:
+    """Also once that was put back: the pods were admitted before."""
+    records = NodeRecords(found={}, change=a_flip(boot_id="boot-1"))
+    node = replace(a_node(labels={**SHARE, **OURS}, records=records), boot_id="boot-2")
+    assert claim_of(node, a_train()).isolated is False
+    drifted = replace(
+        node, labels={**node.labels, **(theirs or {})}, owned=node.owned - SHARE.keys()
     )
-    labels = {**MODES[Edition.BASIC, Schedule.SHARE].labels, **OURS}
-    records = NodeRecords(found={}, change=change)
-    assert claim_of(a_node(labels=labels, records=records), a_train()).isolated is isolated
+    assert claim_of(drifted, a_train()).isolated is None
+    pool = a_pool(edition="Basic", schedule="share")
+    repaired = follow(drifted, plan_of(drifted, pool, PLUGIN, a_train()))
+    repaired = replace(repaired, labels={**SHARE, **OURS})
+    assert claim_of(repaired, a_train()).isolated is None
+
+
+def test_a_change_that_follows_a_failed_one_claims_nothing_after_another_boot() -> None:
+    """What failed may have been a teardown."""
+    change = a_flip(boot_id="boot-0").model_copy(update={"step": Step.CORDONED})
+    node = a_node(labels={**CGPU, **OURS}, records=NodeRecords(found={}, change=change))
+    assert claim_of(node, a_train()).isolated is None
+
+
+@pytest.mark.parametrize("was", ["train-1", "other"])
+def test_a_boot_that_was_not_recorded_is_not_taken_for_another_one(was: str) -> None:
+    node = a_member("share", boot_id="", before=(f"uid-of-{was}",))
+    assert claim_of(node, a_train()).isolated is (None if was == "train-1" else False)
 
 
 def test_after_a_teardowns_reboot_nothing_is_claimed_before_the_module_was_looked_for() -> None:

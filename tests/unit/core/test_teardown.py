@@ -10,6 +10,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import LookAgain, NodeState, RecordPlugins
+from gpushare.core.drift import PATIENCE
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Applied, Change, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
@@ -277,11 +278,14 @@ def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> No
 # What others undo meanwhile.
 
 
+def _label_by_hand(node: Node) -> Node:
+    foreign = replace(node, labels={"group": "gpu", **CGPU, **OURS})
+    return replace(foreign, owned=foreign.owned - {names.LABEL_SCHEDULE})
+
+
 @pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
 def test_labels_are_put_back_and_the_step_stays(step: Step) -> None:
-    node = replace(torn(step), labels={"group": "gpu", **CGPU, **OURS})
-    node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
-    plan = plan_torn(node, by_hand(), now=LONG_AFTER)
+    plan = plan_torn(_label_by_hand(torn(step)), by_hand(), now=LONG_AFTER)
     change = expect_written(plan)
     assert expect_apply(plan).labels == {**SHARE, **OURS}
     assert (change.step, change.restart, change.failure) == (step, False, None)
@@ -289,10 +293,8 @@ def test_labels_are_put_back_and_the_step_stays(step: Step) -> None:
 
 def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarted() -> None:
     node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
-    foreign = replace(node, labels={"group": "gpu", **CGPU, **OURS})
-    foreign = replace(foreign, owned=foreign.owned - {names.LABEL_SCHEDULE})
     records = a_teardown(Step.RESTARTING)
-    verified = replace(foreign, annotations=records.annotations())
+    verified = replace(_label_by_hand(node), annotations=records.annotations())
     change = expect_written(plan_torn(verified, by_hand()))
     assert change.teardown is not None
     assert (change.step, change.restart, change.teardown.attempt) == (Step.REBOOTED, True, 2)
@@ -305,6 +307,19 @@ def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarte
     restart = plan_restart(Observed(again, (PLUGIN,), parse_records(again)))
     assert restart is not None
     assert '"step":"Restarting"' in restart.annotations[names.ANNOTATION_CHANGE]
+
+
+def test_a_rival_is_known_at_every_step_also_on_a_node_that_had_no_record() -> None:
+    node = torn(Step.UNINSTALLED)
+    records = parse_records(node).model_copy(
+        update={"applied": None, "found": {names.LABEL_SCHEDULE: "cgpu"}}
+    )
+    node = replace(node, annotations=records.annotations())
+    for _ in range(PATIENCE):
+        plan = plan_torn(_label_by_hand(node), by_hand())
+        assert plan.reason is Reason.DRIFT_REPAIRED
+        node = write(node, plan)
+    assert plan_torn(_label_by_hand(node), by_hand()).reason is Reason.LABEL_CONFLICT
 
 
 def test_a_pool_that_changed_its_mind_after_the_labels_waits_for_the_end() -> None:

@@ -1,10 +1,12 @@
 """A teardown by Jobs: each is made once, and what it says is written on the node."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from gpushare.api.job import JobState
+from gpushare.api.pool import Schedule
 from gpushare.core.actions import CreateJob, NodeState, Phase
 from gpushare.core.records import Failure, Step
 from gpushare.core.teardown import name_job
@@ -23,11 +25,12 @@ from tests.kit.teardowns import (
     torn,
     write,
 )
-from tests.kit.values import LATER, NOW, a_gpu_pod
+from tests.kit.values import LATER, NOW, a_gpu_pod, a_pool
 
 LABELLED, UNINSTALLED = torn(Step.LABELLED), torn(Step.UNINSTALLED)
 REBOOTED = torn(Step.REBOOTED, boot="boot-2")
 BROKEN = "Job has reached the specified backoff limit"
+SEEN_LOADED = a_job(REBOOTED, Phase.VERIFY, JobState.FAILED, BROKEN)
 
 
 def _failed(reason: Reason, step: Step, attempt: str = "training/1") -> Failure:
@@ -204,13 +207,34 @@ def test_where_it_sees_one_no_second_reboot_is_asked_for() -> None:
 
 
 def test_a_retry_begins_again_at_the_removal_in_the_boot_that_is() -> None:
-    failure = _failed(Reason.MODULE_STILL_LOADED, Step.REBOOTED)
-    records = a_teardown(Step.REBOOTED, failure=failure)
-    node = torn(Step.REBOOTED, boot="boot-2", records=records)
-    change = expect_written(plan_torn(node, by_job(generation=2), now=LATER))
+    failed = write(REBOOTED, plan_torn(REBOOTED, by_job(), SEEN_LOADED))
+    change = expect_written(plan_torn(failed, by_job(generation=2), now=LATER))
     assert change.teardown is not None
     assert (change.step, change.boot_id) == (Step.LABELLED, "boot-2")
     assert (change.teardown.attempt, change.failure) == (2, None)
+
+
+def test_a_retry_in_yet_another_boot_looks_for_the_module_before_it_asks_for_one_more() -> None:
+    failed = write(REBOOTED, plan_torn(REBOOTED, by_job(), SEEN_LOADED))
+    rebooted = replace(failed, boot_id="boot-3")
+    again = write(rebooted, plan_torn(rebooted, by_job(generation=2), now=LATER))
+    plan = plan_torn(again, by_job(generation=2), SEEN_LOADED, now=LATER)
+    assert isinstance(plan.action, CreateJob)
+    assert plan.action.phase is Phase.VERIFY
+    seen = a_job(again, Phase.VERIFY, JobState.FAILED, BROKEN)
+    loaded = write(again, plan_torn(again, by_job(generation=2), seen, now=LATER))
+    assert expect_written(plan_torn(loaded, by_job(generation=3))).step is Step.LABELLED
+
+
+def test_a_job_that_still_runs_is_waited_for_before_the_node_may_isolate_again() -> None:
+    failure = _failed(Reason.DEADLINE_EXCEEDED, Step.LABELLED)
+    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
+    pool = a_pool(schedule="cgpu", generation=2)
+    runs, ended = (a_job(node, Phase.UNINSTALL, s) for s in (JobState.RUNNING, JobState.FAILED))
+    plan = plan_torn(node, pool, runs)
+    assert (plan.state, plan.action) == (NodeState.FAILED, None)
+    assert f"Job {runs} must end first" in plan.message
+    assert expect_written(plan_torn(node, pool, ended)).to is Schedule.CGPU
 
 
 def test_a_verification_that_hung_is_tried_again_without_another_removal() -> None:
