@@ -25,8 +25,18 @@ fail() {
   exit 1
 }
 
+# The Job that this is a pod of, by the container's own hostname: a pod that follows one which the
+# reboot killed must not ask for another reboot.
+job="${HOSTNAME:-}"
+job="${job%-*}"
+
 is_loaded() {
-  [ -e "$instances" ] || grep -Eqs '^(cgpu_km|cgpu_procfs|km) ' "$root/proc/modules"
+  [ ! -e "$instances" ] || return 0
+  [ -r "$root/proc/modules" ] || fail "/proc/modules can't be read: nobody knows what is loaded"
+  while read -r module _; do
+    case "$module" in cgpu_km | cgpu_procfs | km) return 0 ;; esac
+  done <"$root/proc/modules"
+  return 1
 }
 
 leave_sentinel() {
@@ -61,28 +71,39 @@ echo "the uninstaller ended with $status; starting$runtime"
 # shellcheck disable=SC2086
 systemctl start $runtime || exit 1
 [ "$status" -eq 0 ] || exit 1
-cat "$root/proc/sys/kernel/random/boot_id" >"$state/uninstalled.new" || exit 1
+read -r boot <"$root/proc/sys/kernel/random/boot_id" || exit 1
+echo "$boot $2" >"$state/uninstalled.new" || exit 1
 mv "$state/uninstalled.new" "$state/uninstalled"
 if [ "$1" = sentinel ]; then touch "$root/var/run/reboot-required"; fi
 UNIT
   rm -f "$state/log"
-  systemd-run --quiet --collect --unit="$unit" /bin/sh "$state/unit.sh" "$1" ||
+  systemd-run --quiet --collect --unit="$unit" /bin/sh "$state/unit.sh" "$1" "$job" ||
     fail "systemd-run could not start the unit $unit"
 }
 
+# In which boot the module was removed, and by which Job; nothing where it never was.
+read_removal() {
+  removed_in= removed_by=
+  [ ! -r "$state/uninstalled" ] || read -r removed_in removed_by <"$state/uninstalled"
+}
+
 uninstall() {
-  boot="$(cat "$root/proc/sys/kernel/random/boot_id")" || fail "this boot's id can't be read"
-  removed="$(cat "$state/uninstalled" 2>/dev/null)"
+  read -r boot <"$root/proc/sys/kernel/random/boot_id" || fail "this boot's id can't be read"
+  read_removal
   if ! systemctl is-active --quiet "$unit"; then
-    if [ "$removed" = "$boot" ]; then
+    if [ "$removed_in" = "$boot" ]; then
       say "the module was removed in this boot"
       leave_sentinel "$1"
       exit 0
     fi
+    if [ -n "$job" ] && [ "$removed_by" = "$job" ]; then
+      ! is_loaded || fail "the module is loaded again after the reboot"
+      say "the module was removed in an earlier boot"
+      exit 0
+    fi
     if ! is_loaded; then
       say "no module is loaded"
-      # Removed in an earlier boot: the reboot has been, and none is asked for again.
-      [ -n "$removed" ] || leave_sentinel "$1"
+      leave_sentinel "$1"
       exit 0
     fi
     for each in "$instances"/[0-9]*/*/; do
@@ -95,7 +116,8 @@ uninstall() {
   fi
   while systemctl is-active --quiet "$unit"; do sleep 1; done
   cat "$state/log"
-  [ "$(cat "$state/uninstalled" 2>/dev/null)" = "$boot" ] ||
+  read_removal
+  [ "$removed_in" = "$boot" ] ||
     fail "the module was not removed; see above, and journalctl --unit=$unit on the node"
   say "removed; it stays loaded until the node reboots"
 }

@@ -138,9 +138,10 @@ def test_a_person_and_a_job_run_the_same_uninstaller_and_look_for_the_same_modul
     script, commands = read_template("teardown.sh"), render_teardown_commands("n1")
     for fact in (
         "/usr/local/cgpu-installer/uninstall.sh",
-        "'^(cgpu_km|cgpu_procfs|km) '",
         "/proc/cgpu_km",
         "/[0-9]*/*/",
     ):
         assert fact.removeprefix("/usr") in script
         assert fact in commands
+    assert "cgpu_km | cgpu_procfs | km)" in script
+    assert "'^(cgpu_km|cgpu_procfs|km) '" in commands

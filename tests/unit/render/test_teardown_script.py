@@ -12,6 +12,12 @@ from gpushare.render import read_template
 SCRIPT = read_template("teardown.sh")
 UNINSTALLER = "usr/local/cgpu-installer/uninstall.sh"
 SENTINEL, MARKER = "var/run/reboot-required", "var/lib/gpushare-teardown/uninstalled"
+POD, NEXT_POD, OTHERS = (
+    "gpushare-uninstall-1a2b-xxxxx",
+    "gpushare-uninstall-1a2b-yyyyy",
+    "gpushare-uninstall-9f8e-zzzzz",
+)
+"""The Job's pod, the one that follows it, and a pod of another teardown's Job."""
 # A unit that runs at once, in the foreground, and is over when it is asked for.
 SYSTEMD_RUN = """while [ "${1#--}" != "$1" ]; do shift; done; "$@" || true"""
 SYSTEMCTL = """
@@ -59,8 +65,8 @@ class Host:
                     (self.root / folder).rmdir()
             self.write("proc/modules", "nvidia 1 0\n")
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+    def run(self, *arguments: str, pod: str = POD) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "HOSTNAME": pod}
         return subprocess.run(
             ["/bin/sh", "-c", SCRIPT, "gpushare-teardown", *arguments],
             env={**environment, "TEARDOWN_ROOT": str(self.root)},
@@ -70,8 +76,8 @@ class Host:
             timeout=30,
         )
 
-    def succeed(self, *arguments: str) -> str:
-        done = self.run(*arguments)
+    def succeed(self, *arguments: str, pod: str = POD) -> str:
+        done = self.run(*arguments, pod=pod)
         assert done.returncode == 0, done
         return done.stdout
 
@@ -108,7 +114,7 @@ def test_the_uninstaller_runs_while_the_runtime_is_stopped(host: Host) -> None:
         "uninstall.sh",
         "start docker.socket docker",
     ]
-    assert host.read(MARKER) == "boot-1\n"
+    assert host.read(MARKER) == "boot-1 gpushare-uninstall-1a2b\n"
     assert not host.has(SENTINEL)
 
 
@@ -186,8 +192,28 @@ def test_no_second_reboot_is_asked_for_by_a_job_that_runs_again_after_the_first(
 ) -> None:
     host.succeed("uninstall", "sentinel")
     host.boot(2, loaded=False)
-    host.succeed("uninstall", "sentinel")
+    host.succeed("uninstall", "sentinel", pod=NEXT_POD)
     assert not host.has(SENTINEL)
+
+
+def test_a_module_that_outlived_the_reboot_is_not_removed_again_by_the_same_job(
+    host: Host,
+) -> None:
+    host.succeed("uninstall", "sentinel")
+    calls = host.calls
+    host.boot(2, loaded=True)
+    assert "loaded again after the reboot" in host.refuse("uninstall", "sentinel")
+    assert (host.calls, host.has(SENTINEL)) == (calls, False)
+
+
+def test_what_an_earlier_teardown_left_does_not_count(host: Host) -> None:
+    host.succeed("uninstall", "sentinel")
+    host.boot(2, loaded=False)
+    host.succeed("uninstall", "sentinel", pod=OTHERS)
+    assert host.has(SENTINEL)
+    host.boot(3, loaded=True)
+    host.load()
+    assert "stays loaded until the node reboots" in host.succeed("uninstall", pod=OTHERS)
 
 
 @pytest.mark.parametrize("module", ["cgpu_km", "cgpu_procfs", "km"])
@@ -195,6 +221,15 @@ def test_any_module_of_cgpu_is_seen(host: Host, module: str) -> None:
     host.boot(2, loaded=False)
     host.write("proc/modules", f"nvidia 1 0\n{module} 65536 0 - Live\n")
     assert "cGPU module is loaded" in host.refuse("verify")
+
+
+@pytest.mark.parametrize("arguments", [("verify",), ("uninstall", "sentinel")])
+def test_where_nobody_knows_what_is_loaded_it_fails(
+    host: Host, arguments: tuple[str, ...]
+) -> None:
+    host.boot(2, loaded=False)
+    (host.root / "proc/modules").unlink()
+    assert "nobody knows what is loaded" in host.refuse(*arguments)
 
 
 def test_a_node_without_one_is_verified(host: Host) -> None:
