@@ -24,6 +24,7 @@ from gpushare.core.actions import (
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
+from gpushare.core.teardown import is_job_due
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError, EvictionRefusedError, JobTakenError
 from gpushare.kube.events import Events, Subject
@@ -80,7 +81,9 @@ class Applier:
             case EvictPods():
                 await self._evict_pods(action, pool, reason, is_wanted)
             case CreateJob():
-                await self._create_job(action, pool, reason)
+                seen = await self._observe(action.node, Step.LABELLED, Step.REBOOTED)
+                if seen is not None and is_job_due(seen, action):
+                    await self._create_job(action, pool, reason)
             case ReleaseNode():
                 if (node := await release_node(self.api, action)) is not None:
                     self.caches.nodes.offer(node)

@@ -133,6 +133,7 @@ class Statuses:
         containers = self._metrics.pool_containers
         containers.labels(pool, "isolated").set(claims.isolated)
         containers.labels(pool, "unknown").set(claims.unknown)
+        self._metrics.opted_out_containers.labels(pool).set(claims.opted_out)
         shared = claims.containers - claims.isolated - claims.unknown
         containers.labels(pool, "shared").set(shared)
         self._metrics.stale_containers.labels(pool).set(claims.stale)
@@ -150,6 +151,7 @@ class Statuses:
             for isolation in ("isolated", "unknown", "shared"):
                 self._metrics.pool_containers.remove(pool, isolation)
             self._metrics.stale_containers.remove(pool)
+            self._metrics.opted_out_containers.remove(pool)
         self._shown -= gone
 
 

@@ -185,22 +185,24 @@ def _judge_conflicting(book: Book) -> tuple[bool, Reason, str]:
 
 
 def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
-    """Whether every container has the isolation that its node's mode gives."""
+    """Whether every container has the isolation that its node's mode gives.
+
+    How many there are stands beside it, at a slower pace: pods come and go all the time.
+    """
     if claims.stale:
         first = claims.samples[0]
         has = "is" if first.isolated else "is not"
         message = (
-            f"containers that keep an isolation which their node's mode does not give: "
-            f"{claims.stale}; "
-            f"{first.container} of pod {first.pod.namespace}/{first.pod.name} "
-            f"on {first.node} {has} isolated: it was admitted under {first.admitted}, and the node "
-            f"is {first.mode}. Delete such pods, or set rollout.staleWorkloads to Evict"
+            f"containers keep an isolation that their node's mode does not give: {first.container} "
+            f"of pod {first.pod.namespace}/{first.pod.name} on {first.node} {has} isolated: it was "
+            f"admitted under {first.admitted}, and the node is {first.mode}. Delete such pods, or "
+            "set rollout.staleWorkloads to Evict"
         )
         return False, Reason.STALE_ISOLATION, message
     if claims.unknown:
         message = (
-            "containers of which nobody recorded under which mode they were admitted: "
-            f"{claims.unknown}; of new pods in their place it is known"
+            "there are containers of which nobody recorded under which mode they were admitted; "
+            "of new pods in their place it is known, unless a kernel module may be loaded"
         )
         return None, Reason.ISOLATION_UNKNOWN, message
     message = "every container that shares a card is as its node's mode says"

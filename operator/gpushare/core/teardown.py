@@ -69,6 +69,17 @@ def name_job(node: Node, change: Change, phase: Phase) -> str:
     return f"gpushare-{phase}-{digest}"
 
 
+def is_job_due(seen: Observed, job: CreateJob) -> bool:
+    """Whether `job` may be made on the node; `seen` was read just now, unlike what it was planned
+    on: it stops the container runtime of a node that may be in service again."""
+    change = seen.records.change
+    if change is None or change.teardown is None or not seen.is_out_of_service:
+        return False
+    if job.phase is Phase.UNINSTALL and find_late_pods(seen, change) is not None:
+        return False
+    return job.name == name_job(seen.node, change, job.phase)
+
+
 def resume(seen: Observed, change: Change) -> dict[str, object]:
     """What of a teardown that failed is another one when it is tried again.
 

@@ -64,6 +64,11 @@ class Metrics:
             "Containers whose isolation is not what their node's mode gives.",
             ["pool"],
         )
+        self.opted_out_containers = gauge(
+            "opted_out_containers",
+            "Containers that take isolation off themselves, on nodes whose mode isolates.",
+            ["pool"],
+        )
         self.node_waits = counter(
             "node_waits_total", "Times that a node began to wait, by reason.", ["pool", "reason"]
         )

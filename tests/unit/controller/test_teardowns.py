@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from gpushare.api.job import Job, JobState
+from gpushare.api.node import Node
 from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.teardowns import Instructions
 from gpushare.core.actions import CreateJob, Phase
 from gpushare.core.observed import Timing
 from gpushare.core.records import Step
+from gpushare.core.teardown import name_job
 from gpushare.kube.errors import JobTakenError
 from gpushare.kube.events import Events
 from gpushare.names import Reason
@@ -20,11 +22,12 @@ from gpushare.observe.metrics import Metrics
 from gpushare.render.teardown import render_teardown_job
 from gpushare.settings import Settings
 from tests.kit.fakeapi import FakeApi
-from tests.kit.teardowns import a_job, by_hand, by_job, plan_torn, torn
+from tests.kit.teardowns import a_job, a_teardown, by_hand, by_job, change_of, plan_torn, torn
 
 JOBS = "apis/batch/v1/namespaces/gpushare-teardown/jobs"
 EVENTS = "apis/events.k8s.io/v1/namespaces/default/events"
-JOB = CreateJob("gpu-1", "gpushare-uninstall-1", Phase.UNINSTALL)
+LABELLED = torn(Step.LABELLED)
+JOB = CreateJob("gpu-1", name_job(LABELLED, change_of(LABELLED), Phase.UNINSTALL), Phase.UNINSTALL)
 Json = dict[str, Any]
 
 
@@ -67,7 +70,13 @@ def _told(api: FakeApi) -> list[tuple[str, str]]:
 
 
 class _Stored(FakeApi):
-    """An API server that gives Jobs a UID."""
+    """An API server that has the node, without pods, and gives Jobs a UID."""
+
+    def __init__(self, node: Node = LABELLED) -> None:
+        super().__init__("api/v1/pods")
+        meta = {"name": node.name, "uid": node.uid, "annotations": dict(node.annotations)}
+        spec = {"unschedulable": node.unschedulable}
+        self.put("api/v1/nodes/gpu-1", {"metadata": meta, "spec": spec})
 
     def put(self, path: str, body: Json) -> None:
         uid = body["metadata"].get("uid", f"uid-of-{body['metadata']['name']}")
@@ -77,9 +86,9 @@ class _Stored(FakeApi):
 async def test_a_job_is_known_as_soon_as_it_is_made() -> None:
     api = _Stored()
     caches = await _carry_out(api)
-    assert api.writes[0] == f"POST {JOBS}/gpushare-uninstall-1"
+    assert api.writes[0] == f"POST {JOBS}/{JOB.name}"
     world = caches.observe_world((), frozenset(), (), (), {})
-    job = world.jobs["gpu-1"]["gpushare-uninstall-1"]
+    job = world.jobs["gpu-1"][JOB.name]
     assert (job.node, job.state) == ("gpu-1", JobState.RUNNING)
     assert caches.take_changed() == {"gpu-1"}
     assert [reason for reason, _ in _told(api)] == ["ModuleRemoval"]
@@ -92,6 +101,22 @@ async def test_one_that_is_there_already_is_taken_in_and_told_of_once() -> None:
     assert len(_told(api)) == 1
     assert caches.jobs is not None
     assert len(caches.jobs.records) == 1
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        replace(LABELLED, unschedulable=False),
+        replace(LABELLED, annotations={}),
+        torn(Step.LABELLED, records=a_teardown(Step.LABELLED, attempt=2)),
+    ],
+    ids=["in service again", "without a record", "another attempt"],
+)
+async def test_none_is_made_where_the_node_is_another_than_it_was_planned_for(node: Node) -> None:
+    api = _Stored(node)
+    caches = await _carry_out(api)
+    assert api.writes == []
+    assert caches.nodes.records["gpu-1"].annotations == node.annotations
 
 
 async def test_one_of_another_node_is_not_taken_for_ours() -> None:

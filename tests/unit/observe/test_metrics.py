@@ -15,6 +15,7 @@ NAMES = {
     "gpushare_evictions",
     "gpushare_pool_containers",
     "gpushare_pool_nodes",
+    "gpushare_opted_out_containers",
     "gpushare_stale_containers",
     "gpushare_node_waits",
     "gpushare_unplaced_pods",
