@@ -23,6 +23,7 @@ class Got:
     env: Mapping[str, str] = field(default_factory=dict)
     plugin: str = ""  # UID of the plugin pod that served it
     visible_memory_mib: int = 0  # what nvidia-smi shows inside, of one card
+    boot_id: str = ""  # of the node, when it got that
 
     @property
     def start_error(self) -> str:
@@ -71,7 +72,7 @@ def give_shared(
     )
     per_card_mib = units * faults.memory_unit_mib / len(cards)
     visible = round(per_card_mib * CGPU_SLACK) if isolated else card_total_mib(node)
-    return Got(isolated, tuple(sorted(cards)), env, plugin, visible)
+    return Got(isolated, tuple(sorted(cards)), env, plugin, visible, node.boot_id)
 
 
 def give_whole(count: int, taken: Iterable[int], node: Node, *, plugin: str) -> Got:
@@ -101,6 +102,7 @@ def build_record(got: Mapping[str, Got]) -> str:
             "cards": list(one.cards),
             "plugin": one.plugin,
             "visible_memory_mib": one.visible_memory_mib,
+            "boot_id": one.boot_id,
         }
         for name, one in got.items()
     }
@@ -119,6 +121,7 @@ def parse_record(text: str | None) -> dict[str, Got] | None:
             env=one["env"],
             plugin=one["plugin"],
             visible_memory_mib=int(one["visible_memory_mib"]),
+            boot_id=one.get("boot_id", ""),
         )
         for name, one in record.items()
     }

@@ -53,6 +53,7 @@ def test_allocate_marks_the_pod_assigned_and_gives_its_environment() -> None:
         "card": 1,
         "cards": [1],
         "plugin": f"{PLUGIN}-uid",
+        "boot_id": "first",
         "visible_memory_mib": 3226,
         "env": {
             names.VISIBLE_DEVICES: "1",

@@ -1,0 +1,78 @@
+"""The operator, killed whenever a history asks for it, and started again at once."""
+
+import random
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from devcluster.installation import OperatorProcess
+from tests.kit.bench import Bench
+from tests.kit.operator import fetch
+
+SETTINGS = {
+    "GPUSHARE_SECOND_LOOK_SECONDS": "0.2",
+    "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",
+    # One that is slow to renew must not end by itself: it is killed often enough.
+    "GPUSHARE_LEASE_DURATION_SECONDS": "60",
+}
+_LONGEST_LIFE_SECONDS = 1.0
+"""So long it may live at most before the next crash, where one is wanted."""
+
+
+@dataclass
+class Wish:
+    """A crash that somebody asked for."""
+
+    is_done: bool = False
+
+
+@dataclass
+class Crashes:
+    """One controller, and those who want it killed."""
+
+    bench: Bench
+    chance: random.Random
+    count: int = 0
+    _wishes: deque[Wish] = field(default_factory=deque)
+    _process: OperatorProcess | None = None
+    _due: float | None = None
+    """When the next one is killed; None while it is not ready."""
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        self._process = self.bench.operators.start("controller", env=SETTINGS)
+        self._let_live()
+
+    def ask(self) -> Wish:
+        """Have it killed soon; each wish is a crash of its own."""
+        wish = Wish()
+        self._wishes.append(wish)
+        return wish
+
+    @property
+    def is_ready(self) -> bool:
+        return self._due is not None
+
+    def advance(self) -> None:
+        """Kill it where that is due, and notice when its successor is ready."""
+        process = self._process
+        assert process is not None
+        assert process.alive, f"the operator ended by itself:\n{self.bench.operators.tail()}"
+        if self._due is None:
+            if _is_ready(process):
+                self._let_live()
+        elif self._wishes and time.monotonic() >= self._due:
+            process.kill()
+            self._process, self._due = self.bench.operators.restart(process), None
+            self._wishes.popleft().is_done = True
+            self.count += 1
+
+    def _let_live(self) -> None:
+        self._due = time.monotonic() + self.chance.uniform(0, _LONGEST_LIFE_SECONDS)
+
+
+def _is_ready(process: OperatorProcess) -> bool:
+    try:
+        return "ok" in fetch(process, "/readyz")
+    except OSError:
+        return False

@@ -1,0 +1,153 @@
+"""A node with a pool of its own, as the API server shows it."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.modes import MODES
+from tests.chaos.isolation_judge import (
+    find_sharing,
+    is_running,
+    judge_node,
+    read_record,
+    sum_findings,
+)
+from tests.chaos.isolation_sight import NodeView, Sight
+from tests.kit.expect import read_change
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Member:
+    """What was seen of it at the last look; its pool has its name."""
+
+    sight: Sight
+    name: str
+    edition: Edition
+
+    @property
+    def view(self) -> NodeView:
+        return self.sight.nodes[self.name]
+
+    @property
+    def pods(self) -> list[Json]:
+        """The history's own pods, wherever they are."""
+        return [
+            pod
+            for pod in self.sight.pods.values()
+            if (pod["metadata"].get("labels") or {}).get("history") == self.name
+        ]
+
+    def forget_pod(self, name: str) -> None:
+        """It was deleted after the last look."""
+        self.sight.pods.pop(name, None)
+
+    def plugins(self, mode: Schedule) -> list[Json]:
+        """The Ready pods of a mode's plugin, on the node."""
+        plugin = MODES[self.edition, mode].plugin
+        return [pod for pod in self.find_pods({plugin}) if _is_true(pod, "Ready")]
+
+    def find_pods(self, daemonsets: Collection[str]) -> list[Json]:
+        """Pods of DaemonSets, on the node and not leaving it."""
+        return [
+            pod
+            for pod in self.view.pods
+            if pod["metadata"].get("ownerReferences", [{}])[0].get("name") in daemonsets
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    # What the operator says.
+
+    @property
+    def applied(self) -> Json:
+        """The record of the mode in force; empty before there is one."""
+        notes = self.view.node["metadata"]["annotations"]
+        applied: Json = json.loads(notes.get("gpushare.io/applied", "{}"))
+        return applied
+
+    @property
+    def step(self) -> str:
+        """That of the change under way."""
+        step: str = read_change(self.view.node).get("step", "")
+        return step
+
+    @property
+    def reasons(self) -> set[str]:
+        """Why it is not ready."""
+        return {sample["reason"] for sample in self._status.get("samples", ())}
+
+    @property
+    def has_module(self) -> bool:
+        """Whether the kernel module is loaded, or may be, and counts."""
+        isolated = self.applied.get("schedule") in ("cgpu", "core_mem")
+        has = isolated or bool(self.applied.get("module"))
+        return has and self.edition is Edition.PROFESSIONAL
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the pool's status has the sums of what the simulator recorded."""
+        findings = judge_node(self.view.node, self.view.pods)
+        told = self._status.get("isolation") or {}
+        return findings is not None and all(
+            told.get(key, 0) == count for key, count in sum_findings(findings).items()
+        )
+
+    @property
+    def _status(self) -> Json:
+        status: Json = self.sight.pools[self.name].get("status") or {}
+        return status
+
+    # What is.
+
+    @property
+    def is_ready(self) -> bool:
+        return _is_true(self.view.node, "Ready")
+
+    @property
+    def is_unchanging(self) -> bool:
+        """No change is under way; one that gave way to a pod is none."""
+        return self.step in ("", "Deferred")
+
+    def is_settled(self, *, waiting: bool = False) -> bool:
+        """Whether each pod runs, with its record of this boot.
+
+        Where the node is `waiting` for another mode, a pod without a node may ask for what is
+        about to go.
+        """
+        boot = self.view.node["status"]["nodeInfo"]["bootID"]
+        return all(
+            _is_admitted(pod, boot) if pod["spec"].get("nodeName") else waiting for pod in self.pods
+        )
+
+    def rests_in(self, mode: Schedule) -> bool:
+        """Whether it is in that mode, by its record and in truth, and everything runs."""
+        node, has = self.view.node, MODES[self.edition, mode]
+        if self.applied.get("schedule") != mode or not self.is_unchanging:
+            return False
+        # The operator has taken in which plugin runs.
+        running = {
+            pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"]
+            for pod in self.plugins(mode)
+        }
+        is_served = not has.plugin or running == self.applied["plugins"] != {}
+        return (
+            is_served
+            and not node["spec"].get("unschedulable")
+            and has.labels.items() <= node["metadata"]["labels"].items()
+            and node["status"]["allocatable"].get(has.resource, "0") != "0"
+            and self.is_settled()
+        )
+
+
+def _is_true(item: Json, condition: str) -> bool:
+    conditions = item["status"].get("conditions", ())
+    return any(c["type"] == condition and c["status"] == "True" for c in conditions)
+
+
+def _is_admitted(pod: Json, boot: str) -> bool:
+    record = read_record(pod)
+    here = (record.get(name, {}).get("boot_id") == boot for name in find_sharing(pod))
+    return is_running(pod) and all(here)

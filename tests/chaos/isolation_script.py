@@ -1,0 +1,122 @@
+"""What happens to one node, in which order, made from a seed."""
+
+import random
+from collections.abc import Mapping
+from enum import StrEnum
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.modes import MODES, find_schedule
+from gpushare.core.transitions import TRANSITIONS, Outcome, Transition
+
+
+class Event(StrEnum):
+    """What happens to a node, or on it."""
+
+    MODE_CHANGE = "mode change"
+    DRIFT = "drift"
+    POD_START = "pod start"
+    CONTAINER_RESTART = "container restart"
+    PLUGIN_RESTART = "plugin restart in place"
+    REBOOT = "reboot"
+    CRASH = "crash of the operator"
+
+
+class Step(StrEnum):
+    """What a history does besides, as people do; nobody counts it."""
+
+    FINISH_CHANGE = "make way for the change"
+    END_POD = "end a pod"
+
+
+_ALWAYS = (
+    *[Event.POD_START] * 3,
+    Event.MODE_CHANGE,
+    Event.DRIFT,
+    Event.CONTAINER_RESTART,
+    Event.PLUGIN_RESTART,
+    Event.REBOOT,
+)
+_MORE: tuple[Event | Step, ...] = (
+    *[Event.POD_START] * 3,
+    *[Event.MODE_CHANGE] * 2,
+    Event.CONTAINER_RESTART,
+    Event.PLUGIN_RESTART,
+    Event.REBOOT,
+    Step.END_POD,
+)
+_EXTRA = 4
+_LOADS_MODULE = 0.1
+_MEANWHILE = 2
+"""At most so many steps follow the wish for another mode before pods make way for it."""
+
+
+def write_script(chance: random.Random, *, crashes: bool) -> list[Event | Step]:
+    """Each kind of event at least once, in any order, but the crash only where it is asked for."""
+    steps: list[Event | Step] = [*_ALWAYS, *chance.choices(_MORE, k=_EXTRA)]
+    if crashes:
+        steps.append(Event.CRASH)
+    chance.shuffle(steps)
+    script: list[Event | Step] = [Event.POD_START]
+    left: int | None = None
+    for step in steps:
+        if step is Event.MODE_CHANGE and left is not None:
+            script.append(Step.FINISH_CHANGE)
+            left = None
+        script.append(step)
+        left = chance.randint(0, _MEANWHILE) if step is Event.MODE_CHANGE else left
+        if left == 0:
+            script.append(Step.FINISH_CHANGE)
+        left = left - 1 if left else None
+    return [*script, Step.FINISH_CHANGE]
+
+
+_PLAYED = {
+    Edition.PROFESSIONAL: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM),
+    Edition.BASIC: (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU),
+}
+SHARING = frozenset({Schedule.SHARE, Schedule.CGPU, Schedule.CORE_MEM})
+
+
+def choose_mode(chance: random.Random, edition: Edition, of: Schedule) -> Schedule:
+    """Another mode that a node in `of` can be brought to without being replaced."""
+    return chance.choice(
+        [to for to in _PLAYED[edition] if to is not of and _is_open(edition, of, to)]
+    )
+
+
+def find_change(edition: Edition, of: Schedule, to: Schedule) -> Transition:
+    """What the change needs."""
+    return TRANSITIONS[edition, of, to]
+
+
+def choose_drift(
+    chance: random.Random, edition: Edition, of: Schedule, wanted: Schedule
+) -> dict[str, str]:
+    """A mode label with a value of neither mode, from which a way leads back."""
+    ours = (MODES[edition, of].labels, MODES[edition, wanted].labels)
+    # An installer that runs for a moment loads the kernel module, and what a plugin that reads
+    # `share` gives from then on nobody knows before a teardown: so that is seldom played.
+    spared = edition is Edition.PROFESSIONAL and of is Schedule.SHARE
+    spared = spared and chance.random() >= _LOADS_MODULE
+    found = [
+        {key: value}
+        for other in _PLAYED[edition]
+        if all(
+            to is other or find_change(edition, other, to).refusal is None for to in (of, wanted)
+        )
+        for key, value in MODES[edition, other].labels.items()
+        if not (spared and MODES[edition, other].isolated)
+        if all(labels.get(key) != value for labels in ours)
+        if find_schedule(edition, {**ours[0], key: value}) != of
+    ]
+    return chance.choice(found) if found else {}
+
+
+def _is_open(edition: Edition, of: Schedule, to: Schedule) -> bool:
+    return TRANSITIONS[edition, of, to].outcome is not Outcome.REQUIRES_PERSON
+
+
+def swaps_plugin(edition: Edition, of: Schedule, drift: Mapping[str, str]) -> bool:
+    """Whether another DaemonSet's plugin takes the cards of a node in `of` that drifts so."""
+    said = find_schedule(edition, {**MODES[edition, of].labels, **drift})
+    return MODES[edition, Schedule(said)].plugin != MODES[edition, of].plugin

@@ -1,0 +1,141 @@
+"""Many histories side by side on one cluster, compared with the claims at every look."""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from devcluster.editions import Edition
+from gpushare.api import pool
+from tests.chaos.isolation_crashes import Crashes
+from tests.chaos.isolation_history import History
+from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
+from tests.chaos.isolation_member import Member
+from tests.chaos.isolation_script import Event
+from tests.chaos.isolation_sight import NodeView, Sight
+from tests.kit.bench import Bench
+
+Json = dict[str, Any]
+
+_POLL_SECONDS = 0.1
+_CRASHES = 11
+"""Of 20 histories so many bring a crash; the others of the wave have it with them."""
+
+
+@dataclass
+class Stage:
+    """Where histories are played, in waves."""
+
+    bench: Bench
+    tally: Tally = field(default_factory=Tally)
+    events: Counter[Event] = field(default_factory=Counter)
+    histories: int = 0
+    unknown: list[str] = field(default_factory=list)
+    """The histories in which the operator did not know something."""
+    _judged: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By node, what was compared last."""
+
+    def play(self, edition: Edition, seeds: Sequence[int]) -> None:
+        """One wave: each seed's history on a node of its own.
+
+        Raises AssertionError with the history of the first node of which something wrong is
+        claimed, or that does not come to rest.
+        """
+        self.bench.install(edition)
+        sight, crashes = Sight(self.bench), Crashes(self.bench, random.Random(seeds[0]))
+        histories = [
+            History(
+                self.bench,
+                Member(sight, f"h{seed:03d}", pool.Edition(edition)),
+                crashes,
+                seed,
+                crashes_itself=seed % 20 < _CRASHES,
+            )
+            for seed in seeds
+        ]
+        self.bench.add_nodes(*(history.name for history in histories))
+        crashes.start()
+        for history in histories:
+            history.begin()
+        going = list(histories)
+        while going:
+            sight.look()
+            for history in histories:
+                self._compare(history)
+            going = [history for history in going if _advance(history)]
+            crashes.advance()
+            time.sleep(_POLL_SECONDS)
+        for history in histories:
+            self.events += history.events
+            if history.unknown:
+                self.unknown += [f"{history.name}, {edition}:", *history.log]
+        self.histories += len(histories)
+        self.bench.clear()
+
+    def describe(self) -> str:
+        """The figures, in one line."""
+        count = self.tally.count()
+        return (
+            f"isolation-truth histories={self.histories} containers={self.tally.containers} "
+            f"agreed={count[Verdict.AGREED]} unknown={count[Verdict.UNKNOWN]}"
+        )
+
+    @property
+    def share_unknown(self) -> float:
+        """Of all containers, those of which the operator did not know at some moment."""
+        return self.tally.count()[Verdict.UNKNOWN] / max(1, self.tally.containers)
+
+    def _compare(self, history: History) -> None:
+        view = history.member.view
+        if not view.is_one_moment or self._judged.get(history.name) == view.version:
+            return
+        findings = judge_node(view.node, view.pods)
+        if findings is None:
+            return
+        self._judged[history.name] = view.version
+        self.tally.note(findings)
+        for finding in findings:
+            if finding.verdict is Verdict.UNKNOWN:
+                history.note_unknown(finding)
+        wrong = [finding for finding in findings if finding.verdict is Verdict.WRONG]
+        assert not wrong, describe(history, wrong)
+
+
+def _advance(history: History) -> bool:
+    try:
+        return history.advance()
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{describe(history, ())}") from error
+
+
+def describe(history: History, wrong: Sequence[Finding]) -> str:
+    """What happened on the node, and what stands there."""
+    view = history.member.view
+    return "\n".join(
+        (
+            f"{history.name}, {history.edition}, seed {history.seed}, pool {history.wanted}:",
+            *(f"  {finding}" for finding in wrong),
+            *history.log,
+            *_describe_view(view),
+        )
+    )
+
+
+def _describe_view(view: NodeView) -> list[str]:
+    meta = view.node["metadata"]
+    keys = ("gpushare.io/", "sim.", "cgpu", "ack.node")
+    labels = {key: value for key, value in meta["labels"].items() if key.startswith(keys)}
+    notes = {key: value for key, value in meta["annotations"].items() if key.startswith(keys)}
+    boot = view.node["status"]["nodeInfo"]["bootID"]
+    lines = [f"node {meta['name']} boot {boot} {json.dumps(labels)}"]
+    lines += [f"  {key}: {value}" for key, value in sorted(notes.items())]
+    for pod in view.pods:
+        meta = pod["metadata"]
+        notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith("sim.")}
+        restarts = [c.get("restartCount") for c in pod["status"].get("containerStatuses") or ()]
+        phase = pod["status"].get("phase")
+        lines.append(f"pod {meta['name']} {meta['uid']} {phase} {restarts} {json.dumps(notes)}")
+    return lines
