@@ -13,7 +13,7 @@ from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.actions import DeletePlugins, EvictPods, NodePlan, NodeState, ReleaseNode
-from gpushare.core.admitted import find_admission
+from gpushare.core.admitted import find_admissions
 from gpushare.core.book import Book
 from gpushare.core.membership import decide_claim, find_owner
 from gpushare.core.modes import MODES, desired_labels
@@ -200,9 +200,10 @@ class Witness:
             node = observe_node(simulated)
             pods = cluster.pods_on(node.name)
             seen = Observed(node, pods, parse_records(node))
+            admissions = find_admissions(seen)
             for pod in pods:
                 if pod.phase == "Running" and not pod.daemonset:
-                    known, read = find_admission(seen, pod), cluster.pods[pod.uid].read
+                    known, read = admissions[pod.uid], cluster.pods[pod.uid].read
                     assert known in (None, read), f"{pod.uid} on {node}: {known}, and met {read}"
 
     # The end.

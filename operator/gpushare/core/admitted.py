@@ -6,7 +6,6 @@ when they restart. Only a new boot admits every pod again. Times are not looked 
 
 from collections.abc import Mapping
 
-from gpushare.api.pod import Pod
 from gpushare.api.pool import Schedule
 from gpushare.core.inforce import find_in_force, is_replaced, may_have_misread
 from gpushare.core.modes import MODES
@@ -17,25 +16,14 @@ Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
 
 
-def find_admission(seen: Observed, pod: Pod) -> Schedule | None:
-    """The mode under which `pod`, on the node, was admitted; None where nobody knows."""
-    change, applied = seen.records.change, seen.records.applied
-    if change is not None and (change.is_labelled or change.boot_id is not None):
-        return _find_in_change(seen, change, pod)
-    if applied is None:
-        return None
-    if pod.uid in applied.before and not applied.is_of_another_boot(seen.node):
-        return (applied.admitted or {}).get(pod.uid)
-    return _find_served(seen, applied)
+def find_admissions(seen: Observed) -> Admissions:
+    """Of each live pod on the node that holds GPUs, the mode under which it was admitted.
 
-
-def record_admissions(seen: Observed) -> Admissions:
-    """What is known of the GPU pods that are bound to the node, to be written on it.
-
-    It is written before anything is done that changes what later pods get.
+    It is written down before anything is done that changes what later pods get.
     """
-    bound = sorted((pod for pod in seen.pods if pod.is_live and pod.requests), key=lambda p: p.uid)
-    return {pod.uid: find_admission(seen, pod) for pod in bound}
+    known, others = _read_records(seen)
+    uids = sorted(pod.uid for pod in seen.pods if pod.is_live and pod.requests)
+    return {uid: known.get(uid, others) for uid in uids}
 
 
 def write_admissions(admissions: Admissions) -> dict[str, object]:
@@ -46,15 +34,30 @@ def write_admissions(admissions: Admissions) -> dict[str, object]:
 
 def record_boot(seen: Observed) -> dict[str, object]:
     """The boot that is, and what is known of the pods in it, as fields of a `Change`."""
-    return {"boot_id": seen.node.boot_id, **write_admissions(record_admissions(seen))}
+    return {"boot_id": seen.node.boot_id, **write_admissions(find_admissions(seen))}
 
 
-def _find_in_change(seen: Observed, change: Change, pod: Pod) -> Schedule | None:
-    """Between labels and the plugin's return nobody knows which of two a new pod met."""
+def _read_records(seen: Observed) -> tuple[Admissions, Schedule | None]:
+    """Pods of which it is written down, and the mode that all others met."""
+    change, applied = seen.records.change, seen.records.applied
+    if change is not None and (change.is_labelled or change.boot_id is not None):
+        if change.boot_id in ("", seen.node.boot_id):
+            # Between labels and the plugin's return nobody knows which of two a new pod met.
+            return change.admitted or {}, None
+        return {}, _find_met_in_new_boot(seen, change)
+    if applied is None:
+        return {}, None
+    served = _find_served(seen, applied)
+    if applied.is_of_another_boot(seen.node):
+        return {}, served
+    admitted = applied.admitted or {}
+    return {uid: admitted.get(uid) for uid in applied.before}, served
+
+
+def _find_met_in_new_boot(seen: Observed, change: Change) -> Schedule | None:
+    """What every pod met that was admitted anew in the middle of `change`."""
     if change.boot_id is None:
         return None
-    if change.boot_id in ("", seen.node.boot_id):
-        return (change.admitted or {}).get(pod.uid)
     if change.teardown is not None and change.step is not Step.RESTARTING:
         # The module may have outlived the reboot.
         return None

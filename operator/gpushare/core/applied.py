@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from gpushare import names
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
-from gpushare.core.admitted import record_admissions, write_admissions
+from gpushare.core.admitted import find_admissions, write_admissions
 from gpushare.core.change import build_applied, may_have_module, owned_labels
 from gpushare.core.diagnosis import NotYet
 from gpushare.core.drift import Verdict
@@ -49,7 +49,7 @@ def update_applied(
     changes |= note_repair(seen, known, verdict, at)
     if known.module is None and not mode.isolated and may_have_module(seen, mode):
         # From now on nobody knows what a plugin that reads `share` gives.
-        changes |= {"module": True, **write_admissions(record_admissions(seen))}
+        changes |= {"module": True, **write_admissions(find_admissions(seen))}
     # What was verified once is not written again, but it is said when it no longer holds.
     missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode, at)
     return known.model_copy(update=changes), missing
@@ -102,7 +102,7 @@ def note_repair(seen: Observed, applied: Applied, verdict: Verdict, at: Pass) ->
     if verdict.puts_back and not MODES[applied.edition, applied.schedule].labels.keys() <= (
         seen.node.owned
     ):
-        return {"put_back": True, **write_admissions(record_admissions(seen))}
+        return {"put_back": True, **write_admissions(find_admissions(seen))}
     if applied.put_back and find_doubt(seen, at) is None:
         return {"put_back": None}
     return {}
@@ -129,7 +129,7 @@ def _note_restart(seen: Observed, applied: Applied) -> dict[str, object]:
     running = running_plugins(seen.pods, MODES[applied.edition, applied.schedule])
     # In a new boot the kubelet admitted every pod anew, under these labels.
     booted = applied.is_of_another_boot(seen.node)
-    admissions = {} if booted else record_admissions(seen)
+    admissions = {} if booted else find_admissions(seen)
     return {
         "plugins": running,
         "boot_id": seen.node.boot_id,

@@ -4,7 +4,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodePlan, NodeState
-from gpushare.core.admitted import Admissions, record_admissions, write_admissions
+from gpushare.core.admitted import Admissions, find_admissions, write_admissions
 from gpushare.core.blockers import Blocker, find_blocking_pods
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import INSTALLERS, MODES, Mode
@@ -88,7 +88,7 @@ def _find_admitted_before(seen: Observed, change: Change | None) -> Admissions:
     """Pods that were admitted before the mode was in force; in a new boot there are none."""
     if change is not None and change.boot_id not in (None, "", seen.node.boot_id):
         return {}
-    return record_admissions(seen)
+    return find_admissions(seen)
 
 
 def may_have_module(seen: Observed, mode: Mode, change: Change | None = None) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Schedule
-from gpushare.core.admitted import find_admission
+from gpushare.core.admitted import find_admissions
 from gpushare.core.observed import Observed
 
 MAX_SAMPLES = 20
@@ -52,11 +52,13 @@ NOTHING_SHARED = NodeIsolation()
 
 def claim_isolation(seen: Observed) -> tuple[Claim, ...]:
     """A claim for each container on the node that runs and shares a card."""
-    pods = sorted(seen.pods, key=lambda pod: (pod.namespace, pod.name))
+    sharing = [pod for pod in seen.pods if pod.containers and pod.phase == "Running"]
+    if not sharing:
+        return ()
+    admissions, mode = find_admissions(seen), _find_mode(seen)
     return tuple(
-        _claim(seen, pod, container)
-        for pod in pods
-        if pod.containers and pod.phase == "Running"
+        _claim(seen.node.name, mode, pod, container, admissions.get(pod.uid))
+        for pod in sorted(sharing, key=lambda pod: (pod.namespace, pod.name))
         for container in pod.containers
     )
 
@@ -99,19 +101,27 @@ def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
     )
 
 
-def _claim(seen: Observed, pod: Pod, container: SharingContainer) -> Claim:
+def _find_mode(seen: Observed) -> Schedule | None:
+    """The mode that the node is in, or on its way to; None while no record says."""
     change, applied = seen.records.change, seen.records.applied
-    admitted, mode = find_admission(seen, pod), None
     if change is not None and change.is_labelled:
-        mode = change.to
-    elif applied is not None:
-        mode = applied.schedule
+        return change.to
+    return applied.schedule if applied is not None else None
+
+
+def _claim(
+    node: str,
+    mode: Schedule | None,
+    pod: Pod,
+    container: SharingContainer,
+    admitted: Schedule | None,
+) -> Claim:
     if mode is None:
-        return Claim(seen.node.name, pod, container.name, None, None, None)
+        return Claim(node, pod, container.name, None, None, None)
     isolated = _isolates(admitted, container) if admitted is not None else None
     gives = _isolates(mode, container)
     return Claim(
-        node=seen.node.name,
+        node=node,
         pod=pod,
         container=container.name,
         mode=mode,

@@ -224,9 +224,7 @@ def test_any_module_of_cgpu_is_seen(host: Host, module: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("verify",), ("uninstall", "sentinel")])
-def test_where_nobody_knows_what_is_loaded_it_fails(
-    host: Host, arguments: tuple[str, ...]
-) -> None:
+def test_where_nobody_knows_what_is_loaded_it_fails(host: Host, arguments: tuple[str, ...]) -> None:
     host.boot(2, loaded=False)
     (host.root / "proc/modules").unlink()
     assert "nobody knows what is loaded" in host.refuse(*arguments)
