@@ -75,6 +75,20 @@ class Member:
         return step
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the operator knows which plugin runs, in which boot, and what it has read."""
+        applied, boot = self.applied, self.view.node["status"]["nodeInfo"]["bootID"]
+        if not applied or applied.get("putBack") or applied.get("unsure"):
+            return False
+        mode = Schedule(applied["schedule"])
+        running = {
+            pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"]
+            for pod in self.plugins(mode)
+        }
+        is_same = running == applied["plugins"] != {} and applied["bootID"] == boot
+        return is_same or not MODES[self.edition, mode].plugin
+
+    @property
     def reasons(self) -> set[str]:
         """Why it is not ready."""
         return {sample["reason"] for sample in self._status.get("samples", ())}
@@ -127,14 +141,8 @@ class Member:
         node, has = self.view.node, MODES[self.edition, mode]
         if self.applied.get("schedule") != mode or not self.is_unchanging:
             return False
-        # The operator has taken in which plugin runs.
-        running = {
-            pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"]
-            for pod in self.plugins(mode)
-        }
-        is_served = not has.plugin or running == self.applied["plugins"] != {}
         return (
-            is_served
+            self.is_recorded
             and not node["spec"].get("unschedulable")
             and has.labels.items() <= node["metadata"]["labels"].items()
             and node["status"]["allocatable"].get(has.resource, "0") != "0"

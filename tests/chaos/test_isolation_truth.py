@@ -11,11 +11,16 @@ _WAVE = 50
 
 
 @pytest.mark.parametrize(
-    ("histories", "each_event"),
-    [(16, 4), pytest.param(200, 100, marks=pytest.mark.chaos)],
+    ("histories", "each_event", "most_unknown"),
+    # Of few histories one that is odd makes up more.
+    [(16, 4, 0.05), pytest.param(200, 100, 0.01, marks=pytest.mark.chaos)],
 )
 def test_every_claim_of_isolation_is_true(
-    bench: Bench, histories: int, each_event: int, capsys: pytest.CaptureFixture[str]
+    bench: Bench,
+    histories: int,
+    each_event: int,
+    most_unknown: float,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     stage = Stage(bench)
     half = histories // 2
@@ -32,4 +37,4 @@ def test_every_claim_of_isolation_is_true(
         print(stage.describe())
     rare = {event: stage.events[event] for event in Event if stage.events[event] < each_event}
     assert not rare, f"too seldom: {rare}"
-    assert stage.share_unknown < 0.01, "\n".join(stage.unknown)
+    assert stage.share_unknown < most_unknown, "\n".join(stage.unknown)
