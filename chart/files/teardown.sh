@@ -50,7 +50,8 @@ leave_sentinel() {
 hand_over() {
   umask 077
   mkdir -p "$state" || fail "$state can't be made: remove the module by hand"
-  cat >"$state/unit.sh" <<'UNIT' || fail "$state/unit.sh can't be written"
+  # Another pod's unit may be reading the script: it is replaced, not written to.
+  cat >"$state/unit.sh.$job" <<'UNIT' || fail "$state/unit.sh.$job can't be written"
 set -u
 root="${TEARDOWN_ROOT:-}"
 state="$root/var/lib/gpushare-teardown"
@@ -63,11 +64,16 @@ for each in docker.socket docker containerd; do
 done
 [ -n "$runtime" ] || { echo "neither docker nor containerd is active"; exit 1; }
 echo "stopping$runtime"
+# Whatever becomes of the rest, the node has its runtime again.
+# shellcheck disable=SC2064
+trap "systemctl start $runtime" EXIT
+trap 'exit 1' HUP INT TERM
 # shellcheck disable=SC2086
-systemctl stop $runtime || { systemctl start $runtime; exit 1; }
-bash "$root/usr/local/cgpu-installer/uninstall.sh"
+systemctl stop $runtime || exit 1
+timeout -k 30 900 bash "$root/usr/local/cgpu-installer/uninstall.sh"
 status=$?
 echo "the uninstaller ended with $status; starting$runtime"
+trap - EXIT
 # shellcheck disable=SC2086
 systemctl start $runtime || exit 1
 [ "$status" -eq 0 ] || exit 1
@@ -76,9 +82,13 @@ echo "$boot $2" >"$state/uninstalled.new" || exit 1
 mv "$state/uninstalled.new" "$state/uninstalled"
 if [ "$1" = sentinel ]; then touch "$root/var/run/reboot-required"; fi
 UNIT
-  rm -f "$state/log"
-  systemd-run --quiet --collect --unit="$unit" /bin/sh "$state/unit.sh" "$1" "$job" ||
-    fail "systemd-run could not start the unit $unit"
+  mv "$state/unit.sh.$job" "$state/unit.sh" || fail "$state/unit.sh can't be written"
+  rm -f "$state/uninstalled" || fail "$state/uninstalled can't be removed"
+  systemd-run --quiet --collect --unit="$unit" /bin/sh "$state/unit.sh" "$1" "$job" && return
+  # Another pod may have started it a moment ago.
+  systemctl is-active --quiet "$unit" && return
+  read_removal
+  [ "$removed_in" = "$boot" ] || fail "systemd-run could not start the unit $unit"
 }
 
 # In which boot the module was removed, and by which Job; nothing where it never was.
@@ -87,11 +97,15 @@ read_removal() {
   [ ! -r "$state/uninstalled" ] || read -r removed_in removed_by <"$state/uninstalled"
 }
 
+# Whether an installer came again after another teardown of this boot: removed or not, the module
+# stays loaded until the reboot.
+is_put_back() { [ "$removed_by" != "$job" ] && [ -e "$uninstaller" ] && is_loaded; }
+
 uninstall() {
   read -r boot <"$root/proc/sys/kernel/random/boot_id" || fail "this boot's id can't be read"
   read_removal
   if ! systemctl is-active --quiet "$unit"; then
-    if [ "$removed_in" = "$boot" ]; then
+    if [ "$removed_in" = "$boot" ] && ! is_put_back; then
       say "the module was removed in this boot"
       leave_sentinel "$1"
       exit 0

@@ -101,7 +101,7 @@ def test_the_operators_job_is_admitted(allowed: Bench, args: tuple[str, ...]) ->
 def test_so_is_what_the_operator_renders(
     allowed: Bench, node: str, phase: Phase, leaves_sentinel: bool
 ) -> None:
-    wanted = CreateJob(node, "teardown-n1", phase, leaves_sentinel)
+    wanted = CreateJob(node, f"gpushare-{phase}-1a2b", phase, leaves_sentinel)
     job = render_teardown_job(
         wanted, pool="training", namespace=TEARDOWN_NAMESPACE, image=TEARDOWN_IMAGE
     )
@@ -154,6 +154,17 @@ def test_a_job_that_is_more_than_that_is_refused(allowed: Bench, job: Json, mess
     refusal = refusal_of(allowed, TEARDOWN_JOBS, job)
     assert REFUSED in refusal
     assert message in refusal
+
+
+@pytest.mark.parametrize(("named", "does"), [("verify", "uninstall"), ("uninstall", "verify")])
+def test_so_is_one_that_does_something_else_than_its_name_says(
+    allowed: Bench, named: str, does: str
+) -> None:
+    job = build_teardown_job(does)
+    job["metadata"]["name"] = f"gpushare-{named}-1a2b"
+    refusal = refusal_of(allowed, TEARDOWN_JOBS, job)
+    assert REFUSED in refusal
+    assert "does what its name says" in refusal
 
 
 @pytest.mark.parametrize(("job", "message"), POD_ATTACKS.values(), ids=list(POD_ATTACKS))

@@ -64,11 +64,19 @@ def torn(
     return replace(node, boot_id=boot)
 
 
-def a_job(node: Node, phase: Phase, state: JobState = JobState.RUNNING, message: str = "") -> Job:
+def a_job(
+    node: Node,
+    phase: Phase,
+    state: JobState = JobState.RUNNING,
+    message: str = "",
+    *,
+    leaves_sentinel: bool = False,
+) -> Job:
     """The Job of this phase of the node's teardown."""
     change = change_of(node)
     name = name_job(node, change, phase)
-    return Job("gpushare-teardown", name, f"uid-of-{name}", node.name, state, message)
+    made = Job("gpushare-teardown", name, f"uid-of-{name}", node.name, state, message)
+    return replace(made, args=(phase, "sentinel") if leaves_sentinel else (phase,))
 
 
 def change_of(node: Node) -> Change:

@@ -1,7 +1,7 @@
 """A Job of a node's teardown, as far as decisions need it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +27,8 @@ class Job:
     state: JobState = JobState.RUNNING
     message: str = ""
     """Why it failed, as the Job controller says it."""
+    args: tuple[str, ...] = ()
+    """What its container is told to do."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -35,14 +37,17 @@ class Job:
 def parse_job(raw: Mapping[str, Any]) -> Job | None:
     """A Job from the API server's JSON; None for one that is not pinned to a node."""
     meta = raw["metadata"]
-    node = _find_node(raw["spec"]["template"].get("spec") or {})
+    pod = raw["spec"]["template"].get("spec") or {}
+    node = _find_node(pod)
     if not node:
         return None
+    args = tuple(arg for container in pod["containers"] for arg in container.get("args") or ())
+    job = Job(meta["namespace"], meta["name"], meta["uid"], node, args=args)
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
             state, message = JobState(condition["type"]), condition.get("message") or ""
-            return Job(meta["namespace"], meta["name"], meta["uid"], node, state, message)
-    return Job(meta["namespace"], meta["name"], meta["uid"], node)
+            return replace(job, state=state, message=message)
+    return job
 
 
 def _find_node(spec: Mapping[str, Any]) -> str:

@@ -188,17 +188,17 @@ class Applier:
     async def _create_job(self, action: CreateJob, pool: str, reason: Reason) -> None:
         """Make the Job, or take in the one that is there.
 
-        Who made that nobody can tell: the chart's admission policy sees to it that no Job in that
-        namespace does anything else than this one would. It counts only on the node of its pods.
+        Who made that nobody can tell: the chart's admission policy sees to it that a Job of such a
+        name does nothing but this phase of a teardown. It counts only on the node of its pods.
         """
         namespace, image = self.settings.teardown_namespace, self.settings.teardown_image
         manifest = render_teardown_job(action, pool=pool, namespace=namespace, image=image)
         answer, is_made = await create_job(self.api, manifest)
         job = parse_job(answer)
-        if job is None or job.node != action.node:
+        if job is None or job.node != action.node or job.args[:1] != (action.phase,):
             raise JobTakenError(
-                f"Job {namespace}/{action.name} is there and not pinned to node {action.node}; "
-                "delete it"
+                f"Job {namespace}/{action.name} is there, and not pinned to node {action.node} or "
+                f"not made to {action.phase}; delete it"
             )
         if self.caches.jobs is not None:
             self.caches.jobs.offer(answer)

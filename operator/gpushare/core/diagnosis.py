@@ -1,4 +1,5 @@
-"""What is wrong with the plugins of a node, and what mends it.
+"""What is wrong with the plugins of a node, and what mends it: that is said first, since a status
+shows the beginning of a message.
 
 A plugin registers a moment after its pod is Ready, and the kubelet reports resources late: what may
 be on its way is not called a trouble before it had its time.
@@ -27,9 +28,8 @@ from gpushare.names import Reason
 
 STATIC_MANIFEST = "/etc/kubernetes/manifests/nvidia-device-plugin.yml"
 RESTART_STATIC_PLUGIN = (
-    "deleting its pod restarts nothing. On the node: copy "
-    f"{STATIC_MANIFEST} out of that folder, remove it, wait 5 s, move the copy back; never leave a "
-    "copy in the folder, the kubelet runs every file there"
+    f"on the node, copy {STATIC_MANIFEST} out of that folder, remove it, wait 5 s, move the copy "
+    "back (never leave a copy in the folder; deleting its pod restarts nothing)"
 )
 """The vendor's steps (page on updating and restarting the device plugin)."""
 REMOVE_STATIC_PLUGIN = (
@@ -90,10 +90,10 @@ def find_left_over(node: Node, pods: Sequence[Pod], mode: Mode, at: Pass) -> Not
     if not left:
         return None
     message = (
-        f"the node still offers {' and '.join(sorted(left))}, which mode {mode.schedule} has not: "
-        "its cards can be given out twice. Find what serves it (a plugin of another namespace, a "
-        "file in /etc/kubernetes/manifests) and take it off the node; where nothing does, restart "
-        "the kubelet there"
+        "take off the node what serves a mode that is left (a plugin of another namespace, a file "
+        "in /etc/kubernetes/manifests), or, where nothing does, restart the kubelet: the node "
+        f"still offers {' and '.join(sorted(left))}, which mode {mode.schedule} has not, and its "
+        "cards can be given out twice"
     )
     plugins = [pod for pod in pods if identify_plugin(pod)]
     if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
@@ -114,10 +114,10 @@ def find_other_unit(node: Node, at: Pass) -> NotYet | None:
         return None
     return NotYet(
         Reason.MEMORY_UNIT_DIFFERS,
-        f"a card offers {per_card} {names.RESOURCE_GPU_MEMORY}: its plugin counts {unit}, the "
-        f"installation {at.memory_unit}, and what pods ask means something else on this node. Run "
-        f"the plugins of all nodes with --memory-unit={at.memory_unit} and restart this one, or, "
-        f"where all of them count {unit}, set the installation's memory unit to that",
+        f"run the plugins of all nodes with --memory-unit={at.memory_unit} and restart this one, "
+        f"or, where all of them count {unit}, set the installation's memory unit to that: a card "
+        f"offers {per_card} {names.RESOURCE_GPU_MEMORY}, so its plugin counts {unit}, the "
+        f"installation {at.memory_unit}, and what pods ask means something else on this node",
     )
 
 
@@ -139,7 +139,7 @@ def find_competing_plugins(
             f"{rivals[0]} serves {' and '.join(sorted(served))} on a node in mode {mode.schedule}: "
             "its cards can be given out twice"
         )
-    return NotYet(Reason.COMPETING_PLUGINS, f"{what}; {_tell_how_to_remove(rivals)}")
+    return NotYet(Reason.COMPETING_PLUGINS, f"{_tell_how_to_remove(rivals)}: {what}")
 
 
 def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, at: Pass) -> NotYet:
@@ -153,14 +153,14 @@ def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, 
     if serving and all(pod.is_static_plugin for pod in serving):
         cause = NotYet(
             Reason.STATIC_PLUGIN,
-            f"{unclear}, and {STATIC_PLUGIN} is Ready; {RESTART_STATIC_PLUGIN}",
+            f"{RESTART_STATIC_PLUGIN}: {STATIC_PLUGIN} is Ready, and {unclear}",
         )
     elif serving and names.RESOURCE_GPU_MEMORY in mode.resources and not node.gpu_count:
         cause = NotYet(
             Reason.NO_CARDS,
-            f"{mode.plugin} is Ready and found no card ({names.RESOURCE_GPU_COUNT} is 0, "
-            f"{resource} too): the driver or NVML does not show it one. Its log says why; mend the "
-            "driver, then delete the plugin's pod, which looks for cards only when it starts",
+            "mend the driver, then delete the plugin's pod, which looks for cards only when it "
+            f"starts: {mode.plugin} is Ready and found no card ({names.RESOURCE_GPU_COUNT} is 0, "
+            f"{resource} too), and its log says why",
         )
     else:
         return NotYet(Reason.RESOURCE_NOT_READY, unclear)
@@ -173,7 +173,7 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYe
     """A node that has left mode `of`, and still offers its `resource`."""
     message = f"the node still offers {resource}; its cards could be given out twice"
     if any(pod.is_static_plugin and is_plugin_of(pod, of) for pod in pods):
-        message += f". {STATIC_PLUGIN} serves it: {REMOVE_STATIC_PLUGIN}"
+        message = f"{REMOVE_STATIC_PLUGIN}: {STATIC_PLUGIN} is Ready, and {message}"
     return NotYet(Reason.RESOURCE_NOT_READY, message)
 
 

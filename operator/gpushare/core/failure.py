@@ -78,7 +78,8 @@ def judge_progress(
         later = change.model_copy(update={"labelled_at": at.now})
         return replace(plan, action=_write_change(seen, later, "the deadline runs anew"))
     if at.now >= deadline:
-        message = f"{plan.message}, {seconds:g} s after the labels"
+        since = "the labels" if change.teardown is None else "its last step"
+        message = f"{plan.message}, {seconds:g} s after {since}"
         failed = _plan_failure(seen, change, Reason.DEADLINE_EXCEEDED, message, policy, at)
         return replace(failed, wake_after_seconds=plan.wake_after_seconds)
     zero_until = _find_end_of_patience(seen, change, plan, at)

@@ -47,7 +47,7 @@ from gpushare.names import Reason
 def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> NodePlan:
     """What `seen.node`, a member of `pool`, needs next; `turn` says whether a change may begin."""
     wanted = desired_labels(pool.name, pool.spec)
-    policy = agree_on_policy(pool, seen.records.change, build_policy(pool, seen.node, at.timing))
+    policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, at.timing))
     plan = _plan_next(seen, pool, policy, at, turn)
     if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
         plan = replace(plan, labelled=True)
@@ -242,7 +242,7 @@ def _find_refusal(
     if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
         return Blocker(transition.refusal, transition.message)
     refusal = find_refusal(seen.node, policy, at)
-    return refusal and replace(refusal, message=f"{transition.message}; {refusal.message}")
+    return refusal and replace(refusal, message=f"{refusal.message}; {transition.message}")
 
 
 def _plan_change(

@@ -97,6 +97,9 @@ class Teardown(_Record):
     """Jobs are named by it, so that each is made once."""
     down: Literal[True] | None = None
     """The node is not ready: it reboots, or it died. The deadline runs from when that was seen."""
+    spent: Literal[True] | None = None
+    """The person's `done` that stands on the node was said of something else: of a teardown before
+    this one, of a boot before this one, or before something may have loaded the module again."""
 
 
 class Change(_Record):

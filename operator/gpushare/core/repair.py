@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from gpushare import names
+from gpushare.api.node import Node
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.admitted import record_boot
 from gpushare.core.change import change_labels
@@ -11,7 +12,7 @@ from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Change, Step
-from gpushare.core.teardown import has_rebooted
+from gpushare.core.teardown import has_rebooted, spend_word
 from gpushare.names import Reason
 
 
@@ -37,7 +38,7 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
         restart = change.restart or bool(running_plugins(seen.pods, mode))
         again: dict[str, object] = {"step": Step.LABELLED, "plugins": (), "restart": restart}
         if change.teardown is not None:
-            again = _tear_down_again(change, restart=restart)
+            again = _tear_down_again(seen.node, change, restart=restart)
         if has_rebooted(seen, change):
             # Who was admitted in this boot may have met the foreign label.
             again |= record_boot(seen)
@@ -58,14 +59,15 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
     return replace(plan, action=action)
 
 
-def _tear_down_again(change: Change, *, restart: bool) -> dict[str, object]:
+def _tear_down_again(node: Node, change: Change, *, restart: bool) -> dict[str, object]:
     """What a teardown must do once more, since its labels were not there for a while.
 
     Before the reboot nothing: that restarts the plugin, and what an installer put back is seen
-    after it. Later the module is looked for by another Job, and the plugin reads its labels again.
+    after it. Later the module is looked for anew, and the plugin reads its labels again.
     """
     assert change.teardown is not None
     if change.step not in (Step.REBOOTED, Step.RESTARTING):
         return {}
-    teardown = change.teardown.model_copy(update={"attempt": change.teardown.attempt + 1})
+    again = {"attempt": change.teardown.attempt + 1}
+    teardown = spend_word(node, change.teardown.model_copy(update=again))
     return {"step": Step.REBOOTED, "teardown": teardown, "plugins": (), "restart": restart}

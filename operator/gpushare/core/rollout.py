@@ -39,7 +39,7 @@ from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
 from gpushare.core.records import Change, PluginPod, Step, extend_found
 from gpushare.core.repair import plan_repair
-from gpushare.core.teardown import plan_progress, plan_teardown
+from gpushare.core.teardown import plan_progress, plan_teardown, spend_word
 from gpushare.core.transitions import Outcome, find_transition
 from gpushare.names import Reason
 
@@ -141,6 +141,7 @@ def plan_after_look(
                 update={
                     "step": Step.LABELLED,
                     "labelled_at": now,
+                    "teardown": change.teardown and spend_word(seen.node, change.teardown),
                     **record_boot(seen),
                 }
             ),

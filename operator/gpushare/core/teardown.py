@@ -4,7 +4,8 @@
     -> no module seen in it (Restarting) -> verified return, as in any change
 
 With Manual a person does all of that, and Uninstalled is passed over. We never reboot: another boot
-is read from the node. Whatever happened while no operator ran is understood from node and Jobs.
+is read from the node. Whatever happened while no operator ran is understood from node and Jobs. A
+person's word, and a Job's, counts for the boot of which it was said.
 """
 
 import hashlib
@@ -22,18 +23,19 @@ from gpushare.core.change import find_late_pods, owned_labels, plan_held
 from gpushare.core.modes import INSTALLERS
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy
-from gpushare.core.records import Change, Step
+from gpushare.core.records import Change, Step, Teardown
 from gpushare.core.transitions import Outcome
 from gpushare.core.turn import is_approved
 from gpushare.names import Reason
 
 MODULE_FAILURES = frozenset({Reason.TEARDOWN_FAILED, Reason.MODULE_STILL_LOADED})
 """The module is where it was: only trying again from the beginning helps."""
-_MODULE_THERE = (Step.CORDONED, Step.LABELLED)
-"""Steps at which nobody has begun to remove it."""
 _HASH_CHARACTERS = 20
+_WORD_CHARACTERS = 20
+"""As much is shown of an annotation that says something else than was expected."""
 _START = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
 _DONE = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
+_SENTINEL = "sentinel"
 _SWITCH = "the chart's value teardown.jobs.enabled"
 
 
@@ -44,15 +46,21 @@ def find_refusal(node: Node, policy: Policy, at: Pass) -> Blocker | None:
             return None
         return Blocker(
             Reason.REQUIRES_TEARDOWN,
-            f"annotate the node {_START} to begin: in its turn it is emptied, cordoned and "
-            "labelled, then says what to type on it, and ends with a reboot",
+            f"{_tell_word(node)}annotate the node {_START} to begin: in its turn it is emptied, "
+            "cordoned and labelled, then says what to type on it, and ends with a reboot",
         )
     return None if at.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _tell_switch())
 
 
-def agree_on_policy(pool: Pool, change: Change | None, policy: Policy) -> Policy:
-    """`policy`, but for a teardown that began by hand and that nobody agreed to leave to Jobs."""
-    if change is None or change.teardown is None or change.step not in _MODULE_THERE:
+def agree_on_policy(seen: Observed, pool: Pool, policy: Policy) -> Policy:
+    """`policy`, but for a teardown that began by hand and that nobody agreed to leave to Jobs.
+
+    Where a Job has removed the module, somebody did.
+    """
+    change = seen.records.change
+    if change is None or change.teardown is None or change.step is Step.UNINSTALLED:
+        return policy
+    if any(_does(job, Phase.UNINSTALL) for job in seen.jobs.values()):
         return policy
     kind = policy.kind_of(change.of, change.to, Outcome.REQUIRES_TEARDOWN)
     if is_approved(pool, kind):
@@ -61,10 +69,15 @@ def agree_on_policy(pool: Pool, change: Change | None, policy: Policy) -> Policy
 
 
 def name_job(node: Node, change: Change, phase: Phase) -> str:
-    """The name of the Job of one phase: the same for as long as it is the same attempt."""
+    """The name of the Job of one phase: the same for as long as it is the same attempt.
+
+    One that looks for the module says something of the boot it looked in, and of no other.
+    """
     assert change.teardown is not None
     since = change.since.isoformat(timespec="milliseconds")
     unique = f"{node.uid}/{since}/{change.teardown.attempt}"
+    if phase is Phase.VERIFY:
+        unique += f"/{node.boot_id}"
     digest = hashlib.sha256(unique.encode()).hexdigest()[:_HASH_CHARACTERS]
     return f"gpushare-{phase}-{digest}"
 
@@ -89,8 +102,10 @@ def resume(seen: Observed, change: Change) -> dict[str, object]:
     assert change.teardown is not None
     assert change.failure is not None
     again = {"attempt": change.teardown.attempt + 1, "down": None}
-    update: dict[str, object] = {"teardown": change.teardown.model_copy(update=again)}
-    reason = change.failure.reason
+    teardown, reason = change.teardown.model_copy(update=again), change.failure.reason
+    if reason in MODULE_FAILURES:
+        teardown = spend_word(seen.node, teardown)
+    update: dict[str, object] = {"teardown": teardown}
     may_be_gone = reason == Reason.MODULE_STILL_LOADED and has_rebooted(seen, change)
     if reason in MODULE_FAILURES and not may_be_gone:
         update |= {"step": Step.LABELLED, **record_boot(seen)}
@@ -112,6 +127,12 @@ def plan_progress(seen: Observed, change: Change, policy: Policy, at: Pass) -> N
     if teardown is None or change.step is Step.RESTARTING:
         return None
     up = teardown.model_copy(update={"down": None})
+    if (spent := _is_spent(seen, change, teardown)) is not bool(teardown.spent):
+        message = "a person's word is too early" if spent else "it stands there no more"
+        told = teardown.model_copy(update={"spent": spent or None})
+        # What people write to it and take away again is no reason for a longer deadline.
+        since = change.labelled_at
+        return _plan_write(seen, change, at, message, teardown=told, labelled_at=since)
     if not change.boot_id and node.boot_id:
         return _plan_write(seen, change, at, "its boot is known", boot_id=node.boot_id)
     if change.step is not Step.REBOOTED and has_rebooted(seen, change):
@@ -134,6 +155,12 @@ def has_rebooted(seen: Observed, change: Change) -> bool:
     """Whether the node is in another boot than when the teardown's labels were written."""
     boots = change.boot_id, seen.node.boot_id
     return all(boots) and boots[0] != boots[1]
+
+
+def spend_word(node: Node, teardown: Teardown) -> Teardown:
+    """`teardown`, of which a `done` that stands on the node by now says nothing."""
+    is_said = node.teardown == names.TEARDOWN_DONE
+    return teardown.model_copy(update={"spent": True if is_said else None})
 
 
 def plan_teardown(seen: Observed, change: Change, policy: Policy, at: Pass) -> NodePlan | None:
@@ -164,9 +191,10 @@ def _plan_removal(seen: Observed, change: Change, policy: Policy, at: Pass) -> N
         message = f"{installer} must leave first, or it loads the module again"
         return seen.plan(NodeState.UPDATING, reason, message)
     if policy.teardown is TeardownPolicy.MANUAL:
+        # What helps comes first: the end is what is cut where names are long.
         message = (
-            f"remove the kernel module on {node} by hand and reboot it: the node's Event and "
-            f"`gpushare teardown-commands {node}` say what to type; then annotate it {_DONE}"
+            f"remove the kernel module by hand, reboot, and then annotate the node {_DONE}: "
+            f"`gpushare teardown-commands {node}` and the node's Event say what to type"
         )
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not at.may_tear_down:
@@ -184,9 +212,12 @@ def _plan_reboot(seen: Observed, change: Change, policy: Policy) -> NodePlan:
     assert change.teardown is not None
     if change.teardown.down:
         return _plan_down(seen)
-    who = "reboot it"
-    if policy.reboot is RebootPolicy.SENTINEL:
+    who, removal = "reboot it", _find_job(seen, change, Phase.UNINSTALL)
+    is_sentinel = policy.reboot is RebootPolicy.SENTINEL
+    if _SENTINEL in removal.args if removal is not None else is_sentinel:
         who = "kured reboots it in its window, as /var/run/reboot-required asks; or reboot it"
+    elif is_sentinel:
+        who = "reboot it: the Job was made with reboot: Person, and left nothing for kured"
     message = f"the module's files are removed from {seen.node.name}, and it is still loaded: {who}"
     return seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
 
@@ -211,17 +242,18 @@ def _plan_verification(seen: Observed, change: Change, policy: Policy, at: Pass)
         return seen.plan(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
     if job is not None:
         return seen.plan(NodeState.UPDATING, reason, f"Job {job} looks for the module")
-    if policy.teardown is TeardownPolicy.MANUAL:
-        message = f"{node} rebooted: see that no cGPU module is loaded, then annotate it {_DONE}"
-        return seen.plan(NodeState.BLOCKED, reason, message)
-    if not at.may_tear_down:
+    is_manual = policy.teardown is TeardownPolicy.MANUAL
+    if not (is_manual or at.may_tear_down):
         return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
-    removal = _find_job(seen, change, Phase.UNINSTALL)
-    if removal is not None and removal.state is JobState.RUNNING:
-        return seen.plan(NodeState.UPDATING, reason, f"Job {removal} must end first")
+    # Also one of a former attempt: it may just begin.
+    if running := sorted(str(job) for job in seen.jobs.values() if _is_removing(job)):
+        return seen.plan(NodeState.UPDATING, reason, f"Job {running[0]} must end first")
     if installer := _find_installer(seen):
         message = f"{installer} must leave first: it loads the module"
         return seen.plan(NodeState.UPDATING, reason, message)
+    if is_manual:
+        message = _tell_verification(seen.node, change)
+        return seen.plan(NodeState.BLOCKED, reason, message)
     if not seen.node.ready:
         return seen.plan(NodeState.UPDATING, reason, f"{node} has rebooted, and is not ready yet")
     if change.failure is not None and change.failure.step is Step.REBOOTED:
@@ -244,14 +276,40 @@ def _is_left_alone(seen: Observed, change: Change, policy: Policy, at: Pass) -> 
 
 def _is_gone(seen: Observed, change: Change, policy: Policy) -> bool:
     """Whether the module was seen to be gone in the boot that followed its removal."""
+    assert change.teardown is not None
     if _is_complete(_find_job(seen, change, Phase.VERIFY)):
         return True
+    is_said = seen.node.teardown == names.TEARDOWN_DONE
     is_manual = policy.teardown is TeardownPolicy.MANUAL
-    return is_manual and seen.node.teardown == names.TEARDOWN_DONE
+    return is_manual and is_said and not _is_spent(seen, change, change.teardown)
+
+
+def _is_spent(seen: Observed, change: Change, teardown: Teardown) -> bool:
+    """Whether the `done` that stands there is not a word about the module in this very boot."""
+    if seen.node.teardown != names.TEARDOWN_DONE:
+        return False
+    if teardown.spent:
+        return True
+    if change.step is not Step.REBOOTED:
+        return not has_rebooted(seen, change)
+    # It was shown to be there, or may be loaded just now.
+    verification = _find_job(seen, change, Phase.VERIFY)
+    is_seen = verification is not None and verification.state is JobState.FAILED
+    return is_seen or bool(_find_installer(seen))
 
 
 def _find_job(seen: Observed, change: Change, phase: Phase) -> Job | None:
-    return seen.jobs.get(name_job(seen.node, change, phase))
+    """The Job of this phase; not one of its name that does something else."""
+    job = seen.jobs.get(name_job(seen.node, change, phase))
+    return job if job is not None and _does(job, phase) else None
+
+
+def _does(job: Job, phase: Phase) -> bool:
+    return job.args[:1] == (phase,)
+
+
+def _is_removing(job: Job) -> bool:
+    return job.state is JobState.RUNNING and _does(job, Phase.UNINSTALL)
 
 
 def _is_complete(job: Job | None) -> bool:
@@ -265,6 +323,22 @@ def _find_installer(seen: Observed) -> str:
 
 def _tell_failed(job: Job) -> str:
     return f"`kubectl logs -n {job.namespace} job/{job.name}` says why ({job.message})"
+
+
+def _tell_verification(node: Node, change: Change) -> str:
+    assert change.teardown is not None
+    message = f"rebooted: see that no cGPU module is loaded, then annotate the node {_DONE}"
+    if change.teardown.spent:
+        return f"{message}; the one that stands there was said too early: annotate it start first"
+    return f"{_tell_word(node)}{message}"
+
+
+def _tell_word(node: Node) -> str:
+    """What stands there in place of a word of ours, with what follows it."""
+    if node.teardown in ("", names.TEARDOWN_START):
+        return ""
+    said = ascii(node.teardown[:_WORD_CHARACTERS])[: 2 * _WORD_CHARACTERS]
+    return f"{names.ANNOTATION_TEARDOWN} is {said}, which is not what is expected now; "
 
 
 def _tell_switch() -> str:

@@ -11,8 +11,12 @@ import yaml
 
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
+from gpushare.core.actions import Phase
 from gpushare.core.modes import MODES
+from gpushare.core.records import Step
+from gpushare.core.teardown import name_job
 from gpushare.settings import Settings
+from tests.kit.teardowns import change_of, torn
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "chart"
@@ -124,6 +128,15 @@ def test_the_controller_may_make_and_see_the_teardowns_jobs_and_no_more() -> Non
     assert yaml.safe_load(rules) == [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create"]}
     ]
+
+
+def test_the_policy_knows_a_teardowns_jobs_by_the_names_that_the_program_gives_them() -> None:
+    text = (CHART / "templates/teardown.yaml").read_text()
+    assert f"{[str(phase) for phase in Phase]}.all(phase" in text.replace("\n", " ")
+    node = torn(Step.REBOOTED, boot="boot-2")
+    for phase in Phase:
+        assert name_job(node, change_of(node), phase).startswith("gpushare-" + phase + "-")
+    assert "startsWith('gpushare-' + phase + '-')" in text
 
 
 def test_every_value_is_explained() -> None:

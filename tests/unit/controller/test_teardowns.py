@@ -126,6 +126,15 @@ async def test_one_of_another_node_is_not_taken_for_ours() -> None:
         await _carry_out(api)
 
 
+async def test_one_that_does_something_else_is_not_taken_for_ours() -> None:
+    api, other = _Stored(), _manifest()
+    (container,) = other["spec"]["template"]["spec"]["containers"]
+    container["args"] = ["verify"]
+    api.put(f"{JOBS}/{JOB.name}", other)
+    with pytest.raises(JobTakenError, match="not made to uninstall"):
+        await _carry_out(api)
+
+
 async def test_jobs_that_end_or_go_mark_their_node_changed() -> None:
     api = _Stored()
     caches = await _carry_out(api)

@@ -135,4 +135,7 @@ def test_a_change_that_fails_for_the_static_plugin_says_the_vendors_steps_to_the
     plan = plan_of(node, a_pool(schedule="default"), STATIC, now=NOW + timedelta(minutes=10))
     failure = expect_change(plan).failure
     assert failure is not None
-    assert "the kubelet runs every file there, 600 s after the labels" in failure.message
+    assert (
+        "the node does not offer nvidia.com/gpu (allocatable is 0), 600 s after the labels"
+        in failure.message
+    )

@@ -113,6 +113,8 @@ def test_a_teardown_that_began_by_hand_stays_so_until_somebody_agrees_to_jobs() 
         pool = by_job(rollout=rollout, status=status)
         plan = plan_torn(torn(Step.LABELLED), pool)
         assert (plan.state, plan.reason) == (reason, Reason.MODULE_REMOVAL)
+        plan = plan_torn(torn(Step.REBOOTED, boot="boot-2"), pool)
+        assert (plan.state, plan.reason) == (reason, Reason.MODULE_UNVERIFIED)
 
 
 def test_it_is_dropped_before_the_labels_when_nobody_wants_it_any_more() -> None:
@@ -189,8 +191,32 @@ def test_nor_while_a_pod_uses_the_module() -> None:
 
 
 def test_a_word_that_it_is_done_counts_only_in_another_boot() -> None:
-    plan = plan_torn(torn(Step.LABELLED, teardown=DONE), by_hand())
+    node = torn(Step.LABELLED, teardown=DONE)
+    early = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
+    assert (change_of(early).step, change_of(early).labelled_at) == (Step.LABELLED, NOW)
+    plan = plan_torn(early, by_hand())
     assert (plan.reason, plan.action) == (Reason.MODULE_REMOVAL, None)
+
+
+def test_a_word_that_is_taken_back_and_said_again_counts() -> None:
+    node = torn(Step.LABELLED, teardown=DONE)
+    early = replace(write(node, plan_torn(node, by_hand())), boot_id="boot-2")
+    rebooted = write(early, plan_torn(early, by_hand()))
+    plan = plan_torn(rebooted, by_hand())
+    assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
+    assert "annotate it start first" in plan.message
+    taken_back = replace(rebooted, teardown=START)
+    taken_back = write(taken_back, plan_torn(taken_back, by_hand()))
+    again = replace(taken_back, teardown=DONE)
+    assert expect_written(plan_torn(again, by_hand())).step is Step.RESTARTING
+
+
+def test_a_word_that_is_not_understood_is_shown_beside_what_is_expected() -> None:
+    plan = plan_torn(_isolating(teardown="Start " * 99), by_hand())
+    assert "gpushare.io/teardown is 'Start Start" in plan.message
+    assert "annotate the node gpushare.io/teardown=start" in plan.message
+    plan = plan_torn(torn(Step.REBOOTED, boot="boot-2", teardown="Done"), by_hand())
+    assert "gpushare.io/teardown is 'Done'" in plan.message
 
 
 @pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
@@ -300,6 +326,10 @@ def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarte
     assert (change.step, change.restart, change.teardown.attempt) == (Step.REBOOTED, True, 2)
     again = replace(node, annotations=NodeRecords(change=change).annotations())
     again = replace(again, owned=frozenset({*SHARE, *OURS, *again.annotations}))
+    plan = plan_torn(again, by_hand(), now=LONG_AFTER)
+    assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
+    anew = replace(again, teardown=START)
+    again = replace(write(anew, plan_torn(anew, by_hand())), teardown=DONE)
     plan = plan_torn(again, by_hand(), now=LONG_AFTER)
     assert expect_written(plan).labelled_at == LONG_AFTER
     plan = plan_torn(again, by_hand())

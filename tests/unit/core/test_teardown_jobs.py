@@ -56,8 +56,14 @@ def test_a_jobs_name_is_that_of_node_change_attempt_and_phase_and_short() -> Non
 
 
 def test_a_name_stays_the_same_from_step_to_step() -> None:
-    names = {name_job(node, change_of(node), Phase.VERIFY) for node in (LABELLED, REBOOTED)}
+    names = {name_job(node, change_of(node), Phase.UNINSTALL) for node in (LABELLED, REBOOTED)}
     assert len(names) == 1
+
+
+def test_but_of_a_job_that_looks_for_the_module_only_in_one_boot() -> None:
+    third = replace(REBOOTED, boot_id="boot-3")
+    names = {name_job(node, change_of(node), Phase.VERIFY) for node in (REBOOTED, third)}
+    assert len(names) == 2
 
 
 # The removal.
@@ -165,6 +171,17 @@ def test_somebody_else_reboots_in_a_window_of_theirs(reboot: str, told: str) -> 
     assert told in plan.message
 
 
+@pytest.mark.parametrize(
+    ("reboot", "leaves", "told"),
+    [("Sentinel", False, "left nothing for kured"), ("Person", True, "kured reboots it")],
+)
+def test_kured_is_spoken_of_where_the_job_has_left_its_file(
+    reboot: str, leaves: bool, told: str
+) -> None:
+    removed = a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE, leaves_sentinel=leaves)
+    assert told in plan_torn(UNINSTALLED, by_job(reboot), removed).message
+
+
 # The verification.
 
 
@@ -179,6 +196,8 @@ def test_after_another_boot_a_job_looks_for_the_module() -> None:
 def test_but_not_while_the_removal_still_runs_or_the_node_is_not_ready() -> None:
     running = a_job(REBOOTED, Phase.UNINSTALL)
     assert plan_torn(REBOOTED, by_job(), running).action is None
+    former = replace(running, name="gpushare-uninstall-of-a-former-attempt")
+    assert plan_torn(REBOOTED, by_job(), former).action is None
     node = torn(Step.REBOOTED, boot="boot-2", ready=False)
     plan = plan_torn(node, by_job())
     assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)

@@ -1,8 +1,11 @@
 """What is rendered for a teardown: whatever stands in names, nothing breaks out of its place."""
 
 import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,6 +130,29 @@ def test_a_shell_reads_the_commands_with_the_name_in_its_place(node: str) -> Non
     assert shlex.split(lines[lines.index("kubectl annotate") :]) == [
         node if word == "n1" else word for word in words
     ]
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "before"),
+    [("ls", 0, []), ("systemctl", 1, ["ls"]), ("bash", 3, ["ls", "systemctl"])],
+    ids=["an instance is listed", "the runtime goes on", "the uninstaller fails"],
+)
+def test_a_step_that_fails_is_the_last_before_the_reboot(
+    tmp_path: Path, program: str, status: int, before: list[str]
+) -> None:
+    ends = {"ls": 2, "systemctl": 0, "bash": 0, "reboot": 0, "grep": 1, "kubectl": 0}
+    for name, end in {**ends, program: status}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name}\nexit {end}\n")
+        (tmp_path / name).chmod(0o755)
+    commands, _ = render_teardown_commands("n1").split("# After the reboot")
+    done = subprocess.run(
+        ["/bin/sh", "-c", commands],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [*before, program]
 
 
 def test_the_commands_fit_into_an_event_for_any_node_and_pool() -> None:

@@ -237,6 +237,43 @@ def test_a_node_without_one_is_verified(host: Host) -> None:
     assert "no cGPU module" in host.succeed("verify")
 
 
+def test_who_comes_second_waits_for_the_unit_that_the_first_has_started(host: Host) -> None:
+    host.write("var/lib/gpushare-teardown/log")
+    end = f'echo boot-1 >"$TEARDOWN_ROOT/{MARKER}"'
+    # Between its look and its start another pod started the unit.
+    host.install("systemd-run", f"{end}; echo already loaded >&2; exit 1")
+    assert "removed" in host.succeed("uninstall")
+
+
+def test_a_unit_that_can_not_be_started_is_a_failure(host: Host) -> None:
+    host.install("systemd-run", "exit 1")
+    assert "could not start the unit" in host.refuse("uninstall")
+
+
+def test_a_module_that_was_put_back_in_the_same_boot_is_removed_again(host: Host) -> None:
+    host.succeed("uninstall")
+    calls = host.calls
+    host.succeed("uninstall", pod=OTHERS)
+    assert host.calls == calls * 2
+    host.write(UNINSTALLER, "exit 3\n")
+    assert "was not removed" in host.refuse("uninstall")
+
+
+def test_but_not_where_no_installer_has_been_there_since(host: Host) -> None:
+    host.succeed("uninstall")
+    (host.root / UNINSTALLER).unlink()
+    assert "removed in this boot" in host.succeed("uninstall", pod=OTHERS)
+
+
+@pytest.mark.parametrize("end", ["exit 124", "kill -TERM $PPID"], ids=["hangs", "unit stopped"])
+def test_whatever_becomes_of_the_uninstaller_the_node_has_its_runtime_again(
+    host: Host, end: str
+) -> None:
+    host.install("timeout", end)
+    assert "was not removed" in host.refuse("uninstall")
+    assert host.calls == ["stop docker.socket docker", "start docker.socket docker"]
+
+
 @pytest.mark.parametrize("arguments", [(), ("reboot",), ("verify ; reboot",)])
 def test_other_arguments_do_nothing(host: Host, arguments: tuple[str, ...]) -> None:
     assert "expected uninstall" in host.refuse(*arguments)

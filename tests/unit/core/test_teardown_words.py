@@ -1,0 +1,119 @@
+"""A person's `done`, and a Job's end, count for the boot and the phase in which they were said."""
+
+from dataclasses import replace
+
+from gpushare import names
+from gpushare.api.job import JobState, parse_job
+from gpushare.api.node import Node
+from gpushare.api.pool import Pool
+from gpushare.core.actions import ApplyNode, CreateJob, NodePlan, NodeState, Phase
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.records import Step, parse_records
+from gpushare.core.rollout import plan_after_look
+from gpushare.core.teardown import name_job
+from gpushare.names import Reason
+from gpushare.render.teardown import render_teardown_job
+from tests.kit.members import CGPU, INSTALLER, OURS
+from tests.kit.teardowns import (
+    PLUGIN,
+    a_job,
+    a_teardown,
+    by_hand,
+    by_job,
+    change_of,
+    plan_torn,
+    torn,
+)
+from tests.kit.values import NOW
+
+DONE = names.TEARDOWN_DONE
+
+
+def _settle(node: Node, pool: Pool) -> tuple[Node, NodePlan]:
+    """The node once everything was written that follows from what is there, and what is next."""
+    for _ in range(9):
+        plan = plan_torn(node, pool)
+        if not isinstance(plan.action, ApplyNode):
+            return node, plan
+        node = _written(node, plan.action)
+    raise AssertionError(f"writes without an end: {plan}")
+
+
+def _written(node: Node, apply: ApplyNode) -> Node:
+    return replace(
+        node,
+        labels={**node.labels, **apply.labels},
+        annotations=apply.annotations,
+        owned=frozenset({*apply.labels, *apply.annotations}),
+        unschedulable=apply.cordon,
+        owns_cordon=apply.cordon,
+    )
+
+
+def expect_unverified(plan: NodePlan) -> None:
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_UNVERIFIED), plan
+
+
+def test_done_that_is_left_from_the_last_teardown_says_nothing_of_this_one() -> None:
+    node = torn(Step.CORDONED, teardown=DONE)
+    labels = plan_after_look(Observed(node, (PLUGIN,), parse_records(node)), NOW, Timing())
+    assert labels is not None
+    rebooted = replace(_written(node, labels), boot_id="boot-2")
+    node, plan = _settle(rebooted, by_job())
+    assert isinstance(plan.action, CreateJob)
+
+    _, plan = _settle(node, by_hand())
+    expect_unverified(plan)
+
+
+def test_done_that_was_said_before_the_reboot_says_nothing_of_the_boot_after_it() -> None:
+    node, plan = _settle(torn(Step.LABELLED, teardown=DONE), by_hand())
+    assert plan.reason is Reason.MODULE_REMOVAL
+
+    _, plan = _settle(replace(node, boot_id="boot-2"), by_hand())
+    expect_unverified(plan)
+
+
+def test_done_is_said_anew_after_a_foreign_label_may_have_loaded_the_module_again() -> None:
+    node = torn(Step.RESTARTING, boot="boot-2", teardown=DONE)
+    node = replace(
+        node,
+        labels={**node.labels, **CGPU, **OURS},
+        owned=node.owned - {names.LABEL_SCHEDULE},
+    )
+    plan = plan_torn(node, by_hand(), pods=[PLUGIN, INSTALLER])
+    assert isinstance(plan.action, ApplyNode)
+
+    _, plan = _settle(_written(node, plan.action), by_hand())
+    expect_unverified(plan)
+
+
+def test_done_does_not_count_while_the_installer_is_there() -> None:
+    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    plan = plan_torn(node, by_hand(), pods=[PLUGIN, INSTALLER])
+    assert isinstance(plan.action, ApplyNode)
+    # Nor once it has left: it may have loaded the module since that was said.
+    _, plan = _settle(_written(node, plan.action), by_hand())
+    expect_unverified(plan)
+
+
+def test_nor_where_a_job_has_seen_the_module_in_this_boot() -> None:
+    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    failed = a_job(node, Phase.VERIFY, JobState.FAILED, "it is loaded")
+    plan = plan_torn(node, by_hand(), failed)
+    assert isinstance(plan.action, ApplyNode)
+    plan = plan_torn(_written(node, plan.action), by_hand(), failed)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.MODULE_STILL_LOADED)
+
+
+def test_a_job_that_did_something_else_under_the_verifying_jobs_name_shows_nothing() -> None:
+    node = torn(Step.REBOOTED, boot="boot-2", records=a_teardown(Step.REBOOTED))
+    name = name_job(node, change_of(node), Phase.VERIFY)
+    forged = CreateJob("gpu-1", name, Phase.UNINSTALL)
+    raw = render_teardown_job(forged, pool="training", namespace="teardown", image="shell:1")
+    raw["metadata"]["uid"] = "uid-of-forged"
+    raw["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    job = parse_job(raw)
+    jobs = [job] if job is not None else []
+
+    assert not isinstance(plan_torn(node, by_job(), *jobs).action, ApplyNode)
