@@ -38,9 +38,14 @@ ANNOTATION_APPLIED: Final = f"{GROUP}/applied"
 """JSON object: the mode that was last applied and verified, and what ran at that time."""
 ANNOTATION_DRIFT: Final = f"{GROUP}/drift"
 """JSON object: what others wrote to our labels of late, and the rivals that we gave way to."""
-NODE_ANNOTATIONS: Final = frozenset(
+ANNOTATION_MODULE: Final = f"{GROUP}/module"
+"""`loaded`: the cGPU kernel module may be. It stays on a node that we give up."""
+MODULE_LOADED: Final = "loaded"
+RELEASED_ANNOTATIONS: Final = frozenset(
     {ANNOTATION_FOUND, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
 )
+"""Those that go when the node is given up."""
+NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE}
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
 """A person's, on a node or a pool: any new value makes us try again what we gave up."""
 ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"

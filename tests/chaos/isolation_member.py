@@ -96,9 +96,7 @@ class Member:
     @property
     def has_module(self) -> bool:
         """Whether the kernel module is loaded, or may be, and counts."""
-        isolated = self.applied.get("schedule") in ("cgpu", "core_mem")
-        has = isolated or bool(self.applied.get("module"))
-        return has and self.edition is Edition.PROFESSIONAL
+        return "gpushare.io/module" in self.view.node["metadata"]["annotations"]
 
     @property
     def is_told(self) -> bool:

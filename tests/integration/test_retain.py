@@ -31,6 +31,7 @@ KEYS = "|".join(re.escape(key) for key in (MODE, PLACEMENT, POOL))
 ALLOWED: dict[str, str] = {
     r"/metadata/resourceVersion": "every write of anybody's moves it",
     rf"/metadata/labels/({KEYS})": "Retain keeps the labels",
+    r"/metadata/annotations/gpushare\.io/module": "the kernel module outlives the pool",
     r"/metadata/annotations/sim\.devcluster/.*": "the simulator's own records",
     r"/status/(capacity|allocatable)/(aliyun|nvidia)\.com/.*": "the mode's own resources",
     rf"managedFields/(devcluster|kubectl-label|nfd-master)/.*/f:({KEYS})": (

@@ -56,7 +56,9 @@ def plan_of(
     return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
 
 
-def applied(schedule: Schedule | str = Schedule.CGPU, **more: object) -> NodeRecords:
+def applied(
+    schedule: Schedule | str = Schedule.CGPU, *, module: bool = False, **more: object
+) -> NodeRecords:
     values: dict[str, object] = {
         "pool": "training",
         "edition": Edition.PROFESSIONAL,
@@ -65,7 +67,7 @@ def applied(schedule: Schedule | str = Schedule.CGPU, **more: object) -> NodeRec
         "plugins": {"plugin-1": 0},
         **more,
     }
-    return NodeRecords(found={}, applied=Applied.model_validate(values))
+    return NodeRecords(found={}, applied=Applied.model_validate(values), module=module)
 
 
 def expect_apply(plan: NodePlan) -> ApplyNode:

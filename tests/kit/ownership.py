@@ -10,7 +10,8 @@ from gpushare import names
 from gpushare.api.node import Node
 
 CORDON = "spec.unschedulable"
-_ANNOTATIONS = names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY}
+_RELEASED = names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY}
+_ANNOTATIONS = _RELEASED | names.NODE_ANNOTATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,14 @@ def write_field(node: SimulatedNode, key: str, value: str | None, manager: str) 
 def release_fields(
     node: SimulatedNode, removed: Mapping[str, str], manager: str = names.FIELD_MANAGER
 ) -> SimulatedNode:
-    """The manager owns nothing any more: our annotations go, and the labels in `removed`.
+    """The manager owns nothing any more: our records go, and the labels in `removed`.
 
     Of those only the ones that still are the manager's, with this value; all else stays.
     """
     fields: dict[str, Field] = {}
     for key, known in node.fields.items():
         is_removed = removed.get(key) == known.value and manager in known.managers
-        if key not in _ANNOTATIONS and not is_removed:
+        if key not in _RELEASED and not is_removed:
             fields[key] = replace(known, managers=known.managers - {manager})
     return replace(node, fields=fields)
 

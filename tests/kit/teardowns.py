@@ -45,7 +45,7 @@ def a_teardown(step: Step, attempt: int = 1, *, down: bool = False, **more: Any)
         boot_id=None if step is Step.CORDONED else "boot-1",
         teardown=Teardown(attempt=attempt, down=True if down else None),
     )
-    records = applied(Schedule.CGPU, module=None)
+    records = applied(Schedule.CGPU)
     return records.model_copy(update={"change": change.model_copy(update=more)})
 
 

@@ -69,7 +69,7 @@ def expect_shared_for_good(bench: Bench, node: str) -> Json:
     assert found["metadata"]["labels"][MODE] == "share"
     assert not has_module(bench, node)
     applied = json.loads(found["metadata"]["annotations"]["gpushare.io/applied"])
-    assert "module" not in applied
+    assert "gpushare.io/module" not in found["metadata"]["annotations"]
     assert applied["bootID"] == boot_id(bench, node)
     return found
 

@@ -231,8 +231,7 @@ class Witness:
                 not holder.acts or node.name in planner.books[holder.name].plans
             )
             if claim is None and not is_kept:
-                assert not node.owns_cordon, node
-                assert not node.owned | node.annotations.keys(), node
+                assert not node.carries_ours, node
 
     def _expect_truth(self, name: str, pool: Pool, cluster: Cluster) -> None:
         """A node that is called ready is in service, offers its resource, and serves the mode."""

@@ -38,6 +38,12 @@ class Node:
     """Our field manager is among the owners of `spec.unschedulable`."""
 
     @property
+    def carries_ours(self) -> bool:
+        """Whether anything is left on it that must be given up before the node is nobody's."""
+        records = self.annotations.keys() & names.RELEASED_ANNOTATIONS
+        return bool(self.owned or self.owns_cordon or records)
+
+    @property
     def is_control_plane(self) -> bool:
         return not names.CONTROL_PLANE_LABELS.isdisjoint(self.labels)
 

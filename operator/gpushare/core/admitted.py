@@ -6,12 +6,13 @@ when they restart. Only a new boot admits every pod again. Times are not looked 
 
 from collections.abc import Mapping
 
-from gpushare.api.pool import Schedule
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.inforce import find_in_force, is_replaced, may_have_misread
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, Change, Step
 
+_SHARE = MODES[Edition.PROFESSIONAL, Schedule.SHARE]
 Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
 
@@ -58,7 +59,9 @@ def _find_met_in_new_boot(seen: Observed, change: Change) -> Schedule | None:
     """What every pod met that was admitted anew in the middle of `change`."""
     if change.boot_id is None:
         return None
-    if change.teardown is not None and change.step is not Step.RESTARTING:
+    is_torn_down = change.teardown is not None and change.step is Step.RESTARTING
+    is_beside_module = seen.records.module and MODES[change.edition, change.to] is _SHARE
+    if not is_torn_down and (change.teardown is not None or is_beside_module):
         # The module may have outlived the reboot.
         return None
     labels = MODES[change.edition, change.to].labels
@@ -74,7 +77,7 @@ def _find_served(seen: Observed, applied: Applied) -> Schedule | None:
         return None
     if applied.awaits_restart and is_same_boot:
         return None if is_replaced(seen.node, seen.pods, applied) else applied.serves
-    if applied.module and applied.schedule is Schedule.SHARE:
+    if seen.records.module and applied.is_of(_SHARE):
         # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
         return None
     if may_have_misread(seen.node, seen.pods, applied):

@@ -7,7 +7,7 @@ from gpushare import names
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.admitted import find_admissions, write_admissions
-from gpushare.core.change import build_applied, may_have_module, owned_labels
+from gpushare.core.change import build_applied, owned_labels
 from gpushare.core.diagnosis import NotYet
 from gpushare.core.drift import Verdict
 from gpushare.core.inforce import is_replaced, running_plugins
@@ -47,9 +47,6 @@ def update_applied(
     if replaced:
         changes |= _note_restart(seen, known)
     changes |= note_repair(seen, known, verdict, at)
-    if known.module is None and not mode.isolated and may_have_module(seen, mode):
-        # From now on nobody knows what a plugin that reads `share` gives.
-        changes |= {"module": True, **write_admissions(find_admissions(seen))}
     # What was verified once is not written again, but it is said when it no longer holds.
     missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode, at)
     return known.model_copy(update=changes), missing

@@ -2,12 +2,12 @@
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Schedule
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.admitted import Admissions, find_admissions, write_admissions
 from gpushare.core.blockers import Blocker, find_blocking_pods
 from gpushare.core.inforce import running_plugins
-from gpushare.core.modes import INSTALLERS, MODES, Mode
+from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, Change
 from gpushare.core.transitions import REPAIR, TEARDOWN, Transition, find_transition
@@ -75,7 +75,6 @@ def build_applied(
         schedule=mode.schedule,
         boot_id=seen.node.boot_id,
         plugins=running_plugins(seen.pods, mode),
-        module=True if not mode.isolated and may_have_module(seen, mode, change) else None,
         awaits_restart=awaits_restart,
         serves=serves,
         of=proof.of if proof is not None else None,
@@ -89,21 +88,3 @@ def _find_admitted_before(seen: Observed, change: Change | None) -> Admissions:
     if change is not None and change.boot_id not in (None, "", seen.node.boot_id):
         return {}
     return find_admissions(seen)
-
-
-def may_have_module(seen: Observed, mode: Mode, change: Change | None = None) -> bool:
-    """Professional: whether the cGPU kernel module may be loaded on a node that is in `mode`.
-
-    Only a teardown shows that it is not. An installer that runs loads it, whoever brought it there.
-    """
-    if mode.edition is not Edition.PROFESSIONAL:
-        return False
-    if change is not None and change.teardown is not None:
-        return False
-    applied = seen.records.applied
-    left = change is not None and MODES[change.edition, change.of].isolated
-    remembered = applied is not None and (
-        applied.module is True or MODES[applied.edition, applied.schedule].isolated
-    )
-    # Ready or leaving already: it may have loaded it in between.
-    return left or remembered or any(pod.daemonset in INSTALLERS for pod in seen.pods)

@@ -4,6 +4,7 @@ from gpushare.core.actions import ApplyNode, NodePlan, NodeState, build_apply
 from gpushare.core.blockers import find_pods_of_another_mode
 from gpushare.core.change import build_applied, change_labels, plan_held
 from gpushare.core.modes import MODES
+from gpushare.core.module import is_left_loaded
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Change, NodeRecords
 from gpushare.core.verify import verify_return
@@ -29,7 +30,12 @@ def plan_completion(seen: Observed, change: Change, at: Pass) -> NodePlan:
     action = build_apply(
         seen.node,
         change_labels(seen, change),
-        NodeRecords(found=seen.records.found, applied=applied, drift=seen.records.drift),
+        NodeRecords(
+            found=seen.records.found,
+            applied=applied,
+            drift=seen.records.drift,
+            module=is_left_loaded(seen, change),
+        ),
         cordon=False,
         message=f"{change.to} verified, uncordoned",
     )

@@ -10,6 +10,7 @@ from gpushare.core.change import owned_labels
 from gpushare.core.drift import Verdict
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES, desired_labels
+from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
 from gpushare.names import Reason
 
@@ -47,6 +48,8 @@ def plan_put_back(
     if applied is not None:
         applied = applied.model_copy(update=note_repair(seen, applied, verdict, at))
     records = seen.records.model_copy(update={"drift": verdict.record, "applied": applied})
+    if applied is not None:
+        records = note_module(seen, records, MODES[applied.edition, applied.schedule])
     action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
     return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
 
@@ -66,6 +69,8 @@ def plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict) -> No
             # It started under the rival's value, and must read ours once the fight is over.
             misread = applied.model_copy(update={"awaits_restart": True, "plugins": running})
             records = records.model_copy(update={"applied": misread})
+    if applied is not None:
+        records = note_module(seen, records, MODES[applied.edition, applied.schedule])
     action = build_apply(
         seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
     )

@@ -11,7 +11,6 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.modes import MODES, Mode, find_schedule
 from gpushare.core.records import Applied
-from gpushare.core.transitions import Outcome, find_transition
 
 
 def running_plugins(pods: Sequence[Pod], mode: Mode) -> dict[str, int]:
@@ -63,15 +62,3 @@ def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
     mode = MODES[applied.edition, applied.schedule]
     held = mode.labels.keys() <= node.owned and applied.put_back is None
     return is_replaced(node, pods, applied) and not held
-
-
-def is_isolation_left(applied: Applied | None, to: Mode) -> bool:
-    """Whether isolation would stay on although `to` has none: it takes a teardown and a reboot.
-
-    Neither a label that was set by hand nor another boot unloads the kernel module; only a teardown
-    shows that it is gone.
-    """
-    if applied is None or (applied.edition, to.schedule) != (Edition.PROFESSIONAL, Schedule.SHARE):
-        return False
-    transition = find_transition(applied.edition, applied.schedule, to.schedule)
-    return applied.module is True or transition.outcome is Outcome.REQUIRES_TEARDOWN

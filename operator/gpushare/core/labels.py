@@ -10,6 +10,7 @@ from gpushare.core.blockers import find_pods_of_another_mode
 from gpushare.core.diagnosis import diagnose
 from gpushare.core.drift import Verdict
 from gpushare.core.modes import Mode, desired_labels
+from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import extend_found
 from gpushare.names import Reason
@@ -46,6 +47,9 @@ def plan_labels(
     records = seen.records.model_copy(
         update={"found": found, "change": None, "applied": applied, "drift": verdict.record}
     )
+    noted = note_module(seen, records, mode)
+    # A mode that isolates says as much by itself: nothing is written for that alone.
+    needed = records if mode.isolated else noted
     trouble = missing or diagnose(seen.node, seen.pods, mode, at)
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
@@ -64,11 +68,11 @@ def plan_labels(
         state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
     # Its change was removed by hand: half-way changed, it must not take pods.
     cordon = seen.node.owns_cordon and missing is not None
-    if _is_settled(seen, labels, records.annotations(), cordon=cordon):
+    if _is_settled(seen, labels, needed.annotations(), cordon=cordon):
         wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
         return replace(seen.plan(state, reason, message), wake_after_seconds=wait)
     message = "labels put back" if verdict.puts_back else "labels and records are written"
-    action = build_apply(seen.node, labels, records, cordon=cordon, message=message)
+    action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
     why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
 

@@ -33,9 +33,10 @@ def plan_leaving(
 
     Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
     goes through the same change as a member would. A change whose labels are written is finished
-    in any case: half-way, the node would say one thing and do another.
+    in any case: half-way, the node would say one thing and do another. In all of them it stays
+    on the node that the kernel module may be loaded.
     """
-    if not (seen.node.owned or seen.node.owns_cordon or seen.node.annotations):
+    if not seen.node.carries_ours:
         return None
     change = seen.records.change
     keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN

@@ -20,14 +20,10 @@ from gpushare.core.completion import is_completion
 from gpushare.core.drift import Verdict, judge_drift
 from gpushare.core.failure import describe_failure, read_reason
 from gpushare.core.held import find_held, plan_contested, plan_put_back, tell_rivals
-from gpushare.core.inforce import (
-    find_in_force,
-    is_isolation_left,
-    may_have_misread,
-    running_plugins,
-)
+from gpushare.core.inforce import find_in_force, may_have_misread, running_plugins
 from gpushare.core.labels import plan_labels
 from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
+from gpushare.core.module import is_isolation_left, plan_module_noted
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy, build_policy
 from gpushare.core.records import Change, Failure, NodeRecords, Step, Teardown
@@ -49,6 +45,8 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
     wanted = desired_labels(pool.name, pool.spec)
     policy = agree_on_policy(seen, pool, build_policy(pool, seen.node, at.timing))
     plan = _plan_next(seen, pool, policy, at, turn)
+    if seen.node.carries_ours and _find_reason_to_stay_away(seen, pool) is None:
+        plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
     if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
         plan = replace(plan, labelled=True)
     if (doubt := find_doubt(seen, at)) is not None and plan.action is None:
@@ -206,14 +204,17 @@ def _plan_mode(
     if failed is not None and not failed.is_under_way:
         failed = None
     transition = _needed_transition(seen, pool, mode, of)
-    isolating = applied if is_isolation_left(applied, mode) else None
+    isolation_stays = is_isolation_left(seen, mode)
     if transition is None:
         plan = plan_labels(seen, pool, mode, verdict, at)
         # Also a node that needs its teardown keeps the labels and records of its mode.
-        if isolating is None or (isolating.is_of(mode) and plan.action is not None):
+        is_kept = plan.action is not None and (applied is None or applied.is_of(mode))
+        if not isolation_stays or is_kept:
             return plan
-    if isolating is not None and (transition is None or transition.outcome is Outcome.APPLY):
-        of, transition = (isolating.schedule if failed is None else of), TEARDOWN
+    if isolation_stays and (transition is None or transition.outcome is Outcome.APPLY):
+        if applied is not None and failed is None and applied.edition is mode.edition:
+            of = applied.schedule
+        transition = TEARDOWN
     assert transition is not None
     restart = transition.outcome is Outcome.APPLY_AND_RESTART
     if restart and not policy.may_restart:

@@ -306,7 +306,7 @@ class Planner:
             yield claim.winner.name, _Task(judged, _Role.MEMBER)
             for loser in claim.losers:
                 yield loser.name, plan_ceded(judged.name, claim.winner, loser)
-        elif remembered or node.owned or node.owns_cordon or node.annotations:
+        elif remembered or node.carries_ours:
             self.holdings.enter(judged.name, remembered)
             yield owner or "", _Task(judged, _Role.LEAVING)
         for pool in self._observing:

@@ -1,4 +1,4 @@
-"""What we remember on a node: the annotations `found`, `change`, `applied` and `drift`.
+"""What we remember on a node: the annotations `found`, `change`, `applied`, `drift` and `module`.
 
 Nothing about a node is remembered in the process. Each record carries its version: a newer
 operator's record is left alone rather than misread.
@@ -172,10 +172,6 @@ class Applied(_Record):
     still have the isolation that they were admitted with."""
     admitted: Mapping[str, Schedule] | None = None
     """The mode under which those of them were admitted of which that is known."""
-    module: Literal[True] | None = None
-    """Professional, in a mode that does not isolate: the cGPU kernel module was loaded, and nobody
-    has shown since that it is gone. A plugin that reads `share` isolates all the same (vendor's
-    guide on node pools, Professional edition)."""
     awaits_restart: bool = False
     """The labels are written, and the pool leaves restarting the plugin to a person."""
     serves: Schedule | None = None
@@ -256,6 +252,9 @@ class NodeRecords(BaseModel):
     change: Change | None = None
     applied: Applied | None = None
     drift: Drift | None = None
+    module: bool = False
+    """The cGPU kernel module may be loaded, and nobody has shown since that it is gone. Nodes that
+    an older operator brought to a mode that isolates do not say so, but by their mode."""
 
     def annotations(self) -> dict[str, str]:
         """The annotations that say the same."""
@@ -268,6 +267,8 @@ class NodeRecords(BaseModel):
             result[names.ANNOTATION_APPLIED] = self.applied.dump()
         if self.drift is not None:
             result[names.ANNOTATION_DRIFT] = self.drift.dump()
+        if self.module:
+            result[names.ANNOTATION_MODULE] = names.MODULE_LOADED
         return result
 
 
@@ -292,6 +293,8 @@ def parse_records(node: Node) -> NodeRecords:
             change=Change.model_validate_json(change) if change else None,
             applied=Applied.model_validate_json(applied) if applied else None,
             drift=Drift.model_validate_json(drift) if drift else None,
+            # Whatever it says: that it is gone, only its absence does.
+            module=names.ANNOTATION_MODULE in node.annotations,
         )
     except ValidationError as error:
         where = error.title

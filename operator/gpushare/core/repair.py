@@ -10,6 +10,7 @@ from gpushare.core.change import change_labels
 from gpushare.core.drift import Claim, judge_drift
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES
+from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Change, Step
 from gpushare.core.teardown import has_rebooted, spend_word
@@ -55,6 +56,7 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
         plan = replace(plan, reason=Reason.DRIFT_REPAIRED, message="labels put back")
     if settled:
         return plan
+    records = note_module(seen, records, MODES[change.edition, change.of])
     action = build_apply(seen.node, labels, records, cordon=True, message=plan.message)
     return replace(plan, action=action)
 

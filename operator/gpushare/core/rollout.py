@@ -35,6 +35,7 @@ from gpushare.core.drift import Claim, judge_drift
 from gpushare.core.failure import judge_progress, plan_overdue_look, plan_resumed
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES
+from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
 from gpushare.core.records import Change, PluginPod, Step, extend_found
@@ -46,10 +47,11 @@ from gpushare.names import Reason
 
 def plan_cordon(seen: Observed, change: Change) -> ApplyNode:
     """Step 2: the cordon and the record of the change, in one write."""
+    records = seen.records.model_copy(update={"change": change})
     return build_apply(
         seen.node,
         owned_labels(seen.node),
-        seen.records.model_copy(update={"change": change}),
+        note_module(seen, records, MODES[change.edition, change.of]),
         cordon=True,
         message=f"cordoned for {change.of} -> {change.to}",
     )
@@ -147,6 +149,8 @@ def plan_after_look(
             ),
         }
     )
+    # Before an installer can come.
+    records = note_module(seen, records, MODES[change.edition, change.to])
     return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
 
 

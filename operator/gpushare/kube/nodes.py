@@ -47,7 +47,9 @@ async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
 
 
 async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
-    """Give up our ownership, keep every label, take our annotations away; None if it is gone.
+    """Give up our ownership, keep every label, take our records away; None if it is gone.
+
+    What is known of the kernel module stays too: whoever has the node next must know of it.
 
     One JSON patch on our own managedFields entry ("Clearing managedFields" in the Kubernetes
     documentation is the same for all entries): an apply could only remove what it gives up.
@@ -82,7 +84,7 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
     entries = meta.get("managedFields") or []
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     index = next((i for i, entry in enumerate(entries) if is_our_entry(entry)), None)
-    ours = sorted((names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY}) & annotations.keys())
+    ours = sorted((names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY}) & annotations.keys())
     fields = entries[index].get("fieldsV1") or {} if index is not None else {}
     owned = (fields.get("f:metadata") or {}).get("f:labels") or {}
     gone = [k for k, v in sorted(remove.items()) if labels.get(k) == v and f"f:{k}" in owned]

@@ -7,7 +7,7 @@ import pytest
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import NodeState
+from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.records import (
     Applied,
     Change,
@@ -58,7 +58,7 @@ def _with(annotation: str, text: str) -> Node:
 
 
 def test_records_survive_the_way_to_the_node_and_back() -> None:
-    records = NodeRecords(found={"cgpu": None}, change=CHANGE, applied=APPLIED)
+    records = NodeRecords(found={"cgpu": None}, change=CHANGE, applied=APPLIED, module=True)
     assert parse_records(a_node(records=records)) == records
 
 
@@ -103,6 +103,29 @@ def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
     assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
 
 
+def test_nor_do_they_on_a_node_whose_mode_says_by_itself_that_the_module_is_loaded() -> None:
+    labels = {names.LABEL_SCHEDULE: "cgpu", names.LABEL_POOL: "training"}
+    text = _OLD_APPLIED.replace('"Basic"', '"Professional"').replace('"share"', '"cgpu"')
+    notes = {names.ANNOTATION_APPLIED: text, names.ANNOTATION_FOUND: "{}"}
+    node = replace(
+        a_node(labels=labels, allocatable={MEMORY: 15}),
+        annotations=notes,
+        owned=frozenset(labels) | frozenset(notes),
+    )
+    plugin = a_plugin_pod("1")
+    assert plan_of(node, a_pool(schedule="cgpu"), plugin, INSTALLER).action is None
+    waiting = plan_of(node, a_pool(schedule="share"), plugin, INSTALLER)
+    assert (waiting.reason, waiting.action) == (Reason.REQUIRES_TEARDOWN, None)
+    begun = plan_of(node, a_pool(schedule="default"), plugin, INSTALLER).action
+    assert isinstance(begun, ApplyNode)
+    assert names.ANNOTATION_MODULE in begun.annotations
+
+
+@pytest.mark.parametrize("text", ["loaded", "", "{", '{"v":2}'])
+def test_whatever_stands_there_of_the_kernel_module_counts_as_loaded(text: str) -> None:
+    assert parse_records(_with(names.ANNOTATION_MODULE, text)) == NodeRecords(module=True)
+
+
 def test_a_change_that_failed_and_one_that_takes_it_back_survive_the_way_to_the_node() -> None:
     failed = CHANGE.model_copy(update={"failure": FAILURE, "renewed": True})
     undone = CHANGE.model_copy(update={"undoes": FAILURE})
@@ -121,7 +144,7 @@ def test_a_node_without_annotations_has_no_records() -> None:
     assert parse_records(a_node()) == NodeRecords()
 
 
-@pytest.mark.parametrize("annotation", sorted(names.NODE_ANNOTATIONS))
+@pytest.mark.parametrize("annotation", sorted(names.NODE_ANNOTATIONS - {names.ANNOTATION_MODULE}))
 @pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"v":1', "null", '{"v":[]}'])
 def test_an_annotation_that_somebody_broke_is_refused(annotation: str, text: str) -> None:
     with pytest.raises(RecordError, match=r"gpu-1.*remove the broken annotation"):

@@ -244,7 +244,8 @@ def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_modul
     apply = expect_apply(plan_torn(seen, by_hand(), now=LONG_AFTER))
     assert not apply.cordon
     after = Applied.model_validate_json(apply.annotations[names.ANNOTATION_APPLIED])
-    assert (after.schedule, after.of, after.module) == (Schedule.SHARE, Schedule.CGPU, None)
+    assert (after.schedule, after.of) == (Schedule.SHARE, Schedule.CGPU)
+    assert names.ANNOTATION_MODULE not in apply.annotations
     assert (after.boot_id, after.before) == ("boot-2", ())
     assert names.ANNOTATION_CHANGE not in apply.annotations
 

@@ -80,6 +80,13 @@ def test_a_release_takes_our_entry_and_annotations_and_nothing_else() -> None:
     assert released == _node(THEIRS)
 
 
+def test_what_is_known_of_the_kernel_module_outlives_a_release_and_is_nobodys() -> None:
+    node = _node(THEIRS, OURS, **{names.ANNOTATION_MODULE: "loaded"})
+    released = jsonpatch.apply_patch(node, build_release(node, "1"))
+    assert released == _node(THEIRS, **{names.ANNOTATION_MODULE: "loaded"})
+    assert build_release(released, "1") == []
+
+
 def test_a_release_fails_where_our_entry_changed_meanwhile() -> None:
     patch = build_release(_node(OURS), "1")
     changed = _node({**OURS, "fieldsV1": {"f:metadata": {}}})

@@ -1,0 +1,97 @@
+"""What is known of the cGPU kernel module on a node: it outlives the mode that brought it.
+
+A plugin that reads `share` isolates all the same while the module is loaded (vendor's guide on node
+pools, Professional edition). Neither a label that was set by hand, nor another boot, nor another
+pool unloads it; only a teardown shows that it is gone.
+"""
+
+from dataclasses import replace
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.actions import NodePlan, build_apply
+from gpushare.core.admitted import find_admissions, write_admissions
+from gpushare.core.change import owned_labels
+from gpushare.core.modes import INSTALLERS, MODES, Mode, find_schedule
+from gpushare.core.observed import Observed
+from gpushare.core.records import Change, NodeRecords
+
+
+def may_have_module(seen: Observed, mode: Mode) -> bool:
+    """Whether the module may be loaded on a node that is in `mode`, or on its way there.
+
+    An installer that runs loads it, whoever brought it there; so did the one that came with the
+    label that is found on a node. Professional only: on Basic share is what its plugin gives.
+    """
+    if seen.records.module:
+        return True
+    if mode.edition is not Edition.PROFESSIONAL:
+        return False
+    return mode.isolated or _is_known(seen) or _is_installing(seen)
+
+
+def is_isolation_left(seen: Observed, to: Mode) -> bool:
+    """Whether isolation may stay on although `to` has none: it takes a teardown and a reboot."""
+    shares = (to.edition, to.schedule) == (Edition.PROFESSIONAL, Schedule.SHARE)
+    return shares and may_have_module(seen, to)
+
+
+def note_module(seen: Observed, records: NodeRecords, mode: Mode) -> NodeRecords:
+    """`records` as they are to be written on a node that is in `mode`, or on its way there.
+
+    From now on nobody knows what a plugin that reads `share` gives; who came before is known.
+    """
+    if records.module or not may_have_module(seen, mode):
+        return records
+    update: dict[str, object] = {"module": True}
+    applied = records.applied
+    if applied is not None and applied.schedule is Schedule.SHARE:
+        update["applied"] = applied.model_copy(update=write_admissions(find_admissions(seen)))
+    return records.model_copy(update=update)
+
+
+def is_left_loaded(seen: Observed, change: Change) -> bool:
+    """Whether the module may be loaded once `change` has come to its end."""
+    if change.teardown is not None:
+        # Since it was seen to be gone, only an installer can have brought it back.
+        return _is_installing(seen)
+    return may_have_module(seen, MODES[change.edition, change.to])
+
+
+def plan_module_noted(seen: Observed, plan: NodePlan, mode: Mode) -> NodePlan:
+    """`plan`; where it does nothing, and an installer is there of which no record says, a write.
+
+    Whatever the node waits for: the installer may have left by then.
+    """
+    is_news = mode.edition is Edition.PROFESSIONAL and _is_installing(seen)
+    if plan.action is not None or not is_news or seen.records.module or _is_known(seen):
+        return plan
+    action = build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        note_module(seen, seen.records, mode),
+        cordon=seen.node.owns_cordon,
+        message="the cGPU kernel module may be loaded",
+    )
+    return replace(plan, action=action, in_line=False)
+
+
+def _is_known(seen: Observed) -> bool:
+    """Whether the records of modes say it, or before there are any the label that was found."""
+    change, applied = seen.records.change, seen.records.applied
+    if change is None and applied is None:
+        found = find_schedule(Edition.PROFESSIONAL, seen.node.labels)
+        return found in set(Schedule) and MODES[Edition.PROFESSIONAL, Schedule(found)].isolated
+    modes = [] if applied is None else [MODES[applied.edition, applied.schedule]]
+    if change is not None:
+        modes.append(MODES[change.edition, change.of])
+        if change.is_labelled:
+            modes.append(MODES[change.edition, change.to])
+    return any(mode.isolated for mode in modes)
+
+
+def _is_installing(seen: Observed) -> bool:
+    """Whether an installer has run; ready or leaving already, it may have loaded it in between.
+
+    One that was bound for a moment, under a label that was put back at once, loaded nothing.
+    """
+    return any(pod.daemonset in INSTALLERS and pod.phase != "Pending" for pod in seen.pods)

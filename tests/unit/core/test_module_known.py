@@ -1,0 +1,228 @@
+"""That the kernel module may be loaded is forgotten on no way to share but by a teardown."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.actions import ApplyNode, DeletePlugins, LookAgain, RecordPlugins, ReleaseNode
+from gpushare.core.modes import MODES
+from gpushare.core.module import may_have_module
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
+from gpushare.core.rollout import plan_after_look, plan_restart
+from gpushare.names import Reason
+from tests.kit.members import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    SHARE,
+    applied,
+    plan_leave_of,
+    plan_of,
+    under_way,
+)
+from tests.kit.teardowns import PLUGIN, a_teardown, by_hand, plan_torn, torn
+from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+
+MIG_DEVICE = f"{names.RESOURCE_MIG_PREFIX}1g.5gb"
+DEFAULT = {names.LABEL_SCHEDULE: "default"}
+
+
+def _written(node: Node, apply: ApplyNode | None) -> Node:
+    assert apply is not None
+    return replace(
+        node,
+        labels={**node.labels, **apply.labels},
+        annotations=apply.annotations,
+        owned=frozenset({*apply.labels, *apply.annotations}),
+        unschedulable=apply.cordon,
+        owns_cordon=apply.cordon,
+    )
+
+
+def _finish(node: Node, pool: Pool) -> NodeRecords:
+    """What is recorded once nothing more is done to the node by itself."""
+    pods = [PLUGIN]
+    for _ in range(12):
+        action = plan_torn(node, pool, pods=pods, now=LATER).action
+        seen = Observed(node, pods, parse_records(node))
+        match action:
+            case ApplyNode():
+                node = _written(node, action)
+            case LookAgain():
+                node = _written(node, plan_after_look(seen, LATER, Timing()))
+            case RecordPlugins():
+                node = _written(node, plan_restart(seen))
+            case DeletePlugins():
+                pods = [a_plugin_pod("plugin-2")]
+            case _:
+                break
+    return parse_records(node)
+
+
+def expect_not_called_shared(found: NodeRecords) -> None:
+    is_shared = found.applied is not None and found.applied.schedule is Schedule.SHARE
+    assert not is_shared or found.module, found
+
+
+def _failed(step: Step, reason: Reason) -> Failure:
+    return Failure(attempt="training/1", step=step, reason=reason, message="it broke", at=NOW)
+
+
+def test_a_teardown_that_failed_is_not_forgotten_by_a_pool_that_changes_its_mind_twice() -> None:
+    failure = _failed(Step.LABELLED, Reason.TEARDOWN_FAILED)
+    # Taken over as it was labelled by hand: no record says cgpu but that of the change.
+    records = a_teardown(Step.LABELLED, failure=failure).model_copy(update={"applied": None})
+    node = torn(Step.LABELLED, records=records)
+    begun = plan_torn(node, a_pool(schedule="cgpu", generation=2))
+    assert isinstance(begun.action, ApplyNode)
+
+    expect_not_called_shared(_finish(_written(node, begun.action), by_hand(generation=3)))
+
+
+def test_nor_is_the_mode_that_a_failed_change_to_default_left() -> None:
+    change = Change(
+        pool="training",
+        edition=Edition.PROFESSIONAL,
+        of=Schedule.CGPU,
+        to=Schedule.DEFAULT,
+        step=Step.LABELLED,
+        since=NOW,
+        labelled_at=NOW,
+        boot_id="boot-1",
+        failure=_failed(Step.LABELLED, Reason.DEADLINE_EXCEEDED),
+    )
+    node = a_node(
+        labels={**DEFAULT, **OURS},
+        records=NodeRecords(found={}, change=change),
+        unschedulable=True,
+        owns_cordon=True,
+        allocatable={MEMORY: 15},
+    )
+    expect_not_called_shared(_finish(node, by_hand(generation=2)))
+
+
+def test_an_installer_that_came_during_a_fight_over_the_label_is_noted() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(Schedule.SHARE))
+    node = replace(
+        node,
+        owned=node.owned - {names.LABEL_SCHEDULE},
+        managers={names.LABEL_SCHEDULE: "kubectl"},
+        allocatable={MEMORY: 15},
+    )
+    pool = a_pool(schedule="share")
+    # Until the operator gives way; each time the rival writes cgpu again.
+    for _ in range(9):
+        plan = plan_of(node, pool, PLUGIN)
+        if plan.reason is Reason.LABEL_CONFLICT and plan.action is None:
+            break
+        assert isinstance(plan.action, ApplyNode)
+        node = replace(_written(node, plan.action), labels={**node.labels, **CGPU})
+        node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
+
+    # The operator gave way, so the label stays; its DaemonSet comes.
+    noted = plan_of(node, pool, PLUGIN, INSTALLER).action
+    node = _written(node, noted) if isinstance(noted, ApplyNode) else node
+    given_up = replace(node, labels={**node.labels, **SHARE})
+    plan = plan_of(given_up, pool, PLUGIN, now=LATER)
+    after = _written(given_up, plan.action) if isinstance(plan.action, ApplyNode) else given_up
+    assert _says_module(after)
+
+
+def _says_module(node: Node) -> bool:
+    seen = Observed(node, (PLUGIN,), parse_records(node))
+    return may_have_module(seen, MODES[Edition.PROFESSIONAL, Schedule.SHARE])
+
+
+def _released(labels: dict[str, str]) -> Node:
+    """A node that its last pool gave up: all that is left is what is known of the module."""
+    node = a_node(labels=labels, allocatable={MEMORY: 15})
+    return replace(node, annotations={names.ANNOTATION_MODULE: names.MODULE_LOADED})
+
+
+def test_it_is_written_with_the_first_label_of_a_mode_that_loads_it() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=under_way(Step.CORDONED), unschedulable=True)
+    labels = plan_after_look(Observed(node, (PLUGIN,), parse_records(node)), NOW, Timing())
+    assert labels is not None
+    assert labels.labels[names.LABEL_SCHEDULE] == "cgpu"
+    assert names.ANNOTATION_MODULE in labels.annotations
+
+
+def test_a_node_that_was_given_up_is_nobodys_although_it_is_known() -> None:
+    assert plan_leave_of(_released(DEFAULT)) is None
+
+
+def test_the_node_of_a_pool_that_isolates_is_given_up_once() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(module=True))
+    plan = plan_leave_of(node)
+    assert plan is not None
+    assert isinstance(plan.action, ReleaseNode)
+
+
+@pytest.mark.parametrize("labels", [{}, DEFAULT, SHARE], ids=["unlabelled", "default", "share"])
+def test_the_next_pool_believes_it_and_carries_it(labels: dict[str, str]) -> None:
+    found = _finish(_released(labels), by_hand())
+    expect_not_called_shared(found)
+    plan = plan_torn(_released(labels), by_hand())
+    if isinstance(plan.action, ApplyNode):
+        assert names.ANNOTATION_MODULE in plan.action.annotations
+        plan = plan_torn(_written(_released(labels), plan.action), by_hand())
+    assert plan.reason is Reason.REQUIRES_TEARDOWN
+
+
+def test_a_pool_that_takes_whole_cards_carries_it_for_the_next_one() -> None:
+    plan = plan_torn(_released(DEFAULT), a_pool(schedule="default"))
+    assert isinstance(plan.action, ApplyNode)
+    assert names.ANNOTATION_MODULE in plan.action.annotations
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["in line", "not ready"])
+def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool) -> None:
+    node = a_node(labels={**DEFAULT, **OURS}, records=applied("default"), ready=ready)
+    plan = plan_of(node, a_pool(schedule="cgpu"), INSTALLER, slot_free=False)
+    assert isinstance(plan.action, ApplyNode)
+    assert not plan.action.cordon
+    seen = _written(node, plan.action)
+    assert parse_records(seen).module
+    assert plan_of(seen, a_pool(schedule="cgpu"), INSTALLER, slot_free=False).action is None
+
+
+def test_an_installer_that_never_ran_has_loaded_nothing() -> None:
+    bound = replace(INSTALLER, phase="Pending", ready=False)
+    node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
+    node = replace(node, allocatable={MEMORY: 15})
+    assert plan_of(node, a_pool(schedule="share"), PLUGIN, bound).action is None
+
+
+def test_nothing_is_noted_on_a_node_that_is_to_be_left_alone() -> None:
+    node = a_node(
+        labels={**SHARE, **OURS}, records=applied(Schedule.SHARE), allocatable={MIG_DEVICE: 1}
+    )
+    plan = plan_of(node, a_pool(schedule="share"), PLUGIN, INSTALLER)
+    assert (plan.reason, plan.action) == (Reason.MIG_NODE, None)
+
+
+@pytest.mark.parametrize(("pods", "known"), [([PLUGIN], False), ([PLUGIN, INSTALLER], True)])
+def test_the_end_of_a_teardown_forgets_it_unless_an_installer_came_since(
+    pods: list[Pod], known: bool
+) -> None:
+    records = a_teardown(Step.RESTARTING).model_copy(update={"module": True})
+    node = torn(Step.RESTARTING, boot="boot-2", records=records)
+    plan = plan_torn(node, by_hand(), pods=pods)
+    assert isinstance(plan.action, ApplyNode)
+    assert not plan.action.cordon
+    assert (names.ANNOTATION_MODULE in plan.action.annotations) is known
+
+
+def test_who_came_to_share_before_the_module_is_still_known_after_it() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
+    node = replace(node, allocatable={MEMORY: 15})
+    noted = plan_of(node, a_pool(schedule="share"), PLUGIN, INSTALLER, a_gpu_pod())
+    assert isinstance(noted.action, ApplyNode)
+    after = parse_records(_written(node, noted.action)).applied
+    assert after is not None
+    assert after.admitted == {"uid-of-train-1": Schedule.SHARE}
