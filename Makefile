@@ -41,8 +41,10 @@ test-unit: $(READY) ## Run the unit tests
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1500 $(BIN)/pytest tests/integration tests/chaos -p no:randomly --timeout=180 \
-		-m "not long and not chaos and not soak" $(SHARDS)
+	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
+		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1500 $(BIN)/pytest tests/integration tests/chaos \
+			-p no:randomly --timeout=180 -m "not long and not chaos and not soak" $(SHARDS) \
+		&& $(BIN)/python -m tests.rights "$$rights"
 
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own
@@ -91,6 +93,10 @@ format: $(READY) ## Put the code in shape
 crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 	$(BIN)/python -m gpushare.api.crd > crds/gpusharepools.yaml
 	cp crds/gpusharepools.yaml chart/files/gpusharepools.yaml
+
+.PHONY: chart-docs
+chart-docs: $(READY) ## Write the chart's README from the comments of its values
+	$(BIN)/python -m devcluster.chartreadme > chart/README.md
 
 .PHONY: cluster
 cluster: $(READY) ## Start a control plane with its kubeconfig in .dev/kubeconfig

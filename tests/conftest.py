@@ -8,8 +8,9 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
-from tests.kit.audit import find_missing_rights
+from tests.kit.audit import find_held_back, find_missing_rights
 from tests.kit.bench import Bench
+from tests.rights import leave_rights
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,7 +27,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A cluster with the chart's objects in it, and no operator yet.
 
-    At the end the operator must have lacked no right.
+    At the end the operator must have lacked no right, and no policy of the chart refused it a call.
     """
     folder: Path = tmp_path_factory.mktemp("cluster")
     cluster = Cluster(f"test-{os.getpid()}", folder)
@@ -36,8 +37,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         bench.operators.installation.apply()
         yield bench
         bench.operators.end_all()
-        missing = find_missing_rights(bench.audit.calls())
+        leave_rights(bench)
+        missing = find_missing_rights(bench.audit.all_calls())
         assert not missing, f"the chart lacks rights: {missing}"
+        held_back = find_held_back(bench.audit.all_calls())
+        assert not held_back, f"the chart's policies refuse what the operator does: {held_back}"
     finally:
         cluster.down()
 

@@ -2,6 +2,7 @@
 app.kubernetes.io/name: gpushare-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: gpushare
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
@@ -43,11 +44,40 @@ spec:
       {{- include "gpushare.selector" . | nindent 6 }}
   template:
     metadata:
+      {{- with .root.Values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       labels:
-        {{- include "gpushare.labels" .root | nindent 8 }}
-        app.kubernetes.io/component: {{ .component }}
+        {{- $ours := merge (dict "app.kubernetes.io/component" .component) (include "gpushare.labels" .root | fromYaml) }}
+        {{- merge $ours .root.Values.podLabels | toYaml | nindent 8 }}
     spec:
       serviceAccountName: gpushare-{{ .component }}
+      automountServiceAccountToken: true
+      # Else the kubelet tells of every Service of the namespace in variables, some of which would be settings: that of
+      # Service gpushare-webhook has GPUSHARE_WEBHOOK_PORT.
+      enableServiceLinks: false
+      {{- with .root.Values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" }}
+      {{- with index $.root.Values $key }}
+      {{ $key }}:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- end }}
+      # Better two on one host than one that waits for another.
+      topologySpreadConstraints:
+        {{- range $topology := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+        - topologyKey: {{ $topology }}
+          maxSkew: 1
+          whenUnsatisfiable: ScheduleAnyway
+          # Those of an older release go anyway.
+          matchLabelKeys: [pod-template-hash]
+          labelSelector:
+            matchLabels:
+              {{- include "gpushare.selector" $ | nindent 14 }}
+        {{- end }}
       {{- if ne .role "controller" }}
       # No preStop hook: on SIGTERM the process itself goes on answering for drainSeconds.
       terminationGracePeriodSeconds: {{ add .root.Values.webhook.drainSeconds 30 }}
@@ -116,6 +146,12 @@ spec:
             {{- if ne .role "controller" }}
             - {name: webhook, containerPort: {{ .root.Values.webhook.port }}}
             {{- end }}
+          # It serves this once the API server answers and has the CRD.
+          startupProbe:
+            httpGet: {path: /healthz, port: metrics}
+            periodSeconds: 2
+            timeoutSeconds: 2
+            failureThreshold: 60
           livenessProbe:
             httpGet: {path: /healthz, port: metrics}
             periodSeconds: 10

@@ -44,7 +44,8 @@ def find_object(manifests: str, kind: str, name: str) -> Json:
 def test_the_api_server_takes_the_whole_chart_without_a_warning(
     strict: Bench, all_in_one: str, policy: str
 ) -> None:
-    values = {"allInOne": all_in_one, "webhook.failurePolicy": policy}
+    switches = {"networkPolicy.enabled": "true", "eviction.enabled": "true"}
+    values = {"allInOne": all_in_one, "webhook.failurePolicy": policy, **switches}
     strict.cluster.kubectl(
         "apply", "--server-side", "--dry-run=server", "--force-conflicts",
         "--warnings-as-errors", "--filename=-",

@@ -14,6 +14,9 @@ WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _COMPLETE = b'"stage":"ResponseComplete"'
 OURS = "system:serviceaccount:gpushare-system:"
 """Prefix of the users that the chart's ServiceAccounts are."""
+THIEF = "thief"
+"""The agent of calls with our token that are not ours (see tests/kit/stolentoken.py)."""
+_OUR_POLICIES = "ValidatingAdmissionPolicy 'gpushare-controller-"
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 """Where the API server tells one token of a ServiceAccount from another ("Managing Service
 Accounts" in the Kubernetes documentation)."""
@@ -29,19 +32,25 @@ class Call:
     at: datetime
     """When it was answered."""
     user: str
+    agent: str
+    """What the client calls itself."""
     credential: str
     """ID of the token that it came with: each process of the operator has one of its own."""
     verb: str
+    group: str
+    """Of the resource; empty for the core group."""
     resource: str
     """With its subresource: `pods`, `nodes/status`."""
     namespace: str
     name: str
     code: int
+    message: str
+    """The API server's sentence, of a refusal."""
     annotations: dict[str, str]
 
     @property
     def is_ours(self) -> bool:
-        return self.user.startswith(OURS)
+        return self.user.startswith(OURS) and self.agent != THIEF
 
     @property
     def is_write(self) -> bool:
@@ -75,6 +84,12 @@ class AuditTrail:
                 # The last line may still be on its way to the disk.
                 if line.endswith(b"\n") and _COMPLETE in line:
                     yield _parse(orjson.loads(line))
+
+    def all_calls(self) -> Iterator[Call]:
+        """Every answered request, those of the files that the API server put aside among them."""
+        for path in sorted(self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}")):
+            yield from AuditTrail(path).calls()
+        yield from self.calls()
 
     def our_writes(self, since: int = 0) -> list[Call]:
         """What the operator wrote since the mark, the Lease aside."""
@@ -147,8 +162,18 @@ def find_missing_rights(calls: Iterable[Call]) -> set[str]:
     return {asked for asked, answers in granted.items() if answers == {False}}
 
 
+def find_held_back(calls: Iterable[Call]) -> set[str]:
+    """What the chart's own policies kept the operator from: nothing that it does is to be there."""
+    return {
+        f"{call.verb} {call.resource} {call.name}: {call.message}"
+        for call in calls
+        if call.is_ours and _OUR_POLICIES in call.message
+    }
+
+
 def _parse(event: dict[str, Any]) -> Call:
     about = event.get("objectRef") or {}
+    answer = event.get("responseStatus") or {}
     sub = about.get("subresource")
     (credential,) = (event["user"].get("extra") or {}).get(_CREDENTIAL) or ("",)
     return Call(
@@ -156,11 +181,14 @@ def _parse(event: dict[str, Any]) -> Call:
         received_at=datetime.fromisoformat(event["requestReceivedTimestamp"]),
         at=datetime.fromisoformat(event["stageTimestamp"]),
         user=event["user"].get("username", ""),
+        agent=event.get("userAgent", ""),
         credential=credential,
         verb=event["verb"],
+        group=about.get("apiGroup", ""),
         resource=about.get("resource", "") + (f"/{sub}" if sub else ""),
         namespace=about.get("namespace", ""),
         name=about.get("name", ""),
-        code=(event.get("responseStatus") or {}).get("code", 0),
+        code=answer.get("code", 0),
+        message=answer.get("message", ""),
         annotations=event.get("annotations") or {},
     )

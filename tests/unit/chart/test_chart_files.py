@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from devcluster.chartreadme import read_values, render_readme
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import Phase
@@ -150,6 +151,28 @@ def test_every_value_is_explained() -> None:
     assert unexplained == []
 
 
+def test_the_chart_has_a_readme_of_its_values_as_they_are() -> None:
+    readme = (CHART / "README.md").read_text()
+    assert readme == render_readme(), "chart/README.md is stale; run `make chart-docs`"
+
+
+def list_leaves(values: Any, path: str = "") -> Iterator[str]:
+    if isinstance(values, dict) and values:
+        for key, child in values.items():
+            yield from list_leaves(child, f"{path}.{key}")
+    else:
+        yield path.removeprefix(".")
+
+
+def test_the_readme_leaves_no_value_out() -> None:
+    told = [".".join(value.path) for value in read_values(VALUES_TEXT)]
+    assert [
+        leaf
+        for leaf in list_leaves(VALUES)
+        if not any(f"{leaf}.".startswith(f"{t}.") for t in told)
+    ] == []
+
+
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"name: GPUSHARE_(\w+)", HELPERS))))
 def test_the_chart_sets_what_the_program_reads(name: str) -> None:
     assert name.lower() in Settings.model_fields
@@ -183,6 +206,7 @@ def test_an_installation_starts_with_the_programs_own_defaults(value: str, setti
         ("_admission.tpl", names.SHARED_RESOURCES | names.GPU_ENVIRONMENT),
         ("webhook.yaml", {names.LABEL_FAILURE_POLICY}),
         ("isolation-policy.yaml", {names.ANNOTATION_ISOLATION, names.ISOLATION_REQUIRED}),
+        ("account-policy.yaml", {names.ANNOTATION_RETRY}),
     ],
 )
 def test_what_is_matched_is_spelt_as_the_program_spells_it(template: str, words: set[str]) -> None:
@@ -200,3 +224,20 @@ def test_the_policy_knows_the_labels_of_every_mode_that_isolates(
     for key, value in MODES[edition, schedule].labels.items():
         (known,) = re.findall(rf"selector\[\?'{key}'\]\.orValue\(''\) (?:in|==) (.+?)\n", text)
         assert f"'{value}'" in known
+
+
+@pytest.mark.parametrize(
+    ("variable", "keys"),
+    [
+        ("otherLabels", names.NODE_LABELS),
+        ("otherAnnotations", names.NODE_ANNOTATIONS),
+        ("deletesPlugin", {mode.plugin for mode in MODES.values() if mode.plugin}),
+    ],
+)
+def test_the_account_is_held_to_exactly_what_the_program_writes(
+    variable: str, keys: frozenset[str]
+) -> None:
+    text = (CHART / "templates/account-policy.yaml").read_text()
+    _, _, expression = text.partition(f"- name: {variable}\n")
+    (listed,) = re.findall(r" in \[(.+?)\]", expression.split("- name:")[0], re.DOTALL)
+    assert set(re.findall(r"'(.+?)'", listed)) == keys

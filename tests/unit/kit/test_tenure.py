@@ -25,12 +25,15 @@ def call(
         received_at=received_at,
         at=received_at + timedelta(seconds=took),
         user=user,
+        agent="",
         credential=credential,
         verb=verb,
+        group="",
         resource=resource,
         namespace="",
         name=name,
         code=code,
+        message="",
         annotations={},
     )
 

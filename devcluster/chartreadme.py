@@ -1,0 +1,77 @@
+"""`python -m devcluster.chartreadme` prints the chart's README: its values, from their comments."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from devcluster.startup import PROJECT
+
+_CHART = PROJECT / "chart"
+_KEY = re.compile(r"(?P<indent> *)(?P<key>\w+):")
+_BEGIN, _GO_ON = "# -- ", "# "
+_STEP = 2
+_HEAD = """\
+# gpushare-operator
+
+{description}. Kubernetes {kubernetes}.
+
+```sh
+helm install gpushare chart --namespace gpushare-system --create-namespace
+```
+
+Made by `make chart-docs` from [values.yaml](values.yaml); a value that is not listed is refused.
+
+| value | default | what it is for |
+|---|---|---|
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that has a comment; what lies below it is part of its default."""
+
+    path: tuple[str, ...]
+    meaning: str
+
+
+def read_values(text: str) -> Iterator[Value]:
+    """Each commented value of a values.yaml that is indented by two spaces, in its order."""
+    path: list[str] = []
+    comment: list[str] = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(_BEGIN):
+            comment = [stripped.removeprefix(_BEGIN)]
+        elif comment and stripped.startswith(_GO_ON):
+            comment.append(stripped.removeprefix(_GO_ON))
+        elif found := _KEY.match(line):
+            path = [*path[: len(found["indent"]) // _STEP], found["key"]]
+            if comment:
+                yield Value(tuple(path), " ".join(comment))
+            comment = []
+
+
+def render_readme() -> str:
+    """The README as it must be, by the chart's values.yaml and Chart.yaml."""
+    text = (_CHART / "values.yaml").read_text()
+    about = yaml.safe_load((_CHART / "Chart.yaml").read_text())
+    head = _HEAD.format(
+        description=about["description"], kubernetes=about["kubeVersion"].removesuffix("-0")
+    )
+    defaults = yaml.safe_load(text)
+    return head + "".join(_render_row(value, defaults) for value in read_values(text))
+
+
+def _render_row(value: Value, defaults: Any) -> str:
+    for key in value.path:
+        defaults = defaults[key]
+    cells = (f"`{'.'.join(value.path)}`", f"`{json.dumps(defaults)}`", value.meaning)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+if __name__ == "__main__":
+    print(render_readme(), end="")

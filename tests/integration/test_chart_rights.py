@@ -1,0 +1,76 @@
+"""The rights that the chart grants with all its switches on."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE, Installation
+from tests.kit.bench import Bench
+from tests.kit.rights import Right, list_rights
+
+Json = dict[str, Any]
+
+READS = {"get", "list", "watch"}
+EVERYTHING = {"eviction.enabled": "true"}
+
+
+@pytest.fixture
+def rights(installed: Bench) -> list[Right]:
+    """With controller and webhook as two processes."""
+    manifests = Installation(
+        installed.cluster, values=EVERYTHING, all_in_one=False, teardown_jobs=True
+    ).render()
+    return list(list_rights(item for item in yaml.safe_load_all(manifests) if item))
+
+
+def test_none_is_given_by_wildcard(rights: list[Right]) -> None:
+    assert rights
+    assert not [r for r in rights if "*" in r.verb + r.group + r.resource + r.name]
+
+
+def test_of_nodes_nothing_is_created_deleted_or_replaced(rights: list[Right]) -> None:
+    of_nodes = {(r.resource, r.verb) for r in rights if r.resource.startswith("nodes")}
+    assert of_nodes == {("nodes", verb) for verb in (*READS, "patch")}
+
+
+def test_secrets_are_those_of_the_installation(rights: list[Right]) -> None:
+    for right in rights:
+        if right.resource == "secrets":
+            assert right.namespace == NAMESPACE
+            # RBAC can't limit a creation by name.
+            assert right.name == "gpushare-webhook-tls" or right.verb == "create"
+            assert right.verb not in ("list", "watch", "delete")
+
+
+@pytest.mark.parametrize(
+    ("resource", "verb"),
+    [
+        ("", "escalate"), ("", "bind"), ("", "impersonate"), ("", "deletecollection"),
+        ("nodes/proxy", ""), ("pods/exec", ""), ("pods/attach", ""), ("pods", "create"),
+        ("pods", "patch"), ("pods/ephemeralcontainers", ""), ("serviceaccounts/token", ""),
+        ("validatingadmissionpolicies", ""), ("validatingadmissionpolicybindings", ""),
+        ("clusterroles", ""), ("clusterrolebindings", ""), ("daemonsets", "patch"),
+    ],
+)  # fmt: skip
+def test_none_leads_to_more_rights(rights: list[Right], resource: str, verb: str) -> None:
+    assert not [r for r in rights if resource in ("", r.resource) and verb in ("", r.verb)]
+
+
+def test_the_webhook_writes_its_certificate_and_nothing_else(rights: list[Right]) -> None:
+    account = f"system:serviceaccount:{NAMESPACE}:gpushare-webhook"
+    writes = {r.resource for r in rights if account in r.users and r.verb not in READS}
+    assert writes == {"secrets", "mutatingwebhookconfigurations"}
+
+
+def test_what_is_created_or_deleted_outside_has_a_namespace_or_a_switch(
+    installed: Bench, rights: list[Right]
+) -> None:
+    anywhere = {
+        (r.verb, r.resource) for r in rights if r.verb in ("create", "delete") and not r.namespace
+    }
+    assert anywhere == {("create", "events"), ("create", "pods/eviction")}
+    assert {r.namespace for r in rights if r.resource == "jobs"} == {TEARDOWN_NAMESPACE}
+    manifests = Installation(installed.cluster, all_in_one=False).render()
+    default = list_rights(item for item in yaml.safe_load_all(manifests) if item)
+    assert not [r for r in default if r.resource in ("pods/eviction", "jobs")]

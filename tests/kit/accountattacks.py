@@ -1,0 +1,134 @@
+"""What somebody who holds the controller's token would try, each with what the API server says."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kit.bench import NODES, PODS, SYSTEM_PODS
+from tests.kit.stolentoken import APPLY, JSON_PATCH, MERGE_PATCH
+
+Json = dict[str, Any]
+
+NODE = "n1"
+BYSTANDER = "kube-proxy"
+"""Another DaemonSet of the plugins' namespace."""
+_NODE = f"{NODES}/{NODE}"
+_TAINT = {"key": "node.example.com/mine", "effect": "NoExecute"}
+_OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One call; the API server must answer 403 with `refusal` in its sentence."""
+
+    method: str
+    path: str
+    refusal: str
+    body: Any = None
+    content_type: str = MERGE_PATCH
+    """Of a PATCH."""
+    connects: bool = False
+    """It can't be tried as a dry run."""
+
+
+def _merge(refusal: str, *, spec: Json | None = None, **metadata: Any) -> Attack:
+    body: Json = {"metadata": metadata} if spec is None else {"metadata": metadata, "spec": spec}
+    return Attack("PATCH", _NODE, refusal, body)
+
+
+def _apply(refusal: str, *, spec: Json | None = None, **metadata: Any) -> Attack:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": NODE, **metadata},
+        "spec": spec or {},
+    }
+    path = f"{_NODE}?fieldManager=gpushare-operator&force=true"
+    return Attack("PATCH", path, refusal, body, APPLY)
+
+
+def _json(refusal: str, *operations: Json) -> Attack:
+    return Attack("PATCH", _NODE, refusal, list(operations), JSON_PATCH)
+
+
+_POD = {"metadata": {"name": "mine"}, "spec": {"containers": [{"name": "c", "image": "mine:1"}]}}
+_BINDING = {"metadata": {"name": "tenant"}, "target": {"kind": "Node", "name": NODE}}
+_EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "tenant"}}
+_OF_NODES, _OF_PODS = "creates, deletes and connects to none", "and does nothing else to pods"
+_LABELS, _ANNOTATIONS = "these labels of a Node: ", "these annotations of a Node: "
+_OTHER = "may not change of a Node: "
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+
+NODE_ATTACKS = {
+    "a role": _merge(_LABELS + _CONTROL_PLANE, labels={_CONTROL_PLANE: ""}),
+    "no host name": _merge(
+        _LABELS + "kubernetes.io/hostname", labels={"kubernetes.io/hostname": None}
+    ),
+    "no labels at all": _merge(_LABELS, labels=None),
+    "a label that only looks like ours": _merge(
+        _LABELS + "gpushare.io/pools", labels={"gpushare.io/pools": "x"}
+    ),
+    "another label beside ours": _merge(
+        _LABELS + "zone", labels={"gpushare.io/pool": "x", "zone": "y"}
+    ),
+    "an annotation": _merge(_ANNOTATIONS + "note", annotations={"note": "x"}),
+    "no annotations at all": _merge(_ANNOTATIONS, annotations=None),
+    "a person's agreement to a teardown": _merge(
+        _ANNOTATIONS + "gpushare.io/teardown", annotations={"gpushare.io/teardown": "start"}
+    ),
+    "a person's wish for another try": _merge(
+        _ANNOTATIONS + "gpushare.io/retry", annotations={"gpushare.io/retry": "2"}
+    ),
+    "a taint": _merge(_OTHER + "taints", spec={"taints": [_TAINT]}),
+    "a taint beside the cordon": _merge(
+        _OTHER + "taints", spec={"unschedulable": True, "taints": [_TAINT]}
+    ),
+    "a taint by server-side apply": _apply(_OTHER + "taints", spec={"taints": [_TAINT]}),
+    "a label by server-side apply": _apply(_LABELS + "zone", labels={"zone": "y"}),
+    "a taint by JSON patch": _json(
+        _OTHER + "taints", {"op": "add", "path": "/spec/taints", "value": [_TAINT]}
+    ),
+    "all labels by JSON patch": _json(
+        _LABELS, {"op": "replace", "path": "/metadata/labels", "value": {"cgpu": "true"}}
+    ),
+    "a provider's ID": _merge(_OTHER + "providerID", spec={"providerID": "x://y"}),
+    "a finalizer": _merge(_OTHER + "finalizers", finalizers=["example.com/mine"]),
+    "an owner that is not there": _merge(_OTHER + "ownerReferences", ownerReferences=[_OWNER]),
+    "a new node": Attack("POST", NODES, _OF_NODES, {"metadata": {"name": "mine"}}),
+    "a new node by server-side apply": Attack(
+        "PATCH",
+        f"{NODES}/mine?fieldManager=gpushare-operator",
+        _OF_NODES,
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mine"}},
+        APPLY,
+    ),
+    "no node": Attack("DELETE", _NODE, _OF_NODES),
+    "no nodes at all": Attack("DELETE", NODES, _OF_NODES),
+    "a capacity": Attack(
+        "PATCH", f"{_NODE}/status", _OF_NODES, {"status": {"capacity": {"aliyun.com/gpu-mem": "9"}}}
+    ),
+    "the kubelet": Attack("GET", f"{_NODE}/proxy/pods", _OF_NODES, connects=True),
+}
+POD_ATTACKS = {
+    "a tenant's pod": Attack("DELETE", f"{PODS}/tenant", _OF_PODS),
+    "all pods": Attack("DELETE", PODS, _OF_PODS),
+    "a pod beside the plugins'": Attack("DELETE", f"{SYSTEM_PODS}/alone", _OF_PODS),
+    "all pods beside the plugins'": Attack("DELETE", SYSTEM_PODS, _OF_PODS),
+    "another DaemonSet's pod": Attack("DELETE", f"{SYSTEM_PODS}/{{{BYSTANDER}}}", _OF_PODS),
+    "a pod that calls itself a plugin's": Attack("DELETE", f"{PODS}/{{impostor}}", _OF_PODS),
+    "an eviction": Attack("POST", f"{PODS}/tenant/eviction", _OF_PODS, _EVICTION),
+    "a pod of one's own": Attack("POST", PODS, _OF_PODS, _POD),
+    "another image": Attack(
+        "PATCH",
+        f"{PODS}/tenant",
+        _OF_PODS,
+        [{"op": "replace", "path": "/spec/containers/0/image", "value": "mine:1"}],
+        JSON_PATCH,
+    ),
+    "a label of a pod": Attack(
+        "PATCH", f"{SYSTEM_PODS}/alone", _OF_PODS, {"metadata": {"labels": {"a": "b"}}}
+    ),
+    "a command in a pod": Attack("POST", f"{PODS}/tenant/exec?command=id", _OF_PODS, connects=True),
+    "a place for a pod": Attack("POST", f"{PODS}/tenant/binding", _OF_PODS, _BINDING),
+    "a status": Attack("PATCH", f"{PODS}/tenant/status", _OF_PODS, {"status": {"phase": "Failed"}}),
+}
+ATTACKS = {**NODE_ATTACKS, **POD_ATTACKS}

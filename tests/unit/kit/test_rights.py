@@ -1,0 +1,100 @@
+"""Granted minus used is what nobody needed, and nothing else."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.kit.audit import THIEF, Call, find_held_back
+from tests.kit.rights import Right, find_used, list_rights
+from tests.rights import find_complaints
+
+Json = dict[str, Any]
+
+USER = "system:serviceaccount:gpushare-system:gpushare-controller"
+RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+    {"apiGroups": ["apps"], "resources": ["x"], "resourceNames": ["a", "b"], "verbs": ["get"]},
+]
+
+
+def build_objects(kind: str, rules: list[Json], **metadata: str) -> list[Json]:
+    subject = {"kind": "ServiceAccount", "name": "gpushare-controller"}
+    return [
+        {"kind": "Service", "metadata": {"name": "s"}},
+        {"kind": kind, "metadata": {"name": "r", **metadata}, "rules": rules},
+        {
+            "kind": f"{kind}Binding",
+            "metadata": {"name": "any", **metadata},
+            "roleRef": {"kind": kind, "name": "r"},
+            "subjects": [{**subject, "namespace": "gpushare-system"}],
+        },
+    ]
+
+
+def call(verb: str, resource: str, **other: Any) -> Call:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    given = {"user": USER, "agent": "", "group": "", "namespace": "", "name": "", **other}
+    return Call(
+        id="", received_at=at, at=at, credential="", verb=verb, resource=resource,
+        code=200, message="", annotations={}, **given,
+    )  # fmt: skip
+
+
+def find_used_of(rights: list[Right], *calls: Call) -> list[str]:
+    return sorted(map(str, find_used(rights, calls)))
+
+
+def test_each_verb_on_each_resource_is_a_right_of_its_own() -> None:
+    assert [str(right) for right in list_rights(build_objects("ClusterRole", RULES))] == [
+        "ClusterRole r: get nodes",
+        "ClusterRole r: patch nodes",
+        "ClusterRole r: get x.apps a",
+        "ClusterRole r: get x.apps b",
+    ]
+
+
+def test_a_right_is_used_by_a_call_that_needed_it() -> None:
+    rights = list(list_rights(build_objects("ClusterRole", RULES)))
+    used = find_used_of(
+        rights, call("patch", "nodes", name="n1"), call("get", "x", group="apps", name="b")
+    )
+    assert used == ["ClusterRole r: get x.apps b", "ClusterRole r: patch nodes"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        call("get", "nodes/status"),
+        call("get", "nodes", group="metrics.k8s.io"),
+        call("list", "nodes"),
+        call("get", "nodes", user="kwok-admin"),
+        call("get", "nodes", agent=THIEF),
+    ],
+    ids=["subresource", "group", "verb", "user", "thief"],
+)
+def test_a_call_of_another_kind_uses_no_right(other: Call) -> None:
+    assert find_used_of(list(list_rights(build_objects("ClusterRole", RULES))), other) == []
+
+
+def test_a_role_of_a_namespace_counts_only_there() -> None:
+    rights = list(list_rights(build_objects("Role", RULES[:1], namespace="kube-system")))
+    assert find_used_of(rights, call("get", "nodes", namespace="default")) == []
+    assert find_used_of(rights, call("get", "nodes", namespace="kube-system")) == [
+        "Role r in kube-system: get nodes"
+    ]
+
+
+def test_what_remains_must_have_been_reviewed() -> None:
+    assert find_complaints({"a", "b"}, {"a"}, {"b"}) == []
+    assert find_complaints({"a", "b"}, {"a"}, set()) == ["granted, and never used: b"]
+    assert find_complaints({"a"}, {"a"}, {"c"}) == ["reviewed, and not granted: c"]
+
+
+def test_what_the_charts_policies_refuse_us_is_found_and_what_they_refuse_a_thief_is_not() -> None:
+    said = "nodes 'n1' is forbidden: ValidatingAdmissionPolicy 'gpushare-controller-nodes' denied"
+    ours = replace(call("patch", "nodes", name="n1"), message=said, code=403)
+    others = replace(ours, message="ValidatingAdmissionPolicy 'under-maintenance' denied it")
+    assert find_held_back([ours]) == {f"patch nodes n1: {said}"}
+    assert find_held_back([replace(ours, agent=THIEF), others]) == set()
