@@ -32,11 +32,15 @@ demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME pl
 	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(addprefix --scene=,$(SCENE))
 
 .PHONY: test
-test: lint test-unit test-integration test-demo ## Run everything that must hold
+test: lint test-unit test-image test-integration test-demo ## Run everything that must hold
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
 	$(LIMIT) 240 $(BIN)/pytest tests/unit --timeout=20 $(SHARDS)
+
+.PHONY: test-image
+test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and start the program from there
+	$(LIMIT) 300 $(BIN)/pytest tests/image --timeout=280
 
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
@@ -83,6 +87,8 @@ lint: $(READY) ## Check style, types and the direction of imports
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config pyproject.toml
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/zizmor --quiet --offline --strict-collection --pedantic .github/workflows
 
 .PHONY: format
 format: $(READY) ## Put the code in shape
@@ -109,10 +115,46 @@ cluster-down: $(READY) ## End it; nothing is left running
 .PHONY: requirements
 requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
 	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
-	for name in runtime dev go; do CUSTOM_COMPILE_COMMAND="make requirements" \
-		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
+	for name in runtime dev go build audit; do CUSTOM_COMPILE_COMMAND="make requirements" \
+		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements/$$name.txt requirements/$$name.in; done
+
+AUDIT := build/audit
+$(AUDIT)/.ready: requirements/audit.txt
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	@touch $@
+
+.PHONY: sbom
+sbom: $(AUDIT)/.ready ## Write the CycloneDX bill of what the image runs on, build/sbom.json
+	@PYTHONWARNINGS=ignore $(AUDIT)/bin/cyclonedx-py requirements --pyproject pyproject.toml \
+		--mc-type application --output-reproducible --output-file build/sbom.json requirements/runtime.txt
+
+.PHONY: audit
+audit: $(READY) $(AUDIT)/.ready ## Look for known vulnerabilities in it; says so where there is no data
+	@$(BIN)/python -m tests.vulnerabilities $(AUDIT)/bin/pip-audit
+
+IMAGE ?= gpushare-operator:dev
+SOURCE ?=
+VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml)
+
+.PHONY: version
+version: ## Print the version
+	@echo $(VERSION)
+
+.PHONY: image
+image: ## Build the image, by docker or podman (IMAGE=NAME:TAG BUILD_FLAGS="--platform linux/amd64,linux/arm64 --push")
+	@for engine in docker podman; do \
+		if $$engine info >/dev/null 2>&1; then exec $$engine buildx build $(BUILD_FLAGS) --tag $(IMAGE) \
+			--build-arg VERSION=$(VERSION) --build-arg SOURCE=$(SOURCE) \
+			--build-arg REVISION=$$(git rev-parse HEAD) .; fi; \
+	done; echo "make image: neither docker nor podman answers here; start one of them" >&2; exit 1
+
+.PHONY: base-image
+base-image: ## Print the digest that the Dockerfile's base has in its registry today; docker with buildx
+	@tag=$$(sed -nE '1,/^FROM/s/^FROM ([^@]+)@.*/\1/p' Dockerfile); echo "$$tag"; \
+		docker buildx imagetools inspect "$$tag" --format '{{.Manifest.Digest}}'
 
 .PHONY: clean
 clean: ## Remove what the targets made here (built binaries stay in the user's cache)

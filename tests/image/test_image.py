@@ -1,0 +1,194 @@
+"""The image, as far as it can be had without a container engine: the Dockerfile's steps carried out
+in a clean folder, and every entry point started from there without the checkout."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+import pytest
+import typer
+
+from gpushare.cli.main import app
+from tests.kit.dockerfile import Replay, parse_dockerfile
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = PROJECT / "operator/gpushare"
+SCRIPTS = sorted(tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"])
+COMMANDS = sorted(getattr(typer.main.get_command(app), "commands", {}))
+ROLES = ("controller", "run", "webhook")
+MOST_BYTES = 150 * 10**6
+NO_CAPABILITIES = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+"""Root without capabilities is held by the permissions of files like any other user."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """The program's folder, how it is started, and with which environment."""
+
+    folder: Path
+    entrypoint: tuple[str, ...]
+    environment: dict[str, str]
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        held = NO_CAPABILITIES if os.geteuid() == 0 else ()
+        return subprocess.run(
+            [*held, *command],
+            cwd="/",
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """What `docker run IMAGE ARGUMENTS` starts."""
+        return self.run(*self.entrypoint, *arguments, **environment)
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The program's interpreter, cut off from everything but its own folder."""
+        return self.run("python", "-I", *arguments)
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Size and time of every file."""
+        found = (path for path in self.folder.rglob("*") if path.is_file())
+        return {
+            str(path.relative_to(self.folder)): (path.stat().st_size, path.stat().st_mtime_ns)
+            for path in found
+        }
+
+    def distributions(self) -> dict[str, Distribution]:
+        (site_packages,) = self.folder.glob("lib/python*/site-packages")
+        found = distributions(path=[str(site_packages)])
+        return {normalize(entry.metadata["Name"]): entry for entry in found}
+
+
+def normalize(name: str) -> str:
+    """A distribution's name as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    """The image's program, read-only. Whatever was started must have left it as it was."""
+    root = tmp_path_factory.mktemp("image") / "root"
+    root.mkdir()
+    *_, build, final = parse_dockerfile((PROJECT / "Dockerfile").read_text())
+    replay = Replay(PROJECT, root)
+    replay.build(build)
+    folder = replay.keep(final)
+    system = {"HOME": "/nonexistent", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    for line in final.all("ENV"):
+        system |= replay.read_environment(line, system)
+    image = Image(folder, tuple(json.loads(final.all("ENTRYPOINT")[-1])), system)
+    subprocess.run(["chmod", "-R", "a-w", folder], check=True)
+    before = image.files()
+    yield image
+    assert image.files() == before, "a process wrote where the root filesystem is read-only"
+    subprocess.run(["chmod", "-R", "u+w", folder], check=True)
+    shutil.rmtree(root)
+
+
+def test_the_image_holds_the_pinned_requirements_and_the_program_alone(image: Image) -> None:
+    pinned = dict(
+        re.findall(r"^(\S+)==(\S+)", (PROJECT / "requirements/runtime.txt").read_text(), re.M)
+    )
+    found = {name: entry.version for name, entry in image.distributions().items()}
+    version = found.pop("gpushare-operator")
+    assert found == {normalize(name): version for name, version in pinned.items()}
+    assert f'"{version}"' in (PACKAGE / "__init__.py").read_text()
+
+
+def test_the_wheel_holds_the_program_and_nothing_else(image: Image) -> None:
+    entry = image.distributions()["gpushare-operator"]
+    held = {str(file) for file in entry.files or () if file.suffix != ".pyc"}
+    source = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "operator", "templates"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    expected = {
+        path.removeprefix("operator/") if path.startswith("operator/") else f"gpushare/{path}"
+        for path in source
+        if path != "operator/gpushare/templates"
+    }
+    assert {file for file in held if file.startswith("gpushare/")} == expected
+    others = {file.split("/")[0] for file in held if not file.startswith("gpushare/")}
+    assert others == {"..", f"gpushare_operator-{entry.version}.dist-info"}
+
+
+def test_nothing_can_be_written_where_the_program_is(image: Image) -> None:
+    written = image.python("-c", "import sys; open(sys.prefix + '/trace', 'w')")
+    assert "PermissionError" in written.stderr
+
+
+def test_the_program_is_not_the_checkouts(image: Image) -> None:
+    found = image.python("-c", "import gpushare; print(gpushare.__file__)")
+    assert Path(found.stdout).is_relative_to(image.folder)
+
+
+def test_every_module_can_be_imported_from_it(image: Image) -> None:
+    """What is imported late, in a branch that tests take in the checkout, is there too."""
+    walk = """
+import importlib, pkgutil, gpushare
+for module in pkgutil.walk_packages(gpushare.__path__, "gpushare."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+    assert image.python("-c", walk).stderr == ""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_script_says_how_it_is_used(image: Image, script: str) -> None:
+    shown = image.run(script, "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "Usage:" in shown.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_how_it_is_used(image: Image, command: str) -> None:
+    shown = image.start(command, "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"gpushare {command}" in shown.stdout
+
+
+def test_it_runs_as_a_module(image: Image) -> None:
+    shown = image.python("-m", "gpushare", "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_starts_and_says_in_one_line_that_there_is_no_cluster(
+    image: Image, role: str, tmp_path: Path
+) -> None:
+    ended = image.start(role, GPUSHARE_SERVICE_ACCOUNT=str(tmp_path / "none"))
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("gpushare: ")
+    assert str(tmp_path) in line
+
+
+def test_its_templates_are_in_it(image: Image) -> None:
+    here = [sys.executable, "-m", "gpushare", "teardown-commands", "gpu-1"]
+    expected = subprocess.run(here, cwd=PROJECT / "operator", capture_output=True, text=True)
+    assert expected.returncode == 0
+    assert image.start("teardown-commands", "gpu-1").stdout == expected.stdout
+
+
+def test_what_comes_on_top_of_the_base_image_is_at_most_150_mb(
+    image: Image, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = sum(size for size, _ in image.files().values())
+    with capsys.disabled():
+        print(f"\nimage: {size / 1e6:.0f} MB on top of its base, unpacked")
+    assert size <= MOST_BYTES

@@ -1,0 +1,56 @@
+"""What the Dockerfile says, without building it (`tests/image` carries it out)."""
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+from tests.kit.dockerfile import parse_dockerfile, parse_pairs
+
+PROJECT = Path(__file__).parents[3]
+STAGES = parse_dockerfile((PROJECT / "Dockerfile").read_text())
+FINAL = STAGES[-1]
+
+
+def test_the_only_image_from_outside_is_named_by_its_digest() -> None:
+    names = {stage.name for stage in STAGES}
+    (outside,) = {stage.base for stage in STAGES} - names
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}", outside)
+
+
+def test_no_step_depends_on_the_platform() -> None:
+    assert (
+        re.findall(r"amd64|arm64|x86_64|aarch64|--platform", (PROJECT / "Dockerfile").read_text())
+        == []
+    )
+
+
+def test_it_runs_as_the_user_that_the_chart_names() -> None:
+    helpers = (PROJECT / "chart/templates/_helpers.tpl").read_text()
+    ids = [
+        re.findall(rf"^ +{key}: (\d+)$", helpers, re.MULTILINE)[0]
+        for key in ("runAsUser", "runAsGroup")
+    ]
+    assert FINAL.all("USER") == [":".join(ids)]
+    assert "0" not in ids
+
+
+def test_the_charts_args_are_the_programs() -> None:
+    scripts = (PROJECT / "pyproject.toml").read_text().partition("[project.scripts]")[2]
+    (program,) = json.loads(FINAL.all("ENTRYPOINT")[-1])
+    assert re.search(rf"^{program} = ", scripts, re.MULTILINE)
+
+
+def test_its_labels_are_what_the_project_says_of_itself() -> None:
+    labels = parse_pairs(" ".join(FINAL.all("LABEL")))
+    chart = yaml.safe_load((PROJECT / "chart/Chart.yaml").read_text())
+    prefix = "org.opencontainers.image."
+    assert labels[f"{prefix}title"] == chart["name"]
+    assert labels[f"{prefix}description"] == chart["description"]
+    assert labels[f"{prefix}licenses"] == "Apache-2.0"
+    assert {"version", "revision", "source"} <= {key.removeprefix(prefix) for key in labels}
+
+
+def test_no_bytecode_is_written_at_run_time() -> None:
+    assert parse_pairs(" ".join(FINAL.all("ENV")))["PYTHONDONTWRITEBYTECODE"] == "1"
