@@ -46,7 +46,7 @@ test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and 
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
-		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1500 $(BIN)/pytest tests/integration tests/chaos \
+		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/integration tests/chaos \
 			-p no:randomly --timeout=180 -m "not long and not chaos and not soak" $(SHARDS) \
 		&& $(BIN)/python -m tests.rights "$$rights"
 
