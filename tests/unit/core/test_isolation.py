@@ -1,6 +1,7 @@
 """What is claimed of a container's isolation: what its pod was admitted under, or nothing."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -227,3 +228,13 @@ def test_a_pool_shows_so_many_stale_ones_and_counts_all() -> None:
     one = observe_isolation(Observed(node, (PLUGIN, *pods), parse_records(node)))
     both = sum_isolation([one, one])
     assert (both.stale, len(both.samples)) == (30, MAX_SAMPLES)
+
+
+@pytest.mark.parametrize("hours", [-48, 48])
+def test_clocks_that_are_wrong_change_no_claim(hours: int) -> None:
+    known = {"uid-of-train-1": "cgpu"}
+    node = a_member("share", before=tuple(known), admitted=known)
+    started = NOW + timedelta(hours=hours)
+    pods = (replace(PLUGIN, ready_since=started), a_train(created=started))
+    (claim,) = claim_isolation(Observed(node, pods, parse_records(node)))
+    assert (claim.admitted, claim.is_stale) == (Schedule.CGPU, True)
