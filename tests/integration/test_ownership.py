@@ -76,7 +76,8 @@ def labels_owned_by_us(meta: Json) -> set[str]:
 @pytest.mark.parametrize(
     ("edition", "changes"),
     [
-        ("Professional", {MODE: "cgpu", PLACEMENT: "binpack", POOL: "another"}),
+        # Not cgpu: its installer may run before the label is back, and load the module.
+        ("Professional", {MODE: "default", PLACEMENT: "binpack", POOL: "another"}),
         ("Basic", {"cgpu": "false", ISOLATION: "false", POOL: "another"}),
         ("OpenSource", {"gpushare": "false", POOL: "another"}),
     ],

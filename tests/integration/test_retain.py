@@ -137,12 +137,19 @@ def labels_of(node: Json) -> Json:
 
 
 def find_traces(nodes: dict[str, Json]) -> list[str]:
-    """Annotations of ours, and fields that are still ours, on any node."""
+    """Annotations of ours, and fields that are still ours, on any node.
+
+    That the kernel module of the mode that was kept may be loaded is no trace, but true.
+    """
     return [
         f"{name}: {trace}"
         for name, node in nodes.items()
         for trace in (
-            *(key for key in node["metadata"]["annotations"] if key.startswith("gpushare.io/")),
+            *(
+                key
+                for key in node["metadata"]["annotations"]
+                if key.startswith("gpushare.io/") and key != "gpushare.io/module"
+            ),
             *(
                 e["manager"]
                 for e in node["metadata"]["managedFields"]

@@ -10,8 +10,8 @@ from gpushare.core.admitted import find_admissions, write_admissions
 from gpushare.core.change import build_applied, owned_labels
 from gpushare.core.diagnosis import NotYet
 from gpushare.core.drift import Verdict
-from gpushare.core.inforce import is_replaced, running_plugins
-from gpushare.core.modes import MODES, Mode
+from gpushare.core.inforce import is_replaced, may_have_misread, running_plugins
+from gpushare.core.modes import MODES, Mode, find_schedule
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import build_attempt
 from gpushare.core.records import Applied
@@ -75,8 +75,8 @@ def plan_noted(
     changes = note_repair(seen, applied, verdict, at)
     if is_replaced(seen.node, seen.pods, applied):
         changes |= _note_restart(seen, applied)
-        if applied.put_back:
-            changes |= {"unsure": True, "put_back": None}
+        if may_have_misread(seen.node, seen.pods, applied):
+            changes["unsure"] = True
     if not changes:
         return None
     records = seen.records.model_copy(update={"applied": applied.model_copy(update=changes)})
@@ -99,7 +99,11 @@ def note_repair(seen: Observed, applied: Applied, verdict: Verdict, at: Pass) ->
     if verdict.puts_back and not MODES[applied.edition, applied.schedule].labels.keys() <= (
         seen.node.owned
     ):
-        return {"put_back": True, **write_admissions(find_admissions(seen))}
+        said = find_schedule(applied.edition, seen.node.labels)
+        theirs = MODES.get((applied.edition, Schedule(said))) if said in set(Schedule) else None
+        shared = theirs is not None and _share_plugin(applied, theirs)
+        put_back = "SamePlugin" if shared else "OtherPlugin"
+        return {"put_back": put_back, **write_admissions(find_admissions(seen))}
     if applied.put_back and find_doubt(seen, at) is None:
         return {"put_back": None}
     return {}
@@ -131,6 +135,7 @@ def _note_restart(seen: Observed, applied: Applied) -> dict[str, object]:
         "plugins": running,
         "boot_id": seen.node.boot_id,
         "unsure": None,
+        "put_back": None,
         **write_admissions(admissions),
     }
 

@@ -59,6 +59,11 @@ def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
     They are there now, but not as ours: somebody took them away and put them back; or we did so a
     moment ago. And the plugin is not the recorded one.
     """
+    if not is_replaced(node, pods, applied):
+        return False
     mode = MODES[applied.edition, applied.schedule]
-    held = mode.labels.keys() <= node.owned and applied.put_back is None
-    return is_replaced(node, pods, applied) and not held
+    if not mode.labels.keys() <= node.owned or applied.put_back == "SamePlugin":
+        return True
+    running = running_plugins(pods, mode)
+    restarted = any(running.get(uid, count) != count for uid, count in applied.plugins.items())
+    return applied.put_back is not None and restarted

@@ -179,9 +179,10 @@ class Applied(_Record):
     unsure: Literal[True] | None = None
     """Somebody labelled the node, and its plugin was replaced, in whichever order: nobody knows
     which mode it gives."""
-    put_back: Literal[True] | None = None
+    put_back: Literal["SamePlugin", "OtherPlugin"] | None = None
     """Somebody else's label was replaced a moment ago: a plugin that is told of from now on may
-    have started before that."""
+    have started before that. With a mode of another plugin that is only one that restarted: this
+    one's pods come back when its own label does."""
     of: Schedule | None = Field(default=None, alias="from")
     """The mode that a change left for this one; absent where none was needed, or it joined."""
     failure: Failure | None = None

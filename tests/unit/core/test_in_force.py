@@ -1,9 +1,12 @@
 """What is in force on a node is not always what its labels say."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
+from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState, ReleaseNode
 from gpushare.core.inforce import find_in_force
@@ -191,3 +194,35 @@ def test_another_modes_plugin_puts_it_in_force_once_it_runs(phase: str, in_force
     foreign = a_plugin_pod("nvidia", daemonset="ack-nvidia-device-plugin", phase=phase)
     record = applied(Schedule.SHARE).applied
     assert find_in_force(Edition.PROFESSIONAL, node, (foreign,), record) == in_force
+
+
+@pytest.mark.parametrize(
+    ("theirs", "plugin", "misread"),
+    [
+        ("SamePlugin", a_plugin_pod("plugin-2"), True),
+        ("SamePlugin", a_plugin_pod("plugin-1", restarts=1), True),
+        ("OtherPlugin", a_plugin_pod("plugin-2"), False),
+        ("OtherPlugin", a_plugin_pod("plugin-1", restarts=1), True),
+        ("OtherPlugin", a_plugin_pod("plugin-1"), False),
+    ],
+)
+def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_other_one(
+    theirs: str, plugin: Pod, misread: bool
+) -> None:
+    """A pod that left with the foreign label, and came back with ours, has read ours."""
+    records = applied(put_back=theirs)
+    node = a_node(labels={**CGPU, **OURS}, records=records, allocatable={MEMORY: 15}, gpu_count=1)
+    installer = a_plugin_pod("installer", daemonset="cgpu-installer")
+    plan = plan_of(node, a_pool(), plugin, installer)
+    assert (plan.reason is Reason.CORDONED) is misread
+
+
+@pytest.mark.parametrize(("theirs", "told"), [("share", "SamePlugin"), ("default", "OtherPlugin")])
+def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, told: str) -> None:
+    records = applied().model_copy(update={"found": {names.LABEL_SCHEDULE: None}})
+    labels = {**CGPU, **OURS, names.LABEL_SCHEDULE: theirs}
+    node = a_node(labels=labels, records=records, allocatable={MEMORY: 15}, gpu_count=1)
+    node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
+    installer = a_plugin_pod("installer", daemonset="cgpu-installer")
+    apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), installer))
+    assert f'"putBack":"{told}"' in apply.annotations[names.ANNOTATION_APPLIED]

@@ -133,7 +133,7 @@ def test_who_came_before_the_module_is_known_all_the_same() -> None:
 
 
 def test_where_the_plugin_may_have_read_a_foreign_label_nothing_is_claimed() -> None:
-    node = a_member("share", plugins={"older": 0}, put_back=True)
+    node = a_member("share", plugins={"older": 0}, put_back="SamePlugin")
     assert claim_of(node, a_train()).isolated is None
     assert claim_of(a_member("share", unsure=True), a_train()).isolated is None
 
