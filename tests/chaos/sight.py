@@ -19,7 +19,9 @@ EDITION_LABELS = {
     "Basic": frozenset({"cgpu", "cgpu.disable.isolation"}),
     "OpenSource": frozenset({"gpushare"}),
 }
-RECORDS = frozenset(f"gpushare.io/{name}" for name in ("found", "change", "applied", "drift"))
+RECORDS = frozenset(
+    f"gpushare.io/{name}" for name in ("found", "change", "applied", "drift", "module")
+)
 PLUGINS = frozenset(
     {
         "ack-nvidia-device-plugin",

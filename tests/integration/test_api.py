@@ -211,7 +211,9 @@ def test_what_a_spec_leaves_out_gets_a_safe_value(bench: Bench) -> None:
             "onFailure": "Halt",
             "approval": "Automatic",
             "workloads": "Wait",
+            "staleWorkloads": "Report",
         },
+        "isolationTeardown": {"policy": "Manual", "reboot": "Person"},
         "workloads": {"selection": "Automatic", "binding": "Pool"},
     }
 

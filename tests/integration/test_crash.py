@@ -163,7 +163,9 @@ def test_a_pool_that_is_deleted_in_a_flip_leaves_no_node_half_way(bench: Bench) 
     for node in ("n1", "n2"):
         found = bench.node(node)
         assert found["spec"].get("unschedulable") is None
-        assert not [k for k in found["metadata"]["annotations"] if k.startswith("gpushare.io/")]
+        notes = {k for k in found["metadata"]["annotations"] if k.startswith("gpushare.io/")}
+        # That a kernel module may be loaded outlives the pool that loaded it.
+        assert notes <= {"gpushare.io/module"}
     expect_isolated_from_now_on(bench, ["n1"])
     expect_labels(bench, "n2", {"ack.node.gpu.schedule": "share"})
 

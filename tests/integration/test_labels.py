@@ -306,7 +306,8 @@ def test_leaving_cgpu_for_share_needs_a_teardown_and_nothing_is_written(bench: B
     bench.change_pool(schedule="share")
 
     message = expect_untouched(bench, "n1", "RequiresTeardown", mark)
-    assert "rebooted" in message
+    assert "gpushare.io/teardown=start" in message
+    assert "reboot" in message
     expect_labels(bench, "n1", {MODE: "cgpu"})
 
 

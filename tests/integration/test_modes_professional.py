@@ -5,7 +5,7 @@ from itertools import pairwise, permutations
 import pytest
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.transitions import TRANSITIONS
+from gpushare.core.transitions import TRANSITIONS, Outcome
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pool
 from tests.kit.expect import expect, expect_labels, expect_reason
@@ -52,7 +52,10 @@ def test_a_pair_that_is_not_allowed_is_reported_and_nothing_is_written(bench: Be
         transition = TRANSITIONS[Edition.PROFESSIONAL, of, Schedule(to)]
         assert transition.refusal is not None
         sample = expect_reason(bench, node, transition.refusal, pool=node)
-        assert sample["message"] == f"{of} -> {to}: {transition.message}"
+        told = transition.message
+        if transition.outcome is Outcome.REQUIRES_TEARDOWN:
+            told = "annotate the node gpushare.io/teardown=start to begin"
+        assert sample["message"].startswith(f"{of} -> {to}: {told}")
         expect_labels(bench, node, {MODE: of, "gpushare.io/pool": None})
         expect_offer(bench, node, LOOKS["Professional"][of])
     assert our_node_writes(bench, mark, list(nodes)) == []

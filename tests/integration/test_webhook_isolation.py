@@ -150,7 +150,7 @@ def without_policy(bench: Bench) -> Iterator[Installation]:
 
 
 def test_an_installation_can_do_without_it(space: Space, without_policy: Installation) -> None:
-    assert "ValidatingAdmissionPolicy" not in without_policy.render()
+    assert "gpushare-isolation" not in without_policy.render()
 
     def admitted() -> Json | None:
         try:

@@ -65,7 +65,7 @@ class RefusedNode:
         """Whether the API server has taken it up; it does so a moment after its creation."""
         try:
             self._bench.cluster.kubectl(
-                "label", "node", self._node, "example.com/probe=1", "--overwrite",
+                "annotate", "node", self._node, "gpushare.io/drift=probe", "--overwrite",
                 "--dry-run=server", f"--as={OURS}gpushare-controller",
             )  # fmt: skip
         except CommandError as error:
