@@ -52,11 +52,6 @@ def update_applied(
     return known.model_copy(update=changes), missing
 
 
-def build_awaiting(seen: Observed, pool: Pool, mode: Mode, serves: Schedule | None) -> Applied:
-    """The record of a mode whose plugin a person is to restart; it `serves` another until then."""
-    return build_applied(seen, pool.name, mode, awaits_restart=True, serves=serves)
-
-
 def plan_noted(
     seen: Observed, held: Mapping[str, str], verdict: Verdict, at: Pass
 ) -> NodePlan | None:

@@ -5,14 +5,15 @@ from dataclasses import replace
 from gpushare import names
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
-from gpushare.core.applied import build_awaiting, update_applied
+from gpushare.core.applied import update_applied
 from gpushare.core.blockers import find_pods_of_another_mode
-from gpushare.core.diagnosis import diagnose
+from gpushare.core.change import build_applied
+from gpushare.core.diagnosis import NotYet, diagnose
 from gpushare.core.drift import Verdict
 from gpushare.core.modes import Mode, desired_labels
 from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
-from gpushare.core.records import extend_found
+from gpushare.core.records import Applied, extend_found
 from gpushare.names import Reason
 
 
@@ -37,9 +38,12 @@ def plan_labels(
         blocker := find_pods_of_another_mode(mode, seen.pods)
     ):
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
-    applied, missing = update_applied(seen, pool, mode, verdict, at)
+    applied: Applied | None
+    missing: NotYet | None = None
     if awaits_restart:
-        applied, missing = build_awaiting(seen, pool, mode, serves), None
+        applied = build_applied(seen, pool.name, mode, awaits_restart=True, serves=serves)
+    else:
+        applied, missing = update_applied(seen, pool, mode, verdict, at)
     found = extend_found(seen.records.found, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has let go of it: whoever writes it next is no rival.
