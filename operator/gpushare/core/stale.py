@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
+from gpushare.core.actions import EvictPods, NodePlan, NodeState
+from gpushare.core.blockers import find_evictable_pods
 from gpushare.core.isolation import find_stale_pods
 from gpushare.core.observed import Observed, Pass
+from gpushare.core.transitions import REPAIR
 from gpushare.core.turn import Turn
 from gpushare.names import Reason
 
@@ -18,11 +20,8 @@ def plan_stale(seen: Observed, plan: NodePlan, at: Pass, turn: Turn) -> NodePlan
     if plan.state is not NodeState.READY or plan.action is not None:
         return plan
     stale = find_stale_pods(seen)
-    pods = tuple(
-        EvictedPod(pod.namespace, pod.name, pod.uid)
-        for pod in stale
-        if pod.is_evictable and not pod.deleting
-    )
+    # As for a plugin's restart: what runs keeps what it has, and only that is asked to go.
+    pods = find_evictable_pods(REPAIR, stale)
     if not pods and not any(pod.deleting for pod in stale):
         return plan
     going = replace(
