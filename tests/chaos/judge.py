@@ -74,10 +74,13 @@ class Judge:
         return [*found, *self._settle()]
 
     def lose_node(self, name: str, revision: int) -> list[Violation]:
-        """A node was deleted."""
+        """A node was deleted.
+
+        A change that was under way stands until a node of this name comes again: who writes in it
+        may not have heard, and a plugin on a node that is gone serves nobody.
+        """
         self.nodes.pop(name, None)
         self._out_since.pop(name, None)
-        self._changes[name].append((revision, None))
         self._revision = max(self._revision, revision)
         return self._settle()
 

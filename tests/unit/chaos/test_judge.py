@@ -186,6 +186,23 @@ def test_a_change_that_was_under_way_at_the_deletion_counts_though_it_has_ended(
     assert restart(judge, "p1", 12) == []
 
 
+def test_a_plugin_may_be_restarted_while_news_of_its_nodes_end_is_on_its_way() -> None:
+    judge = a_judge_of_pool()
+    judge.see_node(a_changing_node("n1", 11), NOW)
+    judge.lose_node("n1", 12)
+
+    assert restart(judge, "p1", 13) == []
+
+
+def test_a_node_that_came_back_under_its_name_is_in_no_change_of_the_former() -> None:
+    judge = a_judge_of_pool()
+    judge.see_node(a_changing_node("n1", 11), NOW)
+    judge.lose_node("n1", 12)
+    judge.see_node(a_node("n1", 13, uid="another"), NOW)
+
+    expect_one(restart(judge, "p1", 14), "P4", "no change under way")
+
+
 def test_a_second_restart_in_one_change_breaks_the_promise() -> None:
     judge = a_judge_of_pool()
     judge.see_node(a_changing_node("n1", 11), NOW)
