@@ -78,7 +78,10 @@ spec:
             matchLabels:
               {{- include "gpushare.selector" $ | nindent 14 }}
         {{- end }}
-      {{- if ne .role "controller" }}
+      {{- if eq .role "controller" }}
+      # On SIGTERM it lets go of its Lease and ends within 10 s, whatever the API server does.
+      terminationGracePeriodSeconds: 20
+      {{- else }}
       # No preStop hook: on SIGTERM the process itself goes on answering for drainSeconds.
       terminationGracePeriodSeconds: {{ add .root.Values.webhook.drainSeconds 30 }}
       {{- end }}
@@ -146,16 +149,19 @@ spec:
             {{- if ne .role "controller" }}
             - {name: webhook, containerPort: {{ .root.Values.webhook.port }}}
             {{- end }}
-          # It serves this once the API server answers and has the CRD.
+          # It serves all of them from its start on, whether the API server answers or not.
           startupProbe:
-            httpGet: {path: /healthz, port: metrics}
-            periodSeconds: 2
+            httpGet: {path: /livez, port: metrics}
+            periodSeconds: 1
             timeoutSeconds: 2
             failureThreshold: 60
+          # What a restart would mend: a loop that stands still, a watch that is open and hears nothing.
           livenessProbe:
-            httpGet: {path: /healthz, port: metrics}
+            httpGet: {path: /livez, port: metrics}
             periodSeconds: 10
             timeoutSeconds: 5
+            failureThreshold: 3
+          # A controller that stands by is ready as well, once its caches are filled.
           readinessProbe:
             httpGet: {path: /readyz, port: metrics}
             periodSeconds: 2

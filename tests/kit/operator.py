@@ -59,7 +59,7 @@ class Operators:
     ) -> OperatorProcess:
         """Start a process of this test's own; the standard one is stopped before.
 
-        Returns once it is ready, unless `wait` says otherwise: a standby is never ready.
+        Returns once it is ready, unless `wait` says otherwise; one that stands by is ready, too.
         """
         if self._standard is not None:
             self._standard.stop()

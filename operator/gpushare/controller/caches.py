@@ -94,6 +94,12 @@ class Caches:
     def is_synced(self) -> bool:
         return all(r.synced.is_set() for r in self._reflectors)
 
+    def find_deafness(self, limit_seconds: float) -> str | None:
+        """The first watch that is open and brought nothing for longer than this, in a sentence."""
+        return next(
+            filter(None, (r.hearing.find_deafness(limit_seconds) for r in self._reflectors)), None
+        )
+
     async def run(self) -> None:
         """Keep the copies up to date, for ever."""
         async with asyncio.TaskGroup() as group:

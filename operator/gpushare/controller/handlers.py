@@ -13,6 +13,7 @@ import aiohttp
 import kopf
 
 from gpushare import names
+from gpushare.kube.hearing import OVERTIME_SECONDS, WATCH_SECONDS
 
 RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
 
@@ -62,6 +63,10 @@ def build_settings(webhook_server: Any = None) -> kopf.OperatorSettings:
     settings.admission.managed = None
     settings.admission.server = webhook_server
     settings.watching.chunk_size = 500
+    # As the watches of ours: else a quiet one and a deaf one look alike, and a connection that died
+    # without a word is noticed after 70 s.
+    settings.watching.server_timeout = int(WATCH_SECONDS)
+    settings.watching.inactivity_timeout = WATCH_SECONDS + OVERTIME_SECONDS
     # The default keeps every object's last body for 5 s.
     settings.queueing.idle_timeout = 0.2
     settings.networking.request_timeout = 30

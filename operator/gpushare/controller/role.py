@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -10,10 +11,12 @@ from typing import Protocol
 
 import kopf
 
+from gpushare import names
 from gpushare.controller.handlers import build_registry, build_settings
 from gpushare.controller.reconcile import Reconciler
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.errors import CALL_FAILURES, ApiError
+from gpushare.kube.hearing import Hearing
 from gpushare.kube.lease import Lease, Terms
 from gpushare.kube.pools import check_crd
 from gpushare.kube.session import load_credentials, open_session
@@ -33,6 +36,8 @@ class WebhookServer(Protocol):
 
     def find_unready(self) -> str | None: ...
 
+    def find_deafness(self) -> str | None: ...
+
 
 async def run_controller(
     settings: Settings,
@@ -44,23 +49,35 @@ async def run_controller(
     Raises `CredentialsError`, `CrdMissingError`, `LeaseLostError`, and OSError where a port is
     taken.
     """
+    stopping = asyncio.create_task(_wait_for_signal(), name="signal")
     metrics = Metrics()
     credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(connect(credentials, metrics.observe_api_request))
-        await _wait_for_crd(api)
         lease = Lease(api, _terms(settings))
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
         webhook = build_webhook(api, settings, metrics) if build_webhook else None
+        hearing = Hearing(names.PLURAL)
+        liveness: list[http.Check] = [
+            reconciler.find_standstill,
+            partial(reconciler.caches.find_deafness, settings.deaf_seconds),
+            partial(hearing.find_deafness, settings.deaf_seconds),
+        ]
+        # One that stands by is ready too: it can take over.
         readiness: list[http.Check] = [partial(_find_unsynced, reconciler)]
         if webhook is not None:
+            liveness.append(webhook.find_deafness)
             readiness.append(webhook.find_unready)
-        app = http.build_app(
-            metrics.registry, health=[reconciler.find_standstill], readiness=readiness
-        )
+        app = http.build_app(metrics.registry, liveness=liveness, readiness=readiness)
         await stack.enter_async_context(
             http.listening(app, host=settings.metrics_host, port=settings.metrics_port)
         )
+        finding = asyncio.create_task(_wait_for_crd(api), name="CRD")
+        await asyncio.wait({stopping, finding}, return_when=asyncio.FIRST_COMPLETED)
+        if not finding.done():
+            finding.cancel()
+            return
+        await finding
         active = asyncio.create_task(_be_active(lease, reconciler, metrics), name="active")
 
         async def stop() -> None:
@@ -72,7 +89,7 @@ async def run_controller(
         registry = build_registry(
             on_pool_event=reconciler.mark_pools_changed,
             on_cleanup=stop,
-            open_session=partial(open_session, credentials),
+            open_session=partial(open_session, credentials, hearing.overhear),
             server=credentials.host,
         )
         watching = asyncio.create_task(
@@ -80,7 +97,7 @@ async def run_controller(
             name="kopf",
         )
         try:
-            await asyncio.wait({active, watching}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopping, active, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not active.cancelled():
                 watching.cancel()
             # At a signal, Kopf has us stop first, and ends after that.
@@ -106,6 +123,14 @@ async def _be_active(lease: Lease, reconciler: Reconciler, metrics: Metrics) -> 
         await reconciler.caches.wait_synced()
         await reconciler.caches.read_anew()
         tasks.create_task(reconciler.run())
+
+
+async def _wait_for_signal() -> None:
+    """Until SIGTERM or SIGINT; as soon as Kopf runs, it takes them instead."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await stopping.wait()
 
 
 async def _wait_for_crd(api: ApiServer) -> None:

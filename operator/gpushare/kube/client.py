@@ -14,7 +14,13 @@ from aiohttp.http_exceptions import LineTooLong
 
 from gpushare import names
 from gpushare.kube.credentials import Credentials
-from gpushare.kube.errors import ApiError, MalformedAnswerError, NotLeaderError
+from gpushare.kube.errors import (
+    ApiError,
+    MalformedAnswerError,
+    NotLeaderError,
+    SilentWatchError,
+)
+from gpushare.kube.hearing import OVERTIME_SECONDS
 from gpushare.kube.session import CONNECT_TIMEOUT_SECONDS, open_session
 from gpushare.kube.throttle import Throttle, parse_retry_after
 
@@ -22,9 +28,6 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 """Server-side apply; JSON is YAML."""
-
-OVERTIME_SECONDS = 5.0
-"""So much later than the server should have ended a watch, its connection counts as dead."""
 
 Json = dict[str, Any]
 
@@ -111,8 +114,8 @@ class ApiServer:
     ) -> AsyncGenerator[Json, None]:
         """Events of a watch, until the server ends it.
 
-        Raises `TimeoutError` where it does not: a connection that died without a word looks like
-        a quiet one.
+        Raises `SilentWatchError` where it does not: a connection that died without a word looks
+        like a quiet one.
         """
         params = {
             "watch": "true",
@@ -133,6 +136,11 @@ class ApiServer:
                     yield _parse_event(line, path)
             except LineTooLong as error:
                 raise MalformedAnswerError(f"watch {path}: an event is too long") from error
+            except TimeoutError as error:
+                raise SilentWatchError(
+                    f"watch {path}: open for {timeout.total:g} s, and not ended after "
+                    f"{timeout_seconds:g} s as it should have been"
+                ) from error
 
     async def _request(
         self,

@@ -33,6 +33,10 @@ class EvictionRefusedError(KubeError):
     """A pod must stay where it is for now; the message names the pod and says who keeps it."""
 
 
+class SilentWatchError(KubeError):
+    """A watch that was accepted, and that the server did not end when its time was up."""
+
+
 class JobTakenError(KubeError):
     """A Job of our name is there that is not for the node; the message names it."""
 
@@ -107,5 +111,5 @@ class ApiError(KubeError):
         return self.status in (401, 403, 408, 429) or self.status >= 500
 
 
-CALL_FAILURES = (ApiError, MalformedAnswerError, ClientError, OSError)
+CALL_FAILURES = (ApiError, MalformedAnswerError, SilentWatchError, ClientError, OSError)
 """What a call to the API server may raise, however it failed; a timeout is an OSError."""

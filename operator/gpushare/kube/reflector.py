@@ -13,14 +13,17 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError
+from gpushare.kube.errors import (
+    CALL_FAILURES,
+    ApiError,
+    MalformedAnswerError,
+    SilentWatchError,
+)
+from gpushare.kube.hearing import WATCH_SECONDS, Hearing
 
 log = logging.getLogger(__name__)
 
 PAGE = 500
-WATCH_SECONDS = 20.0
-"""The server ends each watch after this; one that goes on for 5 s longer is cut. A connection
-that died without a word is noticed after 25 s."""
 RETURN_SECONDS = 2.0
 """The first watch after a failure: where nothing changes, its end alone says that all is well."""
 HEALTHY_SECONDS = 1.0
@@ -65,6 +68,7 @@ class Reflector(Generic[Record]):
         self._versions: dict[str, int] = {}
         self._gone: dict[str, int] = {}
         self._version: str | None = None
+        self.hearing = Hearing(path)
         self.synced = asyncio.Event()
         """Set once the first list is complete; never before."""
 
@@ -86,6 +90,8 @@ class Reflector(Generic[Record]):
             except CALL_FAILURES as error:
                 if _asks_for_a_list(error):
                     self._version = None
+                if not isinstance(error, SilentWatchError):
+                    self.hearing.note()
                 reason = str(error) or type(error).__name__
                 log.warning("watch of %s interrupted: %s", self._path, reason)
             if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
@@ -125,6 +131,7 @@ class Reflector(Generic[Record]):
             meta = page.get("metadata") or {}
             if not meta.get("resourceVersion"):
                 raise MalformedAnswerError(f"list {self._path}: the answer is no list")
+            self.hearing.note()
             for raw in page.get("items") or ():
                 seen.add(_key(raw["metadata"]))
                 self._take(raw, deleted=False)
@@ -153,10 +160,14 @@ class Reflector(Generic[Record]):
                 if event["type"] != "BOOKMARK":
                     self._take(raw, deleted=event["type"] == "DELETED")
                 self._version = raw["metadata"]["resourceVersion"]
-                self._on_alive()
+                self._hear()
         # Where nothing changes the server may send no bookmark either.
         if time.monotonic() - started >= HEALTHY_SECONDS:
-            self._on_alive()
+            self._hear()
+
+    def _hear(self) -> None:
+        self.hearing.note()
+        self._on_alive()
 
     def _take(self, raw: Json, *, deleted: bool) -> None:
         meta = raw["metadata"]

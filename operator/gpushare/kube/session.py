@@ -42,7 +42,9 @@ async def load_credentials(
         ) from error
 
 
-def open_session(credentials: Credentials) -> aiohttp.ClientSession:
+def open_session(
+    credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType
+) -> aiohttp.ClientSession:
     """A session with the API server of `credentials`; relative paths are below its address.
 
     A function that a request with a body brings along as `trace_request_ctx` is called right
@@ -72,7 +74,7 @@ def open_session(credentials: Credentials) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         base_url=credentials.host.rstrip("/") + "/",
         connector=aiohttp.TCPConnector(ssl=credentials.tls or True, limit=0),
-        middlewares=(authorize,),
+        middlewares=(*middlewares, authorize),
         trace_configs=[tracing],
         timeout=aiohttp.ClientTimeout(
             total=REQUEST_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS

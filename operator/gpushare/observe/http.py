@@ -1,4 +1,4 @@
-"""/metrics, /healthz and /readyz of a process, on a port of their own."""
+"""/metrics, /livez and /readyz of a process, on a port of their own."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -12,9 +12,13 @@ Check = Callable[[], str | None]
 
 
 def build_app(
-    registry: CollectorRegistry, *, health: Sequence[Check] = (), readiness: Sequence[Check] = ()
+    registry: CollectorRegistry, *, liveness: Sequence[Check] = (), readiness: Sequence[Check] = ()
 ) -> web.Application:
-    """The application; a probe answers 200 `ok`, or 503 with a sentence a line."""
+    """The application; a probe answers 200 `ok`, or 503 with a sentence a line.
+
+    `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely
+    on it now; that the API server is away is none of the former.
+    """
 
     async def metrics(request: web.Request) -> web.Response:
         return web.Response(
@@ -32,7 +36,7 @@ def build_app(
 
     app = web.Application()
     app.router.add_get("/metrics", metrics)
-    app.router.add_get("/healthz", probe(health))
+    app.router.add_get("/livez", probe(liveness))
     app.router.add_get("/readyz", probe(readiness))
     return app
 

@@ -108,6 +108,12 @@ class Webhook:
             return gap.message
         return self._certificate.find_flaw() or self._self_call.find_flaw()
 
+    def find_deafness(self) -> str | None:
+        """The watch that is open and hears nothing, if one is. A check for /livez."""
+        limit_seconds = self._settings.deaf_seconds
+        of_pools = self._pools.hearing.find_deafness(limit_seconds)
+        return of_pools or self._namespaces.hearing.find_deafness(limit_seconds)
+
     def _hear_of(self, kind: str, metrics: Metrics) -> None:
         self._memory.hear_of(kind)
         metrics.observe_watch(kind)
@@ -133,7 +139,9 @@ async def run_webhook(settings: Settings) -> None:
     credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
     async with connect(credentials, metrics.observe_api_request) as api:
         webhook = Webhook(api, settings, metrics)
-        app = http.build_app(metrics.registry, readiness=[webhook.find_unready])
+        app = http.build_app(
+            metrics.registry, liveness=[webhook.find_deafness], readiness=[webhook.find_unready]
+        )
         spare_collector()
         serving = asyncio.create_task(webhook.run())
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -177,6 +177,7 @@ class FaultProxy:
             return exchange.reset()
         if rule.stall:
             await self._stopping.wait()
+            return exchange.reset()
         return await self._forward(rule, exchange)
 
     async def _forward(self, rule: Rule, exchange: _Exchange) -> web.StreamResponse:
@@ -199,6 +200,7 @@ class FaultProxy:
                 kept["Content-Encoding"] = encoding
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
+            exchange.silent |= rule.mute
             try:
                 async with asyncio.timeout(rule.lasts_seconds):
                     async for part in _read(answer, rule):

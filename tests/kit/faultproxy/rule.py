@@ -73,6 +73,8 @@ class Rule:
     """Called when the API server has answered, before the answer goes back."""
     alter: Callable[[bytes], bytes | None] | None = None
     """What becomes of each line of the answer; None: it is dropped. A watch has a line an event."""
+    mute: bool = False
+    """Its headers come, and nothing after them, not even the end: a watch that is deaf."""
     lasts_seconds: float | None = None
     """The answer ends after so long, politely, whether it is complete or not."""
 

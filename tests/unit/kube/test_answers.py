@@ -7,7 +7,13 @@ import pytest
 from aiohttp import web
 
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, NotLeaderError
+from gpushare.kube.errors import (
+    CALL_FAILURES,
+    ApiError,
+    MalformedAnswerError,
+    NotLeaderError,
+    SilentWatchError,
+)
 from tests.kit.fakeapi import Answer, served_by
 
 NODE = {"metadata": {"name": "a", "uid": "1"}}
@@ -73,7 +79,7 @@ async def test_a_watch_that_the_server_forgets_is_given_up(
 
     monkeypatch.setattr("gpushare.kube.client.OVERTIME_SECONDS", 0.1)
     async with served_by(drip) as api:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(SilentWatchError):
             await read_watch(api)
 
 

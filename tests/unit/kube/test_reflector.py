@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gpushare.kube.errors import ApiError, KubeError, MalformedAnswerError
+from gpushare.kube.errors import ApiError, KubeError, MalformedAnswerError, SilentWatchError
+from gpushare.kube.hearing import Hearing
 from gpushare.kube.reflector import Reflector
 
 Json = dict[str, Any]
@@ -230,3 +231,16 @@ async def test_reading_anew_shows_what_the_watch_has_not_told() -> None:
     server.answers = [_error(503), _list(12, _object("a", 11, "z"))]
     await reflector.read_anew()
     assert dict(reflector.records) == {"a": "z"}
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_sign"), [(_error(503), True), (SilentWatchError("open, and silent"), False)]
+)
+async def test_a_watch_that_is_refused_is_not_deaf_and_one_that_is_open_and_silent_is(
+    failure: KubeError, is_sign: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs: list[Hearing] = []
+    monkeypatch.setattr(Hearing, "note", lambda hearing: signs.append(hearing))
+    await _run(Server(_list(9), failure))
+    # The first is the list's.
+    assert len(signs) == (2 if is_sign else 1)

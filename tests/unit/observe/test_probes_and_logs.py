@@ -1,4 +1,4 @@
-"""/metrics, /healthz, /readyz, and the log lines."""
+"""/metrics, /livez, /readyz, and the log lines."""
 
 import io
 import json
@@ -13,29 +13,29 @@ from gpushare.observe.logs import configure_logs
 from gpushare.observe.metrics import Metrics
 
 
-async def get(path: str, *, health: list[Check], readiness: list[Check]) -> tuple[int, str]:
-    app = build_app(Metrics().registry, health=health, readiness=readiness)
+async def get(path: str, *, liveness: list[Check], readiness: list[Check]) -> tuple[int, str]:
+    app = build_app(Metrics().registry, liveness=liveness, readiness=readiness)
     async with TestClient(TestServer(app)) as client, client.get(path) as response:
         return response.status, await response.text()
 
 
 async def test_metrics_are_served_as_prometheus_text() -> None:
-    status, text = await get("/metrics", health=[], readiness=[])
+    status, text = await get("/metrics", liveness=[], readiness=[])
     assert status == 200
     assert "# TYPE gpushare_build_info gauge" in text
 
 
-async def test_a_process_without_flaws_is_healthy_and_ready() -> None:
+async def test_a_process_without_flaws_is_live_and_ready() -> None:
     fine: list[Check] = [lambda: None]
-    for path in ("/healthz", "/readyz"):
-        assert await get(path, health=fine, readiness=fine) == (200, "ok\n")
+    for path in ("/livez", "/readyz"):
+        assert await get(path, liveness=fine, readiness=fine) == (200, "ok\n")
 
 
-async def test_a_process_that_is_not_ready_says_each_reason_and_stays_healthy() -> None:
+async def test_a_process_that_is_not_ready_says_each_reason_and_stays_live() -> None:
     flaws: list[Check] = [lambda: "pools are not known yet", lambda: None, lambda: "no lease"]
-    status, text = await get("/readyz", health=[], readiness=flaws)
+    status, text = await get("/readyz", liveness=[], readiness=flaws)
     assert (status, text) == (503, "pools are not known yet\nno lease\n")
-    assert (await get("/healthz", health=[], readiness=flaws))[0] == 200
+    assert (await get("/livez", liveness=[], readiness=flaws))[0] == 200
 
 
 @pytest.fixture

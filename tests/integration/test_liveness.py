@@ -1,0 +1,97 @@
+"""What /livez says: red where a restart helps, and nowhere else."""
+
+import time
+from contextlib import ExitStack
+from functools import partial
+from urllib.error import HTTPError
+
+from devcluster.installation import OperatorProcess
+from tests.kit.bench import Bench
+from tests.kit.expect import expect
+from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.operator import PATIENT, fetch, read_metric
+from tests.kit.scenario import WATCH
+
+DEAF_SECONDS = 30
+"""As short as it may be set: a healthy watch is heard of every 20 s."""
+LATE_SECONDS = 10
+SETTINGS = {**PATIENT, "GPUSHARE_DEAF_SECONDS": str(DEAF_SECONDS)}
+WATCHES = f"/(nodes|gpusharepools)[?].*{WATCH}"
+OF_NODES = "the watch of api/v1/nodes is open"
+OF_POOLS_BY_KOPF = "the watch of gpusharepools is open"
+OF_POOLS_BY_THE_WEBHOOK = "the watch of apis/gpushare.io/v1alpha1/gpusharepools is open"
+DEAF = (OF_NODES, OF_POOLS_BY_KOPF, OF_POOLS_BY_THE_WEBHOOK)
+
+
+def find_ill(process: OperatorProcess) -> str:
+    """What /livez says is wrong; empty where nothing is."""
+    try:
+        fetch(process, "/livez")
+    except HTTPError as answer:
+        return answer.read().decode()
+    return ""
+
+
+def is_long_unheard(process: OperatorProcess) -> bool:
+    """Whether the process has heard nothing of nodes for longer than the limit."""
+    name = "gpushare_watch_last_event_timestamp_seconds"
+    return time.time() - read_metric(process, name, resource="nodes") > DEAF_SECONDS
+
+
+def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_is(
+    bench: Bench,
+) -> None:
+    """All at the same time: the API server is there, refuses every connection, or never answers."""
+    with ExitStack() as stack:
+        deafening, refusing, stalling = (
+            stack.enter_context(FaultProxy(bench.cluster)) for _ in range(3)
+        )
+        start = bench.operators.start
+        deaf = start("run", identity="deaf", env=SETTINGS, api_url=deafening.url)
+        refused = start("controller", identity="refused", env=SETTINGS, api_url=refusing.url)
+        stalled = start("controller", identity="stalled", env=SETTINGS, api_url=stalling.url)
+
+        deafening.add(Rule("GET", WATCHES, times=None, mute=True))
+        refusing.add(Rule(".*", "", times=None, cut="request"))
+        stalling.add(Rule(".*", "", times=None, stall=True))
+        began = time.monotonic()
+        for proxy, path in ((deafening, WATCHES), (refusing, ""), (stalling, "")):
+            proxy.cut(path)
+
+        expect(
+            bench,
+            "deaf watches are told of, each",
+            lambda: all(sentence in find_ill(deaf) for sentence in DEAF),
+            within_seconds=DEAF_SECONDS + LATE_SECONDS,
+        )
+        assert time.monotonic() - began > DEAF_SECONDS - LATE_SECONDS
+        for away in (refused, stalled):
+            expect(
+                bench,
+                f"{away.identity} has heard nothing for longer than that",
+                partial(is_long_unheard, away),
+            )
+            assert find_ill(away) == ""
+
+        deafening.remove_all()
+        deafening.cut(WATCHES)
+        expect(bench, "it hears again", lambda: find_ill(deaf) == "")
+        assert deaf.alive
+
+
+def test_a_controller_without_an_api_server_is_live_from_its_start_on_and_ends_when_told(
+    bench: Bench,
+) -> None:
+    with FaultProxy(bench.cluster) as proxy:
+        proxy.add(Rule(".*", "", times=None, stall=True))
+        process = bench.operators.start("controller", api_url=proxy.url, wait=False)
+
+        def is_live() -> bool:
+            try:
+                return fetch(process, "/livez") == "ok\n"
+            except OSError:
+                return False
+
+        expect(bench, "it is live", is_live)
+        process.stop()
+        assert process.process.returncode == 0

@@ -1,0 +1,161 @@
+"""When a watch counts as deaf: it is open, and nothing comes."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gpushare.kube.hearing import Hearing
+
+LIMIT_SECONDS = 90.0
+
+
+class Clock:
+    """Seconds, as a test sets them."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def hearing(clock: Clock) -> Hearing:
+    return Hearing("nodes", clock)
+
+
+def is_deaf(hearing: Hearing) -> bool:
+    return hearing.find_deafness(LIMIT_SECONDS) is not None
+
+
+def test_before_the_first_sign_there_is_nothing_to_miss(clock: Clock, hearing: Hearing) -> None:
+    clock.now += 3600
+    assert not is_deaf(hearing)
+
+
+def test_a_watch_is_deaf_once_nothing_came_for_longer_than_the_limit(
+    clock: Clock, hearing: Hearing
+) -> None:
+    hearing.note()
+    clock.now += LIMIT_SECONDS
+    assert not is_deaf(hearing)
+    clock.now += 31
+    assert hearing.find_deafness(LIMIT_SECONDS) == (
+        "the watch of nodes is open and brought nothing for 121 s, more than 90 s: no event, no "
+        "bookmark, no end"
+    )
+
+
+def test_with_the_next_sign_it_hears_again(clock: Clock, hearing: Hearing) -> None:
+    hearing.note()
+    clock.now += 1000
+    hearing.note()
+    assert not is_deaf(hearing)
+
+
+# What is overheard of a library's watch.
+
+
+async def end(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b"{}\n")
+
+
+async def cut(request: web.Request) -> web.StreamResponse:
+    response = await stay_silent_open(request)
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+async def stay_silent(request: web.Request) -> web.StreamResponse:
+    response = await stay_silent_open(request)
+    await asyncio.Event().wait()
+    return response
+
+
+async def stay_silent_open(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    return response
+
+
+async def stall(request: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    return web.Response()
+
+
+async def refuse(request: web.Request) -> web.StreamResponse:
+    return web.Response(status=503, body=b"{}")
+
+
+@contextlib.asynccontextmanager
+async def listening_to(hearing: Hearing) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session that only watches; each path is one way in which a watch may go."""
+    app = web.Application()
+    for watch in (end, cut, stay_silent, stall, refuse):
+        app.router.add_get(f"/{watch.__name__}", watch)
+    async with (
+        TestServer(app) as server,
+        aiohttp.ClientSession(server.make_url("/"), middlewares=(hearing.overhear,)) as session,
+    ):
+        yield session
+
+
+async def watch_once(session: aiohttp.ClientSession, path: str) -> None:
+    """Read it to its end, or for a moment where it has none."""
+    with contextlib.suppress(aiohttp.ClientPayloadError, TimeoutError):
+        async with asyncio.timeout(0.1), session.get(path) as answer:
+            async for _ in answer.content:
+                pass
+
+
+@pytest.mark.parametrize("way", ["end", "refuse"])
+async def test_whatever_ends_is_a_sign(clock: Clock, hearing: Hearing, way: str) -> None:
+    async with listening_to(hearing) as session:
+        await watch_once(session, "/end")
+        clock.now += 1000
+        await watch_once(session, f"/{way}")
+    assert not is_deaf(hearing)
+
+
+@pytest.mark.parametrize(("seconds", "is_sign"), [(10.0, True), (25.0, False)])
+async def test_one_that_was_cut_is_a_sign_and_one_that_was_given_up_is_none(
+    clock: Clock, hearing: Hearing, seconds: float, is_sign: bool
+) -> None:
+    async with listening_to(hearing) as session:
+        await watch_once(session, "/end")
+        clock.now += 1000
+        await watch_once(session, "/cut" if is_sign else "/stay_silent")
+        # How it went is seen by whoever opens the next.
+        clock.now += seconds
+        await watch_once(session, "/stay_silent")
+    assert is_deaf(hearing) is not is_sign
+
+
+async def test_that_it_is_not_even_answered_is_no_deafness(clock: Clock, hearing: Hearing) -> None:
+    async with listening_to(hearing) as session:
+        await watch_once(session, "/end")
+        clock.now += 1000
+        await watch_once(session, "/stall")
+    assert not is_deaf(hearing)
+
+
+async def test_that_nobody_is_there_is_no_deafness(clock: Clock, hearing: Hearing) -> None:
+    async with listening_to(hearing) as session:
+        await watch_once(session, "/end")
+    clock.now += 1000
+    async with aiohttp.ClientSession(middlewares=(hearing.overhear,)) as session:
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get("http://127.0.0.1:9/")
+    assert not is_deaf(hearing)
