@@ -32,7 +32,7 @@ demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME pl
 	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(addprefix --scene=,$(SCENE))
 
 .PHONY: test
-test: lint test-unit test-image test-integration test-demo ## Run everything that must hold
+test: lint test-unit test-image test-chart test-integration test-demo ## Run everything that must hold
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
@@ -42,12 +42,17 @@ test-unit: $(READY) ## Run the unit tests
 test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and start the program from there
 	$(LIMIT) 300 $(BIN)/pytest tests/image --timeout=280
 
+.PHONY: test-chart
+test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score and the real API server
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
+	$(LIMIT) 600 $(BIN)/pytest tests/integration/test_chart*.py -p no:randomly --timeout=180 -m chart
+
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
 		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/integration tests/chaos \
-			-p no:randomly --timeout=180 -m "not long and not chaos and not soak" $(SHARDS) \
+			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart" $(SHARDS) \
 		&& $(BIN)/python -m tests.rights "$$rights"
 
 .PHONY: test-demo

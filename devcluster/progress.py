@@ -1,4 +1,4 @@
-"""How far a build of the control plane is, from what the ``go`` command prints."""
+"""How far a build is, from what the ``go`` command prints."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The control plane's binaries: built once from ``go.mod``, then taken from the user's cache.
+"""Programs in Go: built once from the ``go.mod`` that pins them, then taken from the user's cache.
 
 A cache folder appears whole, by a rename, or not at all; one build at a time writes there.
 """
@@ -14,28 +14,52 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from devcluster.errors import ToolchainError
 from devcluster.locks import exclusive
 from devcluster.progress import BuildProgress, ProgressLine, is_import_path
 
-BINARIES = (
-    "etcd",
-    "helm",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kubectl",
-    "kwok",
-    "kwokctl",
-)
 OLDEST_GO = (1, 26)
 
-_MODULE = Path(__file__).resolve().parent
-_GO_REQUIREMENTS = _MODULE.parent / "requirements" / "go.txt"
+_HERE = Path(__file__).resolve().parent
+_GO_REQUIREMENTS = _HERE.parent / "requirements" / "go.txt"
 _TAIL_LINES = 20
+
+
+@dataclass(frozen=True)
+class GoModule:
+    """A folder with a ``go.mod``, and what its ``tool`` lines are built to, all at once."""
+
+    folder: Path
+    programs: str
+    """What a person calls them."""
+    binaries: tuple[str, ...]
+    build_time: str
+    """Of a first build on 2 cores."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Binaries that Go names otherwise than everybody does: Go's name to theirs."""
+
+
+CONTROL_PLANE = GoModule(
+    _HERE,
+    "the control plane",
+    (
+        "etcd",
+        "helm",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kubectl",
+        "kwok",
+        "kwokctl",
+    ),
+    "about 8 minutes",
+    {"server": "etcd"},
+)
+# Apart, since it needs packages that the control plane's k8s.io/api has no more.
+KUBE_SCORE = GoModule(_HERE / "kube-score", "kube-score", ("kube-score",), "about a minute")
 
 
 @dataclass(frozen=True)
@@ -69,24 +93,25 @@ def build_cache_key(*, go_mod: bytes, go_sum: bytes, go_version: str) -> str:
 def build_ldflags(go_mod: str) -> str:
     """Linker flags that give the binaries Kubernetes' version, which a release build would set.
 
-    Without them the API server reports v0.0.0 and the others refuse to talk to it.
+    Without them the API server reports v0.0.0 and the others refuse to talk to it. Empty where
+    ``go_mod`` requires no Kubernetes.
     """
     match = re.search(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", go_mod, re.MULTILINE)
     if match is None:
-        raise ToolchainError("devcluster/go.mod requires no k8s.io/kubernetes: restore the file.")
+        return ""
     package = "k8s.io/component-base/version"
     settings = {"gitVersion": match[1], "gitMajor": match[2], "gitMinor": match[3]}
     return " ".join(f"-X {package}.{key}={value}" for key, value in settings.items())
 
 
-def missing_binaries(folder: Path) -> list[str]:
-    """Those of :data:`BINARIES` that ``folder`` does not hold as executables."""
-    return [name for name in BINARIES if not os.access(folder / name, os.X_OK)]
+def missing_binaries(folder: Path, module: GoModule) -> list[str]:
+    """Those of the module's binaries that ``folder`` does not hold as executables."""
+    return [name for name in module.binaries if not os.access(folder / name, os.X_OK)]
 
 
-def expect_binaries(folder: Path) -> Path:
+def expect_binaries(folder: Path, module: GoModule) -> Path:
     """``folder``, absolute, when it holds every binary; else :class:`ToolchainError`."""
-    if missing := missing_binaries(folder):
+    if missing := missing_binaries(folder, module):
         raise ToolchainError(
             f"DEVCLUSTER_BIN={folder} lacks {', '.join(missing)}. Put them there (etcd's module "
             "builds it as `server`), or unset DEVCLUSTER_BIN to have all of them built."
@@ -107,42 +132,46 @@ def observe_toolchain(environment: Mapping[str, str]) -> Toolchain:
 
 
 def ensure_binaries(
-    environment: Mapping[str, str], *, report: Callable[[str], None] = print
+    environment: Mapping[str, str],
+    module: GoModule = CONTROL_PLANE,
+    *,
+    report: Callable[[str], None] = print,
 ) -> Path:
-    """A folder that holds all of :data:`BINARIES`, building them if nobody has yet.
+    """A folder that holds all of the module's binaries, building them if nobody has yet.
 
     ``DEVCLUSTER_BIN`` in ``environment`` names a folder that is used as it is. Raises
     :class:`ToolchainError`; whatever happens, no half-built binary stays behind.
     """
     if override := environment.get("DEVCLUSTER_BIN"):
-        return expect_binaries(Path(override))
+        return expect_binaries(Path(override), module)
     cache = _cache_folder(environment)
     toolchain = observe_toolchain(environment)
     folder = cache / build_cache_key(
-        go_mod=(_MODULE / "go.mod").read_bytes(),
-        go_sum=(_MODULE / "go.sum").read_bytes(),
+        go_mod=(module.folder / "go.mod").read_bytes(),
+        go_sum=(module.folder / "go.sum").read_bytes(),
         go_version=toolchain.version,
     )
-    if not missing_binaries(folder):
+    if not missing_binaries(folder, module):
         return folder
-    waiting = "another build of the control plane is under way; waiting for it"
+    waiting = "another build is under way; waiting for it"
     with exclusive(cache / "lock", on_wait=lambda: report(waiting)):
-        if missing_binaries(folder):
+        if missing_binaries(folder, module):
             for leftover in cache.glob("building-*"):
                 shutil.rmtree(leftover)
-            _build(toolchain, folder, environment, report)
+            _build(module, toolchain, folder, environment, report)
     return folder
 
 
 def _build(
+    module: GoModule,
     toolchain: Toolchain,
     folder: Path,
     environment: Mapping[str, str],
     report: Callable[[str], None],
 ) -> None:
     report(
-        f"building the control plane with {toolchain.version} into {folder}; "
-        "once, about 8 minutes on 2 cores"
+        f"building {module.programs} with {toolchain.version} into {folder}; "
+        f"once, {module.build_time} on 2 cores"
     )
     go = toolchain.go or _install_go(report)
     settings = {**environment, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
@@ -151,9 +180,10 @@ def _build(
         with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as temporary:
             target = Path(temporary, "bin")
             target.mkdir()
-            _compile(go, target, settings, line)
-            (target / "server").rename(target / "etcd")
-            if missing := missing_binaries(target):
+            _compile(module.folder, go, target, settings, line)
+            for built, name in module.renamed.items():
+                (target / built).rename(target / name)
+            if missing := missing_binaries(target, module):
                 raise ToolchainError(f"`go build` made no {', '.join(missing)}: check go.mod.")
             shutil.rmtree(folder, ignore_errors=True)
             target.rename(folder)
@@ -162,28 +192,35 @@ def _build(
         raise
     finally:
         line.end()
-    report("the control plane is built")
+    report(f"{module.programs} is built")
 
 
-def _compile(go: Path, target: Path, settings: Mapping[str, str], line: ProgressLine) -> None:
+def _compile(
+    module: Path, go: Path, target: Path, settings: Mapping[str, str], line: ProgressLine
+) -> None:
     # -mod=readonly wins over a GOFLAGS of the user's that would rewrite go.mod.
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     listing = [str(go), "list", "-mod=readonly", "-deps", "-f", stale, "tool"]
-    listed = _follow(listing, settings, BuildProgress(), line)
-    ldflags = build_ldflags((_MODULE / "go.mod").read_text())
+    listed = _follow(module, listing, settings, BuildProgress(), line)
+    ldflags = build_ldflags((module / "go.mod").read_text())
     build = [str(go), "build", "-mod=readonly", "-v", "-ldflags", ldflags, "-o", str(target)]
-    _follow([*build, "tool"], settings, replace(listed, packages=0, total=listed.packages), line)
+    to_compile = replace(listed, packages=0, total=listed.packages)
+    _follow(module, [*build, "tool"], settings, to_compile, line)
 
 
 def _follow(
-    command: list[str], settings: Mapping[str, str], progress: BuildProgress, line: ProgressLine
+    folder: Path,
+    command: list[str],
+    settings: Mapping[str, str],
+    progress: BuildProgress,
+    line: ProgressLine,
 ) -> BuildProgress:
     """Run ``command`` to its end and count what it prints; the whole group dies with this call."""
     printed: queue.Queue[str | None] = queue.Queue()
     complaints: list[str] = []
     process = subprocess.Popen(
         command,
-        cwd=_MODULE,
+        cwd=folder,
         env=settings,
         text=True,
         stdout=subprocess.PIPE,

@@ -1,28 +1,19 @@
-"""The chart as Helm renders it, judged by the API server; nothing of it stays."""
+"""What the chart makes of values, and what values Helm refuses."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
 from devcluster.errors import CommandError
-from devcluster.installation import NAMESPACE, Installation
+from devcluster.installation import Installation
 from tests.kit.bench import Bench
 
 Json = dict[str, Any]
 
-_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
-_RESTRICTED = "pod-security.kubernetes.io/warn"
+pytestmark = pytest.mark.chart
+
 IN_CLUSTER = {"deploy": "true", "webhook.url": ""}
-
-
-@pytest.fixture
-def strict(installed: Bench) -> Iterator[Bench]:
-    """Where the API server warns of pods that the strictest Pod Security Standard would refuse."""
-    installed.call("PATCH", _NAMESPACE, {"metadata": {"labels": {_RESTRICTED: "restricted"}}})
-    yield installed
-    installed.call("PATCH", _NAMESPACE, {"metadata": {"labels": {_RESTRICTED: None}}})
 
 
 def render(bench: Bench, **values: str) -> str:
@@ -37,20 +28,6 @@ def find_object(manifests: str, kind: str, name: str) -> Json:
         if item and (item["kind"], item["metadata"]["name"]) == (kind, name)
     )
     return found
-
-
-@pytest.mark.parametrize("all_in_one", ["true", "false"], ids=["one process", "two"])
-@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
-def test_the_api_server_takes_the_whole_chart_without_a_warning(
-    strict: Bench, all_in_one: str, policy: str
-) -> None:
-    switches = {"networkPolicy.enabled": "true", "eviction.enabled": "true"}
-    values = {"allInOne": all_in_one, "webhook.failurePolicy": policy, **switches}
-    strict.cluster.kubectl(
-        "apply", "--server-side", "--dry-run=server", "--force-conflicts",
-        "--warnings-as-errors", "--filename=-",
-        stdin=render(strict, **values),
-    )  # fmt: skip
 
 
 def test_a_webhook_is_replaced_before_it_goes_and_has_the_time_to_drain(installed: Bench) -> None:

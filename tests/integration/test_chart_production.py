@@ -1,6 +1,5 @@
 """What the chart does for an installation that is relied on: replicas, security, notes."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,13 +8,12 @@ import yaml
 from devcluster.installation import NAMESPACE, RELEASE, Installation
 from devcluster.startup import PROJECT
 from tests.kit.bench import Bench
-from tests.kit.expect import expect
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.chart
+
 ROLES = ("controller", "webhook")
-STRICT = "strict-pods"
-ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted"}
 OFTEN_SET = {
     "nodeSelector.disk": "ssd",
     "tolerations[0].operator": "Exists",
@@ -95,31 +93,6 @@ def test_a_critical_pod_is_let_in_where_that_takes_a_quota(
     rendered = render(installed, priorityClassName=priority)
     assert rendered.pod("webhook")["spec"].get("priorityClassName", "") == priority
     assert rendered.has("ResourceQuota", "gpushare-critical-pods") is has_quota
-
-
-@pytest.fixture(scope="module")
-def strict_namespace(installed: Bench) -> Iterator[str]:
-    """A namespace that refuses what the strictest Pod Security Standard does."""
-    path = "/api/v1/namespaces"
-    installed.call("POST", path, {"metadata": {"name": STRICT, "labels": ENFORCED}})
-    account = f"{path}/{STRICT}/serviceaccounts/default"
-    # Without the account no pod is created.
-    expect(installed, "the account is there", lambda: installed.cluster.api.exists(account))
-    yield f"{path}/{STRICT}/pods?dryRun=All"
-    installed.call("DELETE", f"{path}/{STRICT}")
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_its_pods_are_admitted_under_the_strictest_pod_security_standard(
-    installed: Bench, strict_namespace: str, role: str
-) -> None:
-    template = render(installed).pod(role)
-    # The account is in another namespace.
-    pod = {"metadata": {"name": role}, "spec": {**template["spec"], "serviceAccountName": ""}}
-    installed.call("POST", strict_namespace, pod)
-
-    (container,) = template["spec"]["containers"]
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
 @pytest.mark.parametrize("role", ROLES)

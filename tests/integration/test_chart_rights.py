@@ -11,11 +11,13 @@ from tests.kit.rights import Right, list_rights
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.chart
+
 READS = {"get", "list", "watch"}
 EVERYTHING = {"eviction.enabled": "true"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rights(installed: Bench) -> list[Right]:
     """With controller and webhook as two processes."""
     manifests = Installation(

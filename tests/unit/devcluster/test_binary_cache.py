@@ -9,7 +9,7 @@ import pytest
 from devcluster import toolchain
 from devcluster.errors import ToolchainError
 from devcluster.progress import BuildProgress, ProgressLine
-from devcluster.toolchain import BINARIES, build_cache_key, ensure_binaries
+from devcluster.toolchain import CONTROL_PLANE, KUBE_SCORE, build_cache_key, ensure_binaries
 
 FAKE_GO = """#!/bin/sh
 case "$1" in
@@ -22,7 +22,7 @@ case "$1" in
     {then} ;;
 esac
 """
-AS_BUILT = " ".join("server" if name == "etcd" else name for name in BINARIES)
+AS_BUILT = " ".join("server" if name == "etcd" else name for name in CONTROL_PLANE.binaries)
 
 
 class FakeGo:
@@ -63,7 +63,7 @@ def test_a_build_leaves_one_folder_with_every_binary_and_etcd_under_its_own_name
     go: FakeGo,
 ) -> None:
     folder = ensure_binaries(go.environment, report=silent)
-    assert sorted(entry.name for entry in folder.iterdir()) == sorted(BINARIES)
+    assert sorted(entry.name for entry in folder.iterdir()) == sorted(CONTROL_PLANE.binaries)
     assert go.left() == [folder.name]
 
 
@@ -72,6 +72,16 @@ def test_a_second_call_builds_nothing(go: FakeGo) -> None:
     go.log.unlink()
     assert ensure_binaries(go.environment, report=silent) == first
     assert not go.log.exists()
+
+
+def test_each_module_has_a_folder_of_its_own(go: FakeGo) -> None:
+    control_plane = ensure_binaries(go.environment, report=silent)
+    go.install(built="kube-score")
+    said: list[str] = []
+    folder = ensure_binaries(go.environment, KUBE_SCORE, report=said.append)
+    assert [entry.name for entry in folder.iterdir()] == ["kube-score"]
+    assert go.left() == sorted([control_plane.name, folder.name])
+    assert said[-1] == "kube-score is built"
 
 
 def test_a_failed_build_quotes_go_says_what_to_do_and_leaves_nothing(go: FakeGo) -> None:
@@ -159,6 +169,7 @@ def test_the_linker_gives_the_binaries_the_version_that_go_mod_requires() -> Non
     flags = toolchain.build_ldflags("require (\n\tk8s.io/kubernetes v1.37.0 // indirect\n)\n")
     assert "version.gitVersion=v1.37.0 " in flags
     assert flags.endswith("version.gitMinor=37")
+    assert toolchain.build_ldflags("require k8s.io/api v0.32.3\n") == ""
 
 
 @pytest.mark.parametrize(

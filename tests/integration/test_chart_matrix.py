@@ -1,0 +1,109 @@
+"""The chart with many different values: what Helm says of it, and what the API server takes."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.installation import NAMESPACE
+from tests.kit.bench import Bench
+from tests.kit.chartmatrix import (
+    JOBS_NAMESPACE,
+    Values,
+    build_matrix,
+    lint,
+    list_distinct,
+    render_objects,
+)
+from tests.kit.expect import expect
+
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.chart
+
+MATRIX = build_matrix()
+FOREIGN_CRDS = Path(__file__).with_name("foreign-crds.yaml").read_text()
+STRICT = "strict-pods"
+_NAMESPACES = "/api/v1/namespaces"
+_LEVEL = "pod-security.kubernetes.io"
+
+
+@pytest.fixture(scope="module")
+def renderings(installed: Bench) -> list[list[Json]]:
+    """The objects of each row."""
+    return [render_objects(installed.cluster, values) for values in MATRIX]
+
+
+@pytest.fixture(scope="module")
+def distinct(renderings: list[list[Json]]) -> list[Json]:
+    """Each object that any row has, once."""
+    return list_distinct(item for objects in renderings for item in objects)
+
+
+@pytest.mark.parametrize("values", MATRIX, ids=range(len(MATRIX)))
+def test_helm_finds_nothing_to_warn_of(installed: Bench, values: Values) -> None:
+    lint(installed.cluster, values)
+
+
+def test_no_two_objects_have_one_name(renderings: list[list[Json]]) -> None:
+    for objects in renderings:
+        names = Counter(
+            (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"])
+            for item in objects
+        )
+        assert [name for name, times in names.items() if times > 1] == []
+
+
+@pytest.fixture(scope="module")
+def prepared(installed: Bench) -> Iterator[Bench]:
+    """Where others' kinds are known, and no pod goes unnoticed that is not as strict as can be."""
+    cluster = installed.cluster
+    cluster.kubectl("apply", "--filename=-", stdin=FOREIGN_CRDS)
+    cluster.kubectl("wait", "--for=condition=Established", "--filename=-", stdin=FOREIGN_CRDS)
+    installed.call("POST", _NAMESPACES, {"metadata": {"name": JOBS_NAMESPACE}})
+    warned: Json = {"metadata": {"labels": {f"{_LEVEL}/warn": "restricted"}}}
+    installed.call("PATCH", f"{_NAMESPACES}/{NAMESPACE}", warned)
+    yield installed
+    warned["metadata"]["labels"][f"{_LEVEL}/warn"] = None
+    installed.call("PATCH", f"{_NAMESPACES}/{NAMESPACE}", warned)
+    installed.call("DELETE", f"{_NAMESPACES}/{JOBS_NAMESPACE}")
+    cluster.kubectl("delete", "--filename=-", stdin=FOREIGN_CRDS)
+
+
+def test_the_api_server_takes_every_object_without_a_warning(
+    prepared: Bench, distinct: list[Json]
+) -> None:
+    applied = prepared.cluster.kubectl(
+        "apply", "--server-side", "--dry-run=server", "--force-conflicts",
+        "--warnings-as-errors", "--filename=-",
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": distinct}),
+    )  # fmt: skip
+    assert applied.count("serverside-applied (server dry run)") == len(distinct)
+
+
+@pytest.fixture(scope="module")
+def strict_pods(installed: Bench) -> Iterator[str]:
+    """Where pods are created in a namespace that refuses all but the strictest; none stays."""
+    labels = {f"{_LEVEL}/enforce": "restricted"}
+    installed.call("POST", _NAMESPACES, {"metadata": {"name": STRICT, "labels": labels}})
+    account = f"{_NAMESPACES}/{STRICT}/serviceaccounts/default"
+    # Without the account no pod is created.
+    expect(installed, "the account is there", lambda: installed.cluster.api.exists(account))
+    yield f"{_NAMESPACES}/{STRICT}/pods?dryRun=All"
+    installed.call("DELETE", f"{_NAMESPACES}/{STRICT}")
+
+
+def test_every_pod_is_admitted_under_the_strictest_pod_security_standard(
+    installed: Bench, strict_pods: str, distinct: list[Json]
+) -> None:
+    templates = list_distinct(
+        item["spec"]["template"]["spec"] for item in distinct if "template" in item.get("spec", {})
+    )
+    assert templates
+    for spec in templates:
+        # Its account is in another namespace.
+        pod = {"metadata": {"name": "p"}, "spec": {**spec, "serviceAccountName": ""}}
+        installed.call("POST", strict_pods, pod)
