@@ -1,12 +1,13 @@
-"""Pages name tests as proof: those must be there."""
+"""Pages name tests as proof, and lead to one another: all of that must be there."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[3]
-PAGES = sorted((PROJECT / "docs").glob("*.md"))
+from tests.kit.pages import PROJECT, Page
+
+PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("*.md")])
 DEFINED = {
     name
     for file in (PROJECT / "tests").rglob("test_*.py")
@@ -22,9 +23,5 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_that_a_page_links_to_exists(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-
-    missing = [link for link in links if not (page.parent / link).exists()]
-
-    assert missing == []
+def test_every_place_that_a_page_links_to_exists(page: Path) -> None:
+    assert Page(page).missing == []

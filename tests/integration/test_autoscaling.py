@@ -1,0 +1,90 @@
+"""Node pools that scale: pools without nodes, and nodes as their node pool makes them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster.nodes import build_gpu_node
+from tests.kit.arrange import POOL, given_sharing_pool
+from tests.kit.bench import NODES, PLUGIN, Bench
+from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.expect import (
+    expect_bound,
+    expect_gone,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+    is_unschedulable,
+)
+from tests.kit.podcreation import expect_sent, kubectl_create
+from tests.kit.spaces import default_space
+
+ELASTIC = "np-elastic"
+TEMPLATE = {NODE_POOL_LABEL: ELASTIC, "ack.node.gpu.schedule": "share", POOL: "elastic"}
+"""Labels that the node pool itself carries."""
+TAINT = {"key": "gpu-sharing", "value": "true", "effect": "NoSchedule"}
+DAEMONSET = f"/apis/apps/v1/namespaces/kube-system/daemonsets/{PLUGIN}"
+NAMED = {"gpushare.io/pool": "elastic"}
+
+
+@pytest.fixture
+def elastic(bench: Bench) -> Iterator[Bench]:
+    """The pool `training` with node `n1`, and the pool `elastic` without nodes."""
+    given_sharing_pool(bench, "Professional", "n1")
+    bench.create_pool(build_pool("elastic", node_pool=ELASTIC, workloads={"tolerations": [TAINT]}))
+    expect_sent(default_space(bench), build_pod("probe", annotations=NAMED), "elastic")
+    yield bench
+    # As no edition installs it, after these tests: the next one gets another.
+    bench.call("DELETE", f"{DAEMONSET}?propagationPolicy=Foreground")
+    expect_gone(bench, DAEMONSET)
+
+
+def scale_up(bench: Bench, node: str) -> None:
+    """A node comes as its node pool makes it."""
+    manifest = build_gpu_node(node, labels=TEMPLATE)
+    bench.call("POST", NODES, manifest | {"spec": {"taints": [TAINT]}})
+
+
+def tolerate(bench: Bench) -> None:
+    """Have the device plugin tolerate the node pool's taint."""
+    template = {"spec": {"template": {"spec": {"tolerations": [TAINT]}}}}
+    bench.call("PATCH", DAEMONSET, template)
+
+
+def test_a_tainted_node_pool_takes_the_pods_that_are_sent_there_and_no_others(
+    elastic: Bench,
+) -> None:
+    elastic.create_pod(build_pod("wanted", annotations=NAMED))
+    elastic.create_pod(build_pod("stranger", selects={POOL: "elastic"}))
+    mark = elastic.audit.mark()
+
+    with elastic.watching() as recording:
+        scale_up(elastic, "e1")
+        expect_reason(elastic, "e1", "PluginRestarting", pool="elastic")
+        tolerate(elastic)
+
+        assert expect_bound(elastic, "wanted") == "e1"
+        expect_running(elastic, "wanted")
+        expect_pool_ready(elastic, "elastic", nodes=1)
+
+    states = [node for node in recording.history if node["metadata"]["name"] == "e1"]
+    assert states
+    assert not [node for node in states if node["spec"].get("unschedulable")]
+    assert elastic.audit.our_deletions(mark) == []
+    # Nor did it ever offer whole cards.
+    assert not [node for node in states if "nvidia.com/gpu" in node["status"]["allocatable"]]
+    assert elastic.node("e1")["spec"]["taints"] == [TAINT]
+    stranger = elastic.pod("stranger")
+    assert is_unschedulable(stranger)
+    assert not stranger["spec"].get("nodeName")
+
+
+def test_a_pool_without_nodes_gets_the_pods_that_name_it_and_comes_last_for_others(
+    elastic: Bench,
+) -> None:
+    elastic.create_pod(build_pod("fills-n1", gib=15))
+    expect_running(elastic, "fills-n1")
+
+    named = kubectl_create(elastic, build_pod("probe", annotations=NAMED))
+    assert named.warnings == ["sent to pool elastic, where it may wait: it has no nodes yet"]
+    expect_sent(default_space(elastic), build_pod("probe", gib=15), "training")
