@@ -1,5 +1,6 @@
 """Pods that hold a change up are evicted where pool and installation want it, as budgets allow."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,8 @@ from tests.kit.expect import (
     expect_running,
     is_isolated,
 )
-from tests.kit.operator import read_metric
+from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.operator import CONTROLLER_LEASE, read_metric
 from tests.kit.told import read_events
 
 Json = dict[str, Any]
@@ -29,6 +31,7 @@ Json = dict[str, Any]
 MODE = "ack.node.gpu.schedule"
 EVICT = {"workloads": "Evict"}
 SWITCHED_ON = {"eviction.enabled": "true"}
+STOP_SECONDS = 10
 _WORKLOADS = "/apis/apps/v1/namespaces/default"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -103,6 +106,30 @@ def place_mirror_pod(bench: Bench, name: str, node: str) -> None:
     }
     bench.create_pod(build_pod(name, annotations=notes, nodeName=node))
     expect_running(bench, name)
+
+
+@pytest.mark.usefixtures("_switched_on")
+def test_told_to_stop_while_it_evicts_it_ends_and_the_next_goes_on(
+    bench: Bench,
+) -> None:
+    with FaultProxy(bench.cluster) as proxy:
+        held = proxy.add(Rule("POST", "/eviction$", hold=True))
+        env = {"GPUSHARE_ALLOW_EVICTION": "true"}
+        stopped = bench.operators.start(env=env, api_url=proxy.url)
+        given_sharing_pool(bench, "Professional", "n1")
+        create_workload(bench, "Deployment", "web")
+        bench.change_pool(schedule="cgpu", rollout=EVICT)
+        held.wait_reached()
+
+        began = time.monotonic()
+        stopped.stop()
+        assert time.monotonic() - began < STOP_SECONDS
+        assert stopped.process.returncode == 0
+        assert bench.call("GET", CONTROLLER_LEASE)["spec"]["holderIdentity"] == ""
+
+        bench.operators.start(env=env)
+        held.release()
+        expect_pool_ready(bench, nodes=1)
 
 
 def test_just_the_pods_that_hold_the_resource_are_evicted(

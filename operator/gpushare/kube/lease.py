@@ -18,6 +18,10 @@ from gpushare.kube.errors import CALL_FAILURES, ApiError, KubeError
 log = logging.getLogger(__name__)
 
 
+RELEASE_SECONDS = 3.0
+"""A stop waits no longer for the API server: then others wait until the Lease has expired."""
+
+
 class LeaseLostError(KubeError):
     """We held the Lease and could not renew it in time: stop at once, another may hold it."""
 
@@ -102,17 +106,24 @@ class Lease:
                 )
 
     async def release(self) -> None:
-        """Let the next one in at once, at a graceful stop; best effort."""
+        """Let the next one in at once, at a graceful stop; best effort, and soon given up."""
         if not self.is_held:
             return
         self._renewed_at = None
         try:
-            lease = await self._api.get(self._path(self._terms.name))
-            if lease["spec"].get("holderIdentity") == self._terms.identity:
-                lease["spec"]["holderIdentity"] = ""
-                await self._api.replace(self._path(self._terms.name), lease)
+            async with asyncio.timeout(RELEASE_SECONDS):
+                # Again where a renewal that was in hand at the stop came in between.
+                while not await self._vacate():
+                    pass
         except CALL_FAILURES as error:
             log.warning("Lease %s not released: %s", self._terms.name, error or type(error))
+
+    async def _vacate(self) -> bool:
+        lease = await self._api.get(self._path(self._terms.name))
+        if lease["spec"].get("holderIdentity") != self._terms.identity:
+            return True
+        lease["spec"]["holderIdentity"] = ""
+        return await self._write(lease)
 
     async def _try(self) -> bool:
         started = self._clock()
@@ -121,7 +132,7 @@ class Lease:
         except ApiError as error:
             if not error.is_not_found:
                 raise
-            return await self._write(self._new(), started, create=True)
+            return self._note(started, await self._write(self._new(), create=True))
         # Its last renewal may be as young as the answer: a slow answer must not cut its time short.
         answered = self._clock()
         spec = lease.get("spec") or {}
@@ -133,9 +144,15 @@ class Lease:
         if holder not in ("", self._terms.identity) and silent < duration:
             return False
         lease["spec"] = {**spec, **self._claim(spec)}
-        return await self._write(lease, started, create=False)
+        return self._note(started, await self._write(lease))
 
-    async def _write(self, lease: Json, started: float, *, create: bool) -> bool:
+    def _note(self, started: float, is_ours: bool) -> bool:
+        if is_ours:
+            self._renewed_at = started
+        return is_ours
+
+    async def _write(self, lease: Json, *, create: bool = False) -> bool:
+        """Whether it went through; somebody else may have been faster."""
         try:
             if create:
                 await self._api.create(self._path(), lease)
@@ -145,7 +162,6 @@ class Lease:
             if error.is_conflict:
                 return False
             raise
-        self._renewed_at = started
         return True
 
     def _claim(self, previous: Json) -> Json:

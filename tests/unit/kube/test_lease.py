@@ -1,5 +1,6 @@
 """The lock: one holder at a time, by every holder's own clock."""
 
+import asyncio
 import time
 from typing import Any
 
@@ -145,6 +146,37 @@ async def test_a_released_lease_is_free_at_once() -> None:
     await lease.release()
     assert not lease.is_held
     assert await _lease(store, "b")._try()
+
+
+async def test_a_renewal_that_comes_in_between_does_not_keep_the_lease() -> None:
+    class Busy(Store):
+        late = True
+
+        async def replace(self, path: str, body: Json) -> None:
+            if not body["spec"]["holderIdentity"] and self.late:
+                self.late = False
+                self.version += 1
+            await super().replace(path, body)
+
+    store = Busy()
+    lease = _lease(store, "a")
+    await lease.acquire()
+    await lease.release()
+    assert store.holder == ""
+
+
+async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Hanging(Store):
+        async def replace(self, path: str, body: Json) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("gpushare.kube.lease.RELEASE_SECONDS", 0.01)
+    lease = _lease(Hanging(), "a")
+    await lease.acquire()
+    await lease.release()
+    assert not lease.is_held
 
 
 async def test_what_another_holds_is_not_released() -> None:

@@ -1,0 +1,65 @@
+"""A controller writes nothing before it has been told everything once."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit.audit import Call
+from tests.kit.bench import Bench
+from tests.kit.expect import expect
+from tests.kit.faultproxy import Rule
+from tests.kit.operator import read_metric
+from tests.kit.scenario import MEMBERS, Scenario, expect_repaired, standing
+
+LISTS = {
+    "nodes": "/nodes[?]limit=",
+    "pods": "/pods[?]limit=",
+    "daemonsets": "/daemonsets[?]limit=",
+    "namespaces": "/namespaces[?]limit=",
+    "pools": "/gpusharepools$",
+}
+NODES_IN_TURN = itertools.cycle(MEMBERS)
+RENEWALS = 3
+"""So many of its Lease it would have had the time to act."""
+
+
+@pytest.fixture(scope="module")
+def scenario(installed: Bench) -> Iterator[Scenario]:
+    with standing(installed) as scenario:
+        yield scenario
+
+
+@pytest.mark.parametrize("path", LISTS.values(), ids=LISTS.keys())
+def test_it_writes_nothing_before_each_list_is_answered(scenario: Scenario, path: str) -> None:
+    expect_idle_while_held(scenario, Rule("GET", path, times=None, hold=True))
+
+
+def test_it_lists_everything_once_more_when_it_is_the_active_one(scenario: Scenario) -> None:
+    """What another one did meanwhile is known before anything is written."""
+    expect_idle_while_held(scenario, Rule("GET", LISTS["nodes"], nth=2, hold=True))
+
+
+def expect_idle_while_held(scenario: Scenario, held: Rule) -> None:
+    """A controller that starts anew with work to do does it once the rule lets go, not before."""
+    bench = scenario.bench
+    scenario.process.stop()
+    # In turn: a node that is repaired often waits longer.
+    node = next(NODES_IN_TURN)
+    scenario.disturb(node)
+    mark = bench.audit.mark()
+    scenario.proxy.add(held)
+    scenario.start(wait=False)
+    held.wait_reached()
+
+    def find_renewals() -> list[Call]:
+        calls = [call for call in bench.audit.calls(mark) if call.resource == "leases"]
+        renewals = [call for call in calls if call.is_ours and call.is_write]
+        return renewals if len(renewals) > RENEWALS else []
+
+    expect(bench, "it holds the Lease for a while", find_renewals)
+    assert read_metric(scenario.process, "gpushare_leader") == 1
+    assert bench.audit.our_writes(mark) == []
+
+    held.remove()
+    expect_repaired(bench, node)
