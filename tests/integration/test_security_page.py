@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import yaml
@@ -23,6 +24,8 @@ PLACES = {
 SWITCHES: Mapping[str, Mapping[str, str]] = {"eviction.enabled": {"eviction.enabled": "true"}}
 TEARDOWN = "teardown.jobs.enabled"
 
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.name)
+Json = dict[str, Any]
 Right = tuple[str, str, str, str, str]
 """Account, namespace, resource with its group, name of the one object or nothing, verb."""
 
@@ -46,15 +49,19 @@ def name_resource(resource: str, group: str) -> str:
     return (f"{plural}.{group}" if group else plural) + slash + part
 
 
-def list_granted(bench: Bench, *switches: str) -> set[Right]:
-    """What the chart's Roles grant with these switches on."""
+def render(bench: Bench, *switches: str) -> list[Json]:
+    """The chart's objects with these switches on, and with both roles as Deployments."""
     values = {"deploy": "true"}
     for switch in switches:
         values |= SWITCHES.get(switch, {})
-    rendered = Installation(
+    installation = Installation(
         bench.cluster, values=values, all_in_one=False, teardown_jobs=TEARDOWN in switches
-    ).render()
-    objects = [item for item in yaml.safe_load_all(rendered) if item]
+    )
+    return [item for item in yaml.safe_load_all(installation.render()) if item]
+
+
+def list_granted(bench: Bench, *switches: str) -> set[Right]:
+    """What the chart's Roles grant with these switches on."""
     return {
         (
             user.rpartition(":")[2],
@@ -63,12 +70,12 @@ def list_granted(bench: Bench, *switches: str) -> set[Right]:
             right.name,
             right.verb,
         )
-        for right in list_rights(objects)
+        for right in list_rights(render(bench, *switches))
         for user in right.users
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.name)
+@each_page
 @pytest.mark.parametrize(
     "switches", [(), ("eviction.enabled", TEARDOWN)], ids=["as it is", "all switched on"]
 )
@@ -76,3 +83,21 @@ def test_the_page_for_a_security_team_lists_the_rights_that_the_chart_gives(
     installed: Bench, page: Page, switches: tuple[str, ...]
 ) -> None:
     assert list_told(page, *switches) == list_granted(installed, *switches)
+
+
+@each_page
+def test_the_page_for_a_security_team_names_the_policies_that_the_chart_brings(
+    installed: Bench, page: Page
+) -> None:
+    told = [
+        name
+        for row in page.table_rows
+        for name in re.findall(r"`([\w-]+)`", row.split("|")[0])
+        if name.startswith("gpushare-") and name != TEARDOWN_NAMESPACE
+    ]
+    brought = {
+        item["metadata"]["name"]
+        for item in render(installed, *SWITCHES, TEARDOWN)
+        if item["kind"] == "ValidatingAdmissionPolicy"
+    }
+    assert sorted(told) == sorted(brought)
