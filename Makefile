@@ -43,9 +43,10 @@ test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and 
 	$(LIMIT) 300 $(BIN)/pytest tests/image --timeout=280
 
 .PHONY: test-chart
-test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score and the real API server
+test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score and the API server, and install it
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
-	$(LIMIT) 600 $(BIN)/pytest tests/integration/test_chart*.py -p no:randomly --timeout=180 -m chart
+	$(LIMIT) 600 $(BIN)/pytest tests/integration/test_chart*.py tests/integration/test_helm*.py \
+		-p no:randomly --timeout=180 -m chart $(SHARDS)
 
 .PHONY: test-integration
 test-integration: $(READY) ## Run the tests against the real control plane

@@ -162,9 +162,9 @@ class Cluster:
         """
         return self._run("kubectl", arguments, stdin)
 
-    def helm(self, *arguments: str) -> str:
+    def helm(self, *arguments: str, stdin: str | None = None) -> str:
         """Run helm on this cluster, under the same guard as :meth:`kubectl`."""
-        return self._run("helm", arguments, None)
+        return self._run("helm", arguments, stdin)
 
     def spawn(
         self, command: Sequence[str], *, log: str, env: Mapping[str, str]

@@ -19,9 +19,12 @@ _ALONE = {"leader-elect": "false"}
 # they were the nodes' heartbeat, nobody waits for one.
 _NO_LEASES = {"node-lease-duration-seconds": "0"}
 _NO_HEARTBEAT = {"node-monitor-grace-period": "8760h"}
+# The other nodes are devcluster.kubelet's, which runs real processes.
+_NOT_ALL_NODES = {"manage-all-nodes": "false"}
+_OWN_NODES = {"manage-nodes-with-annotation-selector": "kwok.x-k8s.io/node=fake"}
 
 
-def build_kwokctl_configuration(ports: Ports) -> dict[str, Any]:
+def build_kwokctl_configuration(ports: Ports, egress_configuration: Path) -> dict[str, Any]:
     """The components' flags, for ``kwokctl --config``.
 
     In a file, since kwokctl 0.8 mixes up a repeated ``--extra-args``. Everything listens on
@@ -46,15 +49,38 @@ def build_kwokctl_configuration(ports: Ports) -> dict[str, Any]:
                 # Nothing here outlives a crash of the machine.
                 extra={"unsafe-no-fsync": "true"},
             ),
-            _patch("kube-apiserver", {"bind-address": local}),
+            _patch(
+                "kube-apiserver",
+                {"bind-address": local},
+                extra={"egress-selector-config-file": str(egress_configuration)},
+            ),
             _patch(
                 "kube-controller-manager",
                 {"bind-address": local, **_NO_HEARTBEAT},
                 extra={"use-service-account-credentials": "true", **_ALONE},
             ),
             _patch("kube-scheduler", {"bind-address": local}, extra=_ALONE),
-            _patch("kwok-controller", {"server-address": f"{local}:{ports.kwok}", **_NO_LEASES}),
+            _patch(
+                "kwok-controller",
+                {"server-address": f"{local}:{ports.kwok}", **_NOT_ALL_NODES, **_NO_LEASES},
+                extra=_OWN_NODES,
+            ),
         ],
+    }
+
+
+def build_egress_configuration(socket: str) -> dict[str, Any]:
+    """Where the API server sends what it has for a Service: to the unix `socket`, by HTTP CONNECT.
+
+    No kube-proxy makes the Services' addresses lead anywhere here; who listens at the socket does
+    (devcluster.kubelet). A webhook that is given by its URL is called directly, as ever.
+    Source: the Kubernetes documentation on konnectivity and EgressSelectorConfiguration.
+    """
+    connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": socket}}}
+    return {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{"name": "cluster", "connection": connection}],
     }
 
 

@@ -33,6 +33,34 @@ def build_gpu_node(
     Extended resources are absent, as before any device plugin has registered.
     """
     memory_mib = card_memory_gib * 1024 + _MIB_BEYOND_WHOLE_GIB
+    cards_of_it = {
+        names.NVIDIA_COUNT: str(cards),
+        names.NVIDIA_MEM: f"{memory_mib}MiB",
+        names.NVIDIA_NAME: card_name,
+    }
+    played = {
+        "kwok.x-k8s.io/node": "fake",
+        names.CARDS: str(cards),
+        names.CARD_MEMORY_GIB: str(card_memory_gib),
+    }
+    return _build_node(
+        name, {**cards_of_it, **(labels or {})}, {**played, **(annotations or {})}, spec={}
+    )
+
+
+def build_process_node(name: str) -> dict[str, Any]:
+    """A Node manifest without GPUs, whose pods are real processes (see devcluster.kubelet)."""
+    taint = {"key": names.RUNS_PROCESSES, "value": "true", "effect": "NoSchedule"}
+    return _build_node(name, {names.RUNS_PROCESSES: "true"}, {}, spec={"taints": [taint]})
+
+
+def _build_node(
+    name: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    *,
+    spec: Mapping[str, Any],
+) -> dict[str, Any]:
     capacity = {"cpu": "32", "memory": "256Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
@@ -43,18 +71,11 @@ def build_gpu_node(
                 "kubernetes.io/arch": "amd64",
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
-                names.NVIDIA_COUNT: str(cards),
-                names.NVIDIA_MEM: f"{memory_mib}MiB",
-                names.NVIDIA_NAME: card_name,
-                **(labels or {}),
+                **labels,
             },
-            "annotations": {
-                "kwok.x-k8s.io/node": "fake",
-                names.CARDS: str(cards),
-                names.CARD_MEMORY_GIB: str(card_memory_gib),
-                **(annotations or {}),
-            },
+            "annotations": dict(annotations),
         },
+        "spec": dict(spec),
         "status": {
             "addresses": [
                 {"type": "InternalIP", "address": internal_ip(name)},

@@ -57,6 +57,11 @@ class Ports:
         return self.first + 7
 
     @property
+    def services(self) -> str:
+        """Unix socket by which the API server reaches Services: an abstract one, without a file."""
+        return f"@gpushare-devcluster-{self.first}"
+
+    @property
     def spare(self) -> range:
         """For whatever else runs beside the cluster: metrics of each process, a proxy."""
         return range(self.first + 8, self.first + _SIZE)

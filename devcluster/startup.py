@@ -12,7 +12,11 @@ from pathlib import Path
 import yaml
 
 from devcluster.apiserver import ApiServer
-from devcluster.controlplane import build_kwokctl_command, build_kwokctl_configuration
+from devcluster.controlplane import (
+    build_egress_configuration,
+    build_kwokctl_command,
+    build_kwokctl_configuration,
+)
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder
 from devcluster.ports import Ports
@@ -30,7 +34,9 @@ def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -
     """Start etcd and the components and return once pods can be created."""
     state = folder.state()
     configuration = folder.contents / "kwokctl.yaml"
-    configuration.write_text(yaml.safe_dump(build_kwokctl_configuration(state.ports)))
+    egress = folder.contents / "egress.yaml"
+    egress.write_text(yaml.safe_dump(build_egress_configuration(state.ports.services)))
+    configuration.write_text(yaml.safe_dump(build_kwokctl_configuration(state.ports, egress)))
     scheduler = folder.contents / "scheduler.yaml"
     scheduler.write_text(
         render_scheduler_configuration(

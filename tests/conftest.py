@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
-from tests.kit.audit import find_held_back, find_missing_rights
+from tests.kit.audit import expect_rights_sufficed
 from tests.kit.bench import Bench
 from tests.rights import leave_rights
 
@@ -38,10 +38,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield bench
         bench.operators.end_all()
         leave_rights(bench)
-        missing = find_missing_rights(bench.audit.all_calls())
-        assert not missing, f"the chart lacks rights: {missing}"
-        held_back = find_held_back(bench.audit.all_calls())
-        assert not held_back, f"the chart's policies refuse what the operator does: {held_back}"
+        expect_rights_sufficed(list(bench.audit.all_calls()))
     finally:
         cluster.down()
 

@@ -23,6 +23,19 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end }}
 
+{{/* Rather in different zones. Not a second topology spread constraint: the scheduler passes over the nodes that lack
+the label of any of them, so that where nodes have no zone their hosts would not count either. */}}
+{{- define "gpushare.zones" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: topology.kubernetes.io/zone
+        labelSelector:
+          matchLabels:
+            {{- include "gpushare.selector" . | nindent 12 }}
+{{- end }}
+
 {{/* One process role. Takes the root, component, role, replicas and resources. */}}
 {{- define "gpushare.deployment" -}}
 apiVersion: apps/v1
@@ -60,24 +73,25 @@ spec:
       {{- with .root.Values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
-      {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" }}
+      {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" }}
       {{- with index $.root.Values $key }}
       {{ $key }}:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- end }}
+      affinity:
+        {{- $zones := include "gpushare.zones" . | fromYaml }}
+        {{- merge (deepCopy .root.Values.affinity) $zones | toYaml | nindent 8 }}
       # Better two on one host than one that waits for another.
       topologySpreadConstraints:
-        {{- range $topology := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
-        - topologyKey: {{ $topology }}
+        - topologyKey: kubernetes.io/hostname
           maxSkew: 1
           whenUnsatisfiable: ScheduleAnyway
           # Those of an older release go anyway.
           matchLabelKeys: [pod-template-hash]
           labelSelector:
             matchLabels:
-              {{- include "gpushare.selector" $ | nindent 14 }}
-        {{- end }}
+              {{- include "gpushare.selector" . | nindent 14 }}
       {{- if eq .role "controller" }}
       # On SIGTERM it lets go of its Lease and ends within 10 s, whatever the API server does.
       terminationGracePeriodSeconds: 20

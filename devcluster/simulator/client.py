@@ -1,4 +1,4 @@
-"""The simulator's connection to one API server: plain verbs and watches, as raw JSON."""
+"""The connection of simulator and kubelet to an API server: verbs and watches, as raw JSON."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -12,7 +12,6 @@ import orjson
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.simulator.objects import Object
 
-USER_AGENT = "devcluster-simulator"
 CONNECTIONS = 64
 LONGEST_LINE_BYTES = 4 * 1024 * 1024  # one watch event; an object is at most 1.5 MiB
 PAGE = 500
@@ -32,7 +31,7 @@ class ApiError(Exception):
 class Client:
     """An HTTP session with the API server that a devcluster's kubeconfig names."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, *, user_agent: str = "devcluster-simulator") -> None:
         config = read_own_kubeconfig(kubeconfig)
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
@@ -40,7 +39,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             cluster["server"],
             connector=aiohttp.TCPConnector(ssl=tls, limit=CONNECTIONS),
-            headers={"User-Agent": USER_AGENT},
+            headers={"User-Agent": user_agent},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=LONGEST_LINE_BYTES,
         )
@@ -68,6 +67,11 @@ class Client:
         """Apply a strategic merge patch and return the new object. Raises as `get`."""
         content_type = "application/strategic-merge-patch+json"
         return await self._call("PATCH", path, body=body, content_type=content_type)
+
+    async def delete(self, path: str, uid: str) -> Object:
+        """Delete the object of that UID at once, without a grace period. Raises as `get`."""
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        return await self._call("DELETE", path, body=body, content_type="application/json")
 
     async def list(self, path: str, params: Params) -> tuple[list[Object], int]:
         """Read a whole list page by page, and its resourceVersion. Raises as `get`."""

@@ -24,6 +24,7 @@ OFTEN_SET = {
     "imagePullSecrets[0].name": "registry",
     "priorityClassName": "ours",
 }
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REPLICAS = {"controller.replicas": "1", "webhook.replicas": "1"}
 
 
@@ -58,15 +59,21 @@ def test_there_are_two_of_each_spread_over_hosts_and_zones(installed: Bench, rol
     rendered = render(installed)
     deployment = rendered.spec("Deployment", f"gpushare-{role}")
     assert deployment["replicas"] == 2
-    spread = deployment["template"]["spec"]["topologySpreadConstraints"]
-    assert [each["topologyKey"] for each in spread] == [
-        "kubernetes.io/hostname",
-        "topology.kubernetes.io/zone",
-    ]
-    for each in spread:
-        # Where there is one host, both run there.
-        assert each["whenUnsatisfiable"] == "ScheduleAnyway"
+    spec = deployment["template"]["spec"]
+    (hosts,) = spec["topologySpreadConstraints"]
+    assert hosts["topologyKey"] == "kubernetes.io/hostname"
+    # Where there is one host, both run there.
+    assert hosts["whenUnsatisfiable"] == "ScheduleAnyway"
+    (zones,) = spec["affinity"]["podAntiAffinity"][PREFERRED]
+    assert zones["podAffinityTerm"]["topologyKey"] == "topology.kubernetes.io/zone"
+    for each in (hosts, zones["podAffinityTerm"]):
         assert each["labelSelector"] == deployment["selector"]
+
+
+def test_what_else_an_affinity_says_holds_beside_that(installed: Bench) -> None:
+    term = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.x"
+    affinity = render(installed, **{term: "y"}).pod("webhook")["spec"]["affinity"]
+    assert set(affinity) == {"nodeAffinity", "podAntiAffinity"}
 
 
 def test_a_drain_takes_one_of_them_at_a_time(installed: Bench) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -169,6 +169,14 @@ def find_held_back(calls: Iterable[Call]) -> set[str]:
         for call in calls
         if call.is_ours and _OUR_POLICIES in call.message
     }
+
+
+def expect_rights_sufficed(calls: Sequence[Call]) -> None:
+    """The operator lacked no right, and no policy of the chart refused it a call."""
+    missing = find_missing_rights(calls)
+    assert not missing, f"the chart lacks rights: {missing}"
+    held_back = find_held_back(calls)
+    assert not held_back, f"the chart's policies refuse what the operator does: {held_back}"
 
 
 def _parse(event: dict[str, Any]) -> Call:

@@ -3,6 +3,7 @@
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 from devcluster.apiserver import ApiError
@@ -33,6 +34,8 @@ class DryRuns(Background):
         """How long pods were sent."""
         self.failures: list[str] = []
         """Of each pod that was refused, or that came back without a pool, what happened."""
+        self.failed_at: list[datetime] = []
+        """When each of these was sent."""
 
     def _run(self) -> None:
         started = time.monotonic()
@@ -46,6 +49,13 @@ class DryRuns(Background):
                 self.sent = max(self.sent, due)
 
     def _send(self, number: int) -> str | None:
+        sent_at = datetime.now(UTC)
+        failure = self._find_failure(number)
+        if failure is not None:
+            self.failed_at.append(sent_at)
+        return failure
+
+    def _find_failure(self, number: int) -> str | None:
         try:
             pod = self._bench.call("POST", f"{PODS}?dryRun=All", self._pod)
         except (ApiError, OSError) as error:

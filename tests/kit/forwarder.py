@@ -11,9 +11,10 @@ from typing import Self
 
 import aiohttp
 
+from devcluster.relay import relay
+
 _POLL_SECONDS = 0.1
 _WAIT_SECONDS = 10
-_CHUNK_BYTES = 2**16
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,8 @@ class Forwarder:
             if not self.ready:
                 return
             backend = self.ready[next(self._turns) % len(self.ready)]
-            inner, outer = await asyncio.open_connection("127.0.0.1", backend.port)
-            with contextlib.closing(outer):
-                await asyncio.gather(_pump(reader, outer), _pump(inner, writer))
+            connection = await asyncio.open_connection("127.0.0.1", backend.port)
+            await relay((reader, writer), connection)
 
 
 async def _probe(session: aiohttp.ClientSession, backend: Backend) -> bool:
@@ -109,11 +109,3 @@ async def _probe(session: aiohttp.ClientSession, backend: Backend) -> bool:
             return answer.status == 200
     except (aiohttp.ClientError, TimeoutError):
         return False
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hand on what comes, and its end."""
-    while chunk := await reader.read(_CHUNK_BYTES):
-        writer.write(chunk)
-        await writer.drain()
-    writer.write_eof()

@@ -11,17 +11,19 @@ from devcluster import names
 from devcluster.controlplane import (
     AUDIT_POLICY,
     STAGES,
+    build_egress_configuration,
     build_kwokctl_command,
     build_kwokctl_configuration,
 )
 from devcluster.errors import ClusterError
+from devcluster.nodes import build_gpu_node, build_process_node
 from devcluster.ports import Ports, choose_ports
 
 PORTS = Ports(21000)
 
 
 def component_flags() -> dict[str, dict[str, str]]:
-    patches = build_kwokctl_configuration(PORTS)["componentsPatches"]
+    patches = build_kwokctl_configuration(PORTS, Path("/f/egress.yaml"))["componentsPatches"]
     return {
         patch["name"]: {item["key"]: item["value"] for item in patch["extraArgs"]}
         for patch in patches
@@ -52,6 +54,23 @@ def test_nodes_neither_have_a_lease_nor_die_for_want_of_one() -> None:
     flags = component_flags()
     assert flags["kwok-controller"]["node-lease-duration-seconds"] == "0"
     assert flags["kube-controller-manager"]["node-monitor-grace-period"] == "8760h"
+
+
+def test_kwok_leaves_the_nodes_alone_whose_pods_are_processes() -> None:
+    flags = component_flags()["kwok-controller"]
+    assert flags["manage-all-nodes"] == "false"
+    assert flags["manage-nodes-with-annotation-selector"] == "kwok.x-k8s.io/node=fake"
+    assert "kwok.x-k8s.io/node" in build_gpu_node("n1")["metadata"]["annotations"]
+    assert "kwok.x-k8s.io/node" not in build_process_node("s1")["metadata"]["annotations"]
+
+
+def test_what_the_api_server_has_for_services_goes_through_the_clusters_own_socket() -> None:
+    flags = component_flags()["kube-apiserver"]
+    assert flags["egress-selector-config-file"] == "/f/egress.yaml"
+    (cluster,) = build_egress_configuration(PORTS.services)["egressSelections"]
+    assert cluster["name"] == "cluster"
+    assert cluster["connection"]["transport"]["uds"]["udsName"] == PORTS.services
+    assert PORTS.services != Ports(21020).services
 
 
 def test_kwokctl_is_left_no_file_to_find_and_no_port_to_choose() -> None:

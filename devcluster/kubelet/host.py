@@ -1,0 +1,72 @@
+"""What a node has for its pods on this machine: the image, the token's folder, a process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from devcluster.cluster import Cluster
+from devcluster.kubeconfig import read_own_kubeconfig, write_service_account
+from devcluster.kubelet.addresses import reach
+from devcluster.kubelet.pod import Container, Pod
+from devcluster.simulator.client import Client
+from devcluster.startup import PROJECT
+
+IMAGE = "gpushare-operator"
+"""The only repository whose image is known: this checkout."""
+_IMAGE_ENVIRONMENT = {
+    # As the Dockerfile has them, where the program is installed.
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONPATH": str(PROJECT / "operator"),
+}
+
+
+class Host:
+    """This machine, as a node of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._admin = read_own_kubeconfig(cluster.kubeconfig)
+        # What every container is told of the API server, and where its credentials are.
+        self._told: dict[str, dict[str, str]] = {}
+
+    def finds_no_image(self, image: str) -> bool:
+        """Whether a container of that image can't run here."""
+        return image.partition("@")[0].rpartition(":")[0].rpartition("/")[2] != IMAGE
+
+    async def mount_token(self, client: Client, pod: Pod) -> float:
+        """Put a new token of the pod's account where it reads it; how long that lives, seconds.
+
+        It is bound to the pod, as the kubelet's is: it dies with it.
+        """
+        account = f"/api/v1/namespaces/{pod.namespace}/serviceaccounts/{pod.account}"
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
+        answer = await client.post(
+            f"{account}/token",
+            {"spec": {"expirationSeconds": pod.token_seconds, "boundObjectRef": bound}},
+        )
+        folder = self._cluster.logs.parent / f"serviceaccount-{pod.name}"
+        token = answer["status"]["token"]
+        self._told[pod.uid] = write_service_account(self._admin, folder, token=token)
+        seconds: float = answer["spec"]["expirationSeconds"]
+        return seconds
+
+    def start(self, pod: Pod, container: Container, address: str) -> subprocess.Popen[bytes]:
+        """Start the container's process; what it says goes to `logs/POD.log`."""
+        local = reach(address)
+        env = {
+            **_IMAGE_ENVIRONMENT,
+            "HOSTNAME": pod.name,
+            **self._told.get(pod.uid, {}),
+            "GPUSHARE_WEBHOOK_HOST": local,
+            "GPUSHARE_METRICS_HOST": local,
+            # Last: nothing that the Pod says is overruled.
+            **container.env,
+        }
+        command = [sys.executable, "-m", "gpushare", *container.args]
+        return self._cluster.spawn(command, log=log_name(pod.name), env=env)
+
+
+def log_name(pod: str) -> str:
+    """The file in the cluster's folder of logs that has what a pod says."""
+    return f"{Path(pod).name}.log"

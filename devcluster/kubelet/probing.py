@@ -1,0 +1,52 @@
+"""Probes: what their results come to, and how one is made."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+
+from devcluster.kubelet.pod import Probe
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Results of one probe since the last that was otherwise."""
+
+    successes: int = 0
+    failures: int = 0
+
+    def add(self, succeeded: bool) -> "Tally":
+        """The tally with one more result."""
+        return Tally(self.successes + 1, 0) if succeeded else Tally(0, self.failures + 1)
+
+    def judge(self, probe: Probe) -> bool | None:
+        """What the results say by the probe's thresholds; None where that is too early to say."""
+        if self.successes >= probe.success_threshold:
+            return True
+        if self.failures >= probe.failure_threshold:
+            return False
+        return None
+
+
+async def verdicts(probe: Probe, host: str) -> AsyncIterator[bool]:
+    """Probe for ever; yields what each result says, where it says anything."""
+    tally = Tally()
+    await asyncio.sleep(probe.initial_delay_seconds)
+    while True:
+        tally = tally.add(await _call(probe, host))
+        if (verdict := tally.judge(probe)) is not None:
+            yield verdict
+        await asyncio.sleep(probe.period_seconds)
+
+
+async def _call(probe: Probe, host: str) -> bool:
+    timeout = aiohttp.ClientTimeout(total=probe.timeout_seconds)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(f"http://{host}:{probe.port}{probe.path}", allow_redirects=False) as answer,
+        ):
+            return 200 <= answer.status < 400
+    except (TimeoutError, aiohttp.ClientError):
+        return False

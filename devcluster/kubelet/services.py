@@ -1,0 +1,166 @@
+"""kube-proxy's part: a connection to a Service's address goes to one of its ready pods."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from devcluster.kubelet.addresses import reach
+from devcluster.relay import relay
+from devcluster.simulator.client import Client
+from devcluster.simulator.objects import Object
+from devcluster.simulator.world import Mirror
+
+log = logging.getLogger(__name__)
+
+_SERVICE_OF = "kubernetes.io/service-name"
+_HEAD_SECONDS = 5
+_ACCEPTED = b"HTTP/1.1 200 OK\r\n\r\n"
+_REFUSED = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A Service's address and, by their numbers, the names of its ports."""
+
+    key: tuple[str, str]
+    """Namespace and name."""
+    address: str
+    ports: Mapping[int, str]
+    version: int
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """A slice of a Service's pods."""
+
+    name: str
+    service: tuple[str, str]
+    """Namespace and name."""
+    ready: tuple[str, ...]
+    """Addresses of those that get new connections."""
+    ending: tuple[str, ...]
+    """Of those that are being deleted and serve on: where none is ready, they are asked."""
+    ports: Mapping[str, int]
+    version: int
+
+
+class ServiceProxy:
+    """Listens where the API server sends what it has for Services (see devcluster.controlplane).
+
+    Who is ready is what the EndpointSlices say, as for kube-proxy; one pod is asked after the
+    other, and connections that exist stay where they are. Where nobody is to be asked they are
+    refused at once.
+    """
+
+    def __init__(self, client: Client, socket: str) -> None:
+        # "@" is how Go writes the zero byte of an abstract socket.
+        self._socket = socket.replace("@", "\0", 1)
+        self._turns = itertools.count()
+        self._services: dict[str, Service] = {}
+        self._slices: dict[str, Endpoints] = {}
+        self._mirrors = (
+            Mirror(client, "/api/v1/services", {}, parse_service, self._change_service),
+            Mirror(
+                client,
+                "/apis/discovery.k8s.io/v1/endpointslices",
+                {},
+                parse_endpoints,
+                self._change_endpoints,
+            ),
+        )
+
+    async def run(self) -> None:
+        """Follow Services and forward connections until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for mirror in self._mirrors:
+                tasks.create_task(mirror.run())
+            server = await asyncio.start_unix_server(self._accept, self._socket)
+            async with server:
+                await server.serve_forever()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(_HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            _, target, _ = head.decode().split(" ", 2)
+            backends = self._find(target)
+            if not backends:
+                log.info("%s: nobody is ready", target)
+                writer.write(_REFUSED)
+                await writer.drain()
+                return
+            host, port = backends[next(self._turns) % len(backends)]
+            try:
+                connection = await asyncio.open_connection(reach(host), port)
+            except OSError:
+                writer.write(_REFUSED)
+                await writer.drain()
+                return
+            writer.write(_ACCEPTED)
+            await relay((reader, writer), connection)
+
+    def _find(self, target: str) -> list[tuple[str, int]]:
+        """Addresses and ports of the pods behind `target`, an address and a port of a Service."""
+        address, _, port = target.rpartition(":")
+        service = self._services.get(address)
+        return find_backends(service, int(port), self._slices.values()) if service else []
+
+    def _change_service(self, old: Service | None, new: Service | None) -> None:
+        if old is not None:
+            self._services.pop(old.address, None)
+        if new is not None:
+            self._services[new.address] = new
+
+    def _change_endpoints(self, old: Endpoints | None, new: Endpoints | None) -> None:
+        if old is not None:
+            self._slices.pop(old.name, None)
+        if new is not None:
+            self._slices[new.name] = new
+
+
+def find_backends(
+    service: Service, port: int, slices: Iterable[Endpoints]
+) -> list[tuple[str, int]]:
+    """Addresses and ports of the pods that get what comes to a `port` of the Service."""
+    name = service.ports.get(port)
+    own = [each for each in slices if each.service == service.key and name in each.ports]
+    if name is None:
+        return []
+    ready = [(host, each.ports[name]) for each in own for host in each.ready]
+    return ready or [(host, each.ports[name]) for each in own for host in each.ending]
+
+
+def parse_service(raw: Object) -> Service | None:
+    """The Service, if it has an address of its own."""
+    meta, spec = raw["metadata"], raw["spec"]
+    if spec.get("clusterIP", "None") in ("", "None"):
+        return None
+    return Service(
+        key=(meta["namespace"], meta["name"]),
+        address=spec["clusterIP"],
+        ports={port["port"]: port.get("name", "") for port in spec.get("ports", ())},
+        version=int(meta["resourceVersion"]),
+    )
+
+
+def parse_endpoints(raw: Object) -> Endpoints:
+    """A slice, as kube-proxy reads it."""
+    meta = raw["metadata"]
+    ready, ending = [], []
+    for endpoint in raw.get("endpoints") or ():
+        conditions = endpoint.get("conditions", {})
+        if conditions.get("ready", True):
+            ready += endpoint["addresses"]
+        elif conditions.get("serving") and conditions.get("terminating"):
+            ending += endpoint["addresses"]
+    return Endpoints(
+        name=f"{meta['namespace']}/{meta['name']}",
+        service=(meta["namespace"], meta.get("labels", {}).get(_SERVICE_OF, "")),
+        ready=tuple(ready),
+        ending=tuple(ending),
+        ports={port.get("name") or "": port["port"] for port in raw.get("ports") or ()},
+        version=int(meta["resourceVersion"]),
+    )

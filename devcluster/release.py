@@ -1,0 +1,137 @@
+"""The operator installed by `helm install`: Deployments whose pods are real processes.
+
+Everything is as in a cluster: the controllers make the pods, the scheduler binds them, and
+devcluster.kubelet starts what each Pod says. :class:`~devcluster.installation.Installation` starts
+processes itself instead, which is quicker where that is not what a test is about.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster import names
+from devcluster.cluster import Cluster
+from devcluster.errors import ClusterError, CommandError
+from devcluster.installation import NAMESPACE, RELEASE
+from devcluster.kubelet.host import log_name
+from devcluster.nodes import add_nodes, build_process_node
+from devcluster.startup import PROJECT, tail
+
+Json = dict[str, Any]
+
+CHART = PROJECT / "chart"
+_NODES = ("system-1", "system-2")
+_WAIT = ("--wait", "--timeout=120s")
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_OURS = "app.kubernetes.io%2Fname%3Dgpushare-operator"
+
+
+@dataclass
+class Release:
+    """One release of the chart on a cluster, with the chart's own defaults.
+
+    `values` are those of a values file; only where pods run and at which ports is set here: ports
+    of a machine are everybody's, those of the cluster's block are its own.
+    """
+
+    cluster: Cluster
+    values: Mapping[str, Any] = field(default_factory=dict)
+    chart: Path = CHART
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether Helm knows of it."""
+        return RELEASE in self.cluster.helm("list", f"--namespace={NAMESPACE}", "--short").split()
+
+    def prepare(self) -> None:
+        """Have nodes for its pods, and their kubelet; nothing is done where there are."""
+        missing = [node for node in _NODES if not self._has_node(node)]
+        add_nodes(self.cluster, map(build_process_node, missing))
+        if not self._kubelet_log.exists():
+            arguments = ["--name", self.cluster.name, "--folder", str(self.cluster.folder)]
+            self.cluster.spawn(
+                [sys.executable, "-m", "devcluster.kubelet", *arguments],
+                log=self._kubelet_log.name,
+                env=self.cluster.environment,
+            )
+
+    def install(self) -> None:
+        """Install it, and return once every Deployment is available.
+
+        Raises :class:`ClusterError` with what the pods say if that does not come.
+        """
+        self.prepare()
+        self._helm("install", "--create-namespace", stdin=self._render_values())
+
+    def upgrade(self, **values: Any) -> None:
+        """Change some values, by their top-level keys, and return once the rollout is done."""
+        self.values = {**self.values, **values}
+        self._helm("upgrade", stdin=self._render_values())
+
+    def uninstall(self) -> None:
+        """Take it away again, hooks included."""
+        self.cluster.helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", *_WAIT)
+
+    def pods(self, component: str, *, leaving: bool = False) -> list[Json]:
+        """The pods of `controller` or `webhook`, by name; those being deleted only if `leaving`."""
+        selector = f"{_OURS},app.kubernetes.io%2Fcomponent%3D{component}"
+        pods = self.cluster.api.call("GET", f"{_PODS}?labelSelector={selector}")["items"]
+        found = [pod for pod in pods if leaving or "deletionTimestamp" not in pod["metadata"]]
+        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def log(self, pod: str) -> Path:
+        """What the processes of a pod said, of all of its restarts."""
+        return self.cluster.logs / log_name(pod)
+
+    def describe(self) -> str:
+        """How the pods fare, and the ends of their logs."""
+        pods = self.cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
+        logs = [
+            f"--- {pod['metadata']['name']}\n{tail(self.log(pod['metadata']['name']))}"
+            for component in ("controller", "webhook")
+            for pod in self.pods(component)
+        ]
+        return "\n".join([pods, *logs, f"--- kubelet\n{tail(self._kubelet_log)}"])
+
+    @property
+    def _kubelet_log(self) -> Path:
+        return self.cluster.logs / "kubelet.log"
+
+    def _has_node(self, name: str) -> bool:
+        return self.cluster.api.exists(f"/api/v1/nodes/{name}")
+
+    def _render_values(self) -> str:
+        ports = self.cluster.ports
+        own = {
+            "nodeSelector": {names.RUNS_PROCESSES: "true"},
+            "tolerations": [{"key": names.RUNS_PROCESSES, "operator": "Exists"}],
+            "metricsPort": ports.spare[-1],
+        }
+        webhook = {"port": ports.webhook, **self.values.get("webhook", {})}
+        return yaml.safe_dump({**own, **self.values, "webhook": webhook})
+
+    def _helm(self, command: str, *options: str, stdin: str) -> None:
+        try:
+            self.cluster.helm(
+                command,
+                RELEASE,
+                str(self.chart),
+                *(f"--namespace={NAMESPACE}", "--values=-", *_WAIT, *options),
+                stdin=stdin,
+            )
+        except CommandError as error:
+            raise ClusterError(f"{error}\n{self.describe()}") from error
+
+
+def find_pid(pod: Json) -> int:
+    """The process of a pod's container. Raises :class:`ClusterError` where none runs."""
+    statuses: list[Json] = pod["status"].get("containerStatuses", [])
+    container = statuses[0].get("containerID", "") if statuses else ""
+    scheme, _, pid = container.partition("://")
+    if scheme != "process":
+        raise ClusterError(f"pod {pod['metadata']['name']} has no process: {pod['status']}")
+    return int(pid)

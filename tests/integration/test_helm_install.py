@@ -1,0 +1,294 @@
+"""The chart, installed by Helm: what the Pods say is what runs, and no replica is missed.
+
+Helm refuses what another made, so this has a cluster of its own: it starts in seconds, and is
+compared at the end with what it was before.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.installation import NAMESPACE
+from devcluster.kubelet.addresses import reach
+from devcluster.release import Release, find_pid
+from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names, plugin_uids
+from tests.kit.audit import expect_rights_sufficed
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.dryruns import DryRuns, count_lost, expect_routed
+from tests.kit.endpoints import SLICES, listed_until
+from tests.kit.expect import (
+    expect,
+    expect_labels,
+    expect_pool_ready,
+    expect_running,
+    read_change,
+)
+from tests.kit.handover import measure_hand_over
+from tests.kit.inventory import take_inventory
+from tests.kit.replicas import COMPONENTS, LEASES, Replicas
+
+pytestmark = pytest.mark.chart
+
+Json = dict[str, Any]
+
+GPU_NODES = ("n1", "n2")
+PODS_PER_SECOND = 20
+AFTER_A_CRASH_SECONDS = 15
+AFTER_A_STOP_SECONDS = 2
+CALL = timedelta(seconds=3)
+"""So long the API server waits for an answer (webhook.timeoutSeconds)."""
+HEARING = timedelta(seconds=1)
+"""So much later than this test a kube-proxy may hear of an EndpointSlice: it looks once a second
+at most (--iptables-min-sync-period)."""
+LISTED_SECONDS = 5
+"""A dead pod is out of its EndpointSlice by then: kube-controller-manager writes one in the same
+second, or the next."""
+NOT_OF_THE_POD = {
+    # What stands for image, mount and network (see devcluster.kubelet).
+    *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "HOSTNAME"),
+    *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "GPUSHARE_SERVICE_ACCOUNT"),
+    *("GPUSHARE_WEBHOOK_HOST", "GPUSHARE_METRICS_HOST"),
+    # By this the processes of a cluster are found at its end.
+    "DEVCLUSTER_PROCESS_OF",
+}
+KEPT = {
+    "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
+    "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
+    "gpusharepools.gpushare.io /training",
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A cluster with two GPU nodes, and nothing of ours but the namespace."""
+    folder: Path = tmp_path_factory.mktemp("helm")
+    cluster = Cluster(f"helm-{os.getpid()}", folder)
+    cluster.up()
+    try:
+        bench = Bench(cluster)
+        bench.install("Professional")
+        bench.add_nodes(*GPU_NODES)
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        Release(cluster).prepare()
+        yield bench
+        expect_rights_sufficed(list(bench.audit.all_calls()))
+    finally:
+        cluster.down()
+
+
+@pytest.fixture(scope="module")
+def before(place: Bench) -> set[str]:
+    """What is there before anything is installed."""
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
+    expect(place, f"{account} is there", lambda: place.cluster.api.exists(account))
+    return take_inventory(place.cluster)
+
+
+@pytest.fixture
+def replicas(place: Bench, before: set[str]) -> Replicas:
+    """The release with the chart's defaults, whole, and a pool that is Ready."""
+    release = Release(place.cluster)
+    if not release.is_installed:
+        release.install()
+    replicas = Replicas(place, release)
+    replicas.expect_whole()
+    if not place.call("GET", "/apis/gpushare.io/v1alpha1/gpusharepools")["items"]:
+        place.create_pool(build_pool())
+    expect_pool_ready(place, nodes=len(GPU_NODES))
+    expect_routed(place)
+    return replicas
+
+
+# What is installed.
+
+
+def test_what_runs_is_what_the_pods_say(replicas: Replicas) -> None:
+    for component in COMPONENTS:
+        for pod in replicas.release.pods(component):
+            (container,) = pod["spec"]["containers"]
+            arguments, environment = read_process(find_pid(pod))
+            assert arguments[1:] == ["-m", "gpushare", *container["args"]]
+            told = {each["name"]: each.get("value") for each in container["env"]}
+            told |= {"GPUSHARE_NAMESPACE": NAMESPACE, "GPUSHARE_IDENTITY": pod["metadata"]["name"]}
+            assert {k: v for k, v in environment.items() if k not in NOT_OF_THE_POD} == told
+            assert environment["GPUSHARE_METRICS_HOST"] == reach(pod["status"]["podIP"])
+
+
+def read_process(pid: int) -> tuple[list[str], dict[str, str]]:
+    """Arguments and environment that a process was started with."""
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    environment = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return arguments, dict(each.split("=", 1) for each in environment if each)
+
+
+def test_two_of_a_kind_are_on_different_nodes_though_those_have_no_zone(replicas: Replicas) -> None:
+    for component in COMPONENTS:
+        nodes = {pod["spec"]["nodeName"] for pod in replicas.release.pods(component)}
+        assert len(nodes) == len(replicas.names(component)), f"{component}: {nodes}"
+
+
+def test_the_main_job_is_done(place: Bench, replicas: Replicas) -> None:
+    for node in GPU_NODES:
+        expect_labels(place, node, {POOL: "training"})
+    name = place.create_pod(build_pod("trainer"))
+    assert expect_running(place, name)["spec"]["nodeSelector"][POOL] == "training"
+    place.delete_pod(name)
+
+
+# The active controller goes.
+
+
+def test_where_its_node_is_lost_another_takes_over_within_15_seconds(
+    place: Bench, replicas: Replicas
+) -> None:
+    active = replicas.active
+    with place.watching(LEASES) as watch:
+        lost_at = datetime.now(UTC)
+        replicas.lose(active)
+        seconds = measure_hand_over(place, watch, lost_at, but=active)
+    print(f"hand-over node-lost={seconds:.2f}")
+    assert seconds < AFTER_A_CRASH_SECONDS
+
+
+def test_where_it_is_killed_its_container_takes_its_own_lease_back_within_15_seconds(
+    place: Bench, replicas: Replicas
+) -> None:
+    active = replicas.active
+    with place.watching(LEASES) as watch:
+        killed_at = datetime.now(UTC)
+        replicas.kill(active)
+        seconds = measure_hand_over(place, watch, killed_at)
+    print(f"hand-over killed={seconds:.2f} same={replicas.active == active}")
+    assert seconds < AFTER_A_CRASH_SECONDS
+
+
+def test_where_it_is_deleted_another_takes_over_within_2_seconds(
+    place: Bench, replicas: Replicas
+) -> None:
+    active = replicas.active
+    with place.watching(LEASES) as watch:
+        deleted_at = datetime.now(UTC)
+        replicas.delete(active)
+        seconds = measure_hand_over(place, watch, deleted_at, but=active)
+    print(f"hand-over deleted={seconds:.2f}")
+    assert seconds < AFTER_A_STOP_SECONDS
+
+
+# Replicas go while there is work.
+
+
+def test_controllers_killed_in_a_change_of_isolation_restart_each_plugin_once(
+    place: Bench, replicas: Replicas
+) -> None:
+    plugins, mark = plugin_names(place), place.audit.mark()
+    place.change_pool(schedule="cgpu")
+    for _ in replicas.names("controller"):
+        expect(place, "a node is being changed", lambda: any(map(read_change, list_nodes(place))))
+        replicas.kill(replicas.active)
+    expect_pool_ready(place, nodes=len(GPU_NODES))
+    expect_each_restarted_once(place, plugins, mark)
+
+
+def list_nodes(place: Bench) -> list[Json]:
+    return [place.node(name) for name in GPU_NODES]
+
+
+@contextmanager
+def no_node_notices(place: Bench) -> Iterator[None]:
+    """At the end of the block no plugin has been restarted, by anybody, and no label is another."""
+
+    def read_labels() -> dict[str, Json]:
+        return {node["metadata"]["name"]: node["metadata"]["labels"] for node in list_nodes(place)}
+
+    labels, plugins, mark = read_labels(), plugin_uids(place), place.audit.mark()
+    yield
+    assert place.audit.our_deletions(mark) == []
+    assert plugin_uids(place) == plugins
+    assert read_labels() == labels
+
+
+def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_dead(
+    place: Bench, replicas: Replicas
+) -> None:
+    # A call that goes to a dead webhook fails, and its pod is created unrouted (failurePolicy
+    # Ignore). Its connections died with it, so that is over when its Service lists it no more.
+    deaths = []
+    with no_node_notices(place), place.watching(SLICES) as slices:
+        with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+            for name in replicas.names("controller"):
+                replicas.kill(name)
+            for pod in replicas.release.pods("webhook"):
+                deaths.append((datetime.now(UTC), pod["status"]["podIP"]))
+                replicas.kill(pod["metadata"]["name"])
+        expect_pool_ready(place, nodes=len(GPU_NODES))
+    ends = [listed_until(slices, "gpushare-webhook", ip, at) for at, ip in deaths]
+    listed = [(end - at).total_seconds() for (at, _), end in zip(deaths, ends, strict=True)]
+    print(
+        f"killed-in-turn pods={pods.sent} unrouted={len(pods.failures)} "
+        f"seconds={pods.seconds:.1f} listed-when-dead={[f'{each:.2f}' for each in listed]}"
+    )
+    assert all("without a pool" in failure for failure in pods.failures), pods.failures
+    for sent_at in pods.failed_at:
+        assert any(
+            at - CALL < sent_at < end + HEARING for (at, _), end in zip(deaths, ends, strict=True)
+        ), f"{sent_at}: no webhook was dead then: {deaths}"
+    assert max(listed) < LISTED_SECONDS
+    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
+
+
+def test_webhooks_deleted_in_turn_under_load_cost_no_call(place: Bench, replicas: Replicas) -> None:
+    lost = count_lost(place)
+    with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+        for name in replicas.names("webhook"):
+            replicas.delete(name)
+            replicas.expect_whole()
+    print(f"deleted-in-turn pods={pods.sent} seconds={pods.seconds:.1f}")
+    assert pods.failures == []
+    assert count_lost(place) == lost
+    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
+
+
+def test_an_upgrade_restarts_each_of_them_and_nothing_else(
+    place: Bench, replicas: Replicas
+) -> None:
+    old, lost = replicas.all, count_lost(place)
+    with no_node_notices(place):
+        with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+            replicas.release.upgrade(logLevel="DEBUG", webhook={"drainSeconds": 3})
+            replicas.expect_whole()
+        expect_pool_ready(place, nodes=len(GPU_NODES))
+    print(f"upgrade pods={pods.sent} seconds={pods.seconds:.1f}")
+    assert set(old).isdisjoint(replicas.all)
+    assert pods.failures == []
+    assert count_lost(place) == lost
+    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
+
+
+# The release goes.
+
+
+def expect_left(place: Bench, before: set[str], kept: set[str]) -> None:
+    """Until there is what was there before, and `kept`."""
+
+    def find_others() -> set[str]:
+        return (take_inventory(place.cluster) - before) ^ kept
+
+    try:
+        expect(place, "the cluster is as before", lambda: not find_others())
+    except AssertionError as error:
+        raise AssertionError(f"left, or missing: {sorted(find_others())}") from error
+
+
+def test_uninstalled_it_leaves_the_pools_and_nothing_else(
+    place: Bench, replicas: Replicas, before: set[str]
+) -> None:
+    with no_node_notices(place):
+        replicas.release.uninstall()
+        expect_left(place, before, KEPT)
