@@ -7,20 +7,23 @@ from typing import Any
 import pytest
 
 from devcluster.installation import Installation
-from tests.kit.accountattacks import ATTACKS, BYSTANDER, NODE, Attack
+from tests.kit.accountattacks import ATTACKS, BYSTANDER, NODE, POOL, Attack
 from tests.kit.audit import THIEF
-from tests.kit.bench import DAEMONSETS, NODES, PLUGIN, PODS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod, build_workload
+from tests.kit.bench import DAEMONSETS, NODES, PLUGIN, PODS, POOLS, SYSTEM_PODS, Bench
+from tests.kit.builders import build_pod, build_pool, build_workload
 from tests.kit.expect import expect
 from tests.kit.stolentoken import APPLY, JSON_PATCH, MERGE_PATCH, StolenToken
 
 Json = dict[str, Any]
 
-POLICIES = ("gpushare-controller-nodes", "gpushare-controller-pods")
+POLICIES = ("gpushare-controller-nodes", "gpushare-controller-pods", "gpushare-controller-pools")
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _IMPOSTORS = "/apis/apps/v1/namespaces/default/daemonsets"
 _NODE = f"{NODES}/{NODE}"
-_APPLIED = f"{_NODE}?fieldManager=gpushare-operator&force=true"
+_POOL = f"{POOLS}/{POOL}"
+_OURS = "fieldManager=gpushare-operator&force=true"
+_APPLIED = f"{_NODE}?{_OURS}"
+_IDENTITY = {"apiVersion": "gpushare.io/v1alpha1", "kind": "GPUSharePool"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,10 @@ def scene(installed: Bench) -> Iterator[Scene]:
     for path, name in ((PODS, "tenant"), (SYSTEM_PODS, "alone")):
         installed.call("POST", path, build_pod(name, gib=None))
 
+    pool = build_pool(POOL)
+    pool["metadata"]["finalizers"] = ["example.com/theirs", "gpushare.io/labels"]
+    installed.create_pool(pool)
+
     def find_pod(path: str, owner: str) -> str | None:
         for pod in installed.pods(path):
             if any(each["name"] == owner for each in pod["metadata"].get("ownerReferences", ())):
@@ -68,8 +75,8 @@ def scene(installed: Bench) -> Iterator[Scene]:
         "plugin": expect(installed, "it runs", lambda: find_pod(SYSTEM_PODS, PLUGIN)),
     }
     scene = Scene(installed, StolenToken(installed, "gpushare-controller"), pods)
-    # A moment after their creation the API server has taken up both policies.
-    expect_refusals(scene, "a role", "a pod beside the plugins'")
+    # A moment after their creation the API server has taken up the policies.
+    expect_refusals(scene, "a role", "a pod beside the plugins'", "a pool's mode")
     yield scene
     installed.call("DELETE", f"{DAEMONSETS}/{BYSTANDER}")
     installed.call("DELETE", f"{SYSTEM_PODS}/alone?gracePeriodSeconds=0")
@@ -81,7 +88,7 @@ def almighty(scene: Scene) -> Iterator[Scene]:
     """The same with an account that RBAC keeps from nothing."""
     with scene.token.with_every_right():
         # Until RBAC lets through what the policies then refuse.
-        expect_refusals(scene, "no node", "a pod of one's own")
+        expect_refusals(scene, "no node", "a pod of one's own", "no pool")
         yield scene
 
 
@@ -123,10 +130,23 @@ def expect_refusals(scene: Scene, *attacks: str) -> None:
             },
         ),
         ("DELETE", f"{SYSTEM_PODS}/{{plugin}}", MERGE_PATCH, None),
+        (
+            "PATCH",
+            f"{_POOL}?{_OURS}",
+            APPLY,
+            {**_IDENTITY, "metadata": {"name": POOL, "finalizers": ["gpushare.io/labels"]}},
+        ),
+        ("PATCH", _POOL, JSON_PATCH, [{"op": "remove", "path": "/metadata/finalizers/1"}]),
+        (
+            "PATCH",
+            f"{_POOL}/status?{_OURS}",
+            APPLY,
+            {**_IDENTITY, "metadata": {"name": POOL}, "status": {"observedGeneration": 1}},
+        ),
     ],
     ids=[
         "a label", "no label", "a record", "the cordon", "no wish for another try", "all at once",
-        "a plugin's pod",
+        "a plugin's pod", "our finalizer", "our finalizer no more", "a pool's status",
     ],
 )  # fmt: skip
 def test_what_the_controller_does_is_admitted(

@@ -1,9 +1,9 @@
-"""What somebody who holds the controller's token would try, each with what the API server says."""
+"""What somebody who holds a token of ours would try, each with what the API server says."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from tests.kit.bench import NODES, PODS, SYSTEM_PODS
+from tests.kit.bench import NODES, PODS, POOLS, SYSTEM_PODS
 from tests.kit.stolentoken import APPLY, JSON_PATCH, MERGE_PATCH
 
 Json = dict[str, Any]
@@ -131,4 +131,130 @@ POD_ATTACKS = {
     "a place for a pod": Attack("POST", f"{PODS}/tenant/binding", _OF_PODS, _BINDING),
     "a status": Attack("PATCH", f"{PODS}/tenant/status", _OF_PODS, {"status": {"phase": "Failed"}}),
 }
-ATTACKS = {**NODE_ATTACKS, **POD_ATTACKS}
+POOL = "victim"
+_POOL = f"{POOLS}/{POOL}"
+_GPUSHAREPOOL = {"apiVersion": "gpushare.io/v1alpha1", "kind": "GPUSharePool"}
+_ALL_NODES = {"selector": {"matchLabels": {"kubernetes.io/os": "linux"}}}
+_OF_POOLS, _SPEC, _OF_A_POOL = "creates and deletes no pools", "the spec of a pool", "of a pool: "
+
+
+def _pool(refusal: str, **change: Any) -> Attack:
+    return Attack("PATCH", _POOL, refusal, change)
+
+
+def _applied_pool(name: str, refusal: str) -> Attack:
+    body = {
+        **_GPUSHAREPOOL,
+        "metadata": {"name": name},
+        "spec": {"nodes": _ALL_NODES, "schedule": "cgpu"},
+    }
+    path = f"{POOLS}/{name}?fieldManager=gpushare-operator&force=true"
+    return Attack("PATCH", path, refusal, body, APPLY)
+
+
+POOL_ATTACKS = {
+    "all nodes for a pool": _pool(_SPEC, spec={"nodes": _ALL_NODES}),
+    "all nodes for a pool, by server-side apply": _applied_pool(POOL, _SPEC),
+    "a pool's mode": _pool(_SPEC, spec={"schedule": "cgpu"}),
+    "everything at once": _pool(_SPEC, spec={"rollout": {"maxUnavailable": "100%"}}),
+    "a pool's label": _pool(_OF_A_POOL + "labels", metadata={"labels": {"a": "b"}}),
+    "a person's wish for a pool": _pool(
+        _OF_A_POOL + "annotations", metadata={"annotations": {"gpushare.io/retry": "1"}}
+    ),
+    "a finalizer that nobody takes off": _pool(
+        _OF_A_POOL + "example.com/mine",
+        metadata={"finalizers": ["example.com/mine", "gpushare.io/labels"]},
+    ),
+    "no finalizer of others": _pool(
+        _OF_A_POOL + "example.com/theirs", metadata={"finalizers": ["gpushare.io/labels"]}
+    ),
+    "an owner of a pool": _pool(
+        _OF_A_POOL + "ownerReferences", metadata={"ownerReferences": [_OWNER]}
+    ),
+    "a new pool": Attack(
+        "POST",
+        POOLS,
+        _OF_POOLS,
+        {
+            **_GPUSHAREPOOL,
+            "metadata": {"name": "mine"},
+            "spec": {"nodes": _ALL_NODES, "schedule": "cgpu"},
+        },
+    ),
+    "a new pool by server-side apply": _applied_pool("mine", _OF_POOLS),
+    "no pool": Attack("DELETE", _POOL, _OF_POOLS),
+    "no pools at all": Attack("DELETE", POOLS, _OF_POOLS),
+}
+ATTACKS = {**NODE_ATTACKS, **POD_ATTACKS, **POOL_ATTACKS}
+
+# With the webhook's token.
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+CONFIGURATION = f"{CONFIGURATIONS}/gpushare-webhook"
+_MINE = "https://mine.example.com/mutate"
+_OF_CONFIGURATIONS = "creates and deletes no webhook configuration, and changes none but"
+_WEBHOOKS, _METADATA = "and nothing else of it", "nothing of the metadata"
+_ENTRY = {
+    "name": "mine.example.com",
+    "clientConfig": {"url": _MINE},
+    "admissionReviewVersions": ["v1"],
+    "sideEffects": "None",
+}
+
+
+def _configure(*operations: Json, refusal: str = _WEBHOOKS) -> Attack:
+    return Attack("PATCH", CONFIGURATION, refusal, list(operations), JSON_PATCH)
+
+
+def _set(path: str, value: Any, *, entry: int = 0) -> Attack:
+    return _configure({"op": "add", "path": f"/webhooks/{entry}/{path}", "value": value})
+
+
+WEBHOOK_ATTACKS = {
+    "another server": _set("clientConfig/url", _MINE),
+    "another server for the last of them": _set("clientConfig/url", _MINE, entry=2),
+    "a service for it": _set("clientConfig", {"service": {"namespace": "default", "name": "mine"}}),
+    "another server beside the CA": _configure(
+        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ""},
+        {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": _MINE},
+    ),
+    "Secrets as well": _set("rules/0/resources", ["pods", "secrets"]),
+    "updates as well": _set("rules/0/operations", ["CREATE", "UPDATE"]),
+    "every namespace": _set("namespaceSelector", {}),
+    "every pod": _set("matchConditions", []),
+    "pods by their labels": _set("objectSelector", {"matchLabels": {"a": "b"}}),
+    "nobody may go on without it": _set("failurePolicy", "Fail"),
+    "calls that last long": _set("timeoutSeconds", 30),
+    "another name": _set("name", "mine.example.com"),
+    "one more": _configure({"op": "add", "path": "/webhooks/-", "value": _ENTRY}),
+    "one more before all others": _configure({"op": "add", "path": "/webhooks/0", "value": _ENTRY}),
+    "one fewer": _configure({"op": "remove", "path": "/webhooks/0"}),
+    "none": Attack("PATCH", CONFIGURATION, _WEBHOOKS, {"webhooks": []}),
+    "another order": _configure({"op": "move", "from": "/webhooks/0", "path": "/webhooks/2"}),
+    "another server, by server-side apply": Attack(
+        "PATCH",
+        f"{CONFIGURATION}?fieldManager=thief&force=true",
+        _WEBHOOKS,
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "gpushare-webhook"},
+            "webhooks": [_ENTRY],
+        },
+        APPLY,
+    ),
+    "cert-manager's injector": Attack(
+        "PATCH",
+        CONFIGURATION,
+        _METADATA,
+        {"metadata": {"annotations": {"cert-manager.io/inject-ca-from": "default/mine"}}},
+    ),
+    "an owner": Attack(
+        "PATCH", CONFIGURATION, _METADATA, {"metadata": {"ownerReferences": [_OWNER]}}
+    ),
+    "no configuration": Attack("DELETE", CONFIGURATION, _OF_CONFIGURATIONS),
+    "no configurations at all": Attack("DELETE", CONFIGURATIONS, _OF_CONFIGURATIONS),
+    "a new configuration": Attack(
+        "POST", CONFIGURATIONS, _OF_CONFIGURATIONS, {"metadata": {"name": "mine"}}
+    ),
+}

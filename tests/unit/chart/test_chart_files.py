@@ -206,7 +206,12 @@ def test_an_installation_starts_with_the_programs_own_defaults(value: str, setti
         ("_admission.tpl", names.SHARED_RESOURCES | names.GPU_ENVIRONMENT),
         ("webhook.yaml", {names.LABEL_FAILURE_POLICY}),
         ("isolation-policy.yaml", {names.ANNOTATION_ISOLATION, names.ISOLATION_REQUIRED}),
-        ("account-policy.yaml", {names.ANNOTATION_RETRY}),
+        ("account-policy.yaml", {names.ANNOTATION_RETRY, names.FINALIZER, names.GROUP}),
+        ("account-policy.yaml", {names.PLURAL, names.VERSION}),
+        (
+            "account-policy-webhook.yaml",
+            {str(Settings.model_fields["webhook_configuration"].default)},
+        ),
     ],
 )
 def test_what_is_matched_is_spelt_as_the_program_spells_it(template: str, words: set[str]) -> None:

@@ -1,0 +1,44 @@
+{{/* What holds an account to what its process does, whichever token and rights are used. */}}
+
+{{/* The keys in which two maps differ: those that came or changed, and those that went. Takes new and old. */}}
+{{- define "gpushare.cel.changed" -}}
+{{ .new }}.filter(key, !(key in {{ .old }}) || {{ .old }}[key] != {{ .new }}[key])
++ {{ .old }}.filter(key, !(key in {{ .new }}))
+{{- end }}
+
+{{/* The keys of an object's metadata in which it differs from the old one, but for those that may, and those that the
+API server keeps itself. Takes a list. */}}
+{{- define "gpushare.cel.otherMetadata" -}}
+({{- include "gpushare.cel.changed" (dict "new" "dyn(object.metadata)" "old" "dyn(oldObject.metadata)") }})
+.filter(key, !(key in ['{{ concat . (list "managedFields" "resourceVersion" "generation") | join "', '" }}']))
+{{- end }}
+
+{{/* Which calls a policy looks at. Takes group, version, resource, namespace and accounts. */}}
+{{- define "gpushare.account.spec" -}}
+failurePolicy: Fail
+matchConstraints:
+  resourceRules:
+    - apiGroups: [{{ .group | quote }}]
+      apiVersions: [{{ .version }}]
+      resources: [{{ .resource }}, {{ .resource }}/*]
+      operations: ["*"]
+      scope: "*"
+matchConditions:
+  - name: is-one-of-our-accounts
+    expression: request.userInfo.username in [
+      {{- range $index, $account := .accounts }}{{ if $index }}, {{ end }}'system:serviceaccount:{{ $.namespace }}:{{ $account }}'{{ end }}]
+{{- end }}
+
+{{/* Puts a policy in force. Takes its name, the component and the root. */}}
+{{- define "gpushare.account.binding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "gpushare.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end }}
