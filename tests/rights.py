@@ -15,6 +15,7 @@ import yaml
 from devcluster.installation import Installation
 from tests.kit.bench import Bench
 from tests.kit.rights import find_used, list_rights
+from tests.kit.uninstallation import POOLS_GO, render_hook
 
 FOLDER_VARIABLE = "GPUSHARE_RIGHTS"
 """Folder where each session leaves what it saw; without it, none does."""
@@ -32,7 +33,12 @@ def leave_rights(bench: Bench, environment: Mapping[str, str] = os.environ) -> N
     if not (folder := environment.get(FOLDER_VARIABLE)):
         return
     everything = Installation(bench.cluster, values=_SWITCHES, teardown_jobs=True).render()
-    rights = list(list_rights(item for item in yaml.safe_load_all(everything) if item))
+    hooks = (render_hook(bench, values) for values in ({}, POOLS_GO))
+    rights = [
+        right
+        for objects in ([item for item in yaml.safe_load_all(everything) if item], *hooks)
+        for right in list_rights(objects)
+    ]
     used = find_used(rights, bench.audit.all_calls())
     seen = {"granted": sorted(map(str, rights)), "used": sorted(map(str, used))}
     Path(folder, f"{os.getpid()}.json").write_bytes(orjson.dumps(seen))

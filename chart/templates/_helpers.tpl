@@ -36,6 +36,35 @@ podAntiAffinity:
             {{- include "gpushare.selector" . | nindent 12 }}
 {{- end }}
 
+{{/* The program's own image. */}}
+{{- define "gpushare.ownImage" -}}
+{{ include "gpushare.image" (merge (dict "tag" (.Values.image.tag | default .Chart.AppVersion)) .Values.image) }}
+{{- end }}
+
+{{/* Where the program's pods may run. Takes the root and the affinity. */}}
+{{- define "gpushare.placement" -}}
+{{- $given := pick .root.Values "imagePullSecrets" "nodeSelector" "tolerations" }}
+{{- range $key, $value := merge (dict "affinity" .affinity) $given }}
+{{- with $value }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What Pod Security restricted asks of a pod, and of its container. */}}
+{{- define "gpushare.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+{{- define "gpushare.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
 {{/* One process role. Takes the root, component, role, replicas and resources. */}}
 {{- define "gpushare.deployment" -}}
 apiVersion: apps/v1
@@ -73,15 +102,10 @@ spec:
       {{- with .root.Values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
-      {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" }}
-      {{- with index $.root.Values $key }}
-      {{ $key }}:
-        {{- toYaml . | nindent 8 }}
+      {{- $affinity := merge (deepCopy .root.Values.affinity) (include "gpushare.zones" . | fromYaml) }}
+      {{- with include "gpushare.placement" (dict "root" .root "affinity" $affinity) | trim }}
+      {{- . | nindent 6 }}
       {{- end }}
-      {{- end }}
-      affinity:
-        {{- $zones := include "gpushare.zones" . | fromYaml }}
-        {{- merge (deepCopy .root.Values.affinity) $zones | toYaml | nindent 8 }}
       # Better two on one host than one that waits for another.
       topologySpreadConstraints:
         - topologyKey: kubernetes.io/hostname
@@ -100,13 +124,10 @@ spec:
       terminationGracePeriodSeconds: {{ add .root.Values.webhook.drainSeconds 30 }}
       {{- end }}
       securityContext:
-        runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
-        seccompProfile: {type: RuntimeDefault}
+        {{- include "gpushare.podSecurity" . | nindent 8 }}
       containers:
         - name: gpushare
-          image: {{ include "gpushare.image" (merge (dict "tag" (.root.Values.image.tag | default .root.Chart.AppVersion)) .root.Values.image) | quote }}
+          image: {{ include "gpushare.ownImage" .root | quote }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args: [{{ .role }}]
           env:
@@ -183,9 +204,7 @@ spec:
           resources:
             {{- toYaml .resources | nindent 12 }}
           securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities: {drop: [ALL]}
+            {{- include "gpushare.containerSecurity" . | nindent 12 }}
           volumeMounts:
             # Keys pass through a file on their way into TLS; this one is memory.
             - {name: tmp, mountPath: /tmp}

@@ -135,6 +135,15 @@ CONTROL_PLANE_LABELS: Final = frozenset(
 )
 
 
+class PoolFate(StrEnum):
+    """What becomes of all pools when the operator is removed; the chart's hook says it."""
+
+    DELETE = "delete"
+    """The controller, which must run, gives their nodes back as each pool's deletionPolicy says."""
+    KEEP = "keep"
+    """They stay for a later installation, their nodes as they are; nothing of ours holds them."""
+
+
 class Condition(StrEnum):
     """Condition types of a GPUSharePool."""
 

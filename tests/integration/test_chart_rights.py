@@ -8,6 +8,7 @@ import yaml
 from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE, Installation
 from tests.kit.bench import Bench
 from tests.kit.rights import Right, list_rights
+from tests.kit.uninstallation import POOLS_GO, render_hook
 
 Json = dict[str, Any]
 
@@ -76,3 +77,18 @@ def test_what_is_created_or_deleted_outside_has_a_namespace_or_a_switch(
     manifests = Installation(installed.cluster, all_in_one=False).render()
     default = list_rights(item for item in yaml.safe_load_all(manifests) if item)
     assert not [r for r in default if r.resource in ("pods/eviction", "jobs")]
+
+
+@pytest.mark.parametrize(
+    ("values", "verbs"),
+    [(POOLS_GO, {"list", "delete"}), ({}, {"get", "list", "patch"})],
+    ids=["pools go", "pools stay"],
+)
+def test_a_removal_reaches_pools_and_nothing_else(
+    installed: Bench, values: dict[str, str], verbs: set[str]
+) -> None:
+    rights = list(list_rights(render_hook(installed, values)))
+    assert {(r.group, r.resource) for r in rights} == {("gpushare.io", "gpusharepools")}
+    assert {r.verb for r in rights} == verbs
+    account = f"system:serviceaccount:{NAMESPACE}:gpushare-uninstall"
+    assert all(r.users == {account} for r in rights)

@@ -75,9 +75,9 @@ def expect_isolated_from_now_on(bench: Bench, nodes: Sequence[str]) -> None:
         assert read_record(pod)["main"]["plugin"] == plugin_uids(bench)[node]
 
 
-def place_pod(bench: Bench, name: str, node: str, **options: Any) -> str:
-    """A GPU pod that the scheduler can only bind to `node`."""
-    selects: Mapping[str, str] = {"kubernetes.io/hostname": node, POOL: "training"}
+def place_pod(bench: Bench, name: str, node: str, *, pool: str = "training", **options: Any) -> str:
+    """A GPU pod that the scheduler can only bind to `node`, which is of the pool."""
+    selects: Mapping[str, str] = {"kubernetes.io/hostname": node, POOL: pool}
     return bench.create_pod(build_pod(name, selects=selects, **options))
 
 

@@ -1,10 +1,13 @@
 """The `gpushare` command. What a role needs is imported when it starts: `--help` is quick."""
 
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from gpushare.names import PoolFate
 
 if TYPE_CHECKING:
     from gpushare.settings import Settings
@@ -78,6 +81,32 @@ def run() -> None:
         await run_controller(settings, build_webhook=Webhook)
 
     _run_role(run_both)
+
+
+@app.command()
+def uninstall(
+    pools: Annotated[
+        PoolFate,
+        typer.Option(
+            help="delete: give their nodes back as each deletionPolicy says; the controller must "
+            "run. keep: leave them for a later installation, and their nodes as they are."
+        ),
+    ],
+    timeout_seconds: Annotated[
+        float, typer.Option(min=1, help="Fail, and say what is waited for, after so long.")
+    ] = 240.0,
+) -> None:
+    """See to the pools when the operator is removed. `helm uninstall` runs this by itself."""
+    from gpushare.controller.uninstall import uninstall as uninstall_pools
+
+    def tell(line: str) -> None:
+        typer.echo(line)
+        sys.stdout.flush()
+
+    async def remove(settings: "Settings") -> None:
+        await uninstall_pools(settings, fate=pools, timeout_seconds=timeout_seconds, tell=tell)
+
+    _run_role(remove)
 
 
 def _run_role(role: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:

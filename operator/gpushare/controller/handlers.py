@@ -50,6 +50,14 @@ def build_registry(
     return registry
 
 
+def tells_of_missing_crd(error: BaseException) -> bool:
+    """Whether Kopf ended with this because nobody serves pools: it asks for nothing else.
+
+    Its own class for that is private.
+    """
+    return getattr(error, "status", None) == 404
+
+
 def build_settings(webhook_server: Any = None) -> kopf.OperatorSettings:
     """Kopf's settings, each with the reason that it is not the default."""
     settings = kopf.OperatorSettings()

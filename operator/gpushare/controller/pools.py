@@ -55,7 +55,7 @@ class Pools:
     async def refresh(self, now: datetime) -> bool:
         """List them where they may have changed, and adopt new ones; whether it was done.
 
-        Raises what a call may raise, where the list can't be had.
+        Raises what a call may raise, where the list can't be had, and `CrdMissingError`.
         """
         age = self._settings.resync_seconds
         if self._listed_at is not None and time.monotonic() - self._listed_at < age:

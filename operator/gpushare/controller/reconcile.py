@@ -122,7 +122,10 @@ class Reconciler:
         return f"no pass was begun for {age:.0f} s" if age > limit else None
 
     async def run(self) -> None:
-        """Reconcile for ever. Raises `NotLeaderError` once another controller may be active."""
+        """Reconcile for ever.
+
+        Raises `NotLeaderError` once another controller may be active, and `CrdMissingError`.
+        """
         await self.caches.wait_synced()
         try:
             while True:

@@ -12,10 +12,10 @@ from typing import Protocol
 import kopf
 
 from gpushare import names
-from gpushare.controller.handlers import build_registry, build_settings
+from gpushare.controller.handlers import build_registry, build_settings, tells_of_missing_crd
 from gpushare.controller.reconcile import Reconciler
 from gpushare.kube.client import ApiServer, connect
-from gpushare.kube.errors import CALL_FAILURES, ApiError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, CrdMissingError
 from gpushare.kube.hearing import Hearing
 from gpushare.kube.lease import Lease, Terms
 from gpushare.kube.pools import check_crd
@@ -46,13 +46,30 @@ async def run_controller(
 ) -> None:
     """Run until SIGTERM or SIGINT; then let go of the Lease, so that another takes over at once.
 
-    Raises `CredentialsError`, `CrdMissingError`, `LeaseLostError`, and OSError where a port is
-    taken.
+    Without the CRD there is nothing to do: where it is missing, or is removed, it is waited for.
+    Raises `CredentialsError`, `LeaseLostError`, and OSError where a port is taken.
     """
-    stopping = asyncio.create_task(_wait_for_signal(), name="signal")
     metrics = Metrics()
+    while True:
+        try:
+            await _run_with_crd(settings, metrics, build_webhook)
+            break
+        except* CrdMissingError:
+            log.warning("the pools' CRD was removed: nothing is done until it is back")
+    log.info("stopped")
+
+
+async def _run_with_crd(
+    settings: Settings,
+    metrics: Metrics,
+    build_webhook: Callable[[ApiServer, Settings, Metrics], WebhookServer] | None,
+) -> None:
+    """Wait for the CRD, then run until a signal. Raises `CrdMissingError` once it is removed."""
+    stopping = asyncio.create_task(_wait_for_signal(), name="signal")
+    crd = _Crd()
     credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
     async with AsyncExitStack() as stack:
+        stack.callback(stopping.cancel)
         api = await stack.enter_async_context(connect(credentials, metrics.observe_api_request))
         lease = Lease(api, _terms(settings))
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
@@ -64,7 +81,7 @@ async def run_controller(
             partial(hearing.find_deafness, settings.deaf_seconds),
         ]
         # One that stands by is ready too: it can take over.
-        readiness: list[http.Check] = [partial(_find_unsynced, reconciler)]
+        readiness: list[http.Check] = [lambda: crd.flaw, partial(_find_unsynced, reconciler)]
         if webhook is not None:
             liveness.append(webhook.find_deafness)
             readiness.append(webhook.find_unready)
@@ -72,7 +89,7 @@ async def run_controller(
         await stack.enter_async_context(
             http.listening(app, host=settings.metrics_host, port=settings.metrics_port)
         )
-        finding = asyncio.create_task(_wait_for_crd(api), name="CRD")
+        finding = asyncio.create_task(crd.wait(api), name="CRD")
         await asyncio.wait({stopping, finding}, return_when=asyncio.FIRST_COMPLETED)
         if not finding.done():
             finding.cancel()
@@ -84,6 +101,7 @@ async def run_controller(
             active.cancel()
             await asyncio.gather(active, return_exceptions=True)
             await lease.release()
+            metrics.leader.set(0)
             await stack.aclose()
 
         registry = build_registry(
@@ -101,15 +119,40 @@ async def run_controller(
             if not active.cancelled():
                 watching.cancel()
             # At a signal, Kopf has us stop first, and ends after that.
-            (failure,) = await asyncio.gather(watching, return_exceptions=True)
-            if isinstance(failure, Exception) and not active.cancelled():
-                await check_crd(api)
+            await asyncio.gather(watching, return_exceptions=True)
         finally:
             await stop()
         for task in (active, watching):
             if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
-    log.info("stopped")
+                raise CrdMissingError if tells_of_missing_crd(error) else error
+
+
+class _Crd:
+    """Whether the API server serves pools. Kopf would stay deaf for ever where it does not yet."""
+
+    def __init__(self) -> None:
+        self.flaw: str | None = "the API server has not answered yet"
+        """What it says instead."""
+
+    async def wait(self, api: ApiServer) -> None:
+        """Return once it does."""
+        while (flaw := await self._look(api)) is not None:
+            if flaw != self.flaw:
+                log.warning("%s", flaw)
+            self.flaw = flaw
+            await asyncio.sleep(CRD_RETRY_SECONDS)
+        self.flaw = None
+
+    async def _look(self, api: ApiServer) -> str | None:
+        try:
+            await check_crd(api)
+        except CrdMissingError as error:
+            return str(error)
+        except CALL_FAILURES as error:
+            if isinstance(error, ApiError) and not error.is_transient:
+                raise
+            return f"API server not ready: {error or type(error)}"
+        return None
 
 
 async def _be_active(lease: Lease, reconciler: Reconciler, metrics: Metrics) -> None:
@@ -131,18 +174,6 @@ async def _wait_for_signal() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await stopping.wait()
-
-
-async def _wait_for_crd(api: ApiServer) -> None:
-    """Kopf stays deaf for ever where the CRD is missing at start: say so, and end."""
-    while True:
-        try:
-            return await check_crd(api)
-        except CALL_FAILURES as error:
-            if isinstance(error, ApiError) and not error.is_transient:
-                raise
-            log.warning("API server not ready: %s", error or type(error))
-        await asyncio.sleep(CRD_RETRY_SECONDS)
 
 
 def _find_unsynced(reconciler: Reconciler) -> str | None:

@@ -5,6 +5,8 @@ from typing import Any
 import orjson
 from aiohttp import ClientError
 
+from gpushare import names
+
 BUDGET_CAUSE = "DisruptionBudget"
 """Of the refusal of an eviction: a PodDisruptionBudget does not allow it now."""
 
@@ -19,6 +21,16 @@ class CredentialsError(KubeError):
 
 class CrdMissingError(KubeError):
     """The GPUSharePool is not installed in this cluster."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the CustomResourceDefinition {names.PLURAL}.{names.GROUP} is not in the cluster; "
+            "install the chart with crds.install=true, or apply crds/gpusharepools.yaml"
+        )
+
+
+class PoolsRemainError(KubeError):
+    """Pools are in the way of removing the operator; the message says which, and what to do."""
 
 
 class NotLeaderError(KubeError):

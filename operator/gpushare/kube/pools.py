@@ -11,20 +11,23 @@ from gpushare.kube.client import JSON_PATCH, ApiServer, Json
 from gpushare.kube.errors import ApiError, CrdMissingError
 
 PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
-CRD = f"{names.PLURAL}.{names.GROUP}"
 
 
 async def check_crd(api: ApiServer) -> None:
-    """Raise `CrdMissingError` where the cluster does not know the GPUSharePool."""
+    """Raise `CrdMissingError` where the API server does not serve GPUSharePools.
+
+    Asked for pools, not for the CRD: one that was just created is not served yet.
+    """
+    await _list(api, limit="1")
+
+
+async def _list(api: ApiServer, **params: str) -> Json:
     try:
-        await api.get(f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}")
+        return await api.get(PATH, **params)
     except ApiError as error:
-        if not error.is_not_found:
-            raise
-        raise CrdMissingError(
-            f"the CustomResourceDefinition {CRD} is not in the cluster; install the chart with "
-            "crds.install=true, or apply crds/gpusharepools.yaml"
-        ) from error
+        if error.is_not_found:
+            raise CrdMissingError from error
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +56,40 @@ class PoolList:
 
 
 async def list_pools(api: ApiServer) -> PoolList:
-    """The pools as the API server has them now."""
+    """The pools as the API server has them now. Raises `CrdMissingError`."""
     pools: list[Pool] = []
     unreadable: list[UnreadablePool] = []
-    answer = await api.get(PATH)
+    answer = await _list(api)
     for raw in answer["items"]:
         try:
             pools.append(Pool.parse(raw))
         except ValidationError as error:
             if "deletionTimestamp" in raw["metadata"]:
-                pools.append(Pool.parse(raw, _NO_SPEC))
+                pools.append(_parse_without_spec(raw))
             else:
                 unreadable.append(_describe_unreadable(raw, error))
     return PoolList(int(answer["metadata"]["resourceVersion"]), tuple(pools), tuple(unreadable))
+
+
+async def list_pools_for_removal(api: ApiServer) -> tuple[Pool, ...]:
+    """Every pool, whichever version wrote it: what can't be read of one is left out.
+
+    Raises `CrdMissingError`.
+    """
+    answer = await _list(api)
+    return tuple(map(_parse_leniently, answer["items"]))
+
+
+def _parse_leniently(raw: Json) -> Pool:
+    try:
+        return Pool.parse(raw)
+    except ValidationError:
+        return _parse_without_spec(raw)
+
+
+def _parse_without_spec(raw: Json) -> Pool:
+    pool = Pool.parse({"metadata": raw["metadata"]}, _NO_SPEC)
+    return pool.model_copy(update={"status": _parse_status(raw)})
 
 
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
@@ -116,6 +140,15 @@ async def drop_finalizer(api: ApiServer, pool: Pool) -> None:
         {"op": "remove", "path": path},
     ]
     await api.patch(f"{PATH}/{pool.name}", patch, content_type=JSON_PATCH)
+
+
+async def delete_pool(api: ApiServer, pool: Pool) -> None:
+    """Have the pool deleted, unless it is gone. Raises `ApiError`, a conflict for a later one."""
+    try:
+        await api.delete(f"{PATH}/{pool.name}", uid=pool.uid)
+    except ApiError as error:
+        if not error.is_not_found:
+            raise
 
 
 async def apply_status(api: ApiServer, pool: Pool | UnreadablePool, status: PoolStatus) -> None:

@@ -1,5 +1,6 @@
 """The chart's files, without rendering them."""
 
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ import yaml
 from devcluster.chartreadme import read_values, render_readme
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
+from gpushare.cli.main import uninstall
 from gpushare.core.actions import Phase
 from gpushare.core.modes import MODES
 from gpushare.core.records import Step
 from gpushare.core.teardown import name_job
+from gpushare.names import PoolFate
 from gpushare.settings import Settings
 from tests.kit.teardowns import change_of, torn
 
@@ -89,12 +92,14 @@ def test_the_schema_knows_exactly_the_values_that_there_are(path: str) -> None:
         ("rbac-webhook.yaml", "webhook_configuration"),
         ("webhook.yaml", "webhook_service"),
         ("webhook.yaml", "webhook_configuration"),
+        ("uninstall.yaml", "lease_name"),
+        ("uninstall.yaml", "certificate_secret"),
     ],
 )
 def test_the_chart_names_objects_as_the_program_looks_for_them(template: str, setting: str) -> None:
     name = Settings.model_fields[setting].default
     text = (CHART / "templates" / template).read_text()
-    assert re.search(rf"(?:name: |resourceNames: \[){name}\b", text)
+    assert re.search(rf"(?:name: |name\" \"|resourceNames: \[){name}\b", text)
 
 
 def test_no_right_is_given_by_wildcard() -> None:
@@ -138,6 +143,13 @@ def test_the_policy_knows_a_teardowns_jobs_by_the_names_that_the_program_gives_t
     for phase in Phase:
         assert name_job(node, change_of(node), phase).startswith("gpushare-" + phase + "-")
     assert "startsWith('gpushare-' + phase + '-')" in text
+
+
+def test_a_removal_says_what_becomes_of_the_pools_in_the_programs_words() -> None:
+    text = (CHART / "templates/_uninstall.tpl").read_text()
+    assert f'ternary "{PoolFate.DELETE}" "{PoolFate.KEEP}"' in text
+    default = inspect.signature(uninstall).parameters["timeout_seconds"].default
+    assert values_at("uninstall.timeoutSeconds") == default
 
 
 def test_every_value_is_explained() -> None:

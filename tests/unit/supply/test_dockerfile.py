@@ -29,7 +29,7 @@ def test_no_step_depends_on_the_platform() -> None:
 def test_it_runs_as_the_user_that_the_chart_names() -> None:
     helpers = (PROJECT / "chart/templates/_helpers.tpl").read_text()
     ids = [
-        re.findall(rf"^ +{key}: (\d+)$", helpers, re.MULTILINE)[0]
+        re.findall(rf"^ *{key}: (\d+)$", helpers, re.MULTILINE)[0]
         for key in ("runAsUser", "runAsGroup")
     ]
     assert FINAL.all("USER") == [":".join(ids)]

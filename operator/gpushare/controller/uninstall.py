@@ -1,0 +1,111 @@
+"""The pools' part in the removal of the operator: `gpushare uninstall`, a hook of the chart."""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from gpushare.api.pool import Pool
+from gpushare.core.removal import (
+    describe_remains,
+    describe_wait,
+    describe_write,
+    plan_removal,
+)
+from gpushare.kube.client import ApiServer, connect
+from gpushare.kube.errors import CALL_FAILURES, CrdMissingError, PoolsRemainError
+from gpushare.kube.pools import delete_pool, drop_finalizer, list_pools_for_removal
+from gpushare.kube.session import load_credentials
+from gpushare.names import PoolFate
+from gpushare.settings import Settings
+
+POLL_SECONDS = 1.0
+
+Tell = Callable[[str], None]
+"""Prints a line that a person reads."""
+
+
+async def uninstall(
+    settings: Settings, *, fate: PoolFate, timeout_seconds: float, tell: Tell
+) -> None:
+    """Return once no pool is in the way of removing the operator, or was never.
+
+    Raises `PoolsRemainError` after `timeout_seconds`, and `CredentialsError`.
+    """
+    credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
+    async with connect(credentials) as api:
+        await remove_pools(
+            api, fate, timeout_seconds=timeout_seconds, namespace=settings.namespace, tell=tell
+        )
+
+
+async def remove_pools(
+    api: ApiServer, fate: PoolFate, *, timeout_seconds: float, namespace: str, tell: Tell
+) -> None:
+    """Bring all pools to what `fate` says. Raises `PoolsRemainError` after `timeout_seconds`."""
+    removal = _PoolRemoval(api, fate, tell)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while True:
+                if await removal.advance():
+                    return
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError as error:
+        raise PoolsRemainError(
+            removal.failure
+            or describe_remains(
+                removal.remaining, fate, timeout_seconds=timeout_seconds, namespace=namespace
+            )
+        ) from error
+
+
+class _PoolRemoval:
+    """How far it is."""
+
+    def __init__(self, api: ApiServer, fate: PoolFate, tell: Tell) -> None:
+        self.remaining: tuple[Pool, ...] = ()
+        self.failure: str = "the API server has not answered"
+        """Why the last look at the pools failed; empty where it did not."""
+        self._api = api
+        self._fate = fate
+        self._tell = tell
+        self._told: dict[str, str] = {}
+
+    async def advance(self) -> bool:
+        """Do what can be done now; whether nothing is left to do."""
+        try:
+            pools = await list_pools_for_removal(self._api)
+        except CrdMissingError:
+            self._tell("there are no GPUSharePools in this cluster: their CRD is gone")
+            return True
+        except CALL_FAILURES as error:
+            self._note_failure(error)
+            return False
+        self.failure = ""
+        removal = plan_removal(pools, self._fate)
+        self.remaining = removal.remaining
+        for pool in removal.write:
+            await self._write(pool)
+        for pool in removal.remaining:
+            if pool.deleting and self._fate is PoolFate.DELETE:
+                self._tell_once(pool.name, describe_wait(pool))
+        if not removal.remaining:
+            self._tell("no pool is left" if self._fate is PoolFate.DELETE else "no pool is held")
+        return not removal.remaining
+
+    async def _write(self, pool: Pool) -> None:
+        write = delete_pool if self._fate is PoolFate.DELETE else drop_finalizer
+        try:
+            await write(self._api, pool)
+        except CALL_FAILURES as error:
+            self._tell_once(pool.name, f"pool {pool.name}: tried again: {error or type(error)}")
+            return
+        self._tell_once(pool.name, describe_write(pool, self._fate))
+
+    def _note_failure(self, error: BaseException) -> None:
+        self.failure = f"the pools can't be listed: {error or type(error)}"
+        self._tell_once("", self.failure)
+
+    def _tell_once(self, about: str, line: str) -> None:
+        if self._told.get(about) != line:
+            self._told[about] = line
+            self._tell(line)

@@ -1,0 +1,237 @@
+"""The operator is removed, in whatever order: no webhook, no finalizer, the labels as agreed."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+
+from devcluster.installation import OperatorProcess
+from tests.kit.arrange import given_sharing_pool
+from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.certificatewatch import forget_certificate
+from tests.kit.expect import (
+    expect,
+    expect_gone,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+)
+from tests.kit.operator import fetch
+from tests.kit.uninstallation import POOLS_GO, uninstall
+
+Json = dict[str, Any]
+
+MODE = "ack.node.gpu.schedule"
+POOL = "gpushare.io/pool"
+CRD = "gpusharepools.gpushare.io"
+CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
+CONFIGURATION = "mutatingwebhookconfiguration/gpushare-webhook"
+OURS = "gpushare.io/"
+POOLS_STAY: dict[str, str] = {}
+
+
+@pytest.fixture
+def removable(bench: Bench) -> Iterator[Bench]:
+    """The cluster; whatever is removed of the installation is there again for the next test."""
+    yield bench
+    bench.operators.end_all()
+    bench.operators.installation.apply()
+    forget_certificate(bench)
+
+
+def read_nodes(bench: Bench) -> dict[str, Json]:
+    """What a person set on each node, and what the operator did."""
+    return {
+        node["metadata"]["name"]: {
+            "labels": node["metadata"]["labels"],
+            "ours": {
+                k: v for k, v in node["metadata"]["annotations"].items() if "gpushare.io" in k
+            },
+            "spec": node["spec"],
+        }
+        for node in bench.call("GET", NODES)["items"]
+    }
+
+
+def expect_left(bench: Bench, node: str, labels: dict[str, str | None]) -> None:
+    """The node has these labels, and nothing on it is ours any more."""
+    meta = expect_labels(bench, node, labels)["metadata"]
+    assert not [entry for entry in meta["managedFields"] if "gpushare" in entry["manager"]]
+    assert not [key for key in meta["annotations"] if key.startswith(OURS)]
+
+
+def waits_for_crd(process: OperatorProcess) -> bool:
+    """Whether /readyz says that the CRD is missing."""
+    try:
+        fetch(process, "/readyz")
+    except HTTPError as error:
+        return CRD in error.read().decode()
+    except OSError:
+        # Nobody listens for a moment.
+        return False
+    return False
+
+
+# Pools that go with their CRD: before the controller does.
+
+
+@pytest.mark.usefixtures("operator")
+def test_pools_that_go_give_their_nodes_back_as_each_policy_says(bench: Bench) -> None:
+    bench.install("Professional")
+    bench.add_nodes("n1", "n2")
+    bench.create_pool(build_pool("kept", nodes={"names": ["n1"]}))
+    bench.create_pool(build_pool("undone", nodes={"names": ["n2"]}, deletionPolicy="Restore"))
+    for pool in ("kept", "undone"):
+        expect_pool_ready(bench, pool, nodes=1)
+
+    done = uninstall(bench, POOLS_GO)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bench.call("GET", POOLS)["items"] == []
+    expect_left(bench, "n1", {MODE: "share", POOL: "kept"})
+    expect_left(bench, "n2", {MODE: None, POOL: None})
+    assert "pool kept: deleted; its nodes are given back, deletionPolicy Retain" in done.stdout
+    assert done.stdout.endswith("no pool is left\n")
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_pool_that_can_not_end_stops_the_removal_and_says_why(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
+    bench.create_pod(build_pod("train-1", selects={POOL: "training"}))
+    expect_running(bench, "train-1")
+    bench.delete_pool()
+    expect_reason(bench, "n1", "WorkloadsPresent")
+
+    done = uninstall(bench, POOLS_GO, timeout_seconds=3)
+
+    assert done.returncode == 1
+    assert "pool training: waits for node n1: " in done.stderr
+    assert "default/train-1" in done.stderr
+    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
+    bench.delete_pod("train-1")
+    assert uninstall(bench, POOLS_GO).returncode == 0
+    expect_left(bench, "n1", {MODE: "default", POOL: None})
+
+
+def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) -> None:
+    controller = bench.operators.start("controller")
+    given_sharing_pool(bench, "Professional", "n1", deletionPolicy="Restore")
+    controller.kill()
+    before = read_nodes(bench)
+
+    done = uninstall(bench, POOLS_GO, timeout_seconds=3)
+
+    assert done.returncode == 1
+    assert "pool training: waits for the controller" in done.stderr
+    assert "kubectl -n gpushare-system get pods" in done.stderr
+    assert read_nodes(bench) == before
+    bench.operators.restart(controller)
+    assert uninstall(bench, POOLS_GO).returncode == 0
+    expect_left(bench, "n1", {MODE: None, POOL: None})
+
+
+# Pools that stay: after the controller has gone.
+
+
+def test_pools_that_stay_hold_nobody_up_and_their_nodes_are_as_they_were(bench: Bench) -> None:
+    controller = bench.operators.start("controller")
+    plugins = given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
+    controller.stop()
+    before = read_nodes(bench)
+
+    done = uninstall(bench, POOLS_STAY)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "finalizers" not in bench.pool()["metadata"]
+    assert read_nodes(bench) == before
+    # A later installation finds everything in its place.
+    mark = bench.audit.mark()
+    bench.operators.start("controller")
+    expect(bench, "it is adopted", lambda: bench.pool()["metadata"].get("finalizers"))
+    expect_pool_ready(bench, nodes=1)
+    assert bench.audit.our_deletions(mark) == []
+    assert {n: pod["metadata"]["uid"] for n, pod in bench.plugins().items()} == plugins
+
+
+def test_a_pool_whose_deletion_nobody_finished_goes_when_it_is_let_go_of(bench: Bench) -> None:
+    controller = bench.operators.start("controller")
+    given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
+    controller.kill()
+    bench.delete_pool()
+
+    assert uninstall(bench, POOLS_STAY).returncode == 0
+
+    expect_gone(bench, f"{POOLS}/training")
+    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
+
+
+# The CRD first.
+
+
+def test_its_processes_outlive_the_crd_and_go_on_when_it_is_back(removable: Bench) -> None:
+    bench = removable
+    active = bench.operators.start("run")
+    standby = bench.operators.start("controller", wait=False)
+    given_sharing_pool(bench, "Professional", "n1")
+
+    bench.cluster.kubectl("delete", "crd", CRD, "--timeout=60s")
+
+    expect_left(bench, "n1", {MODE: "share", POOL: "training"})
+    for process in (active, standby):
+        expect(bench, "it waits for its CRD", partial(waits_for_crd, process))
+    for values in (POOLS_GO, POOLS_STAY):
+        assert uninstall(bench, values).returncode == 0
+    bench.operators.installation.apply()
+    bench.create_pool(build_pool("again"))
+    expect_pool_ready(bench, "again", nodes=1)
+    assert active.alive
+    assert standby.alive
+    active.kill()
+    bench.change_pool("again", placement="spread")
+    expect_pool_ready(bench, "again", nodes=1)
+
+
+def test_a_process_that_waits_for_its_crd_can_be_stopped(removable: Bench) -> None:
+    bench = removable
+    bench.cluster.kubectl("delete", "crd", CRD, "--timeout=60s")
+    process = bench.operators.start("controller", wait=False)
+    expect(bench, "it says what is missing", partial(waits_for_crd, process))
+
+    process.stop()
+
+    assert process.process.returncode == 0
+
+
+def test_a_crd_that_hangs_without_a_controller_goes_when_its_pools_are_let_go_of(
+    removable: Bench,
+) -> None:
+    bench = removable
+    controller = bench.operators.start("controller")
+    given_sharing_pool(bench, "Professional", "n1")
+    controller.kill()
+    bench.cluster.kubectl("delete", "crd", CRD, "--wait=false")
+    expect(bench, "it hangs", lambda: "deletionTimestamp" in bench.pool()["metadata"])
+
+    assert uninstall(bench, POOLS_STAY).returncode == 0
+
+    expect_gone(bench, CRD_PATH)
+    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
+
+
+# Other things first.
+
+
+def test_without_its_webhook_configuration_it_goes_on_and_can_be_removed(removable: Bench) -> None:
+    bench = removable
+    operator = bench.operators.start("run")
+    given_sharing_pool(bench, "Professional", "n1")
+
+    bench.cluster.kubectl("delete", CONFIGURATION)
+
+    assert uninstall(bench, POOLS_GO).returncode == 0
+    assert operator.alive
+    expect_left(bench, "n1", {MODE: "share", POOL: "training"})

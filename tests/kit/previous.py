@@ -1,0 +1,59 @@
+"""The version of the operator before this one, out of its wheel (tests/upgrade)."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.installation import OperatorProcess
+from devcluster.kubeconfig import read_own_kubeconfig
+from devcluster.startup import PROJECT
+from tests.kit.bench import Bench
+
+_FOLDER = PROJECT / "tests/upgrade"
+
+
+@dataclass(frozen=True)
+class PreviousVersion:
+    """Its program, in a folder of its own; the libraries are those of this version."""
+
+    source: Path
+
+    @classmethod
+    def unpack(cls, folder: Path) -> "PreviousVersion":
+        """Raises ValueError where the wheel is not the one whose digest was noted."""
+        digest, name = (_FOLDER / "SHA256SUMS").read_text().split()
+        wheel = _FOLDER / name
+        if (found := hashlib.sha256(wheel.read_bytes()).hexdigest()) != digest:
+            raise ValueError(f"{wheel}: its digest is {found}, expected {digest}; build it again")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+        return cls(folder)
+
+    def apply_crd(self, bench: Bench) -> None:
+        """Put its CRD in the place of the one that is there."""
+        done = subprocess.run(
+            [sys.executable, "-m", "gpushare.api.crd"],
+            env={**os.environ, "PYTHONPATH": str(self.source)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        bench.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=done.stdout)
+
+    def apply_rights(self, bench: Bench) -> None:
+        """Give the controller the rights that its chart gave."""
+        bench.cluster.kubectl("apply", "--server-side", "-f", str(_FOLDER / "rights.yaml"))
+
+    def start(self, bench: Bench) -> OperatorProcess:
+        """Its controller, once it is ready."""
+        admin = read_own_kubeconfig(bench.cluster.kubeconfig)
+        return bench.operators.start(
+            "controller",
+            env={"PYTHONPATH": str(self.source)},
+            # It does not know the setting for a ServiceAccount's folder yet.
+            api_url=admin["clusters"][0]["cluster"]["server"],
+        )
