@@ -54,7 +54,7 @@ FIELDS: Mapping[str, Release] = {
 }
 """Younger than their kinds: since when they are on without a feature gate of one's own."""
 CEL: Mapping[str, Release] = {
-    **dict.fromkeys(("all", "contains", "dyn", "exists", "filter", "has"), (1, 23)),
+    **dict.fromkeys(("all", "contains", "dyn", "exists", "filter", "has", "map"), (1, 23)),
     **dict.fromkeys(("indexOf", "join", "matches", "size", "startsWith"), (1, 23)),
     **dict.fromkeys(("?", "orValue"), (1, 28)),
 }
