@@ -195,6 +195,8 @@ def test_the_notes_give_the_next_three_commands_and_warn_of_nothing(installed: B
         ({"allInOne": "true", "controller.replicas": "1"}, "controller.replicas is below 2"),
         ({"controller.replicas": "1"}, "stays cordoned"),
         ({"webhook.isolationPolicy.enabled": "false"}, "are created without it"),
+        ({"crds.keep": "false"}, "deletes every pool"),
+        ({"uninstall.hook": "false"}, "leaves pools that nothing can delete"),
         ({"eviction.enabled": "true"}, "evicted in every namespace"),
         (
             {

@@ -1,5 +1,6 @@
 """The operator is removed, in whatever order: no webhook, no finalizer, the labels as agreed."""
 
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -7,7 +8,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from devcluster.installation import OperatorProcess
+from devcluster.installation import NAMESPACE, OperatorProcess
 from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.builders import build_pod, build_pool
@@ -21,6 +22,7 @@ from tests.kit.expect import (
     expect_running,
 )
 from tests.kit.operator import fetch
+from tests.kit.pages import DOCS, Page
 from tests.kit.uninstallation import POOLS_GO, uninstall
 
 Json = dict[str, Any]
@@ -30,6 +32,7 @@ POOL = "gpushare.io/pool"
 CRD = "gpusharepools.gpushare.io"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
 CONFIGURATION = "mutatingwebhookconfiguration/gpushare-webhook"
+PAGE = Page(DOCS / "upgrade.md")
 OURS = "gpushare.io/"
 POOLS_STAY: dict[str, str] = {}
 
@@ -190,7 +193,7 @@ def test_its_processes_outlive_the_crd_and_go_on_when_it_is_back(removable: Benc
     expect_pool_ready(bench, "again", nodes=1)
     assert active.alive
     assert standby.alive
-    active.kill()
+    active.stop()
     bench.change_pool("again", placement="spread")
     expect_pool_ready(bench, "again", nodes=1)
 
@@ -235,3 +238,40 @@ def test_without_its_webhook_configuration_it_goes_on_and_can_be_removed(removab
     assert uninstall(bench, POOLS_GO).returncode == 0
     assert operator.alive
     expect_left(bench, "n1", {MODE: "share", POOL: "training"})
+
+
+def type_command(bench: Bench, beginning: str) -> None:
+    """Type the command of the page that begins so, as a person does."""
+    (command,) = (each for each in PAGE.commands if each.startswith(beginning))
+    subprocess.run(
+        command, shell=True, check=True, env=bench.cluster.environment, capture_output=True
+    )
+
+
+def test_after_its_namespace_the_commands_of_the_page_take_the_rest_away(
+    removable: Bench,
+) -> None:
+    bench = removable
+    controller = bench.operators.start("controller")
+    given_sharing_pool(bench, "Professional", "n1")
+    before = read_nodes(bench)
+
+    # Its pods go with it, and so do their accounts.
+    controller.kill()
+    bench.cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    type_command(bench, "kubectl delete mutatingwebhookconfigurations,")
+    type_command(bench, "kubectl --namespace kube-system delete ")
+    type_command(bench, "kubectl get gsp -o name | xargs ")
+
+    assert find_left(bench) == [CRD]
+    bench.cluster.kubectl("delete", "gsp", "--all", "--timeout=5s")
+    assert read_nodes(bench) == before
+
+
+def find_left(bench: Bench) -> list[str]:
+    """Names of the chart's objects that are still there."""
+    rendered = bench.operators.installation.render()
+    found = bench.cluster.kubectl(
+        "get", "--filename=-", "--ignore-not-found", "--output=name", stdin=rendered
+    )
+    return [name.rpartition("/")[2] for name in found.split()]

@@ -43,7 +43,6 @@ def given_a_flip_that_was_cut_off(bench: Bench, edition: Edition) -> dict[str, s
     """Pool `settled` is done; of pool `training` n1 is in its change, n2 waits, and its controller
     is dead. The plugin's pods by node, n1's new one among them.
     """
-    (controller,) = (p for p in bench.operators.installation.processes if p.alive)
     bench.install(edition)
     bench.add_nodes("s1", node_pool="np2")
     bench.create_pool(
@@ -57,7 +56,7 @@ def given_a_flip_that_was_cut_off(bench: Bench, edition: Edition) -> dict[str, s
     bench.change_pool(schedule="cgpu")
     expect(bench, "n1 is at it", lambda: read_change(bench.node("n1")).get("step") == "Restarting")
     expect(bench, "its plugin was replaced", lambda: plugin_of(bench, "n1") not in ("", first))
-    controller.kill()
+    bench.operators.end()
     return {node: plugin_of(bench, node) for node in ("n1", "n2", "s1")}
 
 
