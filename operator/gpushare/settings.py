@@ -117,11 +117,12 @@ class Settings(BaseSettings):
     authority_lifetime_seconds: Annotated[float, Field(ge=30)] = 3650 * 86400.0
     """Of the CA that issues it."""
 
-    deaf_seconds: Annotated[Seconds, Field(ge=30)] = 90.0
+    deaf_seconds: Annotated[Seconds, Field(ge=45)] = 90.0
     """A watch that is open and brings nothing for so long makes /livez fail: the process is to be
     restarted. A healthy one is heard of every 20 s, and one whose connection died without a word
-    is replaced after 25 s and heard of again by 45 s; after 90 s three in a row were silent. An API
-    server that asks to be left alone is left alone for at most 60 s."""
+    is replaced after 25 s and heard of again by 45 s; after 90 s three in a row were silent. A
+    request that nobody answers is given up after 30 s, and an API server that asks to be left alone
+    is left alone for at most 60 s: neither is deafness."""
     metrics_host: str = "0.0.0.0"
     metrics_port: Port = 8080
     log_level: str = "INFO"
