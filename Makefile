@@ -28,8 +28,8 @@ $(READY): requirements/dev.txt
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up
-	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(addprefix --scene=,$(SCENE))
+demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
+	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
 .PHONY: test
 test: lint test-unit test-image test-chart test-integration test-demo ## Run everything that must hold
@@ -57,9 +57,9 @@ test-integration: $(READY) ## Run the tests against the real control plane
 		&& $(BIN)/python -m tests.rights "$$rights"
 
 .PHONY: test-demo
-test-demo: $(READY) ## Run the demo's checks on a cluster of its own
+test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the chart installed by Helm
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
-		&& $(LIMIT) 300 $(BIN)/python -m demo --folder "$$folder/demo"
+		&& $(LIMIT) 300 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail

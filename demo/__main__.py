@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -10,9 +12,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from demo.operators import HelmRelease, OneProcess, Operator
 from demo.scenes import SCENES
 from demo.stage import Stage
 from demo.story import Story
+from devcluster.cluster import Cluster
 from devcluster.errors import DevclusterError
 from devcluster.startup import PROJECT
 
@@ -24,6 +28,19 @@ The cluster and the operator stay up; `make cluster-down` ends them. To look aro
   kubectl get gsp
   kubectl get nodes -L gpushare.io/pool,cgpu,cgpu.disable.isolation,ack.node.gpu.schedule,gpushare
 """
+
+
+class Installed(StrEnum):
+    """How the operator is installed."""
+
+    PROCESS = "process"
+    HELM = "helm"
+
+
+_OPERATORS: Mapping[Installed, Callable[[Cluster], Operator]] = {
+    Installed.PROCESS: OneProcess,
+    Installed.HELM: HelmRelease,
+}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -42,6 +59,10 @@ def play(
     folder: Annotated[
         Path, typer.Option(help="The cluster's folder.", show_default=".dev")
     ] = PROJECT / ".dev",
+    installation: Annotated[
+        Installed,
+        typer.Option(help="process: `gpushare run`; helm: the chart, as pods of a release."),
+    ] = Installed.PROCESS,
     scenes: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,7 +73,7 @@ def play(
     """Replay the guides on GPU-sharing node pools with the operator at work."""
     console = Console(highlight=False)
     console.width = min(_WIDTH, console.width) if console.is_terminal else _WIDTH
-    stage = Stage(folder.absolute())
+    stage = Stage(folder.absolute(), _OPERATORS[installation])
     os.chdir(PROJECT)  # the commands that are shown name files from here
     stage.open(report=lambda text: console.print(text, style="dim", soft_wrap=True))
     story = Story(stage, console)

@@ -2,33 +2,28 @@
 
 import shlex
 import subprocess
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from demo.operators import Operator
 from demo.view import View
 from devcluster import names
 from devcluster.cluster import Cluster, Report
 from devcluster.editions import Edition, install_edition
 from devcluster.errors import ClusterError, CommandError
-from devcluster.installation import Installation
+from devcluster.installation import NAMESPACE
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.nodes import add_nodes, list_nodes, remove_nodes
-from devcluster.startup import tail
 from devcluster.waiting import wait_until
 
 NAME = "demo"
 
-# The operator's own default is 2 s, for bindings that are under way on a big cluster.
-_SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5", "GPUSHARE_ALLOW_EVICTION": "true"}
-_VALUES = {"eviction.enabled": "true"}
-_START_SECONDS = 60
 _CLEAR_SECONDS = 60
 _CLEAR_WORKLOADS = (
     "kubectl delete deployments,statefulsets,daemonsets,cronjobs,jobs,pods --all-namespaces "
-    f"--field-selector=metadata.namespace!={names.SYSTEM_NAMESPACE} "
+    f"--field-selector=metadata.namespace!={names.SYSTEM_NAMESPACE},"
+    f"metadata.namespace!={NAMESPACE} "
     f"--cascade=foreground --ignore-not-found --timeout={_CLEAR_SECONDS}s"
 )
 _MODE_LABELS = (names.SCHEDULE, names.CGPU, names.GPUSHARE)
@@ -44,8 +39,9 @@ _SYSTEM_PODS = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
 class Stage:
     """A cluster with the operator running; :meth:`close` leaves nothing of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, build_operator: Callable[[Cluster], Operator]) -> None:
         self.cluster = Cluster(NAME, folder)
+        self.operator = build_operator(self.cluster)
 
     def open(self, report: Report) -> None:
         """Start the cluster and the operator; :class:`ClusterError` if a cluster is up already."""
@@ -57,7 +53,7 @@ class Stage:
         self.cluster.up(report=report)
         try:
             report("installing the operator from its chart, and starting it")
-            self._start_operator()
+            self.operator.start()
             self.view = View(self.cluster, self.operator)
         except BaseException:
             self.close()
@@ -107,26 +103,15 @@ class Stage:
                 yield title, self.run(command)
             except CommandError as error:
                 yield title, str(error)
-        yield f"the end of {self.operator.log}", self.operator_log()
-
-    def operator_log(self) -> str:
-        """The end of the operator's log."""
-        return tail(self.operator.log)
-
-    def _start_operator(self) -> None:
-        installation = Installation(self.cluster, values=_VALUES, teardown_jobs=True)
-        installation.apply()
-        self.operator = installation.start("run", identity="operator", env=_SETTINGS)
-        wait_until(
-            self._operator_is_ready,
-            expectation="the operator is ready",
-            timeout_seconds=_START_SECONDS,
-            advice=self.operator_log,
-        )
+        yield "the end of what the operator said", self.operator.log()
 
     def _remove_all_nodes(self) -> None:
         """Remove the nodes once they are empty: a pod on a missing node stays for a minute."""
-        nodes = [node["metadata"]["name"] for node in list_nodes(self.cluster)]
+        nodes = [
+            node["metadata"]["name"]
+            for node in list_nodes(self.cluster)
+            if names.RUNS_PROCESSES not in node["metadata"]["labels"]
+        ]
         for name in nodes:
             labels = dict.fromkeys(_MODE_LABELS)
             self.cluster.api.call(
@@ -138,13 +123,3 @@ class Stage:
             timeout_seconds=_CLEAR_SECONDS,
         )
         remove_nodes(self.cluster, nodes)
-
-    def _operator_is_ready(self) -> bool:
-        if not self.operator.alive:
-            raise ClusterError(f"The operator ended. The end of its log:\n{self.operator_log()}")
-        try:
-            url = f"http://127.0.0.1:{self.operator.metrics_port}/readyz"
-            with urllib.request.urlopen(url, timeout=_START_SECONDS):
-                return True
-        except (urllib.error.URLError, ConnectionError):
-            return False

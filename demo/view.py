@@ -9,6 +9,7 @@ from itertools import groupby
 
 from demo.audit import Write, read_operator_writes
 from demo.checks import expect
+from demo.operators import Operator
 from demo.sights import (
     POOL_LABEL,
     Isolation,
@@ -22,7 +23,7 @@ from demo.sights import (
 )
 from devcluster import names
 from devcluster.cluster import Cluster
-from devcluster.installation import TEARDOWN_NAMESPACE, OperatorProcess
+from devcluster.installation import TEARDOWN_NAMESPACE
 from devcluster.waiting import wait_until
 
 PLUGIN = "gpushare-device-plugin-ds"
@@ -39,7 +40,7 @@ _TIMEOUT_SECONDS = 45.0
 class View:
     """Facts of one cluster; writes and restarts are counted from the step's beginning."""
 
-    def __init__(self, cluster: Cluster, operator: OperatorProcess) -> None:
+    def __init__(self, cluster: Cluster, operator: Operator) -> None:
         self._cluster = cluster
         self._operator = operator
         self.begin_step()
@@ -283,10 +284,11 @@ class View:
         ]
 
     def _count_admissions(self) -> Counter[str]:
-        url = f"http://127.0.0.1:{self._operator.metrics_port}/metrics"
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-            counters = _ADMISSIONS.findall(answer.read().decode())
-        return Counter({reason: round(float(count)) for reason, count in counters})
+        counted: Counter[str] = Counter()
+        for metrics in self._operator.read_metrics():
+            for reason, count in _ADMISSIONS.findall(metrics):
+                counted[reason] += round(float(count))
+        return counted
 
     def _wait(
         self, condition: Callable[[], bool], expectation: str, seen: Callable[[], object]

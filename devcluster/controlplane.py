@@ -70,7 +70,8 @@ def build_kwokctl_configuration(ports: Ports, egress_configuration: Path) -> dic
 
 
 def build_egress_configuration(socket: str) -> dict[str, Any]:
-    """Where the API server sends what it has for a Service: to the unix `socket`, by HTTP CONNECT.
+    """Where the API server sends what it has for Services and nodes: to the unix `socket`, by
+    HTTP CONNECT.
 
     No kube-proxy makes the Services' addresses lead anywhere here; who listens at the socket does
     (devcluster.kubelet). A webhook that is given by its URL is called directly, as ever.

@@ -24,6 +24,7 @@ from devcluster.startup import PROJECT, tail
 Json = dict[str, Any]
 
 CHART = PROJECT / "chart"
+COMPONENTS = ("controller", "webhook")
 _NODES = ("system-1", "system-2")
 _WAIT = ("--wait", "--timeout=120s")
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -83,6 +84,11 @@ class Release:
         found = [pod for pod in pods if leaving or "deletionTimestamp" not in pod["metadata"]]
         return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
+    @property
+    def metrics_port(self) -> int:
+        """Where each pod answers /metrics and probes."""
+        return self.cluster.ports.spare[-1]
+
     def log(self, pod: str) -> Path:
         """What the processes of a pod said, of all of its restarts."""
         return self.cluster.logs / log_name(pod)
@@ -92,7 +98,7 @@ class Release:
         pods = self.cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "wide")
         logs = [
             f"--- {pod['metadata']['name']}\n{tail(self.log(pod['metadata']['name']))}"
-            for component in ("controller", "webhook")
+            for component in COMPONENTS
             for pod in self.pods(component)
         ]
         return "\n".join([pods, *logs, f"--- kubelet\n{tail(self._kubelet_log)}"])
@@ -109,7 +115,7 @@ class Release:
         own = {
             "nodeSelector": {names.RUNS_PROCESSES: "true"},
             "tolerations": [{"key": names.RUNS_PROCESSES, "operator": "Exists"}],
-            "metricsPort": ports.spare[-1],
+            "metricsPort": self.metrics_port,
         }
         webhook = {"port": ports.webhook, **self.values.get("webhook", {})}
         return yaml.safe_dump({**own, **self.values, "webhook": webhook})

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from devcluster.kubelet import logs
 from devcluster.kubelet.addresses import reach
-from devcluster.relay import relay
+from devcluster.relay import Connection, relay
 from devcluster.simulator.client import Client
 from devcluster.simulator.objects import Object
 from devcluster.simulator.world import Mirror
@@ -48,16 +49,16 @@ class Endpoints:
 
 
 class ServiceProxy:
-    """Listens where the API server sends what it has for Services (see devcluster.controlplane).
+    """Listens at the unix `socket` where the API server sends what it has for Services and nodes
+    (see devcluster.controlplane); what is for a node's kubelet goes to the socket `kubelet`.
 
     Who is ready is what the EndpointSlices say, as for kube-proxy; one pod is asked after the
     other, and connections that exist stay where they are. Where nobody is to be asked they are
     refused at once.
     """
 
-    def __init__(self, client: Client, socket: str) -> None:
-        # "@" is how Go writes the zero byte of an abstract socket.
-        self._socket = socket.replace("@", "\0", 1)
+    def __init__(self, client: Client, socket: str, *, kubelet: str) -> None:
+        self._socket, self._kubelet = socket, kubelet
         self._turns = itertools.count()
         self._services: dict[str, Service] = {}
         self._slices: dict[str, Endpoints] = {}
@@ -86,21 +87,25 @@ class ServiceProxy:
             async with asyncio.timeout(_HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
             _, target, _ = head.decode().split(" ", 2)
-            backends = self._find(target)
-            if not backends:
-                log.info("%s: nobody is ready", target)
-                writer.write(_REFUSED)
-                await writer.drain()
-                return
-            host, port = backends[next(self._turns) % len(backends)]
             try:
-                connection = await asyncio.open_connection(reach(host), port)
-            except OSError:
+                connection = await self._connect(target)
+            except OSError as error:
+                log.info("%s: %s", target, error)
                 writer.write(_REFUSED)
                 await writer.drain()
                 return
             writer.write(_ACCEPTED)
             await relay((reader, writer), connection)
+
+    async def _connect(self, target: str) -> Connection:
+        """A connection to whom `target`, a host and a port, leads; OSError where that is nobody."""
+        if target.endswith(f":{logs.PORT}"):
+            return await asyncio.open_unix_connection(self._kubelet)
+        backends = self._find(target)
+        if not backends:
+            raise ConnectionRefusedError("nobody is ready")
+        host, port = backends[next(self._turns) % len(backends)]
+        return await asyncio.open_connection(reach(host), port)
 
     def _find(self, target: str) -> list[tuple[str, int]]:
         """Addresses and ports of the pods behind `target`, an address and a port of a Service."""

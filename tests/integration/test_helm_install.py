@@ -16,10 +16,10 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.installation import NAMESPACE
 from devcluster.kubelet.addresses import reach
-from devcluster.release import Release, find_pid
+from devcluster.release import COMPONENTS, Release, find_pid
 from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names, plugin_uids
 from tests.kit.audit import expect_rights_sufficed
-from tests.kit.bench import Bench
+from tests.kit.bench import POOLS, Bench
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.dryruns import DryRuns, count_lost, expect_routed
 from tests.kit.endpoints import SLICES, listed_until
@@ -32,7 +32,7 @@ from tests.kit.expect import (
 )
 from tests.kit.handover import measure_hand_over
 from tests.kit.inventory import take_inventory
-from tests.kit.replicas import COMPONENTS, LEASES, Replicas
+from tests.kit.replicas import LEASES, Replicas
 
 pytestmark = pytest.mark.chart
 
@@ -58,6 +58,8 @@ NOT_OF_THE_POD = {
     # By this the processes of a cluster are found at its end.
     "DEVCLUSTER_PROCESS_OF",
 }
+AT_ONCE = "5s"
+MODE = "ack.node.gpu.schedule"
 KEPT = {
     "customresourcedefinitions.apiextensions.k8s.io /gpusharepools.gpushare.io",
     "apiservices.apiregistration.k8s.io /v1alpha1.gpushare.io",
@@ -94,13 +96,21 @@ def before(place: Bench) -> set[str]:
 @pytest.fixture
 def replicas(place: Bench, before: set[str]) -> Replicas:
     """The release with the chart's defaults, whole, and a pool that is Ready."""
-    release = Release(place.cluster)
+    return given_release(place)
+
+
+def given_release(place: Bench, **values: Any) -> Replicas:
+    """The release with such values, whole, and a pool that is Ready, as its nodes are already."""
+    release = Release(place.cluster, values)
     if not release.is_installed:
         release.install()
+    elif values:
+        release.upgrade()
     replicas = Replicas(place, release)
     replicas.expect_whole()
-    if not place.call("GET", "/apis/gpushare.io/v1alpha1/gpusharepools")["items"]:
-        place.create_pool(build_pool())
+    if not place.call("GET", POOLS)["items"]:
+        mode = place.node(GPU_NODES[0])["metadata"]["labels"].get(MODE, "share")
+        place.create_pool(build_pool(schedule=mode))
     expect_pool_ready(place, nodes=len(GPU_NODES))
     expect_routed(place)
     return replicas
@@ -243,13 +253,14 @@ def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_
     assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
 
 
-def test_webhooks_deleted_in_turn_under_load_cost_no_call(place: Bench, replicas: Replicas) -> None:
+def test_a_webhook_that_is_deleted_under_load_costs_no_call(
+    place: Bench, replicas: Replicas
+) -> None:
     lost = count_lost(place)
     with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
-        for name in replicas.names("webhook"):
-            replicas.delete(name)
-            replicas.expect_whole()
-    print(f"deleted-in-turn pods={pods.sent} seconds={pods.seconds:.1f}")
+        replicas.delete(replicas.names("webhook")[0])
+        replicas.expect_whole()
+    print(f"deleted pods={pods.sent} seconds={pods.seconds:.1f}")
     assert pods.failures == []
     assert count_lost(place) == lost
     assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
@@ -286,9 +297,33 @@ def expect_left(place: Bench, before: set[str], kept: set[str]) -> None:
         raise AssertionError(f"left, or missing: {sorted(find_others())}") from error
 
 
-def test_uninstalled_it_leaves_the_pools_and_nothing_else(
+def test_uninstalled_it_leaves_the_pools_which_nothing_holds_and_nothing_else(
     place: Bench, replicas: Replicas, before: set[str]
 ) -> None:
+    place.create_pool(build_pool("spare", node_pool="none"))
+    expect_pool_ready(place, "spare", nodes=0)
+
     with no_node_notices(place):
         replicas.release.uninstall()
-        expect_left(place, before, KEPT)
+
+    place.cluster.kubectl("delete", "gsp", "spare", f"--timeout={AT_ONCE}")
+    assert "finalizers" not in place.pool()["metadata"]
+    expect_left(place, before, KEPT)
+
+
+def test_installed_again_it_goes_on_and_uninstalled_with_its_crd_it_gives_the_nodes_back(
+    place: Bench, before: set[str]
+) -> None:
+    with no_node_notices(place):
+        replicas = given_release(place, crds={"keep": False})
+    mark = place.audit.mark()
+
+    replicas.release.uninstall()
+
+    expect_left(place, before, set())
+    assert place.audit.our_deletions(mark) == []
+    for node in list_nodes(place):
+        # As deletionPolicy Retain has it: pods may select the labels.
+        assert node["metadata"]["labels"][POOL] == "training"
+        notes = {key for key in node["metadata"]["annotations"] if key.startswith("gpushare.io/")}
+        assert notes <= {"gpushare.io/module"}

@@ -7,13 +7,12 @@ from functools import partial
 from typing import Any
 
 from devcluster.installation import NAMESPACE
-from devcluster.release import Release, find_pid
+from devcluster.release import COMPONENTS, Release, find_pid
 from tests.kit.bench import Bench
 from tests.kit.expect import expect
 
 Json = dict[str, Any]
 
-COMPONENTS = ("controller", "webhook")
 REPLICAS = 2
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

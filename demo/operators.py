@@ -1,0 +1,121 @@
+"""The operator that the scenes meet: one process, or the chart as Helm installs it."""
+
+import urllib.error
+import urllib.request
+from typing import Protocol
+
+from devcluster.cluster import Cluster
+from devcluster.errors import ClusterError
+from devcluster.installation import (
+    TEARDOWN_IMAGE,
+    TEARDOWN_NAMESPACE,
+    Installation,
+    OperatorProcess,
+)
+from devcluster.kubelet.addresses import reach
+from devcluster.release import COMPONENTS, Release
+from devcluster.startup import tail
+from devcluster.waiting import wait_until
+
+# The operator's own default is 2 s, for bindings that are under way on a big cluster.
+_SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5", "GPUSHARE_ALLOW_EVICTION": "true"}
+_REPOSITORY, _, _TAG = TEARDOWN_IMAGE.rpartition(":")
+_TEARDOWN_JOBS = {
+    "enabled": True,
+    "namespace": TEARDOWN_NAMESPACE,
+    "image": {"repository": _REPOSITORY, "tag": _TAG},
+}
+_VALUES = {"eviction": {"enabled": True}, "teardown": {"jobs": _TEARDOWN_JOBS}}
+_TIMEOUT_SECONDS = 60
+
+
+class Operator(Protocol):
+    """What steps need to know of it."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs; once it does not, no step can succeed."""
+
+    def start(self) -> None:
+        """Install it; returns when it is ready."""
+
+    def read_metrics(self) -> list[str]:
+        """What each of its processes answers at /metrics."""
+
+    def log(self) -> str:
+        """The end of what it said."""
+
+
+class OneProcess:
+    """`gpushare run` beside the cluster: quickly there, and quick at its work."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._process: OperatorProcess | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive
+
+    def start(self) -> None:
+        """Raises :class:`ClusterError` with its log where it ends, or does not get ready."""
+        installation = Installation(
+            self._cluster, values={"eviction.enabled": "true"}, teardown_jobs=True
+        )
+        installation.apply()
+        self._process = installation.start("run", identity="operator", env=_SETTINGS)
+        wait_until(
+            self._is_ready,
+            expectation="the operator is ready",
+            timeout_seconds=_TIMEOUT_SECONDS,
+            advice=self.log,
+        )
+
+    def read_metrics(self) -> list[str]:
+        return [_fetch(f"{self._url}/metrics")]
+
+    def log(self) -> str:
+        return tail(self._process.log) if self._process else ""
+
+    @property
+    def _url(self) -> str:
+        assert self._process is not None, "the operator was not started"
+        return f"http://127.0.0.1:{self._process.metrics_port}"
+
+    def _is_ready(self) -> bool:
+        if not self.alive:
+            raise ClusterError(f"The operator ended. The end of its log:\n{self.log()}")
+        try:
+            return bool(_fetch(f"{self._url}/readyz"))
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+
+class HelmRelease:
+    """`helm install`: two controllers and two webhooks as pods, with the chart's defaults."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._release = Release(cluster, _VALUES)
+
+    @property
+    def alive(self) -> bool:
+        # A container that ends is started again.
+        return True
+
+    def start(self) -> None:
+        """Raises :class:`ClusterError` with what the pods say where they don't get ready."""
+        self._release.install()
+
+    def read_metrics(self) -> list[str]:
+        pods = [pod for component in COMPONENTS for pod in self._release.pods(component)]
+        port = self._release.metrics_port
+        return [_fetch(f"http://{reach(pod['status']['podIP'])}:{port}/metrics") for pod in pods]
+
+    def log(self) -> str:
+        return self._release.describe()
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+        body: bytes = answer.read()
+    return body.decode()
