@@ -110,6 +110,10 @@ crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 chart-docs: $(READY) ## Write the chart's README from the comments of its values
 	$(BIN)/python -m devcluster.chartreadme > chart/README.md
 
+.PHONY: cli-docs
+cli-docs: $(READY) ## Write docs/cli.md from the help texts of the commands
+	$(BIN)/python -m gpushare.cli.manual > docs/cli.md
+
 .PHONY: cluster
 cluster: $(READY) ## Start a control plane with its kubeconfig in .dev/kubeconfig
 	@$(BIN)/python -m devcluster up
@@ -156,6 +160,11 @@ image: ## Build the image, by docker or podman (IMAGE=NAME:TAG BUILD_FLAGS="--pl
 			--build-arg VERSION=$(VERSION) --build-arg SOURCE=$(SOURCE) \
 			--build-arg REVISION=$$(git rev-parse HEAD) .; fi; \
 	done; echo "make image: neither docker nor podman answers here; start one of them" >&2; exit 1
+
+.PHONY: plugin
+plugin: $(READY) ## Build the kubectl plugin's archives and its manifest for Krew, in build/plugin (SOURCE=URL)
+	@test -n "$(SOURCE)" || { echo "make plugin: say where its releases are, SOURCE=URL" >&2; exit 1; }
+	$(BIN)/python -m devcluster.kubectlplugin --source "$(SOURCE)"
 
 .PHONY: base-image
 base-image: ## Print the digest that the Dockerfile's base has in its registry today; docker with buildx

@@ -1,5 +1,5 @@
 """`python -m gpushare`."""
 
-from gpushare.cli.main import app
+from gpushare.cli.main import gpushare
 
-app()
+gpushare()

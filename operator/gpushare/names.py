@@ -128,6 +128,8 @@ LABEL_CARD_PLACEMENT: Final = "ack.gpushare.placement"
 REQUIRE_WHOLE_DEVICE: Final = "require-whole-device"
 """A card that nobody shares."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+PLUGIN_NAMESPACE: Final = "kube-system"
+"""Of the device plugins' DaemonSets, where an installation names no other."""
 KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
 """Of the labels and scheduling gates of pods that Kueue holds back, and gives node selectors to."""
 CONTROL_PLANE_LABELS: Final = frozenset(

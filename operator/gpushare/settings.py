@@ -38,7 +38,7 @@ class Settings(BaseSettings):
     """Holder of the Lease. In a cluster the Pod's name: a restarted container takes its own Lease
     back at once, where another identity waits for it to expire. So no two may share one."""
 
-    plugin_namespace: Namespace = "kube-system"
+    plugin_namespace: Namespace = names.PLUGIN_NAMESPACE
     """Namespace of the device plugins' DaemonSets; no pod outside it is ever deleted."""
     second_look_seconds: Seconds = 2.0
     """Gap between the two readings of a cordoned node's pods: longer than a binding that was

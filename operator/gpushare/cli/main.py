@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpushare.cli.completion import (
+    COMPLETE,
+    Shell,
+    build_script,
+    complete_for_kubectl,
+    enable_completion,
+)
+from gpushare.cli.examples import CommandWithExamples
+from gpushare.cli.reading import add_reading_commands
 from gpushare.names import PoolFate
 
 if TYPE_CHECKING:
@@ -18,12 +27,25 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain help: it takes half the time, and the manual is made of it.
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 100},
 )
-render = typer.Typer(help="Print a manifest for a component that the operator relies on.")
+add_reading_commands(app)
+render = typer.Typer(
+    help="Print a manifest for a component that the operator relies on.", rich_markup_mode=None
+)
 app.add_typer(render, name="render", no_args_is_help=True)
 
 
-@render.command("scheduler-config")
+@render.command(
+    "scheduler-config",
+    cls=CommandWithExamples,
+    epilog="""
+    render scheduler-config --extender-url http://127.0.0.1:32766
+    render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
+    """,
+)
 def render_scheduler_config(
     extender_url: Annotated[
         str, typer.Option(help="Where kube-scheduler reaches the gpushare scheduler extender.")
@@ -45,7 +67,14 @@ def render_scheduler_config(
     )
 
 
-@app.command("teardown-commands")
+@app.command(
+    "teardown-commands",
+    cls=CommandWithExamples,
+    epilog="""
+    teardown-commands cn-beijing.192.168.8.4
+    teardown-commands cn-beijing.192.168.8.4 > teardown.sh
+    """,
+)
 def teardown_commands(
     node: Annotated[str, typer.Argument(help="Name of the node that must not isolate any more.")],
 ) -> None:
@@ -107,6 +136,38 @@ def uninstall(
         await uninstall_pools(settings, fate=pools, timeout_seconds=timeout_seconds, tell=tell)
 
     _run_role(remove)
+
+
+@app.command(
+    cls=CommandWithExamples,
+    epilog="""
+    completion bash > ~/.local/share/bash-completion/completions/gpushare
+    completion kubectl > ~/bin/kubectl_complete-gpushare
+    """,
+)
+def completion(
+    shell: Annotated[Shell, typer.Argument(help="Who is to complete.")],
+) -> None:
+    """Print the script by which a shell completes `gpushare`, or kubectl `kubectl gpushare`.
+
+    bash, zsh and fish read it at their start; for kubectl it is to be an executable file
+    `kubectl_complete-gpushare` in a folder of PATH.
+    """
+    typer.echo(build_script(app, shell), nl=False)
+
+
+def gpushare() -> None:
+    """The program."""
+    enable_completion()
+    app(prog_name="gpushare")
+
+
+def kubectl_gpushare() -> None:
+    """The program as kubectl's plugin, under the name by which a person calls it."""
+    if sys.argv[1:2] == [COMPLETE]:
+        typer.echo(complete_for_kubectl(app, sys.argv[2:]), nl=False)
+        return
+    app(prog_name="kubectl gpushare")
 
 
 def _run_role(role: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:

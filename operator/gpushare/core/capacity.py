@@ -77,7 +77,7 @@ def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
     offered = node.allocatable
     total = offered.get(names.RESOURCE_GPU_MEMORY, 0)
     gpus = node.gpu_count if total else _count_whole_cards(node)
-    used: dict[int, int] = {}
+    used = count_used(pods)
     requested = 0
     requests = []
     for pod in pods:
@@ -85,8 +85,6 @@ def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
             continue
         requested += memory
         requests.append(pod.gpu_memory_per_card)
-        for card, units in pod.cards.items():
-            used[card] = used.get(card, 0) + units
     free: tuple[int, ...] = ()
     if total and gpus and node.ready and not node.unschedulable:
         card_total = total // gpus
@@ -94,6 +92,16 @@ def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
             [max(card_total - used.get(card, 0), 0) for card in range(min(gpus, MAX_CARDS))]
         )
     return NodeCapacity(gpus, total, sum(used.values()), requested, free, tuple(requests))
+
+
+def count_used(pods: Iterable[Pod]) -> dict[int, int]:
+    """Units of GPU memory that the ledger gives to the pods of one node, by index of the card."""
+    used: dict[int, int] = {}
+    for pod in pods:
+        if pod.gpu_memory and pod.is_live:
+            for card, units in pod.cards.items():
+                used[card] = used.get(card, 0) + units
+    return used
 
 
 def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Capacity:

@@ -97,6 +97,11 @@ class ApiError(KubeError):
         return self.status == 410
 
     @property
+    def is_overload(self) -> bool:
+        """The API server can't answer now, whoever asks."""
+        return self.status in (408, 429) or self.status >= 500
+
+    @property
     def is_refusal(self) -> bool:
         """A right is missing, or the object is not acceptable: trying again does not help."""
         return self.status in (403, 422)
@@ -120,7 +125,7 @@ class ApiError(KubeError):
 
         403 is among them: an API server that has just started answers it for seconds.
         """
-        return self.status in (401, 403, 408, 429) or self.status >= 500
+        return self.status in (401, 403) or self.is_overload
 
 
 CALL_FAILURES = (ApiError, MalformedAnswerError, SilentWatchError, ClientError, OSError)

@@ -1,5 +1,6 @@
 """GPUSharePools: listed, adopted, given up, and told how they are."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -57,10 +58,17 @@ class PoolList:
 
 async def list_pools(api: ApiServer) -> PoolList:
     """The pools as the API server has them now. Raises `CrdMissingError`."""
+    answer = await _list(api)
+    return PoolList(int(answer["metadata"]["resourceVersion"]), *parse_pools(answer["items"]))
+
+
+def parse_pools(
+    items: Iterable[Json],
+) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
+    """The pools in these objects that can be read, and the others."""
     pools: list[Pool] = []
     unreadable: list[UnreadablePool] = []
-    answer = await _list(api)
-    for raw in answer["items"]:
+    for raw in items:
         try:
             pools.append(Pool.parse(raw))
         except ValidationError as error:
@@ -68,7 +76,7 @@ async def list_pools(api: ApiServer) -> PoolList:
                 pools.append(_parse_without_spec(raw))
             else:
                 unreadable.append(_describe_unreadable(raw, error))
-    return PoolList(int(answer["metadata"]["resourceVersion"]), tuple(pools), tuple(unreadable))
+    return tuple(pools), tuple(unreadable)
 
 
 async def list_pools_for_removal(api: ApiServer) -> tuple[Pool, ...]:

@@ -20,10 +20,10 @@ from gpushare.kube.errors import (
     SilentWatchError,
 )
 from gpushare.kube.hearing import WATCH_SECONDS, Hearing
+from gpushare.kube.pages import list_pages
 
 log = logging.getLogger(__name__)
 
-PAGE = 500
 RETURN_SECONDS = 2.0
 """The first watch after a failure: where nothing changes, its end alone says that all is well."""
 HEALTHY_SECONDS = 1.0
@@ -124,22 +124,13 @@ class Reflector(Generic[Record]):
 
     async def _list(self) -> str:
         seen: set[str] = set()
-        params = {**self._params, "limit": str(PAGE)}
         version = ""
-        while True:
-            page = await self._api.get(self._path, **params)
-            meta = page.get("metadata") or {}
-            if not meta.get("resourceVersion"):
-                raise MalformedAnswerError(f"list {self._path}: the answer is no list")
+        async for page in list_pages(self._api, self._path, **self._params):
             self.hearing.note()
-            for raw in page.get("items") or ():
+            for raw in page.items:
                 seen.add(_key(raw["metadata"]))
                 self._take(raw, deleted=False)
-            version = version or meta["resourceVersion"]
-            token = meta.get("continue")
-            if not token:
-                break
-            params["continue"] = token
+            version = version or page.version
         for key in self._versions.keys() - seen:
             # What this process wrote after the list was taken is newer than the list.
             if self._versions[key] <= int(version):

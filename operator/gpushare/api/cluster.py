@@ -1,0 +1,77 @@
+"""A cluster as commands read it: objects as JSON, cut to the fields that a snapshot keeps.
+
+A command never sees more than that, so what it says of a cluster it says of its snapshot too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from gpushare import names
+from gpushare.api.kept import KEPT, KeptObject, KeptPod
+from gpushare.api.pod import parse_pod
+from gpushare.api.podrequest import read_pod_request
+from gpushare.api.podshape import parse_pod_shape
+
+Json = dict[str, Any]
+
+
+class Kind(StrEnum):
+    """What can be read of a cluster; the keys of a snapshot."""
+
+    NODES = "nodes"
+    PODS = "pods"
+    POOLS = "pools"
+    DAEMONSETS = "daemonsets"
+    NAMESPACES = "namespaces"
+
+
+class MalformedObjectError(ValueError):
+    """Not what the API has of that kind: the message says which field is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Objects of a cluster at about one moment, in the order of the API server.
+
+    Kinds that were not asked for are empty.
+    """
+
+    taken_at: datetime
+    nodes: tuple[Json, ...] = ()
+    pods: tuple[Json, ...] = ()
+    """Those that have to do with GPUs, and those of the device plugins' DaemonSets."""
+    pools: tuple[Json, ...] | None = ()
+    """None where the cluster has no such API: the operator is not installed."""
+    daemonsets: tuple[Json, ...] = ()
+    """Of the device plugins' namespace."""
+    namespaces: tuple[Json, ...] = ()
+
+
+def keep_object(kind: Kind, raw: Any) -> Json | None:
+    """`raw` cut to what is kept of its kind; None for a pod that has nothing to do with GPUs.
+
+    Raises `MalformedObjectError`.
+    """
+    shape: type[KeptObject] = KEPT[kind]
+    try:
+        kept: Json = msgspec.to_builtins(msgspec.convert(raw, shape))
+    except msgspec.ValidationError as error:
+        raise MalformedObjectError(f"{_describe(kind, raw)}: {error}") from error
+    return None if shape is KeptPod and not _concerns_gpus(kept) else kept
+
+
+def _concerns_gpus(pod: Json) -> bool:
+    if parse_pod(pod, plugin_namespace=names.PLUGIN_NAMESPACE) is not None:
+        return True
+    return read_pod_request(parse_pod_shape(pod)).uses_gpu_unasked
+
+
+def _describe(kind: Kind, raw: Any) -> str:
+    meta = raw.get("metadata") if isinstance(raw, Mapping) else None
+    name = meta.get("name") if isinstance(meta, Mapping) else None
+    return f"one of its {kind} ({name})" if isinstance(name, str) else f"one of its {kind}"

@@ -1,0 +1,24 @@
+"""What is kept of each object that commands read: these fields and no other.
+
+No Secret and no ConfigMap is read. Of a pod stays where it may run and what it asks of GPUs: no
+image, command, volume, nor any variable but the two that concern GPUs. docs/cli.md lists the
+fields, from here.
+"""
+
+from collections.abc import Mapping
+
+from gpushare.api.kept.nodes import KeptNode
+from gpushare.api.kept.others import KeptDaemonSet, KeptNamespace, KeptPool
+from gpushare.api.kept.pods import KeptPod
+from gpushare.api.kept.shape import GPU_PREFIXES, Kept, KeptObject, Metadata
+
+__all__ = ["GPU_PREFIXES", "KEPT", "Kept", "KeptObject", "KeptPod", "Metadata"]
+
+KEPT: Mapping[str, type[KeptObject]] = {
+    "nodes": KeptNode,
+    "pods": KeptPod,
+    "pools": KeptPool,
+    "daemonsets": KeptDaemonSet,
+    "namespaces": KeptNamespace,
+}
+"""By kind, as in `gpushare.api.cluster`."""

@@ -1,0 +1,54 @@
+"""How a reading command gets the cluster: from the API server, or from a snapshot."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpushare.api.cluster import Cluster, Kind
+from gpushare.cli.exits import Exit
+from gpushare.cli.failures import CommandError, build_unknown
+from gpushare.cli.snapshots import parse_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a cluster is read from, as the options say."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    snapshot: Path | None = None
+
+    def read(self, *kinds: Kind, node: str = "") -> Cluster:
+        """What the cluster has of these kinds; with `node` that node and the pods bound to it.
+
+        Raises `CommandError` for a node that there is not, and what else `told_in_a_sentence`
+        knows: nothing that this returns is a part of a cluster.
+        """
+        if self.snapshot is None:
+            return asyncio.run(self._read_live(kinds, node))
+        if self.kubeconfig is not None or self.context is not None:
+            raise CommandError(
+                Exit.USAGE, "--snapshot is read without a cluster: leave --kubeconfig and --context"
+            )
+        cluster = parse_snapshot(self.snapshot.read_bytes(), str(self.snapshot))
+        if node and node not in (known := _names(cluster)):
+            raise build_unknown("node", node, known)
+        return cluster
+
+    async def _read_live(self, kinds: tuple[Kind, ...], node: str) -> Cluster:
+        from gpushare.kube.client import connect
+        from gpushare.kube.clusters import read_cluster
+        from gpushare.kube.owncredentials import load_own_credentials
+
+        now = datetime.now(UTC)
+        async with connect(await load_own_credentials(self.kubeconfig, self.context)) as api:
+            cluster = await read_cluster(api, kinds, now, node=node)
+            if node and not cluster.nodes:
+                every = await read_cluster(api, (Kind.NODES,), now)
+                raise build_unknown("node", node, _names(every))
+            return cluster
+
+
+def _names(cluster: Cluster) -> tuple[str, ...]:
+    return tuple(node["metadata"]["name"] for node in cluster.nodes)

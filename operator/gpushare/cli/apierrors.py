@@ -1,0 +1,64 @@
+"""What the failures of calls to the API server come down to for a person."""
+
+import os
+
+from aiohttp import ClientConnectorError, ClientError, ClientSSLError
+
+from gpushare.cli.exits import Exit
+from gpushare.cli.failures import CommandError
+from gpushare.kube.errors import ApiError, CrdMissingError, CredentialsError, KubeError
+
+
+def find_api_failure(error: Exception) -> CommandError | None:
+    """None for what is no failure of a call."""
+    match error:
+        case CredentialsError():
+            return CommandError(Exit.NO_CREDENTIALS, str(error))
+        case CrdMissingError():
+            return CommandError(Exit.NOT_INSTALLED, str(error))
+        case ApiError(status=401):
+            return CommandError(
+                Exit.NO_CREDENTIALS,
+                f"the API server does not know you ({error}); renew your credentials, or name "
+                "another context with --context",
+            )
+        case ApiError(status=403):
+            return CommandError(
+                Exit.FORBIDDEN,
+                f"a right is missing ({error}); ask for it, or for a snapshot by somebody who "
+                "has it",
+            )
+        case KubeError():
+            return CommandError(
+                Exit.INCOMPLETE, f"the API server failed on the way, and nothing is shown: {error}"
+            )
+        case ClientSSLError():
+            return CommandError(
+                Exit.NO_CLUSTER,
+                f"no safe connection to {error.host}:{error.port} ({error}); check the cluster's "
+                "certificate-authority in the kubeconfig",
+            )
+        case ClientConnectorError():
+            return CommandError(
+                Exit.NO_CLUSTER,
+                f"no API server at {error.host}:{error.port} ({_describe(error.os_error)}); "
+                "check that it runs, and which context you are in",
+            )
+        case TimeoutError():
+            return CommandError(
+                Exit.NO_CLUSTER, "the API server does not answer in time; try again"
+            )
+        case ClientError():
+            return CommandError(
+                Exit.INCOMPLETE,
+                f"the API server failed on the way, and nothing is shown: "
+                f"{error or type(error).__name__}",
+            )
+    return None
+
+
+def _describe(error: OSError) -> str:
+    """What the system calls it; the event loop says it with the address, once more."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

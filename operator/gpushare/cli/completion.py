@@ -1,0 +1,64 @@
+"""Shell completion: scripts for the shells, and answers for kubectl, which asks its plugins."""
+
+import os
+import shlex
+from contextlib import redirect_stdout, suppress
+from enum import StrEnum
+from io import StringIO
+
+import typer
+
+_VARIABLE = "_GPUSHARE_COMPLETE"
+"""Set by a shell's script to what it wants."""
+_FILES, _NO_FILES = 0, 4
+"""What kubectl is to offer besides, as its own completion counts (ShellCompDirective of cobra)."""
+_KUBECTL_SCRIPT = """\
+#!/bin/sh
+# For `kubectl gpushare`: as kubectl_complete-gpushare on PATH, executable.
+exec kubectl-gpushare __complete "$@"
+"""
+COMPLETE = "__complete"
+"""First argument of the plugin where kubectl's script asks what may follow the others."""
+
+
+class Shell(StrEnum):
+    """Who completes."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+    KUBECTL = "kubectl"
+
+
+def build_script(app: typer.Typer, shell: Shell) -> str:
+    """The script that has `shell` complete `gpushare`; for kubectl, `kubectl gpushare`."""
+    return _KUBECTL_SCRIPT if shell is Shell.KUBECTL else _ask(app, f"source_{shell}")
+
+
+def complete_for_kubectl(app: typer.Typer, words: list[str]) -> str:
+    """What may stand in place of the last of `words`, a line each, as kubectl wants it."""
+    os.environ |= {
+        "COMP_WORDS": shlex.join(["gpushare", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    found = _ask(app, "complete_bash").split()
+    return "\n".join([*found, f":{_NO_FILES if found else _FILES}", ""])
+
+
+def enable_completion() -> None:
+    """Where a shell asks, have typer know the shells; else it would take a while for nothing."""
+    if _VARIABLE in os.environ:
+        from typer.completion import get_completion_inspect_parameters
+
+        get_completion_inspect_parameters()
+
+
+def _ask(app: typer.Typer, question: str) -> str:
+    """What `app` answers a shell that asks it by its variable."""
+    os.environ[_VARIABLE] = question
+    enable_completion()
+    said = StringIO()
+    with redirect_stdout(said), suppress(SystemExit):
+        app(args=[], prog_name="gpushare")
+    del os.environ[_VARIABLE]
+    return said.getvalue()

@@ -1,0 +1,67 @@
+"""What a person is told where a command fails: one sentence on standard error, and an exit code."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+import typer
+
+from gpushare.cli.exits import Exit
+
+TRACEBACK = "GPUSHARE_TRACEBACK"
+"""Environment variable: set, a mistake of the program itself is shown with where it happened."""
+
+
+class CommandError(Exception):
+    """A command can't do what it was asked; the message is a sentence for a person."""
+
+    def __init__(self, exit_code: Exit, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def build_unknown(what: str, name: str, known: Iterable[str]) -> CommandError:
+    """The error for a name that there is not, with the known one that looks most like it."""
+    close = get_close_matches(name, sorted(known), n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return CommandError(Exit.NOT_FOUND, f"there is no {what} {name}{hint}")
+
+
+@contextmanager
+def told_in_a_sentence() -> Iterator[None]:
+    """A block whose failures are told so, whatever they are."""
+    try:
+        yield
+    except (typer.Exit, BrokenPipeError):
+        # Who reads the output has enough of it; typer ends quietly then.
+        raise
+    except Exception as error:
+        failure = find_failure(error)
+        if failure is None:
+            if os.environ.get(TRACEBACK):
+                raise
+            failure = _confess(error)
+        typer.echo(f"gpushare: {' '.join(str(failure).split())}", err=True)
+        raise typer.Exit(failure.exit_code) from error
+
+
+def find_failure(error: Exception) -> CommandError | None:
+    """What `error` comes down to for a person; None for a mistake of the program's own."""
+    from gpushare.cli.apierrors import find_api_failure
+
+    if isinstance(error, CommandError):
+        return error
+    if (failure := find_api_failure(error)) is not None:
+        return failure
+    if isinstance(error, OSError) and error.filename is not None:
+        return CommandError(Exit.FAILURE, f"{error.filename}: {error.strerror}")
+    return None
+
+
+def _confess(error: Exception) -> CommandError:
+    return CommandError(
+        Exit.FAILURE,
+        f"a mistake of the program, please report it: {type(error).__name__}: {error} "
+        f"({TRACEBACK}=1 shows where)",
+    )

@@ -1,0 +1,162 @@
+"""`gpushare inspect --pools`: what the vendors' plugins lack."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gpushare.api.cluster import Kind
+from gpushare.cli.access import Access
+from gpushare.cli.output import Answer, Line, Styled, lay_out
+from gpushare.cli.world import observe_cluster
+from gpushare.core.actions import NodeState
+from gpushare.core.inspect.pools import Card, PoolCards, PoolNode, PoolsView, Waiting, view_pools
+from gpushare.kube.pools import UnreadablePool
+
+Json = dict[str, Any]
+
+BAR = 20
+"""Characters of a full bar."""
+
+
+def inspect_pools(access: Access, namespace: str | None) -> Answer:
+    """The answer of `inspect --pools`; `namespace`: of the pods that wait, only those in it."""
+    cluster = access.read(*Kind)
+    seen = observe_cluster(cluster)
+    view = view_pools(seen.world, seen.unbound, seen.opted_out, cluster.taken_at)
+    waiting = [w for w in view.waiting if namespace is None or w.pod.namespace == namespace]
+    shown = PoolsView(view.pools, tuple(waiting))
+    return Answer(
+        document=_build_document(shown, seen.unreadable),
+        table=lambda: list(_build_page(shown, seen.unreadable, wide=False)),
+        wide=lambda: list(_build_page(shown, seen.unreadable, wide=True)),
+    )
+
+
+# As data.
+
+
+def _build_document(view: PoolsView, unreadable: Sequence[UnreadablePool]) -> Json:
+    return {
+        "pools": [_describe_pool(pool) for pool in view.pools],
+        "unreadable": [{"name": pool.name, "error": pool.error} for pool in unreadable],
+        "waiting": [_describe_waiting(each) for each in view.waiting],
+    }
+
+
+def _describe_pool(view: PoolCards) -> Json:
+    capacity = view.capacity
+    return {
+        "name": view.pool.name,
+        "edition": str(view.pool.spec.edition),
+        "schedule": str(view.pool.spec.schedule),
+        "nodesReady": view.ready,
+        "gpus": capacity.gpus,
+        "memoryTotalGiB": capacity.memory_total,
+        "memoryAllocatedGiB": capacity.memory_allocated,
+        "memoryRequestedGiB": capacity.memory_requested,
+        "largestFreeBlockGiB": capacity.largest_free_block,
+        "strandedMemoryGiB": capacity.stranded_memory,
+        "unit": capacity.unit,
+        "nodes": [_describe_node(node) for node in view.nodes],
+    }
+
+
+def _describe_node(node: PoolNode) -> Json:
+    return {
+        "name": node.name,
+        "state": str(node.plan.state),
+        "reason": str(node.plan.reason),
+        "message": node.plan.message,
+        "takesPods": node.takes_pods,
+        "cards": [
+            {
+                "index": card.index,
+                "total": card.total,
+                "allocated": card.allocated,
+                "pods": list(card.pods),
+            }
+            for card in node.cards
+        ],
+    }
+
+
+def _describe_waiting(waiting: Waiting) -> Json:
+    return {
+        "namespace": waiting.pod.namespace,
+        "name": waiting.pod.name,
+        "requested": waiting.pod.gpu_memory,
+        "pools": list(waiting.pod.pools),
+        "reason": str(waiting.why.reason),
+        "message": waiting.why.message,
+    }
+
+
+# For people.
+
+
+def _build_page(
+    view: PoolsView, unreadable: Sequence[UnreadablePool], *, wide: bool
+) -> Iterator[Line]:
+    if not view.pools and not unreadable:
+        yield ("There are no pools.",)
+    for number, pool in enumerate(view.pools):
+        if number:
+            yield ()
+        yield from _build_pool(pool, wide=wide)
+    for lost in unreadable:
+        yield ()
+        yield (Styled(lost.name, "bold"), f"  its spec can't be read: {lost.error}")
+    if view.waiting:
+        yield ()
+        yield (Styled("Pods that wait", "bold"),)
+        rows = [_build_waiting(each) for each in view.waiting]
+        yield from lay_out(("NAMESPACE", "POD", "GPU-MEM", "POOL", "REASON", "WHY"), rows, indent=2)
+
+
+def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
+    capacity = view.capacity
+    yield (
+        Styled(view.pool.name, "bold"),
+        f"  {view.pool.spec.schedule}, {view.ready}/{len(view.nodes)} nodes ready, "
+        f"{capacity.gpus} GPUs, {capacity.memory_allocated}/{capacity.memory_total} GiB allocated, "
+        f"largest free block {capacity.largest_free_block} GiB, "
+        f"stranded {capacity.stranded_memory} GiB",
+    )
+    rows: list[Line] = []
+    for node in view.nodes:
+        note = _note(node)
+        for place, card in enumerate(node.cards):
+            name, said = (node.name, note) if place == 0 else ("", Styled(""))
+            held = f"{card.allocated}/{card.total}"
+            row: Line = (name, str(card.index), _draw_bar(card), held, said)
+            rows.append((*row, ", ".join(card.pods)) if wide else row)
+        if not node.cards:
+            row = (node.name, "-", "", "-", note)
+            rows.append((*row, "") if wide else row)
+    if rows:
+        header = ["NODE", "GPU", "USED", f"ALLOCATED({capacity.unit})", "STATE"]
+        yield from lay_out([*header, "PODS"] if wide else header, rows, indent=2)
+
+
+def _note(node: PoolNode) -> Styled:
+    plan = node.plan
+    if plan.state is not NodeState.READY:
+        failed = plan.state in (NodeState.FAILED, NodeState.BLOCKED)
+        return Styled(str(plan.reason), "red" if failed else "yellow")
+    return Styled("ready", "green") if node.takes_pods else Styled("takes no pods", "yellow")
+
+
+def _draw_bar(card: Card) -> Styled:
+    """A full bar is a full card; any allocation at all shows."""
+    if not card.total:
+        return Styled("?" * BAR, "red")
+    filled = min(-(-card.allocated * BAR // card.total), BAR)
+    over = card.allocated > card.total
+    return Styled("#" * filled + "." * (BAR - filled), "red" if over else "cyan")
+
+
+def _build_waiting(waiting: Waiting) -> Line:
+    pod = waiting.pod
+    pools = " or ".join(pod.pools) or "-"
+    reason = Styled(str(waiting.why.reason), "yellow")
+    memory = str(pod.gpu_memory or "-")
+    return (pod.namespace, pod.name, memory, pools, reason, waiting.why.message)

@@ -1,0 +1,91 @@
+"""A cluster in a file, so that a question can be answered without the cluster."""
+
+import os
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import orjson
+
+from gpushare import __version__
+from gpushare.api.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
+from gpushare.cli.exits import Exit
+from gpushare.cli.failures import CommandError
+
+SNAPSHOT_KIND = "GPUShareSnapshot"
+VERSION = 1
+"""Of the format; it is another one as soon as an older program would misread it."""
+
+
+def build_snapshot(cluster: Cluster) -> bytes:
+    """The file of `cluster`, which holds all kinds."""
+    document: Json = {
+        "kind": SNAPSHOT_KIND,
+        "version": VERSION,
+        "takenAt": cluster.taken_at.isoformat(timespec="seconds"),
+        "takenBy": f"gpushare {__version__}",
+    }
+    for kind in Kind:
+        document[str(kind)] = getattr(cluster, kind)
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def parse_snapshot(text: bytes, name: str) -> Cluster:
+    """The cluster in the file `name`. Raises `CommandError` for what is no snapshot of ours."""
+    try:
+        document: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise _broken(name, f"it is no JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("kind") != SNAPSHOT_KIND:
+        raise _broken(name, f"it is no {SNAPSHOT_KIND}")
+    if document.get("version") != VERSION:
+        raise CommandError(
+            Exit.SNAPSHOT,
+            f"{name} is a snapshot of version {document.get('version')}, and this program reads "
+            f"version {VERSION}: take it anew, or use the program that took it "
+            f"({document.get('takenBy')})",
+        )
+    try:
+        taken_at = datetime.fromisoformat(document["takenAt"])
+        if taken_at.tzinfo is None:
+            raise ValueError("it has no time zone")
+    except (KeyError, TypeError, ValueError) as error:
+        raise _broken(name, f"takenAt is no time: {error}") from error
+    return Cluster(taken_at, **{kind: _parse_items(document, kind, name) for kind in Kind})  # type: ignore[arg-type]
+
+
+def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | None:
+    items = document.get(kind)
+    if items is None and kind is Kind.POOLS and kind in document:
+        return None
+    if not isinstance(items, list):
+        raise _broken(name, f"its {kind} are no list")
+    try:
+        kept = (keep_object(kind, raw) for raw in items)
+        return tuple(raw for raw in kept if raw is not None)
+    except MalformedObjectError as error:
+        raise _broken(name, str(error)) from error
+
+
+def _broken(name: str, why: str) -> CommandError:
+    return CommandError(Exit.SNAPSHOT, f"{name} is broken: {why}")
+
+
+def write_file(path: Path, text: bytes) -> None:
+    """Write it whole or not at all, for the owner's eyes only. Raises `CommandError`."""
+    try:
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(file.name, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(file.name)
+                raise
+    except OSError as error:
+        message = f"{path} can't be written: {error.strerror}"
+        raise CommandError(Exit.FAILURE, message) from error

@@ -1,0 +1,144 @@
+"""What each pool's cards hold, and which pods wait: decided as the controller decides it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.book import Book
+from gpushare.core.capacity import (
+    MIB_PER_GIB,
+    Capacity,
+    count_used,
+    observe_node_capacity,
+    sum_capacity,
+)
+from gpushare.core.observed import Timing
+from gpushare.core.plan import Planner
+from gpushare.core.unplaced import PoolRoom, UnplacedPod, judge_pod
+from gpushare.core.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card of a node; memory in the plugin's unit."""
+
+    index: int
+    total: int
+    """0 where an entry names a card that the node has not."""
+    allocated: int
+    pods: tuple[str, ...]
+    """Namespace and name of those that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolNode:
+    """A member, its cards, and where it is."""
+
+    name: str
+    plan: NodePlan
+    takes_pods: bool
+    """It is Ready and not cordoned."""
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCards:
+    """A pool's members, its sums, and how many members are ready."""
+
+    pool: Pool
+    nodes: tuple[PoolNode, ...]
+    """By name."""
+    ready: int
+    capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pod that has no pool or no node, and why."""
+
+    pod: Pod
+    why: UnplacedPod
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsView:
+    """All pools by name, and what waits by namespace and name."""
+
+    pools: tuple[PoolCards, ...]
+    waiting: tuple[Waiting, ...]
+
+
+def view_pools(
+    world: World, unbound: Sequence[Pod], opted_out: Collection[str], now: datetime
+) -> PoolsView:
+    """The pools of `world`, whose controller need not run.
+
+    `unbound` are pods without a node; `opted_out` the namespaces whose pods are sent nowhere.
+    """
+    planner = Planner(Timing(), memory_unit=_guess_unit(world))
+    planner.update(world, None, now)
+    views = tuple(
+        _view_pool(pool, planner.books[pool.name], world, unbound)
+        for pool in sorted(world.pools, key=lambda pool: pool.name)
+    )
+    rooms: dict[str, PoolRoom | None] = {
+        view.pool.name: PoolRoom(len(view.nodes), view.ready, view.capacity) for view in views
+    }
+    rooms |= dict.fromkeys(world.unreadable_pools)
+    candidates = [*unbound, *(pod for pods in world.pods.values() for pod in pods)]
+    waiting = _judge_all(candidates, rooms, opted_out, now)
+    return PoolsView(views, tuple(waiting))
+
+
+def _guess_unit(world: World) -> str:
+    """That of most nodes: which one the installation is set to is not written in the cluster."""
+    totals = (observe_node_capacity(node, ()).card_total for node in world.nodes.values())
+    in_mib = [total >= MIB_PER_GIB for total in totals if total]
+    return "MiB" if sum(in_mib) * 2 > len(in_mib) else "GiB"
+
+
+def _judge_all(
+    pods: Iterable[Pod],
+    rooms: Mapping[str, PoolRoom | None],
+    opted_out: Collection[str],
+    now: datetime,
+) -> list[Waiting]:
+    # Who asks wants to know at once.
+    at_once = timedelta(0)
+    judged = (
+        (pod, judge_pod(pod, rooms, now, opted_out=pod.namespace in opted_out, grace=at_once))
+        for pod in pods
+    )
+    waiting = [Waiting(pod, why) for pod, why in judged if why is not None]
+    return sorted(waiting, key=lambda each: (each.pod.namespace, each.pod.name))
+
+
+def _view_pool(pool: Pool, book: Book, world: World, unbound: Sequence[Pod]) -> PoolCards:
+    nodes = tuple(_view_node(book.plans[name], world) for name in sorted(book.capacities))
+    pending = [pod for pod in unbound if pool.name in pod.pools]
+    return PoolCards(
+        pool=pool,
+        nodes=nodes,
+        ready=book.counts[NodeState.READY],
+        capacity=sum_capacity(book.capacities.values(), pending),
+    )
+
+
+def _view_node(plan: NodePlan, world: World) -> PoolNode:
+    node, pods = world.nodes[plan.node], world.pods.get(plan.node, ())
+    capacity = observe_node_capacity(node, pods)
+    used = count_used(pods)
+    shares = capacity.total > 0
+    cards = tuple(
+        Card(
+            index=index,
+            total=capacity.card_total if index < capacity.gpus else 0,
+            allocated=used.get(index, 0),
+            pods=tuple(sorted(f"{p.namespace}/{p.name}" for p in pods if index in p.cards)),
+        )
+        for index in sorted({*(range(capacity.gpus) if shares else ()), *used})
+    )
+    return PoolNode(plan.node, plan, node.ready and not node.unschedulable, cards)

@@ -1,0 +1,81 @@
+"""A cluster, read once: whole or not at all."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from gpushare import names
+from gpushare.api.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
+from gpushare.kube.client import ApiServer
+from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError
+from gpushare.kube.pages import list_pages
+
+ATTEMPTS = 3
+PAUSE_SECONDS = 0.5
+PATHS: Mapping[Kind, str] = {
+    Kind.NODES: "api/v1/nodes",
+    Kind.PODS: "api/v1/pods",
+    Kind.POOLS: f"apis/{names.API_VERSION}/{names.PLURAL}",
+    Kind.DAEMONSETS: f"apis/apps/v1/namespaces/{names.PLUGIN_NAMESPACE}/daemonsets",
+    Kind.NAMESPACES: "api/v1/namespaces",
+}
+
+_NODE_FIELDS = {Kind.NODES: "metadata.name", Kind.PODS: "spec.nodeName"}
+"""By what these are selected for one node."""
+_SPECIAL = re.compile(r"[\\,=]")
+
+Found = TypeVar("Found")
+
+
+async def read_cluster(
+    api: ApiServer, kinds: Collection[Kind], now: datetime, *, node: str = ""
+) -> Cluster:
+    """What the cluster has of these kinds; with `node`, of nodes and pods, that one and those bound
+    to it.
+
+    A list that breaks off is begun anew, a few times. Raises what a call may raise. A cluster
+    without pools' API has None of them.
+    """
+    found = {kind: await _try(partial(_read_kind, api, kind, node)) for kind in kinds}
+    return Cluster(now, **found)  # type: ignore[arg-type]
+
+
+async def _try(read: Callable[[], Awaitable[Found]]) -> Found:
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return await read()
+        except CALL_FAILURES as error:
+            if isinstance(error, ApiError) and not (error.is_overload or error.is_expired):
+                raise
+        await asyncio.sleep(PAUSE_SECONDS)
+    return await read()
+
+
+async def _read_kind(api: ApiServer, kind: Kind, node: str) -> tuple[Json, ...] | None:
+    wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
+    kept: list[Json] = []
+    try:
+        async for page in list_pages(api, PATHS[kind], **wanted):
+            kept += _keep(kind, page.items)
+    except ApiError as error:
+        if kind is Kind.POOLS and error.is_not_found:
+            return None
+        raise
+    return tuple(kept)
+
+
+def _build_selector(field: str, value: str) -> str:
+    """A field selector for this value, whatever is in it ("Field Selectors" in the Kubernetes
+    documentation; escaped as in apimachinery's fields package)."""
+    return f"{field}={_SPECIAL.sub(lambda found: chr(92) + found[0], value)}"
+
+
+def _keep(kind: Kind, items: Collection[Json]) -> tuple[Json, ...]:
+    try:
+        kept = (keep_object(kind, raw) for raw in items)
+        return tuple(raw for raw in kept if raw is not None)
+    except MalformedObjectError as error:
+        raise MalformedAnswerError(f"list {PATHS[kind]}: {error}") from error

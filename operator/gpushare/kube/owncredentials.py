@@ -1,0 +1,52 @@
+"""The credentials of whoever types a command: of a kubeconfig, or of the Pod it is typed in."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpushare.kube.contexts import DEFAULT_PATH, VARIABLE, find_context, find_kubeconfigs
+from gpushare.kube.credentials import Credentials
+from gpushare.kube.errors import CredentialsError
+from gpushare.kube.serviceaccount import read_service_account
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+async def load_own_credentials(
+    kubeconfig: Path | None,
+    context: str | None,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Credentials:
+    """As kubectl finds them: the file asked for, else those of KUBECONFIG, the default one, the
+    Pod's ServiceAccount.
+
+    Raises `CredentialsError`; nothing is sent to the API server.
+    """
+    paths = find_kubeconfigs(kubeconfig, environ)
+    if paths:
+        found = find_context(paths, context)
+        shown = os.pathsep.join(map(str, paths))
+        # The library is large, and no Pod needs it.
+        from gpushare.kube.kubeconfig import load_kubeconfig
+
+        try:
+            return await load_kubeconfig(shown, found.name)
+        except CredentialsError:
+            raise
+        except Exception as error:
+            # The library answers half a kubeconfig with whatever breaks first.
+            raise CredentialsError(
+                f"{shown}: context {found.name} is of no use: {type(error).__name__}: {error}"
+            ) from error
+    if context is not None or not environ.get("KUBERNETES_SERVICE_HOST"):
+        raise CredentialsError(
+            f"there is no kubeconfig: {DEFAULT_PATH} does not exist, {VARIABLE} names none, and "
+            "this is no Pod; name one with --kubeconfig, or read a snapshot with --snapshot"
+        )
+    try:
+        return read_service_account(service_account, environ)
+    except (OSError, KeyError, ValueError) as error:
+        raise CredentialsError(
+            f"the ServiceAccount in {service_account} is of no use: {error}"
+        ) from error

@@ -1,0 +1,73 @@
+"""The commands, as a person or a script gives them: their two outputs, and their exit code."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from gpushare.cli.main import app
+
+SOURCE = Path(__file__).parents[2] / "operator"
+NOBODY = {"HOME": "/nonexistent", "KUBECONFIG": "", "KUBERNETES_SERVICE_HOST": ""}
+_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str) -> Ended:
+    """`gpushare ARGUMENTS`, for somebody whose kubeconfig that is; without one, who has none.
+
+    In this process: the imports are most of the time that it takes.
+    """
+    own = {"KUBECONFIG": str(kubeconfig)} if kubeconfig is not None else {}
+    done = CliRunner().invoke(
+        app, list(arguments), env=NOBODY | own | environ, prog_name="gpushare"
+    )
+    return Ended(done.exit_code, done.stdout, done.stderr)
+
+
+def start_command(*arguments: str, **environ: str) -> Ended:
+    """The same in a process of its own."""
+    own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": "/nonexistent"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "gpushare", *arguments],
+        env=own | environ,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def write_plugin(folder: Path) -> None:
+    """Put the program into `folder` as kubectl looks for it, with its completion."""
+    start = "from gpushare.cli.main import kubectl_gpushare; kubectl_gpushare()"
+    plugin = f'PYTHONPATH="{SOURCE}" exec "{sys.executable}" -c "{start}" "$@"'
+    _write_script(folder / "kubectl-gpushare", f"#!/bin/sh\n{plugin}\n")
+    completion = run_command("completion", "kubectl").out
+    _write_script(folder / "kubectl_complete-gpushare", completion)
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def expect_told(ended: Ended, code: int, *parts: str) -> None:
+    """It ended so, with one sentence that has these parts, and nothing on standard output."""
+    assert (ended.code, ended.out) == (code, ""), ended
+    (sentence,) = ended.err.splitlines()
+    assert sentence.startswith("gpushare: ")
+    for part in parts:
+        assert part in sentence, sentence

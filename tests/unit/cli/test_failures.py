@@ -1,0 +1,63 @@
+"""What a person is told: one sentence, whatever went wrong."""
+
+import pytest
+import typer
+
+from gpushare.cli.exits import Exit
+from gpushare.cli.failures import TRACEBACK, build_unknown, told_in_a_sentence
+from gpushare.kube.errors import ApiError
+from tests.kit.commandline import expect_told, run_command
+
+
+def tell(error: Exception) -> int:
+    """The exit code with which it is told."""
+    with pytest.raises(typer.Exit) as ended, told_in_a_sentence():
+        raise error
+    return ended.value.exit_code
+
+
+def test_a_mistake_of_the_program_is_a_sentence_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(KeyError("name")) == Exit.FAILURE
+    assert capsys.readouterr().err == (
+        "gpushare: a mistake of the program, please report it: KeyError: 'name' "
+        "(GPUSHARE_TRACEBACK=1 shows where)\n"
+    )
+
+
+def test_where_it_is_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TRACEBACK, "1")
+    with pytest.raises(KeyError), told_in_a_sentence():
+        raise KeyError("name")
+
+
+def test_a_message_of_several_lines_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(OSError(2, "No such\n  file", "a"))
+    assert capsys.readouterr().err == "gpushare: a: No such file\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (401, Exit.NO_CREDENTIALS),
+        (403, Exit.FORBIDDEN),
+        (429, Exit.INCOMPLETE),
+        (500, Exit.INCOMPLETE),
+    ],
+)
+def test_refusals_of_the_api_server_have_their_codes(status: int, code: Exit) -> None:
+    assert tell(ApiError(status, b"{}", what="GET nodes")) == code
+
+
+def test_a_server_that_does_not_answer_is_none() -> None:
+    assert tell(TimeoutError()) == Exit.NO_CLUSTER
+
+
+def test_only_a_name_that_looks_alike_is_proposed() -> None:
+    assert str(build_unknown("node", "gpu-10", ["gpu-1", "web"])) == (
+        "there is no node gpu-10; did you mean gpu-1?"
+    )
+    assert str(build_unknown("node", "gpu-10", ["web"])) == "there is no node gpu-10"
+
+
+def test_without_a_kubeconfig_it_says_how_to_name_one() -> None:
+    expect_told(run_command("inspect"), Exit.NO_CREDENTIALS, "name one with --kubeconfig")

@@ -1,0 +1,103 @@
+"""Help: quick, with examples, under the name by which the program was called; and the manual."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from gpushare.cli.main import app
+from gpushare.cli.manual import render_manual
+from tests.kit.commandline import SOURCE, run_command, start_command
+
+PROJECT = Path(__file__).parents[3]
+PROCESSES = {"controller", "webhook", "run", "uninstall"}
+"""Started by a Deployment or a hook, not typed."""
+LARGE = ("aiohttp", "kopf", "kubernetes", "gpushare.api", "rich", "yaml", "jinja2", "asyncio")
+
+
+def list_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from list_commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+COMMANDS = sorted(set(list_commands(typer.main.get_command(app))) - {(p,) for p in PROCESSES})
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_the_help_of_a_command_ends_with_two_examples(command: tuple[str, ...]) -> None:
+    shown = run_command(*command, "--help").out
+    examples = shown.split("Examples:\n")[1].splitlines()
+    assert len(examples) >= 2
+    assert all(line.startswith(f"  gpushare {' '.join(command)}") for line in examples)
+
+
+def test_examples_name_options_that_there_are() -> None:
+    for command in COMMANDS:
+        options, examples = run_command(*command, "--help").out.split("Examples:\n")
+        named = set(re.findall(r"(?<= )--?[a-z][a-z-]*", examples))
+        assert named <= set(re.findall(r"--?[a-z][a-z-]*", options)), command
+
+
+def test_help_imports_nothing_large() -> None:
+    """The time that a person waits is that of the imports."""
+    script = (
+        "import sys; from gpushare.cli.main import app\n"
+        "try: app(['inspect', '--help'])\n"
+        f"except SystemExit: print([m for m in {LARGE} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == "[]\n"
+
+
+def test_the_plugin_calls_itself_as_kubectl_does() -> None:
+    script = "from gpushare.cli.main import kubectl_gpushare; kubectl_gpushare()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "inspect", "--help"],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("Usage: kubectl gpushare inspect ")
+    assert "\n  kubectl gpushare inspect --pools -o wide\n" in done.stdout
+
+
+def test_what_is_no_command_line_is_a_mistake_of_its_own() -> None:
+    assert run_command("inspect", "--nonsense").code == 2
+    assert run_command("inspect", "--pools", "n1").code == 2
+    assert run_command("inspect", "-n", "default").code == 2
+
+
+def test_the_manual_says_what_the_help_says() -> None:
+    assert (PROJECT / "docs/cli.md").read_text() == render_manual()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "kubectl"])
+def test_there_is_a_completion_for_each_shell(shell: str) -> None:
+    shown = run_command("completion", shell)
+    assert (shown.code, shown.err) == (0, "")
+    assert "gpushare" in shown.out
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    def complete(*words: str) -> list[str]:
+        asked = {"COMP_WORDS": " ".join(["gpushare", *words]), "COMP_CWORD": str(len(words))}
+        return start_command(_GPUSHARE_COMPLETE="complete_bash", **asked).out.split()
+
+    assert complete("insp") == ["inspect"]
+    assert complete("inspect", "--out") == ["--output"]
+    assert complete("inspect", "-o", "w") == ["wide"]

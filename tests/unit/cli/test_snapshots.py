@@ -1,0 +1,267 @@
+"""Snapshots: what is kept, what is no snapshot, and that commands read nothing else."""
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.cli.exits import Exit
+from gpushare.cli.failures import CommandError
+from gpushare.cli.snapshots import build_snapshot, parse_snapshot, write_file
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.cards import build_card_node, build_holder
+from tests.kit.commandline import expect_told, run_command
+
+Json = dict[str, Any]
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def build_raw_pool() -> Json:
+    pool = build_pool(nodes={"names": ["n1", "n2"]})
+    meta = {"uid": "pool-1", "creationTimestamp": "2026-02-01T00:00:00Z", "generation": 1}
+    return {**pool, "metadata": {**pool["metadata"], **meta}}
+
+
+def build_cluster(**kinds: Any) -> Cluster:
+    given: Json = {
+        "nodes": [build_card_node("n1", gpus=2, total=30, address="10.0.0.1")],
+        "pods": [build_holder("one", "n1", 4, card="0"), build_holder("two", "n1", 8, card="1")],
+        "pools": [build_raw_pool()],
+        "daemonsets": [],
+        "namespaces": [{"metadata": {"name": "default", "uid": "ns-1"}}],
+    }
+    kept = {
+        kind: tuple(found for raw in items if (found := keep_object(Kind(kind), raw)) is not None)
+        for kind, items in {**given, **kinds}.items()
+    }
+    return Cluster(NOW, **kept)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "cluster.json"
+
+
+def test_a_snapshot_is_read_as_it_was_written() -> None:
+    cluster = build_cluster()
+    again = parse_snapshot(build_snapshot(cluster), "file")
+    assert build_snapshot(again) == build_snapshot(cluster)
+    assert again.taken_at == NOW
+
+
+def test_a_cluster_without_pools_is_one_in_its_snapshot() -> None:
+    cluster = Cluster(NOW, pools=None)
+    assert parse_snapshot(build_snapshot(cluster), "file").pools is None
+
+
+# What is kept.
+
+
+def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
+    pod = build_pod("trainer", gib=3, annotations={"team": "vision", "gpushare.io/pool": "a"})
+    pod["metadata"] |= {"namespace": "default", "uid": "1"}
+    main = pod["spec"]["containers"][0]
+    secret = {"secretKeyRef": {"name": "bank", "key": "pin"}}
+    main |= {
+        "command": ["steal"],
+        "volumeMounts": [{"name": "gold", "mountPath": "/gold"}],
+        "env": [
+            {"name": "PASSWORD", "value": "opensesame"},
+            {"name": "CGPU_DISABLE", "valueFrom": secret},
+        ],
+    }
+    main["resources"]["limits"]["memory"] = "4Gi"
+    pod["spec"] |= {"volumes": [{"name": "gold"}], "imagePullSecrets": [{"name": "key"}]}
+
+    assert keep_object(Kind.PODS, pod) == {
+        "metadata": {
+            "name": "trainer",
+            "uid": "1",
+            "namespace": "default",
+            "annotations": {"gpushare.io/pool": "a"},
+        },
+        "spec": {
+            "containers": (
+                {
+                    "name": "main",
+                    "env": ({"name": "CGPU_DISABLE", "valueFrom": {"secretKeyRef": {}}},),
+                    "resources": {
+                        "limits": {"aliyun.com/gpu-mem": "3"},
+                        "requests": {"aliyun.com/gpu-mem": "3"},
+                    },
+                },
+            )
+        },
+    }
+
+
+def test_pods_that_have_nothing_to_do_with_gpus_are_left_out() -> None:
+    pod = build_pod("web", gib=None)
+    pod["metadata"] |= {"namespace": "default", "uid": "1"}
+    assert keep_object(Kind.PODS, pod) is None
+
+
+def test_a_pod_that_uses_a_gpu_without_asking_for_one_is_kept() -> None:
+    pod = build_pod("free-rider", gib=None, env={"NVIDIA_VISIBLE_DEVICES": "all"})
+    pod["metadata"] |= {"namespace": "default", "uid": "1"}
+    assert keep_object(Kind.PODS, pod) is not None
+
+
+# What is no snapshot.
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "it is no JSON"),
+        ('{"kind": "GPUShareSnap', "it is no JSON"),
+        ("[]", "it is no GPUShareSnapshot"),
+        ('{"kind": "List"}', "it is no GPUShareSnapshot"),
+        ('{"kind": "GPUShareSnapshot", "version": 2, "takenBy": "gpushare 9"}', "of version 2"),
+        ('{"kind": "GPUShareSnapshot", "version": 1}', "takenAt is no time"),
+        ('{"kind": "GPUShareSnapshot", "version": 1, "takenAt": "noon"}', "takenAt is no time"),
+        (
+            '{"kind": "GPUShareSnapshot", "version": 1, "takenAt": "2026-03-01T12:00:00Z"}',
+            "its nodes are no list",
+        ),
+    ],
+)
+def test_what_is_no_snapshot_of_this_version_is_said_so(file: Path, text: str, says: str) -> None:
+    file.write_text(text)
+    expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, str(file), says)
+
+
+def test_an_object_of_another_shape_is_named(file: Path) -> None:
+    document = json.loads(build_snapshot(build_cluster()))
+    document["nodes"][0]["status"]["addresses"] = "10.0.0.1"
+    file.write_text(json.dumps(document))
+    ended = run_command("inspect", "--snapshot", str(file))
+    expect_told(ended, Exit.SNAPSHOT, "one of its nodes (n1): Expected `array | null`")
+
+
+def test_a_file_that_is_not_there_is_named(file: Path) -> None:
+    ended = run_command("inspect", "--snapshot", str(file))
+    expect_told(ended, Exit.FAILURE, f"{file}: No such file or directory")
+
+
+def test_a_snapshot_needs_no_context(file: Path) -> None:
+    ended = run_command("inspect", "--snapshot", str(file), "--context", "production")
+    expect_told(ended, Exit.USAGE, "leave --kubeconfig and --context")
+
+
+def test_a_node_that_a_snapshot_has_not(file: Path) -> None:
+    file.write_bytes(build_snapshot(build_cluster()))
+    ended = run_command("inspect", "n11", "--snapshot", str(file))
+    expect_told(ended, Exit.NOT_FOUND, "there is no node n11; did you mean n1?")
+
+
+def test_pools_of_a_cluster_without_them(file: Path) -> None:
+    file.write_bytes(build_snapshot(Cluster(NOW, pools=None)))
+    ended = run_command("inspect", "--pools", "--snapshot", str(file))
+    expect_told(ended, Exit.NOT_INSTALLED, "is not in the cluster; install the chart")
+
+
+def test_a_pool_whose_spec_is_none_is_shown_beside_the_others(file: Path) -> None:
+    strange = build_raw_pool()
+    strange["metadata"]["name"] = "later"
+    strange["spec"]["schedule"] = "quantum"
+    file.write_bytes(build_snapshot(build_cluster(pools=[build_raw_pool(), strange])))
+
+    shown = run_command("inspect", "--pools", "--snapshot", str(file)).out
+
+    assert shown.startswith("training  share, ")
+    assert "later  its spec can't be read: spec.schedule: Input should be" in shown
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 2**70),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
+    st.just([]),
+    st.just({}),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(0, 3), max_size=2),
+)
+
+
+def list_keys(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value)
+    return list(range(len(value))) if isinstance(value, list) else []
+
+
+def find_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values in a document."""
+    if path:
+        yield path
+    keys = (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    )
+    for key in keys:
+        yield from find_places(value[key], (*path, key))
+
+
+DOCUMENT = build_snapshot(build_cluster())
+PLACES = list(find_places(json.loads(DOCUMENT)))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), JUNK), min_size=1, max_size=3))
+@pytest.mark.parametrize("command", [("inspect", "-d"), ("inspect", "--pools", "-o", "wide")])
+def test_whatever_stands_in_a_snapshot_ends_in_an_answer_or_a_sentence(
+    tmp_path: Path, command: tuple[str, ...], changes: list[tuple[tuple[Any, ...], Any]]
+) -> None:
+    document = json.loads(DOCUMENT)
+    for path, junk in changes:
+        replace(document, path, junk)
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(document))
+
+    ended = run_command(*command, "--snapshot", str(file))
+
+    event(f"code {ended.code}")
+    if ended.code:
+        expect_told(ended, Exit.SNAPSHOT if ended.code == Exit.SNAPSHOT else Exit.NOT_INSTALLED)
+
+
+def replace(document: Any, path: tuple[Any, ...], junk: Any) -> None:
+    """Put `junk` there; where an earlier change took the place away, nowhere."""
+    *way, last = path
+    for key in way:
+        try:
+            document = document[key]
+        except (KeyError, IndexError, TypeError):
+            return
+    if isinstance(document, dict) or (isinstance(document, list) and last in range(len(document))):
+        document[last] = junk
+
+
+# Files.
+
+
+def test_a_file_is_there_whole_or_as_it_was(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("before")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(CommandError, match=r"cluster.json can't be written: No space left"):
+        write_file(file, b"after")
+
+    assert file.read_text() == "before"
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"nowhere/file can't be written: No such file"):
+        write_file(tmp_path / "nowhere" / "file", b"")

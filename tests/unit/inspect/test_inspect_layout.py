@@ -1,0 +1,220 @@
+"""The layout of `kubectl inspect gpushare`, to the byte: outputs that guides and issues show."""
+
+import pytest
+
+from gpushare.core.inspect.cards import CardNode, count_percent, observe_card_nodes
+from gpushare.core.inspect.layout import format_details, format_summary
+from tests.kit.cards import Json, build_card_node, build_holder
+
+HANGZHOU = "cn-hangzhou.192.168.2.167"
+
+
+def lines(*shown: str) -> str:
+    """Text whose blanks at the end of a line are shown as dots."""
+    return "".join(f"{line.replace('·', ' ')}\n" for line in shown)
+
+
+def observe(*objects: Json, only: str = "") -> tuple[CardNode, ...]:
+    nodes = [each for each in objects if "containers" not in each.get("spec", {})]
+    pods = [each for each in objects if "containers" in each.get("spec", {})]
+    return observe_card_nodes(nodes, pods, only)
+
+
+def test_one_card_without_pods() -> None:
+    nodes = observe(build_card_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"))
+
+    assert format_summary(nodes) == lines(
+        "NAME                       IPADDRESS      GPU0(Allocated/Total)  GPU Memory(GiB)",
+        "cn-hangzhou.192.168.2.167  192.168.2.167  0/15                   0/15",
+        "-" * 70,
+        "Allocated/Total GPU Memory In Cluster:",
+        "0/15 (0%)··",
+    )
+
+
+def test_two_pods_on_one_card_in_detail() -> None:
+    nodes = observe(
+        build_card_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"),
+        build_holder("app-3g-v1-1", HANGZHOU, 4, card="0"),
+        build_holder("app-3g-v1-0", HANGZHOU, 4, card="0"),
+    )
+
+    assert format_details(nodes) == lines(
+        "",
+        "NAME:       cn-hangzhou.192.168.2.167",
+        "IPADDRESS:  192.168.2.167",
+        "",
+        "NAME         NAMESPACE  GPU0(Allocated)··",
+        "app-3g-v1-0  default    4················",
+        "app-3g-v1-1  default    4················",
+        "Allocated :  8 (53%)····",
+        "Total :      15·········",
+        "-" * 56,
+        "",
+        "",
+        "Allocated/Total GPU Memory In Cluster:  8/15 (53%)··",
+    )
+
+
+def test_a_pod_without_a_card_is_pending() -> None:
+    nodes = observe(
+        build_card_node("abcd9", gpus=1, total=10, address="146.12.9.23"),
+        build_holder("waits", "abcd9", 3),
+    )
+
+    assert format_summary(nodes) == lines(
+        "NAME   IPADDRESS    GPU0(Allocated/Total)  PENDING(Allocated)  GPU Memory(GiB)",
+        "abcd9  146.12.9.23  0/10                   3                   3/10",
+        "-" * 50,
+        "Allocated/Total GPU Memory In Cluster:",
+        "3/10 (30%)··",
+    )
+
+
+def test_no_node_that_shares() -> None:
+    assert format_summary(observe(build_card_node("n1", gpus=1, total=None))) == lines(
+        "NAME  IPADDRESS  GPU Memory()",
+        "",
+        "Allocated/Total GPU Memory In Cluster:",
+        "0/0 (0%)··",
+    )
+    assert format_details(()) == lines("", "", "Allocated/Total GPU Memory In Cluster:  0/0 (0%)··")
+
+
+@pytest.fixture
+def mixed() -> tuple[CardNode, ...]:
+    """Both entries, none, and one that names a card which is not there."""
+    return observe(
+        build_card_node("n2", gpus=2, total=30, address="10.0.0.2"),
+        build_card_node("n1", gpus=1, total=15, address="10.0.0.1"),
+        build_holder("two", "n2", 8, allocation={"0": {"0": 4, "1": 4}}),
+        build_holder("idx1", "n2", 3, card="1"),
+        build_holder("pend", "n1", 2),
+        build_holder("stale", "n1", 5, card="7"),
+    )
+
+
+def test_nodes_with_unlike_cards_and_entries(mixed: tuple[CardNode, ...]) -> None:
+    n1, n2 = mixed
+
+    assert format_summary((n2, n1)) == lines(
+        "NAME  IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  PENDING(Allocated)  "
+        "GPU Memory(GiB)",
+        "n2    10.0.0.2   4/15                   7/15                                       11/30",
+        "n1    10.0.0.1   0/15                   0/0                    2                   2/15",
+        "-" * 49,
+        "Allocated/Total GPU Memory In Cluster:",
+        "13/45 (28%)··",
+    )
+
+
+def test_details_count_the_cards_that_the_summary_does_not_show(
+    mixed: tuple[CardNode, ...],
+) -> None:
+    n1, n2 = mixed
+
+    assert format_details((n2, n1)) == lines(
+        "",
+        "NAME:       n2",
+        "IPADDRESS:  10.0.0.2",
+        "",
+        "NAME         NAMESPACE  GPU0(Allocated)  GPU1(Allocated)··",
+        "two          default    4                4················",
+        "idx1         default    0                3················",
+        "Allocated :  11 (36%)···",
+        "Total :      30·········",
+        "-" * 45,
+        "",
+        "NAME:       n1",
+        "IPADDRESS:  10.0.0.1",
+        "",
+        "NAME         NAMESPACE  GPU0(Allocated)  Pending(Allocated)··",
+        "stale        default    0                0···················",
+        "pend         default    0                2···················",
+        "Allocated :  7 (46%)····",
+        "Total :      15·········",
+        "-" * 45,
+        "",
+        "",
+        "Allocated/Total GPU Memory In Cluster:  18/45 (40%)··",
+    )
+
+
+def test_nodes_are_sorted_by_name(mixed: tuple[CardNode, ...]) -> None:
+    assert [node.name for node in mixed] == ["n1", "n2"]
+
+
+def test_a_node_that_is_asked_for_is_shown_alone() -> None:
+    objects = (build_card_node(name, gpus=1, total=15) for name in ("n1", "n2"))
+    assert [node.name for node in observe(*objects, only="n2")] == ["n2"]
+
+
+def test_a_node_without_an_internal_address_is_somewhere() -> None:
+    (node,) = observe(build_card_node("n1", gpus=1, total=15))
+    assert node.address == "unknown"
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pods_that_ended_hold_nothing(phase: str) -> None:
+    (node,) = observe(
+        build_card_node("n1", gpus=1, total=15),
+        build_holder("ended", "n1", 4, card="0", phase=phase),
+    )
+    assert node.used == {0: 0}
+
+
+@pytest.mark.parametrize(
+    "allocation",
+    [
+        "",
+        "{}",
+        "null",
+        "[]",
+        "no json",
+        '{"0": {"0": 4.5}}',
+        '{"0": {"0": true}}',
+        '{"0": {"x": 4}}',
+        '{"x": {"0": 4}}',
+        '{"0": 4}',
+        '{"0": null}',
+        '{"0": [], "1": {"0": 4}}',
+    ],
+)
+def test_an_entry_that_is_none_leaves_the_older_one(allocation: str) -> None:
+    (node,) = observe(
+        build_card_node("n1", gpus=2, total=30),
+        build_holder("pod", "n1", 4, card="1", allocation=allocation),
+    )
+    assert node.used == {0: 0, 1: 4}
+
+
+@pytest.mark.parametrize("card", ["", "x", "1.0", " 1", "1_0", "٣", "-1"])
+def test_a_card_that_is_no_number_is_none(card: str) -> None:
+    (node,) = observe(
+        build_card_node("n1", gpus=2, total=30), build_holder("pod", "n1", 4, card=card)
+    )
+    assert node.used == {0: 0, 1: 0, -1: 4}
+
+
+@pytest.mark.parametrize(("card_total", "unit"), [(100, "GiB"), (101, "MiB")])
+def test_the_unit_is_told_by_the_first_nodes_cards(card_total: int, unit: str) -> None:
+    nodes = observe(
+        build_card_node("n0", gpus=0, total=7),
+        build_card_node("n1", gpus=2, total=2 * card_total),
+        build_card_node("n2", gpus=1, total=15),
+    )
+    assert f"GPU Memory({unit})\n" in format_summary(nodes)
+
+
+def test_percentages_are_rounded_as_floats_round_them() -> None:
+    assert (count_percent(29, 100), count_percent(1, 3), count_percent(3, 0)) == (28, 33, 0)
+
+
+def test_a_card_one_beyond_the_last_shows_in_the_column_of_those_without() -> None:
+    nodes = observe(
+        build_card_node("n1", gpus=1, total=15),
+        build_holder("beyond", "n1", 4, card="1"),
+        build_holder("waits", "n1", 2),
+    )
+    rows = format_details(nodes).splitlines()
+    assert "beyond       default    0                4                   " in rows

@@ -1,0 +1,162 @@
+"""Pools as `inspect --pools` shows them, from objects as the API server has them."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.cli.snapshots import build_snapshot
+from gpushare.core.inspect.pools import view_pools
+from gpushare.names import Reason
+from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.cards import build_card_node, build_holder
+from tests.kit.commandline import run_command
+from tests.kit.members import a_settled
+from tests.kit.values import MEMORY, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values import NOW as APPLIED_AT
+
+Json = dict[str, Any]
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+MODE = {NODE_POOL_LABEL: NODE_POOL, "ack.node.gpu.schedule": "share"}
+
+
+def build_member(name: str, *, total: int | None = 30, **spec: Any) -> Json:
+    """A node of the pool, Ready, with two cards."""
+    node = build_card_node(name, gpus=2, total=total)
+    node["metadata"]["labels"] = MODE
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return {**node, "spec": spec}
+
+
+def build_found_pool(name: str = "training", **spec: Any) -> Json:
+    pool = build_pool(name, **spec)
+    pool["metadata"] |= {"uid": name, "creationTimestamp": "2026-02-01T00:00:00Z"}
+    return pool
+
+
+def build_waiting(name: str, gib: int, pool: str, *, namespace: str = "default") -> Json:
+    """A pod that the scheduler has tried."""
+    pod = build_pod(name, gib=gib, selects={"gpushare.io/pool": pool})
+    pod["metadata"] |= {"uid": name, "namespace": namespace}
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    refused["message"] = "0/1 nodes are available"
+    return {**pod, "status": {"phase": "Pending", "conditions": [refused]}}
+
+
+class Shown:
+    """What the command says of a cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "cluster.json"
+
+    def __call__(self, *options: str, **kinds: list[Json]) -> str:
+        kept = {
+            kind: tuple(raw for each in items if (raw := keep_object(Kind(kind), each)) is not None)
+            for kind, items in kinds.items()
+        }
+        self._file.write_bytes(build_snapshot(Cluster(NOW, **kept)))
+        ended = run_command("inspect", "--pools", "--snapshot", str(self._file), *options)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.out
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Shown:
+    return Shown(tmp_path)
+
+
+def test_a_cluster_without_pools_is_said_to_have_none(show: Shown) -> None:
+    assert show(nodes=[build_member("n1")]) == "There are no pools.\n"
+
+
+def test_a_pool_that_no_controller_has_adopted_yet_has_its_nodes(show: Shown) -> None:
+    shown = show("-o", "json", nodes=[build_member("n1")], pools=[build_found_pool()])
+    (pool,) = json.loads(shown)["pools"]
+    assert [node["name"] for node in pool["nodes"]] == ["n1"]
+
+
+def test_any_allocation_shows_in_the_bar_and_too_much_fills_it(show: Shown) -> None:
+    lines = show(
+        nodes=[build_member("n1")],
+        pods=[build_holder("small", "n1", 1, allocation={"0": {"0": 1}}),
+              build_holder("large", "n1", 20, allocation={"0": {"1": 20}})],
+        pools=[build_found_pool()],
+    ).splitlines()  # fmt: skip
+    assert "##..................  1/15 " in lines[2]
+    assert "####################  20/15" in lines[3]
+
+
+def test_a_card_that_an_entry_names_and_the_node_has_not_is_shown(show: Shown) -> None:
+    pod = build_holder("stale", "n1", 4, allocation={"0": {"5": 4}})
+    shown = show(nodes=[build_member("n1")], pods=[pod], pools=[build_found_pool()])
+    assert "5    ????????????????????  4/0" in shown
+
+
+def test_a_node_without_its_plugin_has_no_cards_to_show(show: Shown) -> None:
+    shown = show(nodes=[build_member("n1", total=None)], pools=[build_found_pool()])
+    assert "  n1    -          -               " in shown
+
+
+def test_the_wide_table_names_the_pods_of_each_card(show: Shown) -> None:
+    pods = [
+        build_holder(name, "n1", 4, allocation={"0": {"0": 4}}, namespace="vision")
+        for name in ("b", "a")
+    ]
+    cluster = {"nodes": [build_member("n1")], "pods": pods, "pools": [build_found_pool()]}
+    assert show("-o", "wide", **cluster).splitlines()[2].endswith("  vision/a, vision/b")
+    assert "vision/a" not in show(**cluster)
+
+
+def test_pods_that_wait_are_sorted_and_filtered_by_namespace(show: Shown) -> None:
+    waiting = [
+        build_waiting("b", 2, "nowhere"),
+        build_waiting("a", 2, "nowhere", namespace="vision"),
+        build_waiting("c", 40, "training"),
+    ]
+    cluster = {"nodes": [build_member("n1")], "pods": waiting, "pools": [build_found_pool()]}
+
+    def list_waiting(*options: str) -> list[tuple[str, str]]:
+        found = json.loads(show("-o", "json", *options, **cluster))["waiting"]
+        return [(each["name"], each["reason"]) for each in found]
+
+    assert list_waiting() == [
+        ("b", "PoolNotFound"),
+        ("c", "LargerThanAnyCard"),
+        ("a", "PoolNotFound"),
+    ]
+    assert list_waiting("-n", "vision") == [("a", "PoolNotFound")]
+
+
+def test_stranded_memory_is_less_than_the_median_pod_asks_for(show: Shown) -> None:
+    pods = [build_holder("large", "n1", 12, allocation={"0": {"0": 12}})]
+    shown = show(nodes=[build_member("n1")], pods=pods, pools=[build_found_pool()])
+    assert "12/30 GiB allocated, largest free block 15 GiB, stranded 3 GiB" in shown
+
+
+def test_where_plugins_count_in_mib_amounts_do_and_sums_are_in_gib(show: Shown) -> None:
+    pods = [build_holder("pod", "n1", 4096, allocation={"0": {"0": 4096}})]
+    cluster = {"pods": pods, "pools": [build_found_pool()]}
+    shown = show(nodes=[build_member("n1", total=32768)], **cluster)
+    assert "4/32 GiB allocated" in shown
+    assert "ALLOCATED(MiB)" in shown
+    assert "4096/16384" in shown
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"), [((), Reason.APPLIED), ((15, 15), Reason.MEMORY_UNIT_DIFFERS)]
+)
+def test_a_node_counts_in_another_unit_where_most_others_do(
+    others: tuple[int, ...], reason: Reason
+) -> None:
+    pool = a_pool(schedule="share")
+    node = a_settled(allocatable={MEMORY: 16384}, gpu_count=1)
+    rest = (
+        a_node(f"other-{index}", allocatable={MEMORY: total}, gpu_count=1)
+        for index, total in enumerate(others)
+    )
+    world = a_world(pools=(pool,), nodes=(node, *rest), pods=(a_plugin_pod(),))
+    (view,) = view_pools(world, (), (), APPLIED_AT + timedelta(minutes=5)).pools
+    assert {each.name: each.plan.reason for each in view.nodes}[node.name] is reason
