@@ -5,12 +5,17 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
 from tests.kit.audit import expect_rights_sufficed
 from tests.kit.bench import Bench
 from tests.rights import leave_rights
+
+# A busy machine is no finding: tests have a time limit as a whole.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.hookimpl(wrapper=True)

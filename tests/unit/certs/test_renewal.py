@@ -138,7 +138,7 @@ def test_the_bundle_does_not_grow_without_end() -> None:
     assert len(load_certificates(identity.older_pem)) == OLDER_KEPT
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.timedeltas(timedelta(0), CA_LIFETIME * 2))
 def test_whatever_the_time_renewal_ends_with_an_identity_without_a_flaw(age: timedelta) -> None:
     identity, _ = renew(IDENTITY, IDENTITY, KNOWN, HOSTS, NOW + age, LONG)
@@ -156,7 +156,7 @@ def test_checks_and_pauses_fit_into_a_short_life() -> None:
 event = st.sampled_from(["nothing"] * 4 + ["restart", "lose", "empty", "swap"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(st.sets(event, max_size=2), st.permutations((0, 1)), st.floats(0.1, 1.0)),

@@ -214,7 +214,7 @@ DOCUMENT = build_snapshot(build_cluster())
 PLACES = list(find_places(json.loads(DOCUMENT)))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JUNK), min_size=1, max_size=3))
 @pytest.mark.parametrize("command", [("inspect", "-d"), ("inspect", "--pools", "-o", "wide")])
 def test_whatever_stands_in_a_snapshot_ends_in_an_answer_or_a_sentence(

@@ -130,7 +130,7 @@ def _sums(book: Book) -> tuple[object, ...]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.lists(_Event, min_size=1, max_size=4), min_size=1, max_size=12))
 def test_event_by_event_the_books_hold_what_a_full_pass_finds(
     passes: list[list[tuple[str, str, object]]],

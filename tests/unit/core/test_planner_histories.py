@@ -175,7 +175,6 @@ def test_whatever_happens_every_promise_holds_and_all_comes_to_rest() -> None:
             stateful_step_count=40,
             derandomize=not EXAMPLES,
             database=None,
-            deadline=None,
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
             phases=(Phase.generate, Phase.shrink),

@@ -50,7 +50,7 @@ def identify(pod: Json) -> str:
     return uid
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(card_nodes(), st.lists(holders(), max_size=8, unique_by=identify))
 def test_both_views_are_those_of_the_model(nodes: list[Json], pods: list[Json]) -> None:
     seen, expected = observe_card_nodes(nodes, pods), model_nodes(nodes, pods)
