@@ -12,8 +12,9 @@ export PYTHONPATH := operator:.
 # Each suite ends by itself: one that hangs is a failure, and says which it was.
 LIMIT = timeout --foreground --kill-after=30
 
-# Two clusters side by side: the tests mostly wait.
 SHARDS = --numprocesses=2 --dist=loadfile
+# Three clusters side by side: the tests mostly wait.
+CLUSTERS = --numprocesses=3 --dist=loadfile
 
 .PHONY: help
 help: ## Show the targets
@@ -53,7 +54,7 @@ test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
 		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/integration tests/chaos \
-			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart" $(SHARDS) \
+			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart" $(CLUSTERS) \
 		&& $(BIN)/python -m tests.rights "$$rights"
 
 .PHONY: test-demo
