@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpushare.api.cluster import Cluster, Kind
-from gpushare.cli.exits import Exit
-from gpushare.cli.failures import CommandError, build_unknown
+from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.failures import build_unknown
 from gpushare.cli.snapshots import parse_snapshot
 
 

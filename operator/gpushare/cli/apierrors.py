@@ -4,8 +4,7 @@ import os
 
 from aiohttp import ClientConnectorError, ClientError, ClientSSLError
 
-from gpushare.cli.exits import Exit
-from gpushare.cli.failures import CommandError
+from gpushare.cli.exits import CommandError, Exit
 from gpushare.kube.errors import ApiError, CrdMissingError, CredentialsError, KubeError
 
 

@@ -27,3 +27,11 @@ class Exit(IntEnum):
     NOT_FOUND = 7, "there is nothing of that name"
     SNAPSHOT = 8, "the snapshot is broken, or of another version"
     INCOMPLETE = 9, "the API server failed on the way; nothing was printed"
+
+
+class CommandError(Exception):
+    """A command can't do what it was asked; the message is a sentence for a person."""
+
+    def __init__(self, exit_code: Exit, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

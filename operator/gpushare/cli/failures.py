@@ -7,18 +7,10 @@ from difflib import get_close_matches
 
 import typer
 
-from gpushare.cli.exits import Exit
+from gpushare.cli.exits import CommandError, Exit
 
 TRACEBACK = "GPUSHARE_TRACEBACK"
 """Environment variable: set, a mistake of the program itself is shown with where it happened."""
-
-
-class CommandError(Exception):
-    """A command can't do what it was asked; the message is a sentence for a person."""
-
-    def __init__(self, exit_code: Exit, message: str) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 def build_unknown(what: str, name: str, known: Iterable[str]) -> CommandError:

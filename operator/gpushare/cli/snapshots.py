@@ -11,8 +11,7 @@ import orjson
 
 from gpushare import __version__
 from gpushare.api.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
-from gpushare.cli.exits import Exit
-from gpushare.cli.failures import CommandError
+from gpushare.cli.exits import CommandError, Exit
 
 SNAPSHOT_KIND = "GPUShareSnapshot"
 VERSION = 1

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from gpushare.api.cluster import Cluster, Kind, keep_object
-from gpushare.cli.exits import Exit
-from gpushare.cli.failures import CommandError
+from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.snapshots import build_snapshot, parse_snapshot, write_file
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.cards import build_card_node, build_holder
