@@ -1,4 +1,4 @@
-# One image for every role: its arguments are those of `gpushare` (controller, webhook, run).
+# One image for every role: its arguments are those of `gpushare` (controller, webhook, run, uninstall).
 # The digest names the index of all platforms; `make base-image` prints the tag's digest of today.
 FROM python:3.11.16-slim-trixie@sha256:da047cb8f9d1d98e5c070f5300ba9f7274e33b8fc0e5be5ed88740aed1b95ba9 AS base
 

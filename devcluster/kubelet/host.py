@@ -30,9 +30,10 @@ class Host:
         # What every container is told of the API server, and where its credentials are.
         self._told: dict[str, dict[str, str]] = {}
 
-    def finds_no_image(self, image: str) -> bool:
-        """Whether a container of that image can't run here."""
-        return image.partition("@")[0].rpartition(":")[0].rpartition("/")[2] != IMAGE
+    @staticmethod
+    def finds_no_image(image: str) -> bool:
+        """Whether a container of that image can't run here; registry, tag and digest are free."""
+        return image.partition("@")[0].rpartition("/")[2].partition(":")[0] != IMAGE
 
     async def mount_token(self, client: Client, pod: Pod) -> float:
         """Put a new token of the pod's account where it reads it; how long that lives, seconds.

@@ -55,7 +55,6 @@ class Pod:
     is_deleted: bool
     grace_seconds: float
     """From its deletion; before that, what its spec allows."""
-    phase: str
     version: int
     """resourceVersion."""
     source: Object = field(repr=False, compare=False)
@@ -63,10 +62,6 @@ class Pod:
     @property
     def path(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
-
-    @property
-    def is_finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
 
 
 def parse_pod(raw: Object) -> Pod | None:
@@ -83,7 +78,6 @@ def parse_pod(raw: Object) -> Pod | None:
         token_seconds=_find_token_seconds(spec),
         is_deleted="deletionTimestamp" in meta,
         grace_seconds=meta.get("deletionGracePeriodSeconds", spec["terminationGracePeriodSeconds"]),
-        phase=raw["status"].get("phase", "Pending"),
         version=int(meta["resourceVersion"]),
         source=raw,
     )

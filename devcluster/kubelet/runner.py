@@ -138,7 +138,8 @@ class PodRunner:
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(self._watch_readiness(container, host))
             if container.liveness is None:
-                await asyncio.Event().wait()  # for ever
+                # Nothing asks, so it lives for ever.
+                await asyncio.Event().wait()
                 return
             async for is_alive in verdicts(container.liveness, host):
                 if not is_alive:

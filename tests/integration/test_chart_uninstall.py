@@ -90,6 +90,20 @@ def test_its_pod_runs_where_the_others_may(installed: Bench) -> None:
     assert pod["containers"][0]["image"] == f"registry.example.com/gpushare@sha256:{'0' * 64}"
 
 
+@pytest.mark.parametrize(("values", "comes"), [(STAY, True), (POOLS_GO, False)], ids=["stay", "go"])
+def test_in_a_closed_namespace_it_reaches_the_api_server_when_the_release_has_gone(
+    installed: Bench, values: Mapping[str, str], comes: bool
+) -> None:
+    hook = render_hook(installed, {**values, "networkPolicy.enabled": "true"})
+    policies = [each for each in hook if each["kind"] == "NetworkPolicy"]
+    assert len(policies) == comes
+    labels = find_job(hook)["spec"]["template"]["metadata"]["labels"]
+    for policy in policies:
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+        assert {"protocol": "TCP", "port": 6443} in policy["spec"]["egress"][1]["ports"]
+        assert hook.index(policy) < hook.index(find_job(hook))
+
+
 def test_afterwards_it_asks_for_no_priority_that_would_take_the_charts_quota(
     installed: Bench,
 ) -> None:

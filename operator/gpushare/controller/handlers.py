@@ -75,6 +75,8 @@ def build_settings(webhook_server: Any = None) -> kopf.OperatorSettings:
     # without a word is noticed after 70 s.
     settings.watching.server_timeout = int(WATCH_SECONDS)
     settings.watching.inactivity_timeout = WATCH_SECONDS + OVERTIME_SECONDS
+    # The default kills this process 10 min after Kopf has ended, also where we begin anew then.
+    settings.process.ultimate_exiting_timeout = None
     # The default keeps every object's last body for 5 s.
     settings.queueing.idle_timeout = 0.2
     settings.networking.request_timeout = 30

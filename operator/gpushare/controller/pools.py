@@ -14,7 +14,7 @@ from gpushare.core.plan import has_stalled
 from gpushare.core.status import build_unreadable_status
 from gpushare.kube import pools as pools_api
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import CALL_FAILURES
+from gpushare.kube.errors import CALL_FAILURES, describe_failure
 from gpushare.kube.events import Events, Subject
 from gpushare.kube.pools import UnreadablePool
 from gpushare.names import Reason
@@ -156,5 +156,5 @@ class Pools:
         self.all = tuple(pool if other.uid == pool.uid else other for other in self.all)
 
     def _note_failure(self, pool: str, error: BaseException) -> None:
-        log.warning("pool not written: %s", error or type(error), extra={"pool": pool})
+        log.warning("pool not written: %s", describe_failure(error), extra={"pool": pool})
         self.must_retry = True

@@ -28,6 +28,7 @@ from gpushare.kube.errors import (
     EvictionRefusedError,
     JobTakenError,
     NotLeaderError,
+    describe_failure,
 )
 from gpushare.kube.events import Events
 from gpushare.names import Reason
@@ -150,7 +151,7 @@ class Reconciler:
         try:
             wake = await self._pass()
         except CALL_FAILURES as error:
-            log.warning("pass not finished: %s", error or type(error))
+            log.warning("pass not finished: %s", describe_failure(error))
             self._pools.mark_changed()
             self._metrics.reconciles.labels("error").inc()
             return _retry_after(error)
@@ -273,7 +274,7 @@ class Reconciler:
             with suppress(*CALL_FAILURES):
                 await self._applier.read_anew(node)
             return
-        log.warning("tried again: %s", error or type(error), extra={"pool": pool, "node": node})
+        log.warning("tried again: %s", describe_failure(error), extra={"pool": pool, "node": node})
         delay = RETRY_SECONDS * 2 ** min(self._refused[node], 10)
         refused = min(delay, LONGEST_RETRY_SECONDS) if self._refused[node] else 0.0
         await asyncio.sleep(max(_retry_after(error), refused))

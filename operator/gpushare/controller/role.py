@@ -15,7 +15,7 @@ from gpushare import names
 from gpushare.controller.handlers import build_registry, build_settings, tells_of_missing_crd
 from gpushare.controller.reconcile import Reconciler
 from gpushare.kube.client import ApiServer, connect
-from gpushare.kube.errors import CALL_FAILURES, ApiError, CrdMissingError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, CrdMissingError, describe_failure
 from gpushare.kube.hearing import Hearing
 from gpushare.kube.lease import Lease, Terms
 from gpushare.kube.pools import check_crd
@@ -50,9 +50,11 @@ async def run_controller(
     Raises `CredentialsError`, `LeaseLostError`, and OSError where a port is taken.
     """
     metrics = Metrics()
-    while True:
+    stopping = asyncio.Event()
+    _set_on_signal(stopping)
+    while not stopping.is_set():
         try:
-            await _run_with_crd(settings, metrics, build_webhook)
+            await _run_with_crd(settings, metrics, build_webhook, stopping)
             break
         except* CrdMissingError:
             log.warning("the pools' CRD was removed: nothing is done until it is back")
@@ -63,13 +65,12 @@ async def _run_with_crd(
     settings: Settings,
     metrics: Metrics,
     build_webhook: Callable[[ApiServer, Settings, Metrics], WebhookServer] | None,
+    stopping: asyncio.Event,
 ) -> None:
-    """Wait for the CRD, then run until a signal. Raises `CrdMissingError` once it is removed."""
-    stopping = asyncio.create_task(_wait_for_signal(), name="signal")
+    """Wait for the CRD, then run until `stopping`. Raises `CrdMissingError` once it is removed."""
     crd = _Crd()
     credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
     async with AsyncExitStack() as stack:
-        stack.callback(stopping.cancel)
         api = await stack.enter_async_context(connect(credentials, metrics.observe_api_request))
         lease = Lease(api, _terms(settings))
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
@@ -90,7 +91,9 @@ async def _run_with_crd(
             http.listening(app, host=settings.metrics_host, port=settings.metrics_port)
         )
         finding = asyncio.create_task(crd.wait(api), name="CRD")
-        await asyncio.wait({stopping, finding}, return_when=asyncio.FIRST_COMPLETED)
+        told = asyncio.create_task(stopping.wait(), name="stop")
+        stack.callback(told.cancel)
+        await asyncio.wait({told, finding}, return_when=asyncio.FIRST_COMPLETED)
         if not finding.done():
             finding.cancel()
             return
@@ -110,15 +113,24 @@ async def _run_with_crd(
             open_session=partial(open_session, credentials, hearing.overhear),
             server=credentials.host,
         )
+        has_begun = asyncio.Event()
         watching = asyncio.create_task(
-            kopf.operator(registry=registry, settings=build_settings(webhook), clusterwide=True),
+            kopf.operator(
+                registry=registry,
+                settings=build_settings(webhook),
+                clusterwide=True,
+                stop_flag=told,
+                ready_flag=has_begun,
+            ),
             name="kopf",
         )
+        rearming = asyncio.create_task(_rearm(has_begun, stopping), name="signals")
+        stack.callback(rearming.cancel)
         try:
-            await asyncio.wait({stopping, active, watching}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({active, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not active.cancelled():
                 watching.cancel()
-            # At a signal, Kopf has us stop first, and ends after that.
+            # Told to stop, Kopf has us stop first, and ends after that.
             await asyncio.gather(watching, return_exceptions=True)
         finally:
             await stop()
@@ -151,7 +163,7 @@ class _Crd:
         except CALL_FAILURES as error:
             if isinstance(error, ApiError) and not error.is_transient:
                 raise
-            return f"API server not ready: {error or type(error)}"
+            return f"API server not ready: {describe_failure(error)}"
         return None
 
 
@@ -168,12 +180,16 @@ async def _be_active(lease: Lease, reconciler: Reconciler, metrics: Metrics) -> 
         tasks.create_task(reconciler.run())
 
 
-async def _wait_for_signal() -> None:
-    """Until SIGTERM or SIGINT; as soon as Kopf runs, it takes them instead."""
-    stopping = asyncio.Event()
+def _set_on_signal(stopping: asyncio.Event) -> None:
+    """Have SIGTERM and SIGINT set it."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await stopping.wait()
+
+
+async def _rearm(has_begun: asyncio.Event, stopping: asyncio.Event) -> None:
+    """Take the signals back from Kopf: it leaves them deaf where it ends for another reason."""
+    await has_begun.wait()
+    _set_on_signal(stopping)
 
 
 def _find_unsynced(reconciler: Reconciler) -> str | None:

@@ -12,7 +12,7 @@ from gpushare.core.removal import (
     plan_removal,
 )
 from gpushare.kube.client import ApiServer, connect
-from gpushare.kube.errors import CALL_FAILURES, CrdMissingError, PoolsRemainError
+from gpushare.kube.errors import CALL_FAILURES, CrdMissingError, PoolsRemainError, describe_failure
 from gpushare.kube.pools import delete_pool, drop_finalizer, list_pools_for_removal
 from gpushare.kube.session import load_credentials
 from gpushare.names import PoolFate
@@ -64,7 +64,7 @@ class _PoolRemoval:
     def __init__(self, api: ApiServer, fate: PoolFate, tell: Tell) -> None:
         self.remaining: tuple[Pool, ...] = ()
         self.failure: str = "the API server has not answered"
-        """Why the last look at the pools failed; empty where it did not."""
+        """What was in the way at the last pass: a list, or a write. Empty where nothing was."""
         self._api = api
         self._fate = fate
         self._tell = tell
@@ -80,11 +80,10 @@ class _PoolRemoval:
         except CALL_FAILURES as error:
             self._note_failure(error)
             return False
-        self.failure = ""
         removal = plan_removal(pools, self._fate)
         self.remaining = removal.remaining
-        for pool in removal.write:
-            await self._write(pool)
+        failures = [await self._write(pool) for pool in removal.write]
+        self.failure = next(filter(None, failures), "")
         for pool in removal.remaining:
             if pool.deleting and self._fate is PoolFate.DELETE:
                 self._tell_once(pool.name, describe_wait(pool))
@@ -92,17 +91,21 @@ class _PoolRemoval:
             self._tell("no pool is left" if self._fate is PoolFate.DELETE else "no pool is held")
         return not removal.remaining
 
-    async def _write(self, pool: Pool) -> None:
-        write = delete_pool if self._fate is PoolFate.DELETE else drop_finalizer
+    async def _write(self, pool: Pool) -> str:
+        """Why it failed; empty where it did not."""
+        is_deleted = self._fate is PoolFate.DELETE
         try:
-            await write(self._api, pool)
+            await (delete_pool if is_deleted else drop_finalizer)(self._api, pool)
         except CALL_FAILURES as error:
-            self._tell_once(pool.name, f"pool {pool.name}: tried again: {error or type(error)}")
-            return
-        self._tell_once(pool.name, describe_write(pool, self._fate))
+            what = "deleted" if is_deleted else "let go"
+            line = failure = f"pool {pool.name} can't be {what}: {describe_failure(error)}"
+        else:
+            line, failure = describe_write(pool, self._fate), ""
+        self._tell_once(pool.name, line)
+        return failure
 
     def _note_failure(self, error: BaseException) -> None:
-        self.failure = f"the pools can't be listed: {error or type(error)}"
+        self.failure = f"the pools can't be listed: {describe_failure(error)}"
         self._tell_once("", self.failure)
 
     def _tell_once(self, about: str, line: str) -> None:

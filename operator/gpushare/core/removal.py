@@ -73,12 +73,16 @@ def describe_remains(
         lines.append(f"{more} more pools")
     return "\n  ".join(
         [
-            f"{len(remaining)} pools are not gone after {timeout_seconds:g} s, so the operator "
-            "stays. They are being deleted all the same:",
+            f"{_count(remaining)} not gone after {timeout_seconds:g} s, so the operator stays. "
+            "The deletion goes on all the same:",
             *lines,
             *_advise(remaining, namespace),
         ]
     )
+
+
+def _count(pools: tuple[Pool, ...]) -> str:
+    return f"{len(pools)} pools are" if len(pools) > 1 else "1 pool is"
 
 
 def _advise(remaining: tuple[Pool, ...], namespace: str) -> list[str]:

@@ -215,6 +215,9 @@ def _resource(path: str) -> str:
     """The resource that a path is about, for a metric's label: never a name."""
     parts = path.split("/")
     parts = parts[3:] if parts[0] == "apis" else parts[2:]
+    if not parts:
+        # What the API server serves.
+        return "discovery"
     if parts[0] == "namespaces" and len(parts) > 2:
         parts = parts[2:]
     return f"{parts[0]}/{parts[2]}" if len(parts) > 2 else parts[0]

@@ -130,3 +130,8 @@ class ApiError(KubeError):
 
 CALL_FAILURES = (ApiError, MalformedAnswerError, SilentWatchError, ClientError, OSError)
 """What a call to the API server may raise, however it failed; a timeout is an OSError."""
+
+
+def describe_failure(error: BaseException) -> str:
+    """What it says, or else what it is: a timeout says nothing."""
+    return str(error) or type(error).__name__

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from gpushare import names
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError, describe_failure
 from gpushare.names import Reason
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Events:
                 await self._api.create(path, body)
         except (*CALL_FAILURES, NotLeaderError) as error:
             if not (may_exist and isinstance(error, ApiError) and error.is_conflict):
-                log.warning("Event %s not posted: %s", body["reason"], error or type(error))
+                log.warning("Event %s not posted: %s", body["reason"], describe_failure(error))
 
 
 def _build_event(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import CALL_FAILURES, ApiError, KubeError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, KubeError, describe_failure
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Lease:
                     waiting_for = holder
                     log.info("standing by; the Lease is held by %s", holder)
             except CALL_FAILURES as error:
-                log.warning("Lease %s: %s", self._terms.name, error or type(error))
+                log.warning("Lease %s: %s", self._terms.name, describe_failure(error))
             await asyncio.sleep(self._terms.renew_seconds / 2)
 
     async def keep(self) -> None:
@@ -98,7 +98,7 @@ class Lease:
                     continue
                 raise LeaseLostError(f"Lease {self._terms.name} was taken by another controller")
             except CALL_FAILURES as error:
-                log.warning("Lease %s not renewed: %s", self._terms.name, error or type(error))
+                log.warning("Lease %s not renewed: %s", self._terms.name, describe_failure(error))
             if not self.is_held:
                 raise LeaseLostError(
                     f"Lease {self._terms.name} could not be renewed for "
@@ -116,7 +116,7 @@ class Lease:
                 while not await self._vacate():
                     pass
         except CALL_FAILURES as error:
-            log.warning("Lease %s not released: %s", self._terms.name, error or type(error))
+            log.warning("Lease %s not released: %s", self._terms.name, describe_failure(error))
 
     async def _vacate(self) -> bool:
         lease = await self._api.get(self._path(self._terms.name))

@@ -15,16 +15,26 @@ PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
 
 
 async def check_crd(api: ApiServer) -> None:
-    """Raise `CrdMissingError` where the API server does not serve GPUSharePools.
+    """Raise `CrdMissingError` where the API server does not serve GPUSharePools, or tells nobody.
 
-    Asked for pools, not for the CRD: one that was just created is not served yet.
+    Asked for pools, not for the CRD: one that was just created is not served yet. And asked what it
+    serves, each part of which follows by itself: by that Kopf finds what it watches, once.
     """
     await _list(api, limit="1")
+    groups = (await _get(api, "apis"))["groups"]
+    resources = (await _get(api, f"apis/{names.API_VERSION}"))["resources"]
+    told = {item["name"] for item in (*groups, *resources)}
+    if not {names.GROUP, names.PLURAL} <= told:
+        raise CrdMissingError
 
 
 async def _list(api: ApiServer, **params: str) -> Json:
+    return await _get(api, PATH, **params)
+
+
+async def _get(api: ApiServer, path: str, **params: str) -> Json:
     try:
-        return await api.get(PATH, **params)
+        return await api.get(path, **params)
     except ApiError as error:
         if error.is_not_found:
             raise CrdMissingError from error

@@ -18,6 +18,7 @@ from gpushare.kube.errors import (
     ApiError,
     MalformedAnswerError,
     SilentWatchError,
+    describe_failure,
 )
 from gpushare.kube.hearing import WATCH_SECONDS, Hearing
 from gpushare.kube.pages import list_pages
@@ -92,7 +93,7 @@ class Reflector(Generic[Record]):
                     self._version = None
                 if not isinstance(error, SilentWatchError):
                     self.hearing.note()
-                reason = str(error) or type(error).__name__
+                reason = describe_failure(error)
                 log.warning("watch of %s interrupted: %s", self._path, reason)
             if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
                 failures = 0
@@ -111,7 +112,7 @@ class Reflector(Generic[Record]):
                 await self._list()
                 return
             except CALL_FAILURES as error:
-                log.warning("%s not read: %s", self._path, str(error) or type(error).__name__)
+                log.warning("%s not read: %s", self._path, describe_failure(error))
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 
@@ -151,14 +152,12 @@ class Reflector(Generic[Record]):
                 if event["type"] != "BOOKMARK":
                     self._take(raw, deleted=event["type"] == "DELETED")
                 self._version = raw["metadata"]["resourceVersion"]
-                self._hear()
+                self.hearing.note()
+                self._on_alive()
+        self.hearing.note()
         # Where nothing changes the server may send no bookmark either.
         if time.monotonic() - started >= HEALTHY_SECONDS:
-            self._hear()
-
-    def _hear(self) -> None:
-        self.hearing.note()
-        self._on_alive()
+            self._on_alive()
 
     def _take(self, raw: Json, *, deleted: bool) -> None:
         meta = raw["metadata"]

@@ -15,7 +15,7 @@ from gpushare.certs.flaws import find_foreign_flaw, is_vouched_for
 from gpushare.certs.identity import Identity
 from gpushare.certs.renewal import Lifetimes, Trust, choose_served, renew
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import CALL_FAILURES, ApiError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, describe_failure
 from gpushare.kube.secrets import Secret, create_secret, read_secret, replace_secret
 from gpushare.kube.webhookconfigurations import (
     apply_ca_bundle,
@@ -95,7 +95,7 @@ class Certificate:
             try:
                 await self.ensure()
             except CALL_FAILURES as error:
-                log.warning("certificate not checked: %s", error or type(error).__name__)
+                log.warning("certificate not checked: %s", describe_failure(error))
             seconds = self._lifetimes.check.total_seconds()
             await asyncio.sleep(seconds if self._identity else RETRY_SECONDS)
 

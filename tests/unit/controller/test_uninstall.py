@@ -41,10 +41,14 @@ class Server:
         self._lists = itertools.chain(lists, itertools.repeat(lists[-1]))
         self._last: list[Json] = []
         self.writes: list[str] = []
+        self.refuses = False
+        """Every write."""
 
     async def answer(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]
         name = path.rpartition("/")[2]
+        if request.method != "GET" and self.refuses:
+            return web.json_response({"message": "not you"}, status=403)
         if request.method != "GET":
             self.writes.append(f"{request.method} {name}")
             return web.json_response({})
@@ -121,6 +125,15 @@ async def test_a_pool_that_does_not_end_fails_the_removal_by_its_name() -> None:
         with pytest.raises(PoolsRemainError, match="pool training: waits for the controller"):
             await remove(api, PoolFate.DELETE, timeout_seconds=0.2)
     assert server.writes == []
+
+
+@pytest.mark.parametrize(("fate", "what"), [("delete", "deleted"), ("keep", "let go")])
+async def test_a_write_that_is_refused_is_said_as_what_it_is(fate: str, what: str) -> None:
+    server = Server([stored()])
+    server.refuses = True
+    async with served_by(server.answer) as api:
+        with pytest.raises(PoolsRemainError, match=f"training can't be {what}: .*403 not you"):
+            await remove(api, PoolFate(fate), timeout_seconds=0.2)
 
 
 async def test_a_pool_that_another_version_wrote_is_removed_all_the_same() -> None:

@@ -79,6 +79,10 @@ def test_a_failed_removal_names_each_pool_and_says_what_to_do() -> None:
     assert "kubectl patch gsp busy --type=merge" in said
 
 
+def test_one_pool_is_told_of_as_one() -> None:
+    assert "1 pool is not gone after 240 s" in remains_of(a_pool(deleting=True))
+
+
 def test_where_the_controller_answered_nobody_is_asked_whether_it_runs() -> None:
     assert "get pods" not in remains_of(a_pool(deleting=True, status=leaving(1, HELD)))
 

@@ -6,6 +6,7 @@ import pytest
 
 from devcluster import names
 from devcluster.kubelet.addresses import pod_address, reach
+from devcluster.kubelet.host import Host
 from devcluster.kubelet.pod import Pod, Probe, UnplayableError, parse_container, parse_pod
 from devcluster.kubelet.probing import Tally
 from devcluster.kubelet.status import Ended, State, build_status
@@ -126,6 +127,19 @@ def test_a_probe_finds_its_port_by_name() -> None:
 def test_what_only_a_real_kubelet_can_do_is_refused(container: Json) -> None:
     with pytest.raises(UnplayableError):
         parse_container(a_pod(**container), ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("image", "known"),
+    [
+        ("gpushare-operator:1", True),
+        ("registry.example.com:5000/platform/gpushare-operator", True),
+        ("registry.example.com:5000/gpushare-operator@sha256:0123", True),
+        ("gpushare-operator-else:1", False),
+    ],
+)
+def test_the_image_is_known_by_its_repositorys_last_name(image: str, known: bool) -> None:
+    assert Host.finds_no_image(image) is not known
 
 
 def test_probes_count_by_their_thresholds() -> None:

@@ -24,6 +24,8 @@ THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
         ("apis/gpushare.io/v1alpha1/gpusharepools/a/status", "gpusharepools/status"),
         ("apis/apps/v1/namespaces/kube-system/daemonsets", "daemonsets"),
         ("api/v1/namespaces/kube-system", "namespaces"),
+        ("apis", "discovery"),
+        ("apis/gpushare.io/v1alpha1", "discovery"),
     ],
 )
 def test_metrics_know_the_resource_and_never_a_name(path: str, resource: str) -> None:

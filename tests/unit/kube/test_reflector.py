@@ -234,10 +234,12 @@ async def test_reading_anew_shows_what_the_watch_has_not_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "is_sign"), [(_error(503), True), (SilentWatchError("open, and silent"), False)]
+    ("failure", "is_sign"),
+    [(_error(503), True), ([], True), (SilentWatchError("open, and silent"), False)],
+    ids=["refused", "ended at once", "silent"],
 )
-async def test_a_watch_that_is_refused_is_not_deaf_and_one_that_is_open_and_silent_is(
-    failure: KubeError, is_sign: bool, monkeypatch: pytest.MonkeyPatch
+async def test_a_watch_that_is_refused_or_ended_is_not_deaf_and_one_that_is_open_and_silent_is(
+    failure: KubeError | list[Json], is_sign: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signs: list[Hearing] = []
     monkeypatch.setattr(Hearing, "note", lambda hearing: signs.append(hearing))
