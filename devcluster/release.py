@@ -77,6 +77,10 @@ class Release:
         """Take it away again, hooks included."""
         self.cluster.helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", *_WAIT)
 
+    def roll_back(self, revision: int) -> None:
+        """Take back what was done since a revision, such as a removal that failed."""
+        self.cluster.helm("rollback", RELEASE, str(revision), f"--namespace={NAMESPACE}", *_WAIT)
+
     def pods(self, component: str, *, leaving: bool = False) -> list[Json]:
         """The pods of `controller` or `webhook`, by name; those being deleted only if `leaving`."""
         selector = f"{_OURS},app.kubernetes.io%2Fcomponent%3D{component}"

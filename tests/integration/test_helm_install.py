@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
+from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE
 from devcluster.kubelet.addresses import reach
 from devcluster.release import COMPONENTS, Release, find_pid
@@ -309,6 +310,25 @@ def test_uninstalled_it_leaves_the_pools_which_nothing_holds_and_nothing_else(
     place.cluster.kubectl("delete", "gsp", "spare", f"--timeout={AT_ONCE}")
     assert "finalizers" not in place.pool()["metadata"]
     expect_left(place, before, KEPT)
+
+
+def test_a_removal_that_waits_too_long_removes_nothing_says_why_and_can_be_taken_back(
+    place: Bench, before: set[str]
+) -> None:
+    replicas = given_release(place, crds={"keep": False}, uninstall={"timeoutSeconds": 3})
+    held = build_pool("held", node_pool="none")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    place.create_pool(held)
+
+    with no_node_notices(place):
+        with pytest.raises(CommandError, match="pool held: waits for finalizers of others"):
+            replicas.release.uninstall()
+        replicas.expect_whole()
+        replicas.release.roll_back(1)
+        replicas.expect_whole()
+
+    place.call("PATCH", f"{POOLS}/held", {"metadata": {"finalizers": None}})
+    expect(place, "it is gone", lambda: not place.call("GET", POOLS)["items"])
 
 
 def test_installed_again_it_goes_on_and_uninstalled_with_its_crd_it_gives_the_nodes_back(
