@@ -186,6 +186,7 @@ def test_its_processes_outlive_the_crd_and_go_on_when_it_is_back(removable: Benc
     expect_left(bench, "n1", {MODE: "share", POOL: "training"})
     for process in (active, standby):
         expect(bench, "it waits for its CRD", partial(waits_for_crd, process))
+        assert "Traceback" not in process.log.read_text()
     for values in (POOLS_GO, POOLS_STAY):
         assert uninstall(bench, values).returncode == 0
     bench.operators.installation.apply()

@@ -24,11 +24,12 @@ class PreviousVersion:
 
     @classmethod
     def unpack(cls, folder: Path) -> "PreviousVersion":
-        """Raises ValueError where the wheel is not the one whose digest was noted."""
-        digest, name = (_FOLDER / "SHA256SUMS").read_text().split()
-        wheel = _FOLDER / name
-        if (found := hashlib.sha256(wheel.read_bytes()).hexdigest()) != digest:
-            raise ValueError(f"{wheel}: its digest is {found}, expected {digest}; build it again")
+        """Raises ValueError where a file is not the one whose digest was noted."""
+        for line in (_FOLDER / "SHA256SUMS").read_text().splitlines():
+            digest, name = line.split()
+            if (found := hashlib.sha256((_FOLDER / name).read_bytes()).hexdigest()) != digest:
+                raise ValueError(f"{name}: its digest is {found}, expected {digest}; make it anew")
+        (wheel,) = _FOLDER.glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
         return cls(folder)

@@ -123,7 +123,7 @@ def uninstall(
     ],
     timeout_seconds: Annotated[
         float, typer.Option(min=1, help="Fail, and say what is waited for, after so long.")
-    ] = 240.0,
+    ] = 210.0,
 ) -> None:
     """See to the pools when the operator is removed. `helm uninstall` runs this by itself."""
     from gpushare.controller.uninstall import uninstall as uninstall_pools

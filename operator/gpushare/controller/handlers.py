@@ -15,6 +15,8 @@ import kopf
 from gpushare import names
 from gpushare.kube.hearing import OVERTIME_SECONDS, WATCH_SECONDS
 
+_KOPF_LOGGERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
+"""Of the tasks that watch."""
 RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
 
 
@@ -50,8 +52,19 @@ def build_registry(
     return registry
 
 
+def hush_missing_crd() -> None:
+    """Keep Kopf from logging with tracebacks what a controller then says in a sentence."""
+
+    def tells_of_more(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return error is None or not tells_of_missing_crd(error)
+
+    for name in _KOPF_LOGGERS:
+        logging.getLogger(name).addFilter(tells_of_more)
+
+
 def tells_of_missing_crd(error: BaseException) -> bool:
-    """Whether Kopf ended with this because nobody serves pools: it asks for nothing else.
+    """Whether Kopf ended with this because nobody serves pools: it watches nothing else.
 
     Its own class for that is private.
     """

@@ -12,7 +12,12 @@ from typing import Protocol
 import kopf
 
 from gpushare import names
-from gpushare.controller.handlers import build_registry, build_settings, tells_of_missing_crd
+from gpushare.controller.handlers import (
+    build_registry,
+    build_settings,
+    hush_missing_crd,
+    tells_of_missing_crd,
+)
 from gpushare.controller.reconcile import Reconciler
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.errors import CALL_FAILURES, ApiError, CrdMissingError, describe_failure
@@ -52,6 +57,7 @@ async def run_controller(
     metrics = Metrics()
     stopping = asyncio.Event()
     _set_on_signal(stopping)
+    hush_missing_crd()
     while not stopping.is_set():
         try:
             await _run_with_crd(settings, metrics, build_webhook, stopping)

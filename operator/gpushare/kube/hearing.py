@@ -56,7 +56,7 @@ class Hearing:
         )
 
     async def overhear(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        """A middleware of a client session that sends nothing but one watch and its lists.
+        """A middleware of a client session that sends one watch, its lists, and discovery before.
 
         For a library's watch, that tells of its events alone. It must ask the server to end each
         after `WATCH_SECONDS`, and give up itself what is silent for `OVERTIME_SECONDS` longer.
