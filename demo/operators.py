@@ -12,7 +12,7 @@ from devcluster.installation import (
     Installation,
     OperatorProcess,
 )
-from devcluster.kubelet.addresses import reach
+from devcluster.processnode.addresses import reach
 from devcluster.release import COMPONENTS, Release
 from devcluster.startup import tail
 from devcluster.waiting import wait_until

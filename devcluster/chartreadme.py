@@ -8,9 +8,8 @@ from typing import Any
 
 import yaml
 
-from devcluster.startup import PROJECT
+from devcluster.startup import CHART
 
-_CHART = PROJECT / "chart"
 _KEY = re.compile(r"(?P<indent> *)(?P<key>\w+):")
 _BEGIN, _GO_ON = "# -- ", "# "
 _STEP = 2
@@ -57,8 +56,8 @@ def read_values(text: str) -> Iterator[Value]:
 
 def render_readme() -> str:
     """The README as it must be, by the chart's values.yaml and Chart.yaml."""
-    text = (_CHART / "values.yaml").read_text()
-    about = yaml.safe_load((_CHART / "Chart.yaml").read_text())
+    text = (CHART / "values.yaml").read_text()
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     head = _HEAD.format(
         description=about["description"], kubernetes=about["kubeVersion"].removesuffix("-0")
     )

@@ -19,7 +19,7 @@ _ALONE = {"leader-elect": "false"}
 # they were the nodes' heartbeat, nobody waits for one.
 _NO_LEASES = {"node-lease-duration-seconds": "0"}
 _NO_HEARTBEAT = {"node-monitor-grace-period": "8760h"}
-# The other nodes are devcluster.kubelet's, which runs real processes.
+# The other nodes are devcluster.processnode's, which runs real processes.
 _NOT_ALL_NODES = {"manage-all-nodes": "false"}
 _OWN_NODES = {"manage-nodes-with-annotation-selector": "kwok.x-k8s.io/node=fake"}
 
@@ -74,7 +74,7 @@ def build_egress_configuration(socket: str) -> dict[str, Any]:
     HTTP CONNECT.
 
     No kube-proxy makes the Services' addresses lead anywhere here; who listens at the socket does
-    (devcluster.kubelet). A webhook that is given by its URL is called directly, as ever.
+    (devcluster.processnode). A webhook that is given by its URL is called directly, as ever.
     Source: the Kubernetes documentation on konnectivity and EgressSelectorConfiguration.
     """
     connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": socket}}}

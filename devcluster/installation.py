@@ -24,7 +24,7 @@ from devcluster.kubeconfig import (
     write_service_account,
 )
 from devcluster.ports import is_free
-from devcluster.startup import PROJECT, tail
+from devcluster.startup import CHART, PROJECT, tail
 from devcluster.waiting import wait_until
 
 NAMESPACE = "gpushare-system"
@@ -35,7 +35,6 @@ TEARDOWN_IMAGE = "teardown.example.com/shell:v1"
 
 Role = Literal["run", "controller", "webhook"]
 
-_CHART = PROJECT / "chart"
 _ACCOUNTS: dict[Role, str] = {
     "run": "gpushare-controller",
     "controller": "gpushare-controller",
@@ -117,7 +116,7 @@ class Installation:
         }
         settings = [f"--set={key}={value}" for key, value in values.items()]
         return self.cluster.helm(
-            "template", RELEASE, str(_CHART), f"--namespace={NAMESPACE}", *settings
+            "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *settings
         )
 
     def apply(self) -> None:

@@ -18,7 +18,7 @@ UNINSTALL: Final = PREFIX + "uninstall"  # node: the module's files are gone, un
 STATIC_MANIFEST: Final = PREFIX + "static-plugin"  # node: "true" while its manifest is there
 KURED: Final = PREFIX + "kured"  # node: "true" where kured runs and may reboot
 RUNS_PROCESSES: Final = PREFIX + "runs-processes"  # node: label and taint of those whose pods are
-# real processes, see devcluster.kubelet; pods come there that select and tolerate it
+# real processes, see devcluster.processnode; pods come there that select and tolerate it
 USES_GIB: Final = PREFIX + "uses-gib"  # pod: what its first GPU container really uses, GiB
 RESTART: Final = PREFIX + "restart"  # plugin pod: restart its container in place, N times so far
 RESTART_CONTAINER: Final = PREFIX + "restart-container"  # pod: the same for a workload

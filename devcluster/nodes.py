@@ -49,7 +49,7 @@ def build_gpu_node(
 
 
 def build_process_node(name: str) -> dict[str, Any]:
-    """A Node manifest without GPUs, whose pods are real processes (see devcluster.kubelet)."""
+    """A Node manifest without GPUs, whose pods are real processes (see devcluster.processnode)."""
     taint = {"key": names.RUNS_PROCESSES, "value": "true", "effect": "NoSchedule"}
     return _build_node(name, {names.RUNS_PROCESSES: "true"}, {}, spec={"taints": [taint]})
 

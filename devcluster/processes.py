@@ -57,6 +57,15 @@ def observe_processes(folder: Path) -> list[int]:
     ]
 
 
+def runs_module(folder: Path, module: str) -> bool:
+    """Whether one of the cluster's processes is ``python -m MODULE``, by whichever interpreter."""
+    start = [b"-m", module.encode()]
+    return any(
+        _read(_PROC / str(pid) / "cmdline").split(b"\0")[1:3] == start
+        for pid in observe_processes(folder)
+    )
+
+
 def kill_processes(folder: Path, *, timeout_seconds: float = 30) -> None:
     """End every process of the cluster, at once: what it wrote is thrown away with it.
 

@@ -1,8 +1,8 @@
 """The operator installed by `helm install`: Deployments whose pods are real processes.
 
 Everything is as in a cluster: the controllers make the pods, the scheduler binds them, and
-devcluster.kubelet starts what each Pod says. :class:`~devcluster.installation.Installation` starts
-processes itself instead, which is quicker where that is not what a test is about.
+devcluster.processnode starts what each Pod says. :class:`~devcluster.installation.Installation`
+starts processes itself instead, which is quicker where that is not what a test is about.
 """
 
 import sys
@@ -17,15 +17,16 @@ from devcluster import names
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError, CommandError
 from devcluster.installation import NAMESPACE, RELEASE
-from devcluster.kubelet.host import log_name
 from devcluster.nodes import add_nodes, build_process_node
-from devcluster.startup import PROJECT, tail
+from devcluster.processes import runs_module
+from devcluster.processnode.host import log_name
+from devcluster.startup import CHART, tail
 
 Json = dict[str, Any]
 
-CHART = PROJECT / "chart"
 COMPONENTS = ("controller", "webhook")
 _NODES = ("system-1", "system-2")
+_PLAYER = "devcluster.processnode"
 _WAIT = ("--wait", "--timeout=120s")
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _OURS = "app.kubernetes.io%2Fname%3Dgpushare-operator"
@@ -49,16 +50,27 @@ class Release:
         return RELEASE in self.cluster.helm("list", f"--namespace={NAMESPACE}", "--short").split()
 
     def prepare(self) -> None:
-        """Have nodes for its pods, and their kubelet; nothing is done where there are."""
+        """Have nodes for its pods, and what plays them; nothing is done where there are.
+
+        Raises :class:`ClusterError` where that has ended: the pods' processes outlive it, and
+        another would start each of them a second time.
+        """
         missing = [node for node in _NODES if not self._has_node(node)]
         add_nodes(self.cluster, map(build_process_node, missing))
-        if not self._kubelet_log.exists():
-            arguments = ["--name", self.cluster.name, "--folder", str(self.cluster.folder)]
-            self.cluster.spawn(
-                [sys.executable, "-m", "devcluster.kubelet", *arguments],
-                log=self._kubelet_log.name,
-                env=self.cluster.environment,
+        if runs_module(self.cluster.folder, _PLAYER):
+            return
+        if self._player_log.exists():
+            raise ClusterError(
+                f"cluster {self.cluster.name}: {_PLAYER}, which plays its nodes {_NODES}, has "
+                "ended, and nobody watches their pods. Start the cluster anew. The end of its log:"
+                f"\n{tail(self._player_log)}"
             )
+        arguments = ["--name", self.cluster.name, "--folder", str(self.cluster.folder)]
+        self.cluster.spawn(
+            [sys.executable, "-m", _PLAYER, *arguments],
+            log=self._player_log.name,
+            env=self.cluster.environment,
+        )
 
     def install(self) -> None:
         """Install it, and return once every Deployment is available.
@@ -105,11 +117,11 @@ class Release:
             for component in COMPONENTS
             for pod in self.pods(component)
         ]
-        return "\n".join([pods, *logs, f"--- kubelet\n{tail(self._kubelet_log)}"])
+        return "\n".join([pods, *logs, f"--- {_PLAYER}\n{tail(self._player_log)}"])
 
     @property
-    def _kubelet_log(self) -> Path:
-        return self.cluster.logs / "kubelet.log"
+    def _player_log(self) -> Path:
+        return self.cluster.logs / "processnode.log"
 
     def _has_node(self, name: str) -> bool:
         return self.cluster.api.exists(f"/api/v1/nodes/{name}")

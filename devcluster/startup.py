@@ -24,6 +24,7 @@ from devcluster.processes import has_ended, is_alive, spawn
 from devcluster.waiting import wait_until
 
 PROJECT = Path(__file__).resolve().parent.parent
+CHART = PROJECT / "chart"
 
 _START_SECONDS = 120
 _TAIL_LINES = 15

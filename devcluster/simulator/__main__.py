@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from devcluster.simulator.client import Client
+from devcluster.client import Client
 from devcluster.simulator.extender import Extender
 from devcluster.simulator.player import Player
 
@@ -18,7 +18,7 @@ async def simulate(kubeconfig: Path, port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with Client(kubeconfig) as client:
+    async with Client(kubeconfig, user_agent="devcluster-simulator") as client:
         player = Player(client)
         runner = web.AppRunner(Extender(client, player).build_application(), access_log=None)
         await runner.setup()

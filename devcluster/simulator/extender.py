@@ -13,10 +13,12 @@ import orjson
 from aiohttp import web
 
 from devcluster import names
+from devcluster.apiobject import Object
+from devcluster.apiserver import ApiError
+from devcluster.client import Client
 from devcluster.simulator.cards import choose_cards, count_cards
-from devcluster.simulator.client import ApiError, Client
 from devcluster.simulator.ledger import build_entry, parse_entry
-from devcluster.simulator.objects import Node, Object, Pod, parse_pod
+from devcluster.simulator.objects import Node, Pod, parse_pod
 from devcluster.simulator.player import Player
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from devcluster import names
+from devcluster.apiobject import Object
 from devcluster.plugins import build_static_plugin
 from devcluster.simulator import boot, components, kubelet, teardown
 from devcluster.simulator.allocation import build_record, card_total_mib
@@ -21,7 +22,7 @@ from devcluster.simulator.faults import Faults
 from devcluster.simulator.kubelet import Admission, Door
 from devcluster.simulator.ledger import build_assigned
 from devcluster.simulator.memory import Memory
-from devcluster.simulator.objects import CARD_RESOURCES, Node, Object, Pod
+from devcluster.simulator.objects import CARD_RESOURCES, Node, Pod
 from devcluster.simulator.plugin import (
     EVICTOR,
     MODULE_NAME,

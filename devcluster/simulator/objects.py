@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from devcluster import names
+from devcluster.apiobject import Object
 
 CARD_RESOURCES = (
     names.GPU_MEM,
@@ -21,8 +21,6 @@ KEPT_PREFIXES = (
     names.CONFIG_MIRROR,
 )
 SUFFIXES = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ import logging
 import time
 
 from devcluster import names
+from devcluster.apiserver import ApiError
+from devcluster.client import Client
 from devcluster.simulator.boot import find_starting
-from devcluster.simulator.client import ApiError, Client
 from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
 from devcluster.simulator.memory import Memory, recall
 from devcluster.simulator.node import PodWrite, Turn, play

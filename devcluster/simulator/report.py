@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping
 
 from devcluster import names
+from devcluster.apiobject import Object
 from devcluster.simulator import boot
 from devcluster.simulator.components import is_installed
 from devcluster.simulator.devices import find_report
 from devcluster.simulator.faults import Faults
 from devcluster.simulator.memory import Memory
-from devcluster.simulator.objects import Node, Object
+from devcluster.simulator.objects import Node
 from devcluster.simulator.status import build_ready_condition
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from devcluster.simulator.objects import Node, Object, Pod, Shown
+from devcluster.apiobject import Object
+from devcluster.simulator.objects import Node, Pod, Shown
 
 NOT_READY_MESSAGE = "held back by the simulator"
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from devcluster.installation import NAMESPACE, RELEASE, Installation
-from devcluster.startup import PROJECT
+from devcluster.startup import CHART
 from tests.kit.bench import Bench
 
 Json = dict[str, Any]
@@ -173,7 +173,7 @@ def test_the_crd_is_a_template_like_any_other_so_an_upgrade_changes_it(
 def read_notes(bench: Bench, **values: str) -> str:
     settings = [f"--set={key}={value}" for key, value in values.items()]
     answer = bench.cluster.helm(
-        "install", RELEASE, str(PROJECT / "chart"), f"--namespace={NAMESPACE}",
+        "install", RELEASE, str(CHART), f"--namespace={NAMESPACE}",
         "--dry-run=client", *settings,
     )  # fmt: skip
     return answer.partition("\nNOTES:\n")[2]

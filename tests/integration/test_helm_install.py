@@ -5,7 +5,7 @@ compared at the end with what it was before.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE
-from devcluster.kubelet.addresses import reach
+from devcluster.processnode.addresses import reach
 from devcluster.release import COMPONENTS, Release, find_pid
 from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names, plugin_uids
 from tests.kit.audit import expect_rights_sufficed
@@ -52,7 +52,7 @@ LISTED_SECONDS = 5
 """A dead pod is out of its EndpointSlice by then: kube-controller-manager writes one in the same
 second, or the next."""
 NOT_OF_THE_POD = {
-    # What stands for image, mount and network (see devcluster.kubelet).
+    # What stands for image, mount and network (see devcluster.processnode).
     *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "HOSTNAME"),
     *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "GPUSHARE_SERVICE_ACCOUNT"),
     *("GPUSHARE_WEBHOOK_HOST", "GPUSHARE_METRICS_HOST"),
@@ -156,40 +156,29 @@ def test_the_main_job_is_done(place: Bench, replicas: Replicas) -> None:
 # The active controller goes.
 
 
-def test_where_its_node_is_lost_another_takes_over_within_15_seconds(
-    place: Bench, replicas: Replicas
+@pytest.mark.parametrize(
+    ("befall", "comes_back", "within_seconds"),
+    [
+        pytest.param(Replicas.lose, False, AFTER_A_CRASH_SECONDS, id="its node is lost"),
+        # Its container is started again, and takes its own Lease back.
+        pytest.param(Replicas.kill, True, AFTER_A_CRASH_SECONDS, id="it is killed"),
+        pytest.param(Replicas.delete, False, AFTER_A_STOP_SECONDS, id="it is deleted"),
+    ],
+)
+def test_where_the_active_one_goes_somebody_holds_its_lease_in_time(
+    place: Bench,
+    replicas: Replicas,
+    befall: Callable[[Replicas, str], None],
+    comes_back: bool,
+    within_seconds: float,
 ) -> None:
     active = replicas.active
     with place.watching(LEASES) as watch:
-        lost_at = datetime.now(UTC)
-        replicas.lose(active)
-        seconds = measure_hand_over(place, watch, lost_at, but=active)
-    print(f"hand-over node-lost={seconds:.2f}")
-    assert seconds < AFTER_A_CRASH_SECONDS
-
-
-def test_where_it_is_killed_its_container_takes_its_own_lease_back_within_15_seconds(
-    place: Bench, replicas: Replicas
-) -> None:
-    active = replicas.active
-    with place.watching(LEASES) as watch:
-        killed_at = datetime.now(UTC)
-        replicas.kill(active)
-        seconds = measure_hand_over(place, watch, killed_at)
-    print(f"hand-over killed={seconds:.2f} same={replicas.active == active}")
-    assert seconds < AFTER_A_CRASH_SECONDS
-
-
-def test_where_it_is_deleted_another_takes_over_within_2_seconds(
-    place: Bench, replicas: Replicas
-) -> None:
-    active = replicas.active
-    with place.watching(LEASES) as watch:
-        deleted_at = datetime.now(UTC)
-        replicas.delete(active)
-        seconds = measure_hand_over(place, watch, deleted_at, but=active)
-    print(f"hand-over deleted={seconds:.2f}")
-    assert seconds < AFTER_A_STOP_SECONDS
+        gone_at = datetime.now(UTC)
+        befall(replicas, active)
+        seconds = measure_hand_over(place, watch, gone_at, but="" if comes_back else active)
+    print(f"hand-over {befall.__name__}={seconds:.2f} same={replicas.active == active}")
+    assert seconds < within_seconds
 
 
 # Replicas go while there is work.

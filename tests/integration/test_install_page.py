@@ -19,7 +19,7 @@ from devcluster.editions import install_edition
 from devcluster.installation import NAMESPACE, Installation
 from devcluster.names import NVIDIA_COUNT, SCHEDULE
 from devcluster.nodes import add_nodes, build_gpu_node
-from devcluster.startup import PROJECT
+from devcluster.startup import CHART, PROJECT
 from devcluster.waiting import wait_until
 from tests.kit.bench import PODS, POOLS
 from tests.kit.builders import NODE_POOL_LABEL, build_pod
@@ -131,7 +131,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         plain = build_gpu_node("worker-1", labels={NVIDIA_COUNT: "0"})
         add_nodes(cluster, [plain, *(build_gpu_node(f"gpu-{n}", labels=joined) for n in (1, 2))])
         terminal = Terminal(cluster, folder)
-        (folder / "chart").symlink_to(PROJECT / "chart")
+        (folder / "chart").symlink_to(CHART)
         for block in INSTALL.blocks:
             if block.file_name:
                 (folder / block.file_name).write_text(block.text)

@@ -9,13 +9,12 @@ import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.installation import NAMESPACE, RELEASE
-from devcluster.startup import PROJECT
+from devcluster.startup import CHART
 from tests.kit.pairwise import build_pairwise
 
 Json = dict[str, Any]
 Values = Mapping[str, Any]
 
-CHART = PROJECT / "chart"
 JOBS_NAMESPACE = "gpushare-jobs"
 """Of teardowns; no other installation of the tests has it."""
 _DIGEST = f"sha256:{'0' * 64}"

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder, State
-from devcluster.processes import is_marked, kill_processes, observe_processes, spawn
+from devcluster.processes import is_marked, kill_processes, observe_processes, runs_module, spawn
 
 STATE = State("demo", binaries="/b", first_port=21000)
 
@@ -80,6 +81,20 @@ def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_n
             assert other.pid in observe_processes(tmp_path / "b")
         finally:
             kill_processes(tmp_path / "b")
+
+
+def test_a_module_runs_for_as_long_as_its_process_and_for_its_own_cluster(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    command = [sys.executable, "-m", "http.server", "--bind=127.0.0.1", "0"]
+    log = tmp_path / "log"
+    with spawn(command, folder=folder, working_folder=tmp_path, log=log, env=os.environ) as child:
+        try:
+            assert runs_module(folder, "http.server")
+            assert not runs_module(folder, "http")
+            assert not runs_module(tmp_path / "b", "http.server")
+        finally:
+            child.kill()
+    assert not runs_module(folder, "http.server")
 
 
 def test_a_mark_of_another_folder_with_the_same_beginning_is_not_ones_own() -> None:

@@ -1,5 +1,7 @@
 """Nothing here acts on a cluster that is not a devcluster."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 import yaml
 
 from devcluster.apiserver import ApiServer
+from devcluster.client import Client
 from devcluster.cluster import Cluster
 from devcluster.errors import ForeignContextError
 from devcluster.folder import State
@@ -51,11 +54,14 @@ def test_a_kubeconfig_that_leads_elsewhere_is_refused(foreign: dict[str, Any]) -
         expect_own_context(foreign, where=Path("k"))
 
 
-def test_no_client_is_made_for_another_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize("connect", [ApiServer, partial(Client, user_agent="t")])
+def test_no_client_is_made_for_another_cluster(
+    tmp_path: Path, connect: Callable[[Path], object]
+) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(kubeconfig(current="prod")))
     with pytest.raises(ForeignContextError):
-        ApiServer(file)
+        connect(file)
 
 
 def test_kubectl_is_not_even_started_for_another_cluster(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from devcluster import names
-from devcluster.simulator.client import Client
+from devcluster.client import Client
 from devcluster.simulator.extender import PREFIX, Extender
 from devcluster.simulator.faults import Faults
 from devcluster.simulator.objects import Node

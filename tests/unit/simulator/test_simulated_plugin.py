@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
+
 from devcluster import names
 from devcluster.simulator.objects import Container
+from devcluster.simulator.plugin import Edition, find_edition
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
@@ -166,3 +169,20 @@ def test_a_container_reaches_for_gpus_by_environment_without_a_limit() -> None:
     assert Container("c", {}, {names.CGPU_DISABLE: "true"}).is_unaccounted
     assert not Container("c", {names.GPU_MEM: 1}, {names.CGPU_DISABLE: "true"}).is_unaccounted
     assert not Container("c").is_unaccounted
+
+
+@pytest.mark.parametrize(
+    ("daemonsets", "before", "edition"),
+    [
+        ([], None, None),
+        (["gpushare-device-plugin-ds", "device-plugin-recover-ds"], None, "OpenSource"),
+        (["cgpu-installer", "device-plugin-recover-ds"], None, "Basic"),
+        (["ack-nvidia-device-plugin", "cgpu-installer"], "Basic", "Professional"),
+        (["cgpu-installer"], "Professional", "Professional"),
+        ([], "Basic", "Basic"),
+    ],
+)
+def test_the_edition_is_told_by_its_daemonsets_and_kept_while_they_are_replaced(
+    daemonsets: list[str], before: Edition | None, edition: Edition | None
+) -> None:
+    assert find_edition(daemonsets, before) == edition

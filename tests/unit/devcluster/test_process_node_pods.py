@@ -1,15 +1,15 @@
-"""What the kubelet of real processes reads from a Pod, and what it says of it."""
+"""What a node of real processes reads from a Pod, and what it says of it."""
 
 from typing import Any
 
 import pytest
 
 from devcluster import names
-from devcluster.kubelet.addresses import pod_address, reach
-from devcluster.kubelet.host import Host
-from devcluster.kubelet.pod import Pod, Probe, UnplayableError, parse_container, parse_pod
-from devcluster.kubelet.probing import Tally
-from devcluster.kubelet.status import Ended, State, build_status
+from devcluster.processnode.addresses import pod_address, reach
+from devcluster.processnode.host import Host
+from devcluster.processnode.pod import Pod, Probe, UnplayableError, parse_container, parse_pod
+from devcluster.processnode.probing import Tally
+from devcluster.processnode.status import Ended, State, build_status
 
 Json = dict[str, Any]
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 from devcluster import names
-from devcluster.kubelet.host import Host
-from devcluster.kubelet.pod import parse_pod
-from devcluster.kubelet.runner import PodRunner
-from devcluster.simulator.client import Client
+from devcluster.client import Client
+from devcluster.processnode.host import Host
+from devcluster.processnode.pod import parse_pod
+from devcluster.processnode.runner import PodRunner
 
 Json = dict[str, Any]
 

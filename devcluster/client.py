@@ -1,4 +1,4 @@
-"""The connection of simulator and kubelet to an API server: verbs and watches, as raw JSON."""
+"""The connection of a process that plays nodes to the API server: verbs and watches."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -9,8 +9,9 @@ from typing import Self
 import aiohttp
 import orjson
 
+from devcluster.apiobject import Object
+from devcluster.apiserver import ApiError
 from devcluster.kubeconfig import read_own_kubeconfig
-from devcluster.simulator.objects import Object
 
 CONNECTIONS = 64
 LONGEST_LINE_BYTES = 4 * 1024 * 1024  # one watch event; an object is at most 1.5 MiB
@@ -20,18 +21,10 @@ WATCH_SECONDS = 300
 Params = Mapping[str, str]
 
 
-class ApiError(Exception):
-    """The API server refused a request; `status` is the HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
-        self.status = status
-
-
 class Client:
     """An HTTP session with the API server that a devcluster's kubeconfig names."""
 
-    def __init__(self, kubeconfig: Path, *, user_agent: str = "devcluster-simulator") -> None:
+    def __init__(self, kubeconfig: Path, *, user_agent: str) -> None:
         config = read_own_kubeconfig(kubeconfig)
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
@@ -103,11 +96,12 @@ class Client:
         try:
             async with self._session.get(path, params=query, timeout=timeout) as response:
                 if response.status >= 400:
-                    raise ApiError(response.status, await response.text())
+                    raise _refuse("watch", path, response.status, await response.text())
                 async for line in response.content:
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":
-                        raise ApiError(event["object"]["code"], event["object"]["message"])
+                        refusal = event["object"]
+                        raise _refuse("watch", path, refusal["code"], refusal["message"])
                     yield event["type"], event["object"]
         except (TimeoutError, aiohttp.ClientError) as error:
             raise ConnectionError(f"watch {path}: {error}") from error
@@ -134,8 +128,11 @@ class Client:
             ) as response:
                 answer: Object = orjson.loads(await response.read())
                 if response.status >= 400:
-                    message = f"{method} {path}: {answer.get('message')}"
-                    raise ApiError(response.status, message)
+                    raise _refuse(method, path, response.status, answer.get("message"))
                 return answer
         except (TimeoutError, aiohttp.ClientError, orjson.JSONDecodeError) as error:
             raise ConnectionError(f"{method} {path}: {error}") from error
+
+
+def _refuse(method: str, path: str, status: int, message: object) -> ApiError:
+    return ApiError(status, f"{method} {path}: {status} {message}")

@@ -1,15 +1,14 @@
-"""What the simulator believes of the cluster while answers and watch events cross."""
+"""What a mirror believes of the cluster while answers and watch events cross."""
 
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from devcluster.simulator.client import ApiError, Client
+from devcluster.apiserver import ApiError
+from devcluster.client import Client
+from devcluster.mirror import Mirror
 from devcluster.simulator.objects import Node, parse_node
-from devcluster.simulator.plugin import Edition, find_edition
-from devcluster.simulator.world import Mirror
 
 Event = tuple[str, dict[str, Any]]
 
@@ -96,27 +95,3 @@ async def test_an_event_older_than_a_known_answer_is_ignored() -> None:
     client.watches.append([("MODIFIED", node("a", 7)), ("MODIFIED", node("a", 8))])
     await watched.run()
     assert watched.told == [("a", 1), ("a", 8)]
-
-
-@pytest.mark.parametrize(
-    ("daemonsets", "before", "edition"),
-    [
-        ([], None, None),
-        (["gpushare-device-plugin-ds", "device-plugin-recover-ds"], None, "OpenSource"),
-        (["cgpu-installer", "device-plugin-recover-ds"], None, "Basic"),
-        (["ack-nvidia-device-plugin", "cgpu-installer"], "Basic", "Professional"),
-        (["cgpu-installer"], "Professional", "Professional"),
-        ([], "Basic", "Basic"),
-    ],
-)
-def test_the_edition_is_told_by_its_daemonsets_and_kept_while_they_are_replaced(
-    daemonsets: list[str], before: Edition | None, edition: Edition | None
-) -> None:
-    assert find_edition(daemonsets, before) == edition
-
-
-def test_a_kubeconfig_that_is_not_a_devclusters_is_refused(tmp_path: Path) -> None:
-    foreign = tmp_path / "config"
-    foreign.write_text("current-context: production\n")
-    with pytest.raises(Exception, match="not a devcluster"):
-        Client(foreign)

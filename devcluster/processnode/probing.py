@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from devcluster.kubelet.pod import Probe
+from devcluster.processnode.pod import Probe
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from devcluster import names
+from devcluster.apiobject import Object
 from devcluster.errors import ClusterError
-from devcluster.simulator.objects import Object
 
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 

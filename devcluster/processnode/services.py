@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from devcluster.kubelet import logs
-from devcluster.kubelet.addresses import reach
+from devcluster.apiobject import Object
+from devcluster.client import Client
+from devcluster.mirror import Mirror
+from devcluster.processnode import logs
+from devcluster.processnode.addresses import reach
 from devcluster.relay import Connection, relay
-from devcluster.simulator.client import Client
-from devcluster.simulator.objects import Object
-from devcluster.simulator.world import Mirror
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from devcluster.kubelet.services import find_backends, parse_endpoints, parse_service
+from devcluster.processnode.services import find_backends, parse_endpoints, parse_service
 
 Json = dict[str, Any]
 

@@ -1,9 +1,9 @@
-"""The kubelet of nodes whose pods are real processes, and the kube-proxy in front of them.
+"""Plays nodes whose pods are real processes: their kubelet, and the kube-proxy too.
 
-KWOK plays all other nodes. A pod that is bound here is `python -m gpushare` with the arguments,
-the environment (its fields resolved) and the ServiceAccount's token that the Pod in the cluster
-says; probes, restarts, grace periods and status are as the Pod's spec has them. What a process on
-this machine has in place of a container:
+KWOK and the simulator play all other nodes. A pod that is bound here is `python -m gpushare` with
+the arguments, the environment (its fields resolved) and the ServiceAccount's token that the Pod in
+the cluster says; probes, restarts, grace periods and status are as the Pod's spec has them. What a
+process on this machine has in place of a container:
 
 - the image is this checkout, so PYTHONPATH leads to it;
 - nothing can be mounted, so GPUSHARE_SERVICE_ACCOUNT names the folder of the token;

@@ -4,20 +4,20 @@ import asyncio
 import itertools
 import logging
 
+from devcluster.client import Client
 from devcluster.cluster import Cluster
-from devcluster.kubelet.addresses import pod_address
-from devcluster.kubelet.host import Host
-from devcluster.kubelet.pod import Pod, parse_pod
-from devcluster.kubelet.runner import PodRunner
-from devcluster.simulator.client import Client
-from devcluster.simulator.world import Mirror
+from devcluster.mirror import Mirror
+from devcluster.processnode.addresses import pod_address
+from devcluster.processnode.host import Host
+from devcluster.processnode.pod import Pod, parse_pod
+from devcluster.processnode.runner import PodRunner
 
 log = logging.getLogger(__name__)
 
 _BOUND = {"fieldSelector": "spec.nodeName!="}
 
 
-class Kubelet:
+class NodeAgent:
     """Plays all nodes whose pods are processes; it lives as long as their cluster."""
 
     def __init__(self, client: Client, cluster: Cluster) -> None:

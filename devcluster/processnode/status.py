@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from devcluster.kubelet.pod import Pod
-from devcluster.simulator.objects import Object
+from devcluster.apiobject import Object
+from devcluster.processnode.pod import Pod
 
 
 @dataclass(frozen=True)

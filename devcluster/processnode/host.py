@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from devcluster.client import Client
 from devcluster.cluster import Cluster
 from devcluster.kubeconfig import read_own_kubeconfig, write_service_account
-from devcluster.kubelet.addresses import reach
-from devcluster.kubelet.pod import Container, Pod
-from devcluster.simulator.client import Client
+from devcluster.processnode.addresses import reach
+from devcluster.processnode.pod import Container, Pod
 from devcluster.startup import PROJECT
 
 IMAGE = "gpushare-operator"

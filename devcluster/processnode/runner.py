@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-from devcluster.kubelet.addresses import reach
-from devcluster.kubelet.host import Host
-from devcluster.kubelet.pod import Container, Pod, UnplayableError, parse_container
-from devcluster.kubelet.probing import verdicts
-from devcluster.kubelet.status import Ended, State, build_status, now
-from devcluster.simulator.client import ApiError, Client
+from devcluster.apiserver import ApiError
+from devcluster.client import Client
+from devcluster.processnode.addresses import reach
+from devcluster.processnode.host import Host
+from devcluster.processnode.pod import Container, Pod, UnplayableError, parse_container
+from devcluster.processnode.probing import verdicts
+from devcluster.processnode.status import Ended, State, build_status, now
 
 log = logging.getLogger(__name__)
 

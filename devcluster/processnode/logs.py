@@ -7,7 +7,7 @@ from aiohttp import web
 
 from devcluster.cluster import Cluster
 from devcluster.kubeconfig import read_own_kubeconfig
-from devcluster.kubelet.host import log_name
+from devcluster.processnode.host import log_name
 
 PORT = 10250
 """Where an API server looks for a kubelet whose Node does not say otherwise."""
