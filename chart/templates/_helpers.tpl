@@ -1,6 +1,6 @@
 {{- define "gpushare.labels" -}}
 app.kubernetes.io/name: gpushare-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: gpushare
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -10,7 +10,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* Labels that a Deployment and its Service select on. Takes the component's name and the root. */}}
 {{- define "gpushare.selector" -}}
 app.kubernetes.io/name: gpushare-operator
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
@@ -100,7 +100,7 @@ spec:
       # Service gpushare-webhook has GPUSHARE_WEBHOOK_PORT.
       enableServiceLinks: false
       {{- with .root.Values.priorityClassName }}
-      priorityClassName: {{ . }}
+      priorityClassName: {{ . | quote }}
       {{- end }}
       {{- $affinity := merge (deepCopy .root.Values.affinity) (include "gpushare.zones" . | fromYaml) }}
       {{- with include "gpushare.placement" (dict "root" .root "affinity" $affinity) | trim }}
@@ -195,7 +195,8 @@ spec:
             httpGet: {path: /livez, port: metrics}
             periodSeconds: 10
             timeoutSeconds: 5
-            failureThreshold: 3
+            # After a freeze, as of a paused machine, a watch is heard of again within 20 s.
+            failureThreshold: 6
           # A controller that stands by is ready as well, once its caches are filled.
           readinessProbe:
             httpGet: {path: /readyz, port: metrics}

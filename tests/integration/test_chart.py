@@ -64,7 +64,13 @@ def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) ->
 
 @pytest.mark.parametrize(
     "value",
-    ["webhook.onNoPool=maybe", "webhook.failurePolicy=fail", "webhook.drainSeconds=-1", "typo=1"],
+    [
+        "webhook.onNoPool=maybe",
+        "webhook.failurePolicy=fail",
+        "webhook.drainSeconds=-1",
+        "pluginNamespace=x' || true || 'y",
+        "typo=1",
+    ],
 )
 def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
     key, _, text = value.partition("=")

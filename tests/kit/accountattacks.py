@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from devcluster.installation import NAMESPACE
 from tests.kit.bench import NODES, PODS, POOLS, SYSTEM_PODS
 from tests.kit.stolentoken import APPLY, JSON_PATCH, MERGE_PATCH
 
@@ -189,6 +190,8 @@ ATTACKS = {**NODE_ATTACKS, **POD_ATTACKS, **POOL_ATTACKS}
 
 # With the webhook's token.
 
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+SECRET = f"{SECRETS}/gpushare-webhook-tls"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 CONFIGURATION = f"{CONFIGURATIONS}/gpushare-webhook"
 _MINE = "https://mine.example.com/mutate"
@@ -257,4 +260,40 @@ WEBHOOK_ATTACKS = {
     "a new configuration": Attack(
         "POST", CONFIGURATIONS, _OF_CONFIGURATIONS, {"metadata": {"name": "mine"}}
     ),
+}
+_OF_SECRETS, _OF_ITS_SECRET = "no Secret but gpushare-webhook-tls", "the data of its Secret"
+
+
+def _create_secret(refusal: str, name: str, kind: str, **metadata: Any) -> Attack:
+    body = {"metadata": {"name": name, **metadata}, "type": kind}
+    if kind == "kubernetes.io/tls":
+        body["data"] = {"tls.crt": "", "tls.key": ""}
+    return Attack("POST", SECRETS, refusal, body)
+
+
+_CONTROLLERS = {"kubernetes.io/service-account.name": "gpushare-controller"}
+_TOKEN = "kubernetes.io/service-account-token"
+SECRET_ATTACKS = {
+    "the controller's token, under the name that may be read": _create_secret(
+        _OF_SECRETS, "gpushare-webhook-tls", _TOKEN, annotations=_CONTROLLERS
+    ),
+    "a release for an administrator's Helm": _create_secret(
+        _OF_SECRETS, "sh.helm.release.v1.gpushare.v99", "helm.sh/release.v1"
+    ),
+    "a Secret of another name": _create_secret(_OF_SECRETS, "mine", "kubernetes.io/tls"),
+    "a Secret of any name": Attack(
+        "POST", SECRETS, _OF_SECRETS, {"metadata": {"generateName": "gpushare-webhook-tls"}}
+    ),
+    "an owner of a new one": _create_secret(
+        _OF_ITS_SECRET, "gpushare-webhook-tls", "kubernetes.io/tls", ownerReferences=[_OWNER]
+    ),
+    "an owner that has it deleted": Attack(
+        "PATCH", SECRET, _OF_ITS_SECRET, {"metadata": {"ownerReferences": [_OWNER]}}
+    ),
+    "a finalizer of it": Attack(
+        "PATCH", SECRET, _OF_ITS_SECRET, {"metadata": {"finalizers": ["example.com/mine"]}}
+    ),
+    "that nobody may change it": Attack("PATCH", SECRET, _OF_ITS_SECRET, {"immutable": True}),
+    "no Secret": Attack("DELETE", SECRET, _OF_SECRETS),
+    "no Secrets at all": Attack("DELETE", SECRETS, _OF_SECRETS),
 }

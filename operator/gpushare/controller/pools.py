@@ -92,21 +92,23 @@ class Pools:
         self, pools: Iterable[Pool], held: dict[str, list[str]], now: datetime
     ) -> None:
         """Take our finalizer off; `held` are the nodes that did not finish, by pool."""
-        for pool in pools:
-            try:
-                await pools_api.drop_finalizer(self._api, pool)
-            except CALL_FAILURES as error:
-                self._note_failure(pool.name, error)
-                continue
-            if (left := held[pool.name]) and has_stalled(pool, now, self._patience):
-                shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
-                self.tell(
-                    pool,
-                    Reason.NODES_LEFT_BEHIND,
-                    f"no node finished for {self._patience.total_seconds():g} s, so the pool goes "
-                    f"without these {len(left)}, which keep their labels: {shown}",
-                )
-            self.mark_changed()
+        await asyncio.gather(*(self._release(pool, held[pool.name], now) for pool in pools))
+
+    async def _release(self, pool: Pool, left: list[str], now: datetime) -> None:
+        try:
+            await pools_api.drop_finalizer(self._api, pool)
+        except CALL_FAILURES as error:
+            self._note_failure(pool.name, error)
+            return
+        if left and has_stalled(pool, now, self._patience):
+            shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
+            self.tell(
+                pool,
+                Reason.NODES_LEFT_BEHIND,
+                f"no node finished for {self._patience.total_seconds():g} s, so the pool goes "
+                f"without these {len(left)}, which keep their labels: {shown}",
+            )
+        self.mark_changed()
 
     async def write_status(self, pool: Pool | UnreadablePool, status: PoolStatus) -> bool:
         """Whether it went through; one that is refused must not stop the others."""

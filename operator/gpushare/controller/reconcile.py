@@ -39,8 +39,9 @@ log = logging.getLogger(__name__)
 
 COALESCE_SECONDS = 0.05
 """Changes come in bursts; one pass answers all that came within this time."""
-STANDSTILL_SECONDS = 60.0
-"""So much longer than the longest planned pause means that the loop hangs."""
+STANDSTILL_SECONDS = 600.0
+"""So much longer than the longest planned pause means that the loop hangs. A pass makes up to five
+calls one after the other, each of which an API server may hold off for 60 s and answer after 30."""
 CONFLICT_SECONDS = 0.2
 RETRY_SECONDS = 1.0
 """How long a node rests after a write to it failed."""
