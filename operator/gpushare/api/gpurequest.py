@@ -54,13 +54,13 @@ def count_container(container: Container) -> Amounts:
         return NO_AMOUNTS
     limits, requests = container.resources.limits, container.resources.requests
     asked = {**requests, **limits} if requests and limits else requests or limits
-    if not asked or names.GPU_RESOURCES.isdisjoint(asked):
+    if not asked:
         return NO_AMOUNTS
     amounts = {}
-    for resource in names.GPU_RESOURCES.intersection(asked):
-        if asked[resource] is None:
+    for resource, quantity in asked.items():
+        if resource not in names.GPU_RESOURCES or quantity is None:
             continue
-        amount = parse_quantity(asked[resource])
+        amount = parse_quantity(quantity)
         # What is not understood is not nothing: it must hold a change up like any other request.
         if amount is None or amount > 0:
             amounts[resource] = 1 if amount is None else amount

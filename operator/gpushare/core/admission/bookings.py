@@ -56,6 +56,8 @@ class Bookings:
     def __init__(self, replicas: int) -> None:
         self._replicas = replicas
         self._books: dict[str, _Book] = {}
+        self._counted: Sequence[PoolView] = ()
+        """For which pools there are books."""
 
     def book(self, pool: str, units: int, at: float) -> None:
         """Remember that `units` of `pool` were given away."""
@@ -65,11 +67,12 @@ class Bookings:
     def count(self, pools: Sequence[PoolView], at: float) -> Mapping[str, int]:
         """Units given away by pool that its figures do not show yet, where there are any.
 
-        To be asked before each decision.
+        To be asked before each decision, with the same object for as long as no pool changes.
         """
-        if self._books.keys() != {pool.name for pool in pools}:
+        if pools is not self._counted:
             known = self._books
             self._books = {p.name: known.get(p.name) or _open(p) for p in pools}
+            self._counted = pools
         counted = {}
         for pool in pools:
             book = self._books[pool.name]

@@ -25,6 +25,8 @@ def find_ignored_words(pod: PodRequest, namespace: Namespace) -> Iterator[str]:
         yield _explain_ignored(f"annotation {names.ANNOTATION_ISOLATION}", _ISOLATIONS)
     if pod.inject and pod.inject not in _INJECT:
         yield _explain_ignored(f"annotation {names.ANNOTATION_INJECT}", _INJECT)
+    if _NAMESPACE_LABELS.keys().isdisjoint(namespace.labels):
+        return
     for label, known in _NAMESPACE_LABELS.items():
         if namespace.labels.get(label, known[0]) not in known:
             yield _explain_ignored(f"label {label} of namespace {namespace.name}", known)
