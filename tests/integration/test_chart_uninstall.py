@@ -46,7 +46,7 @@ def test_pools_are_seen_to_while_a_controller_is_there_if_it_takes_one(
     assert [each["kind"] for each in objects] == KINDS
     assert {each["metadata"]["annotations"][HOOK] for each in objects} == {event}
     (container,) = pod_of(installed, values)["containers"]
-    assert container["args"] == ["uninstall", f"--pools={fate}", "--timeout-seconds=240"]
+    assert container["args"] == ["uninstall", f"--pools={fate}", "--timeout-seconds=210"]
 
 
 @pytest.mark.parametrize("values", [STAY, POOLS_GO], ids=["stay", "go"])
