@@ -5,7 +5,13 @@ import os
 from aiohttp import ClientConnectorError, ClientError, ClientSSLError
 
 from gpushare.cli.exits import CommandError, Exit
-from gpushare.kube.errors import ApiError, CrdMissingError, CredentialsError, KubeError
+from gpushare.kube.errors import (
+    ApiError,
+    CrdMissingError,
+    CredentialsError,
+    KubeError,
+    describe_failure,
+)
 
 
 def find_api_failure(error: Exception) -> CommandError | None:
@@ -50,8 +56,8 @@ def find_api_failure(error: Exception) -> CommandError | None:
         case ClientError():
             return CommandError(
                 Exit.INCOMPLETE,
-                f"the API server failed on the way, and nothing is shown: "
-                f"{error or type(error).__name__}",
+                "the API server failed on the way, and nothing is shown: "
+                f"{describe_failure(error)}",
             )
     return None
 

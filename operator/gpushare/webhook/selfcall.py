@@ -6,6 +6,8 @@ from typing import Protocol
 
 import aiohttp
 
+from gpushare.kube.errors import describe_failure
+
 PATH = "/healthz"
 PERIOD_SECONDS = 5.0
 RETRY_SECONDS = 0.1
@@ -61,4 +63,4 @@ class SelfCall:
         except TimeoutError:
             return f"it was not answered within {TIMEOUT_SECONDS:g} s"
         except (aiohttp.ClientError, ssl.SSLError, ValueError) as error:
-            return str(error) or type(error).__name__
+            return describe_failure(error)

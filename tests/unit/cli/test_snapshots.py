@@ -202,10 +202,7 @@ def find_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
     """The paths of all values in a document."""
     if path:
         yield path
-    keys = (
-        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    )
-    for key in keys:
+    for key in list_keys(value):
         yield from find_places(value[key], (*path, key))
 
 
