@@ -103,6 +103,18 @@ def test_uid_precondition_spares_a_pod_that_took_the_plugins_name(bench: Bench) 
         expect_isolated_from_now_on(bench, ["n1"])
 
 
+def find_by_kwok(bench: Bench, mark: int, name: str) -> Call | None:
+    """KWOK's attempt to delete the pod since the mark."""
+    return next(
+        (
+            call
+            for call in bench.audit.calls(mark)
+            if call.verb == "delete" and call.name == name and call.agent.startswith("kwok")
+        ),
+        None,
+    )
+
+
 def find_deletion(bench: Bench, mark: int) -> Call | None:
     """The operator's first attempt to delete a pod since the mark."""
     return next((call for call in bench.audit.our_writes(mark) if call.verb == "delete"), None)
@@ -122,8 +134,11 @@ def without_controllers(bench: Bench) -> Iterator[None]:
 def replace_by_namesake(bench: Bench, pod: Json) -> str:
     """Delete the pod and create another of its name and owner; its UID."""
     meta = pod["metadata"]
+    mark = bench.audit.mark()
     bench.call("DELETE", f"{SYSTEM_PODS}/{meta['name']}?gracePeriodSeconds=0")
     expect_gone(bench, f"{SYSTEM_PODS}/{meta['name']}")
+    # KWOK deletes by name, without a UID, what it was told is going; the twin must come later.
+    expect(bench, "KWOK has found it gone", lambda: find_by_kwok(bench, mark, meta["name"]))
     kept = {key: meta[key] for key in ("name", "labels", "ownerReferences")}
     twin = {"metadata": kept | {"annotations": {names.PLAYED: "true"}}, "spec": pod["spec"]}
     created: Json = bench.call("POST", SYSTEM_PODS, twin)
