@@ -24,8 +24,9 @@ _WIDTH = 100
 _LOOK_AROUND = """
 The cluster and the operator stay up; `make cluster-down` ends them. To look around:
 
-  export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH
+  export KUBECONFIG={kubeconfig} PATH={programs}:{binaries}:$PATH
   kubectl get gsp
+  kubectl gpushare inspect --pools
   kubectl get nodes -L gpushare.io/pool,cgpu,cgpu.disable.isolation,ack.node.gpu.schedule,gpushare
 """
 
@@ -87,7 +88,9 @@ def play(
             stage.close()
     if kept:
         look_around = _LOOK_AROUND.format(
-            kubeconfig=stage.cluster.kubeconfig, binaries=stage.cluster.binaries
+            kubeconfig=stage.cluster.kubeconfig,
+            programs=stage.cluster.programs,
+            binaries=stage.cluster.binaries,
         )
         console.print(look_around, soft_wrap=True)
     console.print(f"\n{story.summary()}")

@@ -1,6 +1,5 @@
 """The stage that the scenes share: one cluster, one operator, and the edition that is installed."""
 
-import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from devcluster.editions import Edition, install_edition
 from devcluster.errors import ClusterError, CommandError
 from devcluster.installation import NAMESPACE
 from devcluster.kubeconfig import read_own_kubeconfig
+from devcluster.kubectlplugin import write_plugin
 from devcluster.nodes import add_nodes, list_nodes, remove_nodes
 from devcluster.waiting import wait_until
 
@@ -52,6 +52,7 @@ class Stage:
             )
         self.cluster.up(report=report)
         try:
+            write_plugin(self.cluster.programs)
             report("installing the operator from its chart, and starting it")
             self.operator.start()
             self.view = View(self.cluster, self.operator)
@@ -74,17 +75,14 @@ class Stage:
         add_nodes(self.cluster, nodes)
 
     def run(self, command: str, *, refused: bool = False) -> str:
-        """Run a kubectl command as a person types it; what it prints, warnings and errors too.
+        """Run a command as a person types it, in bash; what it prints, warnings and errors too.
 
-        Raises :class:`~devcluster.errors.CommandError` with kubectl's words if it fails, and, where
-        it is to be ``refused``, if it does not.
+        Raises :class:`~devcluster.errors.CommandError` with its words if it fails, and, where it is
+        to be ``refused``, if it does not.
         """
-        program, *arguments = shlex.split(command)
-        if program != "kubectl":
-            raise ValueError(f"{command!r}: only kubectl is known here")
         read_own_kubeconfig(self.cluster.kubeconfig)
         done = subprocess.run(
-            [str(self.cluster.binaries / program), *arguments],
+            ["bash", "-o", "pipefail", "-c", command],
             env=self.cluster.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

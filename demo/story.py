@@ -18,6 +18,7 @@ from devcluster.errors import DevclusterError
 Facts = Iterator[str]
 
 _REMARKS = ("Warning:", "Error ")  # what kubectl's lines begin with when it has something to say
+_PLUGIN = "kubectl gpushare "
 _MARGIN = 14  # left of what is said: the indent and the label, as in `    happens   `
 
 
@@ -94,7 +95,9 @@ class Story:
             for command in step.commands:
                 lines = self.stage.run(command, refused=step.refused).splitlines()
                 self.stage.view.said += lines
-                if any(line.startswith(_REMARKS) for line in lines):
+                if command.startswith(_PLUGIN):
+                    self._lines("you see", lines, verbatim=True)
+                elif any(line.startswith(_REMARKS) for line in lines):
                     self._lines("kubectl", lines, style="yellow")
             self._lines("happens", step.see(self.stage.view))
         except Exception as error:  # whatever goes wrong in a step is this step's failure
@@ -113,18 +116,24 @@ class Story:
             self._lines("", [f"{title}:"])
             self._lines("", evidence.splitlines(), style="dim")
 
-    def _lines(self, label: str, texts: Iterable[str], *, style: str = "") -> None:
-        """Print texts one below the other, each as soon as there is one; the first with a label."""
+    def _lines(
+        self, label: str, texts: Iterable[str], *, style: str = "", verbatim: bool = False
+    ) -> None:
+        """Print texts one below the other, each as soon as there is one; the first with a label.
+
+        A table is ``verbatim``: its lines keep their width.
+        """
         for text in texts:
-            width = self.console.width - _MARGIN
-            indent = len(text) - len(text.lstrip())
-            for line in textwrap.wrap(
-                text,
-                width,
-                subsequent_indent=" " * indent,
-                break_on_hyphens=False,
-                replace_whitespace=False,
-            ):
+            for line in [text] if verbatim else self._wrap(text):
                 head = (f"{'':4}{label:{_MARGIN - 4}}", "dim")
                 self.console.print(Text.assemble(head, (line, style)), soft_wrap=True)
                 label = ""
+
+    def _wrap(self, text: str) -> list[str]:
+        return textwrap.wrap(
+            text,
+            self.console.width - _MARGIN,
+            subsequent_indent=" " * (len(text) - len(text.lstrip())),
+            break_on_hyphens=False,
+            replace_whitespace=False,
+        )

@@ -75,12 +75,19 @@ class Cluster:
         return Path(self._folder.state().binaries)
 
     @property
+    def programs(self) -> Path:
+        """A folder for programs of this cluster alone; it ends with the cluster."""
+        return self._folder.programs
+
+    @property
     def environment(self) -> dict[str, str]:
         """For programs that shall work on this cluster and on no other."""
         cache = self._folder.contents / "cache"
         return {
             **os.environ,
-            "PATH": f"{self.binaries}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PATH": os.pathsep.join(
+                (str(self.programs), str(self.binaries), os.environ.get("PATH", os.defpath))
+            ),
             "KUBECONFIG": str(self.kubeconfig),
             # Neither reads nor fills what the user's own kubectl and helm keep at home.
             "KUBECACHEDIR": str(cache / "kubectl"),

@@ -60,6 +60,11 @@ class ClusterFolder:
         return self.contents / "logs"
 
     @property
+    def programs(self) -> Path:
+        """What stands on PATH for this cluster alone."""
+        return self.contents / "programs"
+
+    @property
     def kwok(self) -> Path:
         """KWOK_WORKDIR."""
         return self.contents / "kwok"

@@ -1,10 +1,14 @@
-"""`python -m devcluster.kubectlplugin` builds what Krew installs: an archive for each platform, the
-pinned requirements in it, and the manifest that names them."""
+"""The kubectl plugin as people have it: on PATH from this checkout, or by Krew.
+
+`python -m devcluster.kubectlplugin` builds what Krew installs: an archive for each platform, the
+pinned requirements in it, and the manifest that names them.
+"""
 
 import argparse
 import gzip
 import hashlib
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -49,6 +53,23 @@ def build_archive(platform: str) -> bytes:
         return _pack(root)
 
 
+def write_plugin(folder: Path) -> None:
+    """Put this checkout's program into `folder` as kubectl looks for it, with its completion."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = PROJECT / "operator"
+    start = "from gpushare.cli.main import kubectl_gpushare; kubectl_gpushare()"
+    plugin = f'PYTHONPATH="{source}" exec "{sys.executable}" -c "{start}" "$@"'
+    _write_script(folder / "kubectl-gpushare", f"#!/bin/sh\n{plugin}\n")
+    completion = subprocess.run(
+        [sys.executable, "-m", "gpushare", "completion", "kubectl"],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    _write_script(folder / "kubectl_complete-gpushare", completion.stdout)
+
+
 def render_manifest(source: str, digests: Mapping[str, str]) -> str:
     """Krew's manifest of the plugin whose releases are at `source`; digests by platform."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
@@ -70,6 +91,11 @@ def _install(platform: str, folder: Path) -> None:
         f"--target={folder}", f"--requirement={PROJECT / 'requirements/runtime.txt'}",
     ]  # fmt: skip
     subprocess.run(command, check=True)
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(_EXECUTABLE)
 
 
 def _pack(root: Path) -> bytes:

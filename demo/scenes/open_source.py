@@ -43,7 +43,9 @@ def binpack_1(view: View) -> Facts:
 @step(
     "The second student's 4 GiB go to the same card",
     f"kubectl apply -f {FILES}/binpack-2.yaml",
-    by_hand="the same; kubectl-inspect-gpushare shows it",
+    "kubectl rollout status deployment/binpack-2 --timeout=45s",
+    "kubectl gpushare inspect --details",
+    by_hand="the same; kubectl-inspect-gpushare shows it in the same words",
 )
 def binpack_2(view: View) -> Facts:
     (pod,) = view.started("binpack-2")

@@ -43,6 +43,8 @@ def waits_for_workloads(view: View) -> Facts:
     "kubectl delete statefulset app-3g-v1",
     "kubectl wait gsp/gpu --for=condition=Ready --timeout=45s",
     f"kubectl apply -f {FILES}/app-3g-v1.yaml",
+    "kubectl rollout status statefulset/app-3g-v1 --timeout=45s",
+    f"kubectl gpushare inspect {NODE}",
     by_hand="delete the application, label the node, wait for its plugin, apply again",
 )
 def two_on_one_card(view: View) -> Facts:

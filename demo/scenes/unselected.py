@@ -40,6 +40,8 @@ def needs_isolation(view: View) -> Facts:
 @step(
     "Two pods that say that they need none",
     f"kubectl apply -f {FILES}/job-a.yaml",
+    "kubectl rollout status deployment/job-a --timeout=45s",
+    "kubectl gpushare inspect --pools",
     by_hand="a nodeSelector for the other pool",
 )
 def needs_none(view: View) -> Facts:

@@ -12,11 +12,12 @@ import yaml
 
 from devcluster.installation import NAMESPACE
 from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
+from devcluster.kubectlplugin import write_plugin
 from gpushare.cli.exits import Exit
 from tests.kit.arrange import POOL
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_pool
-from tests.kit.commandline import Ended, expect_told, run_command, write_plugin
+from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import (
     expect,
     expect_allocated,

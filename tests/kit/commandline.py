@@ -50,20 +50,6 @@ def start_command(*arguments: str, **environ: str) -> Ended:
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
-def write_plugin(folder: Path) -> None:
-    """Put the program into `folder` as kubectl looks for it, with its completion."""
-    start = "from gpushare.cli.main import kubectl_gpushare; kubectl_gpushare()"
-    plugin = f'PYTHONPATH="{SOURCE}" exec "{sys.executable}" -c "{start}" "$@"'
-    _write_script(folder / "kubectl-gpushare", f"#!/bin/sh\n{plugin}\n")
-    completion = run_command("completion", "kubectl").out
-    _write_script(folder / "kubectl_complete-gpushare", completion)
-
-
-def _write_script(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
-
-
 def expect_told(ended: Ended, code: int, *parts: str) -> None:
     """It ended so, with one sentence that has these parts, and nothing on standard output."""
     assert (ended.code, ended.out) == (code, ""), ended
