@@ -13,6 +13,8 @@ KIND: Final = "GPUSharePool"
 PLURAL: Final = "gpusharepools"
 
 FIELD_MANAGER: Final = "gpushare-operator"
+COMMAND_MANAGER: Final = "gpushare-cli"
+"""Field manager of what people write by `gpushare approve` and `retry`."""
 FINALIZER: Final = f"{GROUP}/labels"
 METRIC_PREFIX: Final = "gpushare"
 SETTINGS_PREFIX: Final = "GPUSHARE_"
@@ -98,6 +100,11 @@ ANNOTATION_CARD: Final = "ALIYUN_COM_GPU_MEM_IDX"
 """Basic and OpenSource: the card's index."""
 ANNOTATION_CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 """Basic and OpenSource: the pod's units of gpu-mem."""
+
+# Labels on nodes that ACK writes when they join.
+LABEL_NODE_POOL: Final = "alibabacloud.com/nodepool-id"
+LABEL_CARDS: Final = "aliyun.accelerator/nvidia_count"
+"""Number of cards; on every GPU node, whatever plugin it has."""
 
 # Label on pods, written by their owners (Professional).
 LABEL_CARD_COUNT: Final = "aliyun.com/gpu-count"

@@ -27,6 +27,10 @@ class Exit(IntEnum):
     NOT_FOUND = 7, "there is nothing of that name"
     SNAPSHOT = 8, "the snapshot is broken, or of another version"
     INCOMPLETE = 9, "the API server failed on the way; nothing was printed"
+    CHANGES = 10, "all was printed, and says that there is something to do"
+    MANIFEST = 11, "a manifest can't be read, or the API server would refuse it"
+    NOT_CALLED_FOR = 12, "nothing was written: there is nothing to approve or to try again"
+    ERRORS_FOUND = 13, "all was printed, and says that something is wrong"
 
 
 class CommandError(Exception):

@@ -61,6 +61,12 @@ def print_answer(answer: Answer, shown_as: Format) -> None:
             _print((answer.wide or answer.table)())
 
 
+def print_text(text: str) -> None:
+    """Print it on standard output as it is."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> list[Line]:
     """Lines of a table, without blanks at their ends; no row is empty."""
     table: list[Line] = [tuple(Styled(title, "bold") for title in header), *rows]

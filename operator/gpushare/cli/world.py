@@ -1,13 +1,15 @@
 """A cluster as the operator's decisions see it."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from gpushare import names
 from gpushare.api.cluster import Cluster
 from gpushare.api.namespace import parse_namespace
 from gpushare.api.node import parse_node
 from gpushare.api.pod import Pod, parse_pod
+from gpushare.api.pool import Pool
 from gpushare.core.world import World
 from gpushare.kube.errors import CrdMissingError
 from gpushare.kube.pools import UnreadablePool, parse_pools
@@ -54,3 +56,28 @@ def observe_cluster(cluster: Cluster) -> Seen:
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
     return Seen(world, unbound, opted_out, unreadable)
+
+
+def with_pools(world: World, pools: Iterable[Pool]) -> World:
+    """`world` once these pools are applied to it: each in place of the one that has its name.
+
+    Of that one stays what an apply leaves; another spec is another generation.
+    """
+    present = {pool.name: pool for pool in world.pools}
+    for new in pools:
+        old = present.get(new.name)
+        if old is None:
+            update: dict[str, object] = {"finalizers": new.finalizers | {names.FINALIZER}}
+            present[new.name] = new.model_copy(update=update)
+            continue
+        update = {
+            "spec": new.spec,
+            "retry": new.retry or old.retry,
+            "generation": old.generation + (old.spec != new.spec),
+        }
+        present[new.name] = old.model_copy(update=update)
+    return replace(
+        world,
+        pools=tuple(present.values()),
+        unreadable_pools=world.unreadable_pools - present.keys(),
+    )

@@ -84,8 +84,8 @@ class ApiServer:
     async def get(self, path: str, **params: str) -> Json:
         return await self._request("GET", path, params=params)
 
-    async def create(self, path: str, body: Json) -> Json:
-        return await self._request("POST", path, body=body)
+    async def create(self, path: str, body: Json, **params: str) -> Json:
+        return await self._request("POST", path, params=params, body=body)
 
     async def replace(self, path: str, body: Json) -> Json:
         return await self._request("PUT", path, body=body)

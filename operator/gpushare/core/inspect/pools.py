@@ -78,7 +78,7 @@ def view_pools(
 
     `unbound` are pods without a node; `opted_out` the namespaces whose pods are sent nowhere.
     """
-    planner = Planner(Timing(), memory_unit=_guess_unit(world))
+    planner = Planner(Timing(), memory_unit=guess_unit(world))
     planner.update(world, None, now)
     views = tuple(
         _view_pool(pool, planner.books[pool.name], world, unbound)
@@ -93,7 +93,7 @@ def view_pools(
     return PoolsView(views, tuple(waiting))
 
 
-def _guess_unit(world: World) -> str:
+def guess_unit(world: World) -> str:
     """That of most nodes: which one the installation is set to is not written in the cluster."""
     totals = (observe_node_capacity(node, ()).card_total for node in world.nodes.values())
     in_mib = [total >= MIB_PER_GIB for total in totals if total]
