@@ -115,6 +115,10 @@ chart-docs: $(READY) ## Write the chart's README from the comments of its values
 cli-docs: $(READY) ## Write docs/cli.md from the help texts of the commands
 	$(BIN)/python -m gpushare.cli.manual > docs/cli.md
 
+.PHONY: metrics-docs
+metrics-docs: $(READY) ## Write docs/metrics.md from the metrics that the program registers
+	$(BIN)/python -m gpushare.observe.metrics.page > docs/metrics.md
+
 .PHONY: cluster
 cluster: $(READY) ## Start a control plane with its kubeconfig in .dev/kubeconfig
 	@$(BIN)/python -m devcluster up

@@ -166,6 +166,10 @@ spec:
               value: {{ .root.Values.eviction.enabled | quote }}
             - name: GPUSHARE_MEMORY_UNIT
               value: {{ .root.Values.memoryUnit | quote }}
+            - name: GPUSHARE_PER_APPLICATION_METRICS
+              value: {{ .root.Values.metrics.perApplication | quote }}
+            - name: GPUSHARE_PER_NODE_METRICS
+              value: {{ .root.Values.metrics.perNode | quote }}
             {{- with .root.Values.teardown.jobs }}
             {{- if .enabled }}
             - name: GPUSHARE_ALLOW_TEARDOWN_JOBS

@@ -123,6 +123,11 @@ class Settings(BaseSettings):
     is replaced after 25 s and heard of again by 45 s; after 90 s three in a row were silent. A
     request that nobody answers is given up after 30 s, and an API server that asks to be left alone
     is left alone for at most 60 s: neither is deafness."""
+    per_application_metrics: bool = True
+    """The controller tells of each workload what its pods hold, by its namespace and name."""
+    per_node_metrics: bool = False
+    """The controller tells of each node, and of each card, what is given out: one series for each
+    node, and two for each card."""
     metrics_host: str = "0.0.0.0"
     metrics_port: Port = 8080
     log_level: str = "INFO"

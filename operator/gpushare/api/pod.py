@@ -20,6 +20,7 @@ from gpushare.api.gpurequest import SIDECAR, count_container, count_gpu_requests
 from gpushare.api.ledger import parse_count, parse_ledger
 from gpushare.api.podrequest import read_pod_request
 from gpushare.api.podshape import PodShape, Spec, parse_pod_shape
+from gpushare.api.workload import Workload, name_workload
 
 MAX_MESSAGE = 300
 """Of the scheduler's message; it lists every node's refusal, the first ones tell."""
@@ -91,6 +92,8 @@ class Pod:
     """The scheduler's message, cut, where it found no node."""
     owner: str = ""
     """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
+    workload: Workload | None = None
+    """What it is one of; of pods that ask for GPU memory alone."""
     unrouted: bool = False
     """It asks for shared GPU, and neither its owner nor anything else says on which nodes."""
     is_evictable: bool = True
@@ -166,6 +169,7 @@ def parse_pod(
         daemonset=intern(daemonset),
         is_static_plugin=static,
         owner=intern(str(owner.get("uid", ""))),
+        workload=_share(name_workload(meta, owner)) if shares else None,
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
         cards=parse_ledger(annotations) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,

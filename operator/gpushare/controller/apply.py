@@ -22,6 +22,7 @@ from gpushare.core.actions import (
     ReleaseNode,
 )
 from gpushare.core.observed import Observed, Timing
+from gpushare.core.outcome import WriteOutcome, judge_write
 from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.core.teardown import is_job_due
@@ -98,13 +99,17 @@ class Applier:
         self.caches.nodes.offer(await self.api.get(f"{NODES}/{name}"))
 
     async def _apply(self, action: ApplyNode, pool: str, reason: Reason) -> None:
+        # Read before: the watch may show what is written before the answer comes.
+        before = self.caches.nodes.records.get(action.node)
         node = await apply_node(self.api, action)
         self.caches.nodes.offer(node)
         if node["metadata"]["resourceVersion"] == action.resource_version:
             # Somebody else holds what we let go of: without a pause this would be sent for ever.
             log.warning("write changed nothing", extra={"pool": pool, "node": action.node})
             await asyncio.sleep(NO_CHANGE_SECONDS)
-        self.metrics.node_applies.labels(pool, reason).inc()
+        now = datetime.now(UTC)
+        outcome = judge_write(before, action, now) if before is not None else WriteOutcome()
+        self.metrics.observe_write(pool, reason, outcome)
         self._log(action.message, action.node, pool, reason)
 
     async def _look_again(

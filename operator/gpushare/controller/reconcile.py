@@ -32,7 +32,7 @@ from gpushare.kube.errors import (
 )
 from gpushare.kube.events import Events
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
+from gpushare.observe.metrics import Metrics, Sight
 from gpushare.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class Reconciler:
         )
         self._settings = settings
         self._metrics = metrics
+        metrics.look = self._look
         self._timing = Timing(
             backoff=timedelta(seconds=settings.backoff_seconds),
             ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
@@ -114,6 +115,15 @@ class Reconciler:
         """A pool changed: list the pools, and decide anew."""
         self._pools.mark_changed()
         self._changed.set()
+
+    def _look(self) -> Sight:
+        """What metrics are worked out from, when somebody reads them."""
+        return Sight(
+            pools=self._pools.all,
+            books=self._planner.books,
+            pods=self.caches.pods.records,
+            waiting=self.caches.unplaced.values(),
+        )
 
     def find_standstill(self) -> str | None:
         """Why the process should be restarted; None while it works or stands by."""

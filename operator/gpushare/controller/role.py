@@ -54,7 +54,9 @@ async def run_controller(
     Without the CRD there is nothing to do: where it is missing, or is removed, it is waited for.
     Raises `CredentialsError`, `LeaseLostError`, and OSError where a port is taken.
     """
-    metrics = Metrics()
+    metrics = Metrics(
+        per_application=settings.per_application_metrics, per_node=settings.per_node_metrics
+    )
     stopping = asyncio.Event()
     _set_on_signal(stopping)
     hush_missing_crd()
@@ -81,7 +83,7 @@ async def _run_with_crd(
         lease = Lease(api, _terms(settings))
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
         webhook = build_webhook(api, settings, metrics) if build_webhook else None
-        hearing = Hearing(names.PLURAL)
+        hearing = Hearing(names.PLURAL, on_sign=partial(metrics.observe_watch, names.PLURAL))
         liveness: list[http.Check] = [
             reconciler.find_standstill,
             partial(reconciler.caches.find_deafness, settings.deaf_seconds),

@@ -1,4 +1,4 @@
-"""What people see of a pool: its status, the Events that go with it, and its metrics."""
+"""What people see of a pool: its status, and the Events that go with it."""
 
 import asyncio
 import time
@@ -13,7 +13,6 @@ from gpushare.api.status import PoolStatus
 from gpushare.controller.pools import Pools
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
-from gpushare.core.isolation import sum_isolation
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status, is_capacity_due
 from gpushare.kube.events import Events, Subject
@@ -47,8 +46,6 @@ class Statuses:
         self._planner = planner
         self._metrics = metrics
         self._not_before: dict[str, float] = {}
-        self._shown: set[str] = set()
-        """Names of the pools that the metrics speak of."""
 
     async def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
         """Write what is due; seconds until more is, if anything is left.
@@ -78,7 +75,8 @@ class Statuses:
         held = self._planner.holdings.count(pool.name)
         # A write takes a while, and the book may change meanwhile.
         book.is_stale = not is_capacity_due(pool, now)
-        self._show(pool.name, book)
+        for reason, times in book.take_turned().items():
+            self._metrics.node_waits.labels(pool.name, reason).inc(times)
         refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
         status = build_status(pool, book, now, held=held, pending=pending, refusal=refusal)
         if status == pool.status or (pool.deleting and not held):
@@ -125,34 +123,10 @@ class Statuses:
             subject = Subject("v1", "Node", node.name, node.uid)
             self._events.post(subject, plan.reason, f"pool {pool.name}: {plan.message}", warns=True)
 
-    def _show(self, pool: str, book: Book) -> None:
-        self._shown.add(pool)
-        for state in NodeState:
-            self._metrics.pool_nodes.labels(pool, state).set(book.counts[state])
-        claims = sum_isolation(book.isolations.values())
-        containers = self._metrics.pool_containers
-        containers.labels(pool, "isolated").set(claims.isolated)
-        containers.labels(pool, "unknown").set(claims.unknown)
-        self._metrics.opted_out_containers.labels(pool).set(claims.opted_out)
-        shared = claims.containers - claims.isolated - claims.unknown
-        containers.labels(pool, "shared").set(shared)
-        self._metrics.stale_containers.labels(pool).set(claims.stale)
-        for reason, times in book.take_turned().items():
-            self._metrics.node_waits.labels(pool, reason).inc(times)
-
     def _forget(self) -> None:
-        """Pools that are gone leave nothing behind, in the metrics neither."""
+        """Pools that are gone leave nothing behind."""
         present = {pool.uid for pool in self._pools.all}
         self._not_before = {k: v for k, v in self._not_before.items() if k in present}
-        gone = self._shown - {pool.name for pool in self._pools.all}
-        for pool in gone:
-            for state in NodeState:
-                self._metrics.pool_nodes.remove(pool, state)
-            for isolation in ("isolated", "unknown", "shared"):
-                self._metrics.pool_containers.remove(pool, isolation)
-            self._metrics.stale_containers.remove(pool)
-            self._metrics.opted_out_containers.remove(pool)
-        self._shown -= gone
 
 
 def _first_waiting(book: Book) -> dict[Reason, NodePlan]:

@@ -67,6 +67,19 @@ class Capacity:
         return self.free_blocks[0][0] if self.free_blocks else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The GPU memory of some nodes together, in the plugin's unit, and their cards."""
+
+    gpus: int = 0
+    total: int = 0
+    allocated: int = 0
+    requested: int = 0
+    largest_free: int = 0
+    """What the emptiest card has free on a node that takes pods."""
+    stranded: int = 0
+
+
 def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
     """The capacity of `node`, on which `pods` run.
 
@@ -105,34 +118,56 @@ def count_used(pods: Iterable[Pod]) -> dict[int, int]:
 
 
 def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Capacity:
-    """The capacity of a pool with these nodes; `pending` pods select it and have no node yet.
+    """The capacity of a pool with these nodes; `pending` pods select it and have no node yet."""
+    nodes = list(nodes)
+    memory = sum_memory(nodes, pending)
+    totals = [node.card_total for node in nodes]
+    in_mib = counts_in_mib(nodes)
+    per_gib = MIB_PER_GIB if in_mib else 1
+    return Capacity(
+        gpus=memory.gpus,
+        memory_total=memory.total // per_gib,
+        memory_allocated=memory.allocated // per_gib,
+        memory_requested=memory.requested // per_gib,
+        largest_free_block=memory.largest_free // per_gib,
+        stranded_memory=memory.stranded // per_gib,
+        unit="MiB" if in_mib else "GiB",
+        largest_card=max(totals, default=0) if all(totals) else 0,
+        free_blocks=_count_blocks(_list_blocks(nodes)),
+    )
+
+
+def sum_memory(nodes: Sequence[NodeCapacity], pending: Iterable[Pod] = ()) -> Memory:
+    """The sums of a pool with these nodes; `pending` pods select it and have no node yet.
 
     Memory is stranded where a card has less of it free than the pool's median pod asks of one.
-    The plugin's unit is not written anywhere: a card with 1024 or more is counted in MiB, since
-    none has a tebibyte and none less than a gibibyte. It is one for the whole cluster.
     """
-    nodes = list(nodes)
     waiting = [pod for pod in pending if pod.gpu_memory]
     wanted = chain(*(node.requests for node in nodes), (p.gpu_memory_per_card for p in waiting))
     median = _find_median(wanted)
-    blocks = list(chain.from_iterable(node.free_blocks for node in nodes))
-    totals = [node.card_total for node in nodes]
-    largest_card = max(totals, default=0)
+    blocks = _list_blocks(nodes)
     requested = sum(node.requested for node in nodes) + sum(pod.gpu_memory for pod in waiting)
-    largest_free = max(blocks, default=0)
-    in_mib = largest_card >= MIB_PER_GIB
-    per_gib = MIB_PER_GIB if in_mib else 1
-    return Capacity(
+    return Memory(
         gpus=sum(node.gpus for node in nodes),
-        memory_total=sum(node.total for node in nodes) // per_gib,
-        memory_allocated=sum(node.allocated for node in nodes) // per_gib,
-        memory_requested=min(requested, MAX_FIGURE) // per_gib,
-        largest_free_block=largest_free // per_gib,
-        stranded_memory=sum(block for block in blocks if block < median) // per_gib,
-        unit="MiB" if in_mib else "GiB",
-        largest_card=largest_card if all(totals) else 0,
-        free_blocks=_count_blocks(blocks),
+        total=sum(node.total for node in nodes),
+        allocated=sum(node.allocated for node in nodes),
+        requested=min(requested, MAX_FIGURE),
+        largest_free=max(blocks, default=0),
+        stranded=sum(block for block in blocks if block < median),
     )
+
+
+def counts_in_mib(nodes: Iterable[NodeCapacity]) -> bool:
+    """Whether the device plugins of these nodes count in MiB, instead of GiB.
+
+    The plugin's unit is not written anywhere: a card with 1024 or more is counted in MiB, since
+    none has a tebibyte and none less than a gibibyte. It is one for the whole cluster.
+    """
+    return any(node.card_total >= MIB_PER_GIB for node in nodes)
+
+
+def _list_blocks(nodes: Iterable[NodeCapacity]) -> list[int]:
+    return list(chain.from_iterable(node.free_blocks for node in nodes))
 
 
 def _count_blocks(blocks: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -30,18 +30,26 @@ class Hearing:
 
     Signs of it are a page of its list, an event, a bookmark, its end. A refusal or a failed
     connection counts as much: the API server is away then, and that no restart of ours would mend.
-    `clock` tells seconds, and never goes back.
+    `clock` tells seconds, and never goes back; `on_sign` is called at each sign.
     """
 
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        what: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        on_sign: Callable[[], None] = lambda: None,
+    ) -> None:
         self._what = what
         self._clock = clock
+        self._on_sign = on_sign
         self._sign_at: float | None = None
         self._asked_at: float | None = None
 
     def note(self) -> None:
         """There is a sign just now."""
         self._sign_at = self._clock()
+        self._on_sign()
 
     def find_deafness(self, limit_seconds: float) -> str | None:
         """What to say where there was none for longer than this; None before the first one."""

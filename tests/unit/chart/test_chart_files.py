@@ -194,6 +194,8 @@ def test_the_chart_sets_what_the_program_reads(name: str) -> None:
     ("value", "setting"),
     [
         ("memoryUnit", "memory_unit"),
+        ("metrics.perApplication", "per_application_metrics"),
+        ("metrics.perNode", "per_node_metrics"),
         ("teardown.jobs.namespace", "teardown_namespace"),
         ("webhook.replicas", "webhook_replicas"),
         ("webhook.onNoPool", "on_no_pool"),

@@ -1,91 +1,26 @@
 """The loop: when it comes back, and what it holds back."""
 
 import asyncio
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from gpushare import names
-from gpushare.api.node import Node
 from gpushare.api.pool import Pool, Schedule
-from gpushare.controller.reconcile import Reconciler
 from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
-from gpushare.kube.errors import ApiError
-from gpushare.kube.pools import PoolList
-from gpushare.observe.metrics import Metrics
-from gpushare.settings import Settings
+from tests.kit.loop import LoopApi, build_reconciler, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.values import a_node, a_pool
 
 Json = dict[str, Any]
 
 
-class Api:
-    """An API server that takes every write, or refuses those to `refused` with `refusal`."""
-
-    def __init__(self, refusal: int | None = None, refused: str = "/nodes/"):
-        self.refusal = refusal
-        self.refused = refused
-        self.objects: dict[str, Json] = {}
-        self.writes: list[tuple[str, str]] = []
-
-    async def get(self, path: str, **params: str) -> Json:
-        return self.objects[path]
-
-    async def apply(self, path: str, body: Json) -> Json:
-        self.writes.append(("APPLY", path))
-        if self.refusal and self.refused in path:
-            raise ApiError(self.refusal, b'{"message": "no"}', what=path)
-        return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
-
-    async def patch(self, path: str, body: Any, *, content_type: str) -> Json:
-        self.writes.append(("PATCH", path))
-        return {}
-
-    async def create(self, path: str, body: Json) -> Json:
-        return {}
-
-    def written(self, part: str) -> list[str]:
-        return [verb for verb, path in self.writes if part in path]
-
-
-def _reconciler(
-    monkeypatch: pytest.MonkeyPatch,
-    api: Api,
-    pools: list[Pool],
-    *nodes: Node,
-    versions: Iterator[int] | None = None,
-) -> Reconciler:
-    versions = versions or itertools.count(1)
-    settings = Settings(namespace="ns", identity="me", resync_seconds=30)
-    reconciler = Reconciler(api, settings, Metrics())  # type: ignore[arg-type]
-    reconciler.caches.nodes._records = {node.name: node for node in nodes}
-    for node in nodes:
-        reconciler.caches.mark_changed(node.name)
-    reconciler.caches.daemonsets._records = {
-        name: name for name in ("gpushare-device-plugin-ds", "cgpu-installer")
-    }
-
-    async def list_pools(api: object) -> PoolList:
-        return PoolList(next(versions), tuple(pools))
-
-    monkeypatch.setattr(pools_api, "list_pools", list_pools)
-    return reconciler
-
-
-async def _settle(reconciler: Reconciler) -> None:
-    """Until nothing is being done to a node."""
-    await asyncio.gather(*reconciler._busy.values())
-
-
 async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     node = a_node(labels={**CGPU, **OURS}, records=under_way(Step.RESTARTING), unschedulable=True)
-    reconciler = _reconciler(monkeypatch, Api(), [a_pool()], node)
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()], node)
     assert await reconciler._pass_safely() == 30
     assert reconciler.find_standstill() is None
 
@@ -101,22 +36,22 @@ async def test_pools_are_let_go_of_side_by_side(monkeypatch: pytest.MonkeyPatch)
         let_go.append(pool.name)
 
     monkeypatch.setattr(pools_api, "drop_finalizer", drop_finalizer)
-    await _reconciler(monkeypatch, Api(), pools)._pass_safely()
+    await build_reconciler(monkeypatch, LoopApi(), pools)._pass_safely()
     assert sorted(let_go) == sorted(pool.name for pool in pools)
 
 
 async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = Api(refusal=500, refused=f"{pools_api.PATH}/training")
+    api = LoopApi(refusal=500, refused=f"{pools_api.PATH}/training")
     pool = a_pool(finalizers=frozenset())
-    reconciler = _reconciler(monkeypatch, api, [pool], a_node(labels=CGPU))
+    reconciler = build_reconciler(monkeypatch, api, [pool], a_node(labels=CGPU))
     await reconciler._pass_safely()
-    await _settle(reconciler)
+    await settle(reconciler)
     assert api.written("/nodes/") == []
     api.refusal = None
     await reconciler._pass_safely()
-    await _settle(reconciler)
+    await settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
     assert api.writes[0] == ("APPLY", f"{pools_api.PATH}/training")
 
@@ -124,19 +59,19 @@ async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it(
 async def test_a_finalizer_that_somebody_else_set_is_dropped_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = Api()
+    api = LoopApi()
     pool = a_pool(deleting=True)
     metadata = {"uid": pool.uid, "finalizers": ["other", names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
-    await _reconciler(monkeypatch, api, [pool])._pass_safely()
+    await build_reconciler(monkeypatch, api, [pool])._pass_safely()
     assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
 
 
 async def test_a_pool_is_not_released_while_something_is_being_done_to_a_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = Api()
-    reconciler = _reconciler(monkeypatch, api, [a_pool(deleting=True)])
+    api = LoopApi()
+    reconciler = build_reconciler(monkeypatch, api, [a_pool(deleting=True)])
     reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
     reconciler._busy_for["gpu-1"] = "training"
     await reconciler._pass_safely()
@@ -148,11 +83,11 @@ async def test_a_pool_is_not_released_while_something_is_being_done_to_a_node(
 async def test_a_pool_is_released_while_nodes_of_others_are_worked_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = Api()
+    api = LoopApi()
     pool = a_pool(deleting=True)
     metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
-    reconciler = _reconciler(monkeypatch, api, [pool])
+    reconciler = build_reconciler(monkeypatch, api, [pool])
     reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
     reconciler._busy_for["gpu-1"] = "other"
     await reconciler._pass_safely()
@@ -161,61 +96,61 @@ async def test_a_pool_is_released_while_nodes_of_others_are_worked_on(
 
 
 async def test_a_node_is_written_to_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = Api()
+    api = LoopApi()
     node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
-    reconciler = _reconciler(monkeypatch, api, [a_pool()], node)
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()], node)
     await reconciler._pass_safely()
     await reconciler._pass_safely()
-    await _settle(reconciler)
+    await settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
 
 
 async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
     monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
-    api = Api(refusal=403)
-    reconciler = _reconciler(monkeypatch, api, [a_pool()], a_node(labels=CGPU))
+    api = LoopApi(refusal=403)
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()], a_node(labels=CGPU))
     await reconciler._pass_safely()
-    await _settle(reconciler)
+    await settle(reconciler)
     await reconciler._pass_safely()
     (pool,) = reconciler._pools.all
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
     written = len(api.written("/status"))
     await reconciler._pass_safely()
     assert len(api.written("/status")) == written
-    await _settle(reconciler)
+    await settle(reconciler)
 
 
 async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = Api(refusal=403, refused="/other")
+    api = LoopApi(refusal=403, refused="/other")
     elsewhere = a_pool("other", finalizers=frozenset(), nodes={"names": ("gpu-2",)})
     pools = [elsewhere, a_pool()]
-    reconciler = _reconciler(monkeypatch, api, pools, a_node(labels=CGPU))
+    reconciler = build_reconciler(monkeypatch, api, pools, a_node(labels=CGPU))
     assert await reconciler._pass_safely() == 1
-    await _settle(reconciler)
+    await settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
     assert api.written("/training/status") == ["APPLY"]
 
 
 async def test_a_status_is_written_only_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = Api()
-    reconciler = _reconciler(monkeypatch, api, [a_pool()])
+    api = LoopApi()
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
     await reconciler._pass_safely()
     await reconciler._pass_safely()
     assert api.written("/status") == ["APPLY"]
 
 
 async def test_an_old_list_of_pools_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    api, pools = Api(), [a_pool()]
+    api, pools = LoopApi(), [a_pool()]
     node = a_node(labels={**CGPU, **OURS}, records=applied())
-    reconciler = _reconciler(monkeypatch, api, pools, node, versions=iter((9, 7)))
+    reconciler = build_reconciler(monkeypatch, api, pools, node, versions=iter((9, 7)))
     await reconciler._pass_safely()
-    await _settle(reconciler)
+    await settle(reconciler)
     before = list(api.writes)
     pools[:] = [a_pool(schedule="default", generation=7)]
     reconciler.mark_pools_changed()
     assert await reconciler._pass_safely() == 1
-    await _settle(reconciler)
+    await settle(reconciler)
     assert api.writes == before

@@ -1,0 +1,32 @@
+"""What a pod is one of: its Deployment, Job or whatever a person made."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_TEMPLATE_HASH = "pod-template-hash"
+_BY_CRONJOB = re.compile(r"(.+)-\d{8}", re.ASCII)
+"""A CronJob names its Jobs by the minute that each is for (`getJobName` in kubernetes,
+pkg/controller/cronjob)."""
+
+
+class Workload(NamedTuple):
+    """An application: what a person made, in the namespace of its pods."""
+
+    kind: str
+    name: str
+
+
+def name_workload(meta: Mapping[str, Any], controller: Mapping[str, Any]) -> Workload:
+    """By a pod's metadata and the owner reference of its controller; the pod itself, without one.
+
+    A Deployment's ReplicaSet is seen by the label that the Deployment gives to its pods, a
+    CronJob's Job by its name.
+    """
+    kind, name = controller.get("kind") or "Pod", controller.get("name") or meta["name"]
+    template = (meta.get("labels") or {}).get(_TEMPLATE_HASH)
+    if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
+        return Workload("Deployment", name.removesuffix(f"-{template}"))
+    if kind == "Job" and (found := _BY_CRONJOB.fullmatch(name)):
+        return Workload("CronJob", found[1])
+    return Workload(kind, name)

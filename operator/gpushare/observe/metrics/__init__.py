@@ -1,0 +1,10 @@
+"""What a process counts and measures, for Prometheus.
+
+Names are gpushare_NOUN_UNIT, units bytes and seconds. Labels are few-valued: never a node, a pod or
+a UID, but for the cards of each node, which an installation switches on.
+"""
+
+from gpushare.observe.metrics.process import Metrics
+from gpushare.observe.metrics.sight import Sight
+
+__all__ = ["Metrics", "Sight"]

@@ -1,0 +1,59 @@
+"""A metric as it is told of: by its name, and what it says."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+
+from gpushare import names
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric, with all its series."""
+
+    name: str
+    """Without the prefix of all of ours."""
+    text: str
+    labels: tuple[str, ...] = ()
+    kind: str = "gauge"
+
+    @property
+    def full_name(self) -> str:
+        """As Prometheus knows it; a histogram's series end in _bucket, _sum and _count."""
+        return f"{names.METRIC_PREFIX}_{self.name}"
+
+    def fill(self, series: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
+        """The metric with a value for each of these label values, for a collector."""
+        filled = GaugeMetricFamily(self.full_name, self.text, labels=self.labels)
+        for values, value in series.items():
+            filled.add_metric(values, value)
+        return filled
+
+
+class Shelf:
+    """Makes metrics in a registry, and keeps the list of them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.families: list[Family] = []
+        self._registry = registry
+
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        """What only grows; its name ends in _total."""
+        family = self._note(Family(name, text, labels, "counter"))
+        return Counter(family.full_name, text, labels, registry=self._registry)
+
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """What goes up and down."""
+        family = self._note(Family(name, text, labels))
+        return Gauge(family.full_name, text, labels, registry=self._registry)
+
+    def histogram(self, name: str, text: str, buckets: Iterable[float]) -> Histogram:
+        """How often something took how long."""
+        family = self._note(Family(name, text, kind="histogram"))
+        return Histogram(family.full_name, text, buckets=tuple(buckets), registry=self._registry)
+
+    def _note(self, family: Family) -> Family:
+        self.families.append(family)
+        return family

@@ -1,0 +1,118 @@
+"""Of each pool: where its nodes are, what its containers have, what its cards hold."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+
+from gpushare.api.pod import Pod
+from gpushare.core.actions import NodeState
+from gpushare.core.book import Book
+from gpushare.core.capacity import Memory, sum_memory
+from gpushare.core.isolation import NodeIsolation, sum_isolation
+from gpushare.observe.metrics.family import Family
+from gpushare.observe.metrics.sight import Sight, SightCollector
+
+_INFO = Family(
+    "pool_info",
+    "1 for each pool, with its mode; an empty placement is not the pool's.",
+    ("pool", "edition", "schedule", "placement"),
+)
+_NODES = Family("pool_nodes", "Members of a pool, by state.", ("pool", "state"))
+_CONTESTED = Family(
+    "pool_conflicting_nodes",
+    "Members of a pool on which somebody else keeps changing one of its labels.",
+    ("pool",),
+)
+_CONTAINERS = Family(
+    "pool_containers",
+    "Containers that share a pool's cards: isolated, shared (not isolated), or unknown.",
+    ("pool", "isolation"),
+)
+_STALE = Family(
+    "stale_containers",
+    "Containers whose isolation is not what their node's mode gives.",
+    ("pool",),
+)
+_OPTED_OUT = Family(
+    "opted_out_containers",
+    "Containers that take isolation off themselves, on nodes whose mode isolates.",
+    ("pool",),
+)
+_GPUS = Family("pool_gpus", "Cards of a pool.", ("pool",))
+_TOTAL = Family("pool_memory_bytes", "GPU memory that a pool's nodes offer to share.", ("pool",))
+_ALLOCATED = Family(
+    "pool_memory_allocated_bytes",
+    "GPU memory of a pool that is given out, by the GPU scheduler's ledger.",
+    ("pool",),
+)
+_REQUESTED = Family(
+    "pool_memory_requested_bytes",
+    "GPU memory that pods on a pool's nodes ask for, and pods that wait for one of them.",
+    ("pool",),
+)
+_LARGEST = Family(
+    "pool_memory_largest_free_block_bytes",
+    "The most that any one card has free, on a node that takes pods.",
+    ("pool",),
+)
+_STRANDED = Family(
+    "pool_memory_stranded_bytes",
+    "Free GPU memory on cards that have less of it than the pool's median pod asks of one.",
+    ("pool",),
+)
+
+
+class PoolCollector(SightCollector):
+    """A few dozen series for each pool, whatever its size."""
+
+    families = (
+        *(_INFO, _NODES, _CONTESTED, _CONTAINERS, _STALE, _OPTED_OUT),
+        *(_GPUS, _TOTAL, _ALLOCATED, _REQUESTED, _LARGEST, _STRANDED),
+    )
+
+    def measure(self, sight: Sight) -> Iterator[GaugeMetricFamily]:
+        known = sight.list_books()
+        yield _INFO.fill(
+            {
+                (p.name, p.spec.edition, p.spec.schedule, p.spec.placement or ""): 1.0
+                for p, _ in known
+            }
+        )
+        books = {pool.name: book for pool, book in known}
+        yield _NODES.fill(
+            {(name, s): book.counts[s] for name, book in books.items() for s in NodeState}
+        )
+        yield _CONTESTED.fill({(name,): len(book.contested) for name, book in books.items()})
+        yield from _measure_isolation(books.items())
+        yield from _measure_memory(books.items(), sight)
+
+
+def _measure_isolation(books: Iterable[tuple[str, Book]]) -> Iterator[GaugeMetricFamily]:
+    claims = {name: sum_isolation(book.isolations.values()) for name, book in books}
+    yield _CONTAINERS.fill(
+        {(name, kind): n for name, sums in claims.items() for kind, n in _split(sums).items()}
+    )
+    yield _STALE.fill({(name,): sums.stale for name, sums in claims.items()})
+    yield _OPTED_OUT.fill({(name,): sums.opted_out for name, sums in claims.items()})
+
+
+def _split(sums: NodeIsolation) -> dict[str, int]:
+    shared = sums.containers - sums.isolated - sums.unknown
+    return {"isolated": sums.isolated, "shared": shared, "unknown": sums.unknown}
+
+
+def _measure_memory(books: Iterable[tuple[str, Book]], sight: Sight) -> Iterator[GaugeMetricFamily]:
+    pending: dict[str, list[Pod]] = {}
+    for pod in sight.waiting:
+        for pool in pod.pools:
+            pending.setdefault(pool, []).append(pod)
+    sums: dict[str, Memory] = {
+        name: sum_memory([*book.capacities.values()], pending.get(name, ())) for name, book in books
+    }
+    unit = sight.find_unit_bytes()
+    yield _GPUS.fill({(name,): memory.gpus for name, memory in sums.items()})
+    yield _TOTAL.fill({(name,): memory.total * unit for name, memory in sums.items()})
+    yield _ALLOCATED.fill({(name,): memory.allocated * unit for name, memory in sums.items()})
+    yield _REQUESTED.fill({(name,): memory.requested * unit for name, memory in sums.items()})
+    yield _LARGEST.fill({(name,): memory.largest_free * unit for name, memory in sums.items()})
+    yield _STRANDED.fill({(name,): memory.stranded * unit for name, memory in sums.items()})

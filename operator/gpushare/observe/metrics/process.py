@@ -1,0 +1,162 @@
+"""All metrics of one process."""
+
+import math
+import time
+
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client.process_collector import ProcessCollector
+
+from gpushare import __version__
+from gpushare.core.outcome import WriteOutcome
+from gpushare.observe.metrics.applications import ApplicationCollector
+from gpushare.observe.metrics.cards import CardCollector
+from gpushare.observe.metrics.family import Family, Shelf
+from gpushare.observe.metrics.pools import PoolCollector
+from gpushare.observe.metrics.sight import Look, Sight, SightCollector
+
+ADMISSION_BUCKETS_SECONDS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
+    *(0.25, 0.5, 1.0, 3.0),
+)
+"""A decision takes well under a millisecond; the API server gives up after 3 s."""
+RECONCILE_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+CHANGE_BUCKETS_SECONDS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0)
+"""A plugin is back within a minute, unless its image must be pulled; a teardown waits for people.
+The deadline is 600 s."""
+
+
+class Metrics:
+    """The metrics of one process, in a registry of its own."""
+
+    def __init__(self, *, per_application: bool = True, per_node: bool = False) -> None:
+        # Else each counter brings a second series that nobody asks for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.look: Look = Sight
+        """What the controller knows; it puts its own view here."""
+        self._shelf = Shelf(self.registry)
+        self._make_controllers()
+        self._make_webhooks()
+        self._make_both()
+        self._collectors: list[SightCollector] = [
+            PoolCollector(self._see),
+            *([ApplicationCollector(self._see)] if per_application else []),
+            *([CardCollector(self._see)] if per_node else []),
+        ]
+        for collector in self._collectors:
+            self.registry.register(collector)
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """All metrics of ours; the registry has those of the process besides."""
+        by_sight = (family for each in self._collectors for family in each.families)
+        return (*self._shelf.families, *by_sight)
+
+    def observe_api_request(self, verb: str, resource: str, code: int) -> None:
+        """Count a request; the `RequestObserver` of `kube.client.connect`."""
+        self.api_requests.labels(verb, resource, str(code)).inc()
+
+    def observe_watch(self, resource: str) -> None:
+        """Note that the watch of `resource` was heard of just now."""
+        self.watch_last_event.labels(resource).set(time.time())
+
+    def observe_write(self, pool: str, reason: str, outcome: WriteOutcome) -> None:
+        """Count a write to a node of `pool`, made for `reason`."""
+        self.node_applies.labels(pool, reason).inc()
+        if outcome.change is not None:
+            self.changes.labels(pool, outcome.change).inc()
+            self.change_seconds.observe(outcome.change_seconds)
+        if outcome.flips:
+            self.label_flips.labels(pool).inc(outcome.flips)
+        if outcome.conflicts:
+            self.label_conflicts.labels(pool).inc(outcome.conflicts)
+
+    def _see(self) -> Sight:
+        return self.look()
+
+    def _make_controllers(self) -> None:
+        shelf = self._shelf
+        self.leader = shelf.gauge("leader", "1 in the process that holds the Lease.")
+        self.reconciles = shelf.counter(
+            "reconcile_total", "Passes of the reconcile loop.", "result"
+        )
+        self.reconcile_seconds = shelf.histogram(
+            "reconcile_duration_seconds",
+            "Duration of one pass of the reconcile loop.",
+            RECONCILE_BUCKETS_SECONDS,
+        )
+        self.node_applies = shelf.counter(
+            "node_applies_total", "Writes to nodes, by what they were for.", "pool", "reason"
+        )
+        self.changes = shelf.counter(
+            "changes_total", "Isolation changes of nodes that ended, by how.", "pool", "outcome"
+        )
+        self.change_seconds = shelf.histogram(
+            "change_duration_seconds",
+            "From a node's cordon to the end of its isolation change.",
+            CHANGE_BUCKETS_SECONDS,
+        )
+        self.plugin_restarts = shelf.counter(
+            "plugin_restarts_total", "Device-plugin pods deleted.", "pool", "reason"
+        )
+        self.label_flips = shelf.counter(
+            "label_flips_total",
+            "Labels of a pool's nodes that somebody else changed, and that were put back.",
+            "pool",
+        )
+        self.label_conflicts = shelf.counter(
+            "label_conflicts_total",
+            "Times that a label was left to another manager that kept changing it.",
+            "pool",
+        )
+        self.node_waits = shelf.counter(
+            "node_waits_total", "Times that a node began to wait, by reason.", "pool", "reason"
+        )
+        self.evictions = shelf.counter(
+            "evictions_total",
+            "Evictions asked for, by what came of it: evicted, gone already, or refused.",
+            "pool",
+            "outcome",
+        )
+        self.unplaced_pods = shelf.gauge(
+            "unplaced_pods", "GPU pods without a pool or a node, by reason.", "reason"
+        )
+
+    def _make_webhooks(self) -> None:
+        shelf = self._shelf
+        self.admissions = shelf.counter(
+            "admission_requests_total", "Pods that the webhook was asked about.", "reason"
+        )
+        self.workload_admissions = shelf.counter(
+            "workload_admission_requests_total",
+            "Workloads that the webhook was asked about, by what becomes of their pods.",
+            "reason",
+        )
+        self.admission_seconds = shelf.histogram(
+            "admission_duration_seconds",
+            "From the request's body to the answer.",
+            ADMISSION_BUCKETS_SECONDS,
+        )
+        self.certificate_expiry = shelf.gauge(
+            "certificate_expiry_timestamp_seconds", "When the served certificate ends."
+        )
+        self.certificate_refused = shelf.gauge(
+            "certificate_refused", "1 while what the certificate's Secret holds is not taken."
+        )
+        # A process without a certificate has no expiry that an alert could compare.
+        self.certificate_expiry.set(math.nan)
+
+    def _make_both(self) -> None:
+        shelf = self._shelf
+        self.watch_last_event = shelf.gauge(
+            "watch_last_event_timestamp_seconds",
+            "When a watch was last heard of: an event, a bookmark, or its end.",
+            "resource",
+        )
+        self.api_requests = shelf.counter(
+            "api_requests_total",
+            "Answered requests to the API server.",
+            *("verb", "resource", "code"),
+        )
+        shelf.gauge("build_info", "The running version.", "version").labels(__version__).set(1)

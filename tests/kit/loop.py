@@ -1,0 +1,85 @@
+"""The controller's loop in a unit test, and an API server that takes its writes."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.controller.reconcile import Reconciler
+from gpushare.kube import pools as pools_api
+from gpushare.kube.errors import ApiError
+from gpushare.kube.pools import PoolList
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+
+Json = dict[str, Any]
+
+
+class LoopApi:
+    """An API server that takes every write, or refuses those to `refused` with `refusal`."""
+
+    def __init__(self, refusal: int | None = None, refused: str = "/nodes/"):
+        self.refusal = refusal
+        self.refused = refused
+        self.objects: dict[str, Json] = {}
+        self.writes: list[tuple[str, str]] = []
+
+    async def get(self, path: str, **params: str) -> Json:
+        return self.objects[path]
+
+    async def apply(self, path: str, body: Json) -> Json:
+        self.writes.append(("APPLY", path))
+        if self.refusal and self.refused in path:
+            raise ApiError(self.refusal, b'{"message": "no"}', what=path)
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
+
+    async def patch(self, path: str, body: Any, *, content_type: str) -> Json:
+        self.writes.append(("PATCH", path))
+        return {}
+
+    async def create(self, path: str, body: Json) -> Json:
+        return {}
+
+    def written(self, part: str) -> list[str]:
+        return [verb for verb, path in self.writes if part in path]
+
+
+def build_reconciler(
+    monkeypatch: pytest.MonkeyPatch,
+    api: LoopApi,
+    pools: list[Pool],
+    *nodes: Node,
+    pods: Sequence[Pod] = (),
+    versions: Iterator[int] | None = None,
+    metrics: Metrics | None = None,
+) -> Reconciler:
+    """The loop, to which `nodes` and `pods` have just come."""
+    versions = versions or itertools.count(1)
+    settings = Settings(namespace="ns", identity="me", resync_seconds=30)
+    reconciler = Reconciler(api, settings, metrics or Metrics())  # type: ignore[arg-type]
+    reconciler.caches.nodes._records = {node.name: node for node in nodes}
+    for node in nodes:
+        reconciler.caches.mark_changed(node.name)
+    keyed = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
+    reconciler.caches.pods._records = keyed
+    for key, pod in keyed.items():
+        reconciler.caches._on_pod(key, None, pod)
+    reconciler.caches.daemonsets._records = {
+        name: name for name in ("gpushare-device-plugin-ds", "cgpu-installer")
+    }
+
+    async def list_pools(api: object) -> PoolList:
+        return PoolList(next(versions), tuple(pools))
+
+    monkeypatch.setattr(pools_api, "list_pools", list_pools)
+    return reconciler
+
+
+async def settle(reconciler: Reconciler) -> None:
+    """Until nothing is being done to a node."""
+    await asyncio.gather(*reconciler._busy.values())

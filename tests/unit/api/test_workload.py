@@ -1,0 +1,55 @@
+"""Which application a pod is one of."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.api.pod import parse_pod
+from gpushare.api.workload import Workload
+from tests.kit.builders import build_pod
+
+HASH = "7d4b9c6f5"
+
+
+def parse(owner: tuple[str, str] | None, **labels: str) -> Workload | None:
+    pod = build_pod("web-0", gib=2)
+    pod["metadata"] |= {"namespace": "team-a", "uid": "1", "labels": labels}
+    if owner is not None:
+        kind, name = owner
+        pod["metadata"]["ownerReferences"] = [
+            {"kind": kind, "name": name, "uid": "2", "controller": True}
+        ]
+    parsed = parse_pod(pod, plugin_namespace="kube-system")
+    assert parsed is not None
+    return parsed.workload
+
+
+@pytest.mark.parametrize(
+    ("owner", "workload"),
+    [
+        (("StatefulSet", "web"), ("StatefulSet", "web")),
+        (("Job", "train"), ("Job", "train")),
+        (("Job", "nightly-29371680"), ("CronJob", "nightly")),
+        (("RayCluster", "ray"), ("RayCluster", "ray")),
+        (("ReplicaSet", "web-by-hand"), ("ReplicaSet", "web-by-hand")),
+        (None, ("Pod", "web-0")),
+    ],
+    ids=str,
+)
+def test_a_pod_is_one_of_what_a_person_made(owner: Any, workload: tuple[str, str]) -> None:
+    assert parse(owner) == workload
+
+
+def test_a_deployment_is_known_by_the_label_that_it_gives_to_its_pods() -> None:
+    owner = ("ReplicaSet", f"web-{HASH}")
+    assert parse(owner, **{"pod-template-hash": HASH}) == ("Deployment", "web")
+    assert parse(owner, **{"pod-template-hash": "other"}) == ("ReplicaSet", f"web-{HASH}")
+
+
+def test_of_pods_that_ask_for_no_gpu_memory_it_is_not_kept() -> None:
+    pod = build_pod("whole", gib=None)
+    pod["metadata"] |= {"namespace": "team-a", "uid": "1"}
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    parsed = parse_pod(pod, plugin_namespace="kube-system")
+    assert parsed is not None
+    assert parsed.workload is None

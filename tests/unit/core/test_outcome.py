@@ -1,0 +1,142 @@
+"""What a write to a node brought about: the end of a change, labels put back, a fight given up."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.core.actions import build_apply
+from gpushare.core.outcome import ChangeOutcome, WriteOutcome, judge_write
+from gpushare.core.records import Drift, NodeRecords, Repair, Rival, Step
+from tests.kit.members import (
+    CGPU,
+    OURS,
+    a_failure,
+    applied,
+    deferred,
+    expect_apply,
+    failed,
+    plan_of,
+    under_way,
+)
+from tests.kit.values import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
+
+LABELS = {**CGPU, **OURS}
+
+
+def a_change(step: Step = Step.RESTARTING, **more: Any) -> NodeRecords:
+    records = under_way(step)
+    assert records.change is not None
+    return records.model_copy(update={"change": records.change.model_copy(update=more)})
+
+
+def write(before: NodeRecords, after: NodeRecords, *, now: Any = LATER) -> WriteOutcome:
+    node = a_node(labels=LABELS, records=before)
+    return judge_write(node, build_apply(node, LABELS, after, cordon=False, message=""), now)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        (a_change(), applied(), ChangeOutcome.COMPLETED),
+        (failed(), applied(), ChangeOutcome.COMPLETED),
+        (a_change(undoes=a_failure()), applied(), ChangeOutcome.ROLLED_BACK),
+        (a_change(), failed(), ChangeOutcome.FAILED),
+        (a_change(Step.CORDONED), applied(), ChangeOutcome.WITHDRAWN),
+        (a_change(Step.CORDONED), deferred(1), ChangeOutcome.WITHDRAWN),
+    ],
+)
+def test_a_change_ends_with_the_write_that_says_so(
+    before: NodeRecords, after: NodeRecords, outcome: ChangeOutcome
+) -> None:
+    assert write(before, after).change is outcome
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (applied(), a_change(Step.CORDONED)),
+        (a_change(Step.CORDONED), a_change(Step.LABELLED)),
+        (a_change(Step.LABELLED), a_change()),
+        (applied(), applied()),
+        (NodeRecords(), applied()),
+        (deferred(1), a_change(Step.CORDONED)),
+        (deferred(1), applied()),
+        (failed(), failed()),
+        (failed(), a_change(Step.CORDONED, undoes=a_failure())),
+        (a_change(Step.CORDONED, undoes=a_failure()), failed()),
+    ],
+)
+def test_a_write_in_the_middle_of_a_change_or_without_one_ends_none(
+    before: NodeRecords, after: NodeRecords
+) -> None:
+    assert write(before, after).change is None
+
+
+def test_a_change_took_as_long_as_from_its_begin() -> None:
+    assert write(a_change(), applied()).change_seconds == timedelta(hours=1).total_seconds()
+
+
+def test_a_clock_that_went_back_makes_no_change_end_before_its_begin() -> None:
+    assert write(a_change(), applied(), now=NOW - timedelta(hours=1)).change_seconds == 0
+
+
+def test_the_planners_own_last_write_completes_a_change() -> None:
+    change: dict[str, Any] = {"restart": True, "labelled_at": NOW, "plugins": ()}
+    node = a_node(
+        labels=LABELS,
+        records=a_change(Step.RESTARTING, **change),
+        unschedulable=True,
+        owns_cordon=True,
+        allocatable={MEMORY: 15},
+    )
+    installer = a_plugin_pod("installer-1", daemonset="cgpu-installer")
+    plan = plan_of(node, a_pool(), a_plugin_pod("new"), installer, now=NOW + timedelta(minutes=1))
+    assert judge_write(node, expect_apply(plan), LATER).change is ChangeOutcome.COMPLETED
+
+
+# Labels that others write.
+
+
+def a_repair(minutes: int) -> Repair:
+    at = NOW + timedelta(minutes=minutes)
+    return Repair(key=names.LABEL_PLACEMENT, manager="kubectl", theirs="spread", at=at)
+
+
+RIVAL = Rival(key=names.LABEL_PLACEMENT, manager="kubectl", ours="binpack", since=NOW)
+
+
+def drifted(*repairs: Repair, rivals: tuple[Rival, ...] = ()) -> NodeRecords:
+    return applied().model_copy(update={"drift": Drift(repairs=repairs, rivals=rivals)})
+
+
+def test_each_label_that_is_put_back_is_a_flip() -> None:
+    once = drifted(a_repair(1))
+    assert write(applied(), once).flips == 1
+    assert write(once, drifted(a_repair(1), a_repair(2))).flips == 1
+    assert write(once, once).flips == 0
+
+
+def test_a_flip_that_is_remembered_no_more_is_none() -> None:
+    assert write(drifted(a_repair(1), a_repair(2)), drifted(a_repair(2))).flips == 0
+
+
+def test_a_manager_that_is_given_way_to_is_a_conflict_once() -> None:
+    fought = drifted(rivals=(RIVAL,))
+    assert write(drifted(a_repair(1)), fought).conflicts == 1
+    assert write(fought, fought).conflicts == 0
+    assert write(fought, applied()).conflicts == 0
+
+
+def test_a_foreign_value_that_the_planner_puts_back_is_a_flip() -> None:
+    foreign = {**CGPU, **OURS, names.LABEL_PLACEMENT: "spread"}
+    found = applied().model_copy(update={"found": {names.LABEL_PLACEMENT: None}})
+    node: Node = a_node(labels=foreign, records=found, allocatable={MEMORY: 15})
+    owned = node.owned - {names.LABEL_PLACEMENT}
+    node = replace(node, owned=owned, managers={names.LABEL_PLACEMENT: "kubectl"})
+    installer = a_plugin_pod("installer-1", daemonset="cgpu-installer")
+    plan = plan_of(node, a_pool(placement="binpack"), a_plugin_pod(), installer)
+    assert judge_write(node, expect_apply(plan), NOW) == WriteOutcome(flips=1)

@@ -1,0 +1,244 @@
+"""Every metric moves with what it tells of, done by the code that does it in a cluster."""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import RawTestServer, TestClient
+
+from gpushare.api.workload import Workload
+from gpushare.controller.apply import Applier
+from gpushare.controller.caches import Caches
+from gpushare.controller.role import _be_active
+from gpushare.core.actions import (
+    Action,
+    DeletePlugins,
+    EvictedPod,
+    EvictPods,
+    build_apply,
+)
+from gpushare.core.observed import Timing
+from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, Step
+from gpushare.kube.events import Events
+from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
+from tests.kit.certificates import build_fake_api, put_secret, start
+from tests.kit.loop import LoopApi, build_reconciler, settle
+from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
+from tests.kit.reviews import build_gpu_pod, build_review, encode
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.webhookserver import build_webhook
+
+Deed = Callable[[Metrics, pytest.MonkeyPatch], Awaitable[None]]
+
+# What the controller does.
+
+
+async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once() -> None:
+        return None
+
+    caches = SimpleNamespace(run=at_once, wait_synced=at_once, read_anew=at_once)
+    reconciler: Any = SimpleNamespace(caches=caches, run=at_once)
+    lease: Any = SimpleNamespace(acquire=at_once, keep=at_once)
+    await _be_active(lease, reconciler, metrics)
+
+
+async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes, one of which is left alone; a pod that runs, and one that finds no place."""
+    monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
+    stuck = a_node("gpu-2", {**SHARE, "cgpu": "true"})
+    member = a_node(
+        labels={**SHARE, **OURS},
+        records=applied("share"),
+        allocatable={MEMORY: 15},
+        gpu_count=1,
+    )
+    selects = frozenset({(LABEL_POOL, "nowhere")})
+    pods = (
+        a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web")),
+        a_gpu_pod("lost", node="", selects=selects, phase="Pending", unschedulable="none"),
+        a_plugin_pod(),
+    )
+    pool = a_pool(schedule="share")
+    nodes = (member, stuck)
+    reconciler = build_reconciler(
+        monkeypatch, LoopApi(), [pool], *nodes, pods=pods, metrics=metrics
+    )
+    await reconciler._pass_safely()
+    await settle(reconciler)
+    await reconciler._events.close()
+
+
+async def carry_out(metrics: Metrics, action: Action, before: NodeRecords) -> None:
+    api: Any = LoopApi()
+    settings = Settings()
+    caches = Caches(api, plugin_namespace="kube-system", on_change=lambda: None, metrics=metrics)
+    caches.nodes._records = {"gpu-1": a_node(labels={**CGPU, **OURS}, records=before)}
+    events = Events(api, "me")
+    applier = Applier(api, caches, settings, Timing(), metrics, events)
+    pool, reason = "training", Reason.UPDATING
+    await applier.carry_out(action, pool=pool, reason=reason, is_wanted=lambda: True)
+    await events.close()
+
+
+async def write(metrics: Metrics, before: NodeRecords, after: NodeRecords) -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=before)
+    action = build_apply(node, {**CGPU, **OURS}, after, cordon=False, message="written")
+    await carry_out(metrics, action, before)
+
+
+async def complete(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    await write(metrics, under_way(Step.RESTARTING), applied())
+
+
+async def put_back(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    repair = Repair(key=LABEL_PLACEMENT, manager="kubectl", theirs="spread", at=NOW)
+    drift = Drift(repairs=(repair,))
+    await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
+
+
+async def give_way(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    rival = Rival(key=LABEL_PLACEMENT, manager="kubectl", ours="binpack", since=NOW)
+    drift = Drift(rivals=(rival,))
+    await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
+
+
+async def restart(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def delete(api: Any, namespace: str, plugin: PluginPod) -> dict[str, Any]:
+        return {}
+
+    monkeypatch.setattr("gpushare.controller.apply.delete_plugin", delete)
+    action = DeletePlugins("gpu-1", (PluginPod(name="plugin", uid="plugin-1"),))
+    await carry_out(metrics, action, under_way(Step.RESTARTING))
+
+
+async def evict(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+    action = EvictPods("gpu-1", (EvictedPod("ml", "train", "1"),))
+    await carry_out(metrics, action, applied())
+
+
+# What the webhook does.
+
+
+async def ask(metrics: Metrics, path: str, review: Any) -> None:
+    server = build_webhook(metrics=metrics)
+    client: TestClient[Any, Any] = TestClient(RawTestServer(server.handle))
+    async with client, client.post(path, data=encode(review)) as response:
+        assert response.status == 200
+
+
+async def admit(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    await ask(metrics, PODS_PATH, build_review(build_gpu_pod()))
+
+
+async def warn(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = build_gpu_pod()
+    deployment = {"spec": {"template": {"metadata": pod["metadata"], "spec": pod["spec"]}}}
+    resource = {"group": "apps", "version": "v1", "resource": "deployments"}
+    await ask(metrics, WORKLOADS_PATH, build_review(deployment, resource=resource))
+
+
+async def certify(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with build_fake_api().connected() as api:
+        certificate = start(api, metrics=metrics)
+        await certificate.ensure()
+    assert isinstance(certificate.tls, ssl.SSLContext)
+
+
+async def mistrust(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = build_fake_api()
+    put_secret(fake, {"tls.crt": b"none", "tls.key": b"none"})
+    async with fake.connected() as api:
+        await start(api, metrics=metrics, mode="provided").ensure()
+
+
+# What both do.
+
+
+async def request(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics.observe_api_request("PATCH", "nodes", 200)
+
+
+async def hear(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics.observe_watch("nodes")
+
+
+async def exist(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    return None
+
+
+MOVES: Mapping[str, Deed] = {
+    "leader": lead,
+    "reconcile_total": reconcile,
+    "reconcile_duration_seconds": reconcile,
+    "node_applies_total": complete,
+    "changes_total": complete,
+    "change_duration_seconds": complete,
+    "plugin_restarts_total": restart,
+    "label_flips_total": put_back,
+    "label_conflicts_total": give_way,
+    "node_waits_total": reconcile,
+    "evictions_total": evict,
+    "unplaced_pods": reconcile,
+    "admission_requests_total": admit,
+    "workload_admission_requests_total": warn,
+    "admission_duration_seconds": admit,
+    "certificate_expiry_timestamp_seconds": certify,
+    "certificate_refused": mistrust,
+    "watch_last_event_timestamp_seconds": hear,
+    "api_requests_total": request,
+    "build_info": exist,
+    "pool_info": reconcile,
+    "pool_nodes": reconcile,
+    "pool_gpus": reconcile,
+    "pool_memory_bytes": reconcile,
+    "pool_memory_allocated_bytes": reconcile,
+    "pool_memory_requested_bytes": reconcile,
+    "pool_memory_largest_free_block_bytes": reconcile,
+    "application_pods": reconcile,
+    "application_memory_allocated_bytes": reconcile,
+    "application_memory_requested_bytes": reconcile,
+    "node_info": reconcile,
+    "card_memory_bytes": reconcile,
+    "card_memory_allocated_bytes": reconcile,
+}
+ELSEWHERE = {
+    "pool_conflicting_nodes",
+    "pool_containers",
+    "stale_containers",
+    "opted_out_containers",
+    "pool_memory_stranded_bytes",
+}
+"""In test_sight_metrics.py, where each has its story."""
+
+
+def test_no_metric_is_forgotten_here() -> None:
+    families = {family.name for family in Metrics(per_node=True).families}
+    assert MOVES.keys() | ELSEWHERE == families
+
+
+def find_values(metrics: Metrics, name: str) -> set[float]:
+    """The values of all its series that are not 0; a histogram's is how often it was observed."""
+    series = {f"gpushare_{name}", f"gpushare_{name}_count"}
+    return {
+        sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name in series and sample.value > 0
+    }
+
+
+@pytest.mark.parametrize("name", MOVES)
+async def test_it_moves(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics(per_node=True)
+    deed = MOVES[name]
+    # What is there from the start says that the process runs.
+    assert bool(find_values(metrics, name)) is (deed is exist)
+    await deed(metrics, monkeypatch)
+    assert find_values(metrics, name)
