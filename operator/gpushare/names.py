@@ -139,6 +139,10 @@ PLUGIN_NAMESPACE: Final = "kube-system"
 """Of the device plugins' DaemonSets, where an installation names no other."""
 KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
 """Of the labels and scheduling gates of pods that Kueue holds back, and gives node selectors to."""
+LABEL_CARD_MEMORY: Final = "aliyun.accelerator/nvidia_mem"
+"""On the vendor's GPU nodes from their join: memory of a card, such as `16280MiB`."""
+LABEL_CARD_MEMORY_NVIDIA: Final = "nvidia.com/gpu.memory"
+"""Written by NVIDIA's GPU feature discovery: the same, in MiB, without the unit."""
 CONTROL_PLANE_LABELS: Final = frozenset(
     {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 )

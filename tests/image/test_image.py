@@ -179,10 +179,11 @@ def test_every_role_starts_and_says_in_one_line_that_there_is_no_cluster(
 
 
 def test_its_templates_are_in_it(image: Image) -> None:
-    here = [sys.executable, "-m", "gpushare", "teardown-commands", "gpu-1"]
+    rendered = ("render", "device-plugin", "--image=plugin:v1")
+    here = [sys.executable, "-m", "gpushare", *rendered]
     expected = subprocess.run(here, cwd=PROJECT / "operator", capture_output=True, text=True)
     assert expected.returncode == 0
-    assert image.start("teardown-commands", "gpu-1").stdout == expected.stdout
+    assert image.start(*rendered).stdout == expected.stdout
 
 
 def test_what_comes_on_top_of_the_base_image_is_at_most_150_mb(

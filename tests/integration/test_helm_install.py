@@ -4,6 +4,7 @@ Helm refuses what another made, so this has a cluster of its own: it starts in s
 compared at the end with what it was before.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names, pl
 from tests.kit.audit import expect_rights_sufficed
 from tests.kit.bench import POOLS, Bench
 from tests.kit.builders import build_pod, build_pool
+from tests.kit.commandline import run_command
 from tests.kit.dryruns import DryRuns, count_lost, expect_routed
 from tests.kit.endpoints import SLICES, listed_until
 from tests.kit.expect import (
@@ -151,6 +153,17 @@ def test_the_main_job_is_done(place: Bench, replicas: Replicas) -> None:
     name = place.create_pod(build_pod("trainer"))
     assert expect_running(place, name)["spec"]["nodeSelector"][POOL] == "training"
     place.delete_pod(name)
+
+
+def test_the_doctor_finds_all_of_it_and_nothing_wrong(place: Bench, replicas: Replicas) -> None:
+    ended = run_command("doctor", "-o", "json", kubeconfig=place.cluster.kubeconfig)
+    assert (ended.code, ended.err) == (0, "")
+    found = json.loads(ended.out)["findings"]
+    assert {each["severity"] for each in found} == {"ok"}, found
+    of = {(each["code"], each["object"]) for each in found}
+    assert {("OperatorFound", f"deployment {NAMESPACE}/gpushare-{c}") for c in COMPONENTS} <= of
+    assert ("WebhookServed", f"service {NAMESPACE}/gpushare-webhook") in of
+    assert {"WebhookAnswers", "RightsComplete", "CrdCurrent"} <= {code for code, _ in of}
 
 
 # The active controller goes.

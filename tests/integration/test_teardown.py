@@ -26,7 +26,7 @@ def test_a_node_is_torn_down_by_a_person_and_another_is_left_alone(bench: Bench)
     expect_says(bench, "training", "n1", "RequiresTeardown", "gpushare.io/teardown=start")
 
     say(bench, "n1", "start")
-    expect_says(bench, "training", "n1", "ModuleRemoval", "teardown-commands n1")
+    expect_says(bench, "training", "n1", "ModuleRemoval", "render teardown n1")
     node = bench.node("n1")
     assert node["metadata"]["labels"][MODE] == "share"
     assert node["spec"]["unschedulable"]

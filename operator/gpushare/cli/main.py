@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +13,12 @@ from gpushare.cli.completion import (
     complete_for_kubectl,
     enable_completion,
 )
+from gpushare.cli.doctoring import add_doctor_command
 from gpushare.cli.examples import CommandWithExamples
+from gpushare.cli.migrating import add_migrate
+from gpushare.cli.planning import add_planning_commands
 from gpushare.cli.reading import add_reading_commands
+from gpushare.cli.rendering import add_rendering_commands
 from gpushare.names import PoolFate
 
 if TYPE_CHECKING:
@@ -32,56 +35,10 @@ app = typer.Typer(
     context_settings={"max_content_width": 100},
 )
 add_reading_commands(app)
-render = typer.Typer(
-    help="Print a manifest for a component that the operator relies on.", rich_markup_mode=None
-)
-app.add_typer(render, name="render", no_args_is_help=True)
-
-
-@render.command(
-    "scheduler-config",
-    cls=CommandWithExamples,
-    epilog="""
-    render scheduler-config --extender-url http://127.0.0.1:32766
-    render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
-    """,
-)
-def render_scheduler_config(
-    extender_url: Annotated[
-        str, typer.Option(help="Where kube-scheduler reaches the gpushare scheduler extender.")
-    ],
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="The scheduler's own kubeconfig, on its machine.")
-    ] = None,
-) -> None:
-    """The configuration that wires the gpushare extender into kube-scheduler."""
-    from gpushare.render import render as render_template
-
-    typer.echo(
-        render_template(
-            "kube-scheduler-config.yaml.j2",
-            extender_url=extender_url,
-            kubeconfig=str(kubeconfig) if kubeconfig else None,
-        ),
-        nl=False,
-    )
-
-
-@app.command(
-    "teardown-commands",
-    cls=CommandWithExamples,
-    epilog="""
-    teardown-commands cn-beijing.192.168.8.4
-    teardown-commands cn-beijing.192.168.8.4 > teardown.sh
-    """,
-)
-def teardown_commands(
-    node: Annotated[str, typer.Argument(help="Name of the node that must not isolate any more.")],
-) -> None:
-    """What to type where a person removes the cGPU kernel module from a node."""
-    from gpushare.render.teardown import render_teardown_commands
-
-    typer.echo(render_teardown_commands(node), nl=False)
+add_planning_commands(app)
+add_migrate(app)
+add_doctor_command(app)
+add_rendering_commands(app)
 
 
 @app.command()

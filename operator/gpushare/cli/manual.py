@@ -23,6 +23,7 @@ The program is `gpushare`, in the image and wherever the wheel is installed. Bes
 `kubectl-gpushare`, which kubectl finds on PATH: `kubectl gpushare inspect` is `gpushare inspect`.
 Commands that read a cluster ask the API server that kubectl would ask, with the rights of whoever
 types them, and write nothing to it; with `--snapshot` they read a file instead, and say the same.
+Only `approve` and `retry` write: one field each, as field manager `gpushare-cli`.
 What they print is whole or not there: a failure is one sentence on standard error. Colours are for
 terminals; `NO_COLOR` takes them away.
 
@@ -36,8 +37,15 @@ chmod +x ~/bin/kubectl_complete-gpushare
 
 ## Rights
 
-`inspect` needs to `list` nodes and pods; `inspect --pools` and `snapshot` also
-gpusharepools, namespaces, and the DaemonSets of kube-system.
+- `inspect`: to `list` nodes and pods; with `--pools`, and `snapshot`, also gpusharepools,
+  namespaces, and the DaemonSets of kube-system.
+- `plan`: what `snapshot` needs, but for namespaces.
+- `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
+  of a node it needs to `get` and `patch` nodes, and to `get` gpusharepools.
+- `migrate workloads`: to `list` nodes, unless a card's memory is given; with `-n` and `-A` also
+  deployments, statefulsets, daemonsets, replicasets, jobs, cronjobs, pods, resourcequotas and
+  limitranges.
+- `doctor` leaves out what you may not read, and names the right.
 
 ## Exit codes
 

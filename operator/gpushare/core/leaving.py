@@ -17,7 +17,7 @@ from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
 from gpushare.core.blockers import find_pods_of_another_pool
 from gpushare.core.diagnosis import TOLD
 from gpushare.core.member import plan_member
-from gpushare.core.modes import find_schedule
+from gpushare.core.modes import desired_labels, find_schedule
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import build_policy
 from gpushare.core.records import Step
@@ -58,6 +58,17 @@ def plan_leaving(
         )
         return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
     return _plan_release(seen, ())
+
+
+def find_left(seen: Observed, pool: Pool | None) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Labels that the node carries once `pool` has given it back, and keys that are taken away."""
+    if pool is None or _policy_of(pool) is DeletionPolicy.RETAIN:
+        return {}, ()
+    target, removed = _find_target(seen, pool)
+    if target is None:
+        return {}, ()
+    labels = desired_labels(pool.name, target.spec)
+    return {key: labels[key] for key in labels.keys() - {*removed}}, removed
 
 
 def _policy_of(pool: Pool) -> DeletionPolicy:

@@ -194,7 +194,7 @@ def _plan_removal(seen: Observed, change: Change, policy: Policy, at: Pass) -> N
         # What helps comes first: the end is what is cut where names are long.
         message = (
             f"remove the kernel module by hand, reboot, and then annotate the node {_DONE}: "
-            f"`gpushare teardown-commands {node}` and the node's Event say what to type"
+            f"`gpushare render teardown {node}` and the node's Event say what to type"
         )
         return seen.plan(NodeState.BLOCKED, reason, message)
     if not at.may_tear_down:

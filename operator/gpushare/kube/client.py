@@ -93,14 +93,24 @@ class ApiServer:
     async def patch(self, path: str, body: Any, *, content_type: str) -> Json:
         return await self._request("PATCH", path, body=body, content_type=content_type)
 
-    async def apply(self, path: str, body: Json) -> Json:
-        """Server-side apply as our field manager, taking over what others own.
+    async def apply(
+        self,
+        path: str,
+        body: Json,
+        *,
+        manager: str = names.FIELD_MANAGER,
+        force: bool = True,
+        dry_run: bool = False,
+    ) -> Json:
+        """Server-side apply as a field manager; with `force` it takes over what others own.
 
         `body` must carry `metadata.uid`: an apply without it creates what does not exist.
         """
         if not body["metadata"].get("uid"):
             raise ValueError(f"apply of {path} without metadata.uid could create it")
-        params = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
+        params = {"fieldManager": manager, "force": "true" if force else "false"}
+        if dry_run:
+            params["dryRun"] = "All"
         return await self._request(
             "PATCH", path, params=params, body=body, content_type=APPLY_PATCH
         )

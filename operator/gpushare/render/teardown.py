@@ -40,3 +40,20 @@ def render_teardown_commands(node: str) -> str:
     """What a person types to remove the kernel module from `node`, for a shell, with comments."""
     done = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
     return render("teardown-commands.sh.j2", node=node, annotation=done)
+
+
+class _Dumper(yaml.SafeDumper):
+    """A text of several lines is written line by line: people are to read the script."""
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    ),
+)
+
+
+def format_teardown_job(manifest: dict[str, Any]) -> str:
+    """The Job as YAML for a person, or for kubectl."""
+    return yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, width=100)

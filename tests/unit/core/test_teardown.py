@@ -174,7 +174,7 @@ def test_the_node_waits_for_a_person_without_a_deadline() -> None:
     plan = plan_torn(torn(Step.LABELLED), by_hand(), now=LONG_AFTER)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
     assert (plan.action, plan.deadline, plan.halts) == (None, None, "")
-    assert "gpushare teardown-commands gpu-1" in plan.message
+    assert "gpushare render teardown gpu-1" in plan.message
     assert "gpushare.io/teardown=done" in plan.message
 
 

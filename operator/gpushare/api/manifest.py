@@ -1,0 +1,217 @@
+"""A pool as a person wrote it, judged by the CRD as the API server will, which need not have it."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpushare import names
+from gpushare.api.crd import build_crd
+from gpushare.api.pool import EDITION_SCHEDULES, Edition, Pool
+
+Json = dict[str, Any]
+
+_OURS = names.NODE_LABELS - {names.LABEL_POOL}
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_KEY = re.compile(
+    rf"({_DNS_LABEL}([.]{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+)
+_TYPES: Mapping[str, type] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+}
+
+
+class ManifestError(ValueError):
+    """No GPUSharePool that the API server would take; the message says where, and what it lacks."""
+
+
+def parse_manifest(raw: Json, now: datetime) -> Pool:
+    """The pool that an apply of `raw` would make at `now`. Raises `ManifestError`.
+
+    The first fault is told: a field that there is not, a value that is none, a rule of the CRD.
+    """
+    name = _read_name(raw)
+    if raw.get("apiVersion") != names.API_VERSION:
+        raise ManifestError(
+            f"{name}: apiVersion is {raw.get('apiVersion')}, and must be {names.API_VERSION}"
+        )
+    schema = _load_schema()
+    spec = _drop_nulls(raw.get("spec"))
+    if not isinstance(spec, dict):
+        raise ManifestError(f"{name}: spec is missing")
+    for fault in _find_misshapen(spec, schema["properties"]["spec"], "spec"):
+        raise ManifestError(f"{name}: {fault}")
+    meta = {
+        "name": name,
+        "uid": "",
+        "creationTimestamp": now,
+        "generation": 1,
+        "annotations": raw["metadata"].get("annotations"),
+    }
+    try:
+        pool = Pool.parse({"metadata": meta, "spec": spec})
+    except ValidationError as error:
+        first, *_ = error.errors()
+        where = ".".join(str(part) for part in ("spec", *first["loc"]))
+        raise ManifestError(f"{name}: {where}: {first['msg']}") from error
+    for fault in _find_broken_rules(spec, schema["properties"]["spec"], "spec"):
+        raise ManifestError(f"{name}: {fault}")
+    return pool
+
+
+def check_update(old: Pool, new: Pool) -> None:
+    """Raise `ManifestError` where `old` can't become `new`."""
+    if old.spec.edition is not new.spec.edition:
+        schema = _load_schema()["properties"]["spec"]["properties"]["edition"]
+        message = schema["x-kubernetes-validations"][0]["message"]
+        raise ManifestError(f"{new.name}: spec.edition: {message}")
+
+
+@cache
+def _load_schema() -> Json:
+    schema: Json = build_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _read_name(raw: Json) -> str:
+    meta = raw.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not isinstance(name, str) or not name:
+        raise ManifestError(f"a {names.KIND} has no metadata.name")
+    if not _DNS_NAME.fullmatch(name):
+        raise ManifestError(f"{name}: metadata.name is no DNS name in lower case")
+    if len(name) > 63:
+        rule = _load_schema()["x-kubernetes-validations"][0]
+        raise ManifestError(f"{name}: metadata.name: {rule['message']}")
+    return name
+
+
+def _drop_nulls(value: Any) -> Any:
+    """What is null counts as left out, as the API server has it."""
+    if isinstance(value, dict):
+        return {key: _drop_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_drop_nulls(each) for each in value]
+    return value
+
+
+def _find_misshapen(value: Any, schema: Json, path: str) -> Iterator[str]:
+    """Fields that there are not, and values of another type."""
+    wanted = _TYPES.get(schema.get("type", ""))
+    if wanted is not None and (
+        not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))
+    ):
+        yield f"{path} must be of type {schema['type']}, and is {value!r}"
+        return
+    if schema.get("x-kubernetes-int-or-string") and not isinstance(value, int | str):
+        yield f"{path} must be a number or a string, and is {value!r}"
+        return
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _find_misshapen(each, schema["items"], f"{path}[{index}]")
+    if not isinstance(value, dict):
+        return
+    known = schema.get("properties")
+    for key, each in value.items():
+        if known is None:
+            yield from _find_misshapen(each, schema["additionalProperties"], f"{path}.{key}")
+        elif key in known:
+            yield from _find_misshapen(each, known[key], f"{path}.{key}")
+        else:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            yield f"there is no field {path}.{key}{hint}"
+
+
+def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if "oldSelf" not in rule["rule"] and not find_check(rule["message"])(value):
+            yield f"{path}: {rule['message']}"
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _find_broken_rules(each, schema["items"], f"{path}[{index}]")
+    elif isinstance(value, dict):
+        known = schema.get("properties", {})
+        for key in sorted(value.keys() & known.keys()):
+            yield from _find_broken_rules(value[key], known[key], f"{path}.{key}")
+
+
+# The CRD's rules once more, since nothing here reads CEL.
+
+
+def _has_members(nodes: Json) -> bool:
+    selector = nodes.get("selector", {})
+    given = selector.get("matchLabels") or selector.get("matchExpressions")
+    return bool(nodes.get("names") or given)
+
+
+def _selects_foreign(selector: Json) -> bool:
+    keys = {*selector.get("matchLabels", ()), *_keys(selector.get("matchExpressions", ()))}
+    return not any(key in _OURS or key.startswith(f"{names.GROUP}/") for key in keys)
+
+
+def _has_mode(edition: Edition) -> Callable[[Json], bool]:
+    def holds(spec: Json) -> bool:
+        return spec.get("edition") != edition or spec["schedule"] in EDITION_SCHEDULES[edition]
+
+    return holds
+
+
+def _has_label_keys(value: Json) -> bool:
+    """Of a requirement, or of labels with their values."""
+    keys = [value["key"]] if "operator" in value and "key" in value else [*value]
+    return all(_LABEL_KEY.fullmatch(key) and key.find("/") <= 253 for key in keys)
+
+
+def _has_values(requirement: Json) -> bool:
+    return (requirement["operator"] in ("In", "NotIn")) is bool(requirement.get("values"))
+
+
+def _keys(requirements: Any) -> list[str]:
+    return [each["key"] for each in requirements]
+
+
+def _is_placed(spec: Json) -> bool:
+    edition = spec.get("edition", Edition.PROFESSIONAL)
+    return "placement" not in spec or edition == Edition.PROFESSIONAL
+
+
+def _has_key(toleration: Json) -> bool:
+    return "key" in toleration or toleration.get("operator") == "Exists"
+
+
+def _has_value(toleration: Json) -> bool:
+    return "value" not in toleration or toleration.get("operator", "Equal") == "Equal"
+
+
+def _ends(toleration: Json) -> bool:
+    return "tolerationSeconds" not in toleration or toleration.get("effect") == "NoExecute"
+
+
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "placement exists": _is_placed,
+    "a pool needs members": _has_members,
+    "selects on a label": _selects_foreign,
+    "a label key is": _has_label_keys,
+    "In and NotIn need": _has_values,
+    "without a key": _has_key,
+    "operator Exists takes": _has_value,
+    "tolerationSeconds goes": _ends,
+    **{f"the {edition} edition has no": _has_mode(edition) for edition in Edition},
+}
+"""By how its sentence begins in the CRD, whether what a rule is about keeps it."""
+
+
+def find_check(sentence: str) -> Callable[[Any], bool]:
+    """What stands for the rule with this sentence."""
+    (check,) = (check for begin, check in _CHECKS.items() if sentence.startswith(begin))
+    return check

@@ -1,0 +1,169 @@
+"""`gpushare doctor`: one page of findings about the operator, the plugins and the pools."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from gpushare import __version__
+from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.crd import build_crd
+from gpushare.cli.access import Access
+from gpushare.cli.output import Answer, Line, Styled, lay_out
+from gpushare.cli.world import observe_cluster
+from gpushare.core.doctor.finding import Finding, Severity, Unseen
+from gpushare.core.doctor.page import (
+    Installation,
+    Machines,
+    build_page,
+    judge_installation,
+    judge_machines,
+    judge_rights,
+)
+from gpushare.core.doctor.pools import Unreadable
+from gpushare.core.doctor.rights import YOURS
+from gpushare.core.doctor.webhook import Bundle, doubt
+
+Json = dict[str, Any]
+
+_STYLES = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "yellow",
+    Severity.INFO: "cyan",
+    Severity.OK: "green",
+}
+_NOT_KEPT = Unseen("a snapshot holds nothing of it")
+
+
+def examine(access: Access, namespace: str, operator_namespace: str | None) -> list[Finding]:
+    """What is found, the worst first.
+
+    `namespace` is where a pod is created for trial, and `operator_namespace` where the operator
+    is; None: found out.
+    """
+    if access.snapshot is not None:
+        cluster = access.read(*Kind)
+        return build_page(
+            judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
+            judge_machines(_observe(cluster, {}), {}, cluster.taken_at),
+            judge_rights(_NOT_KEPT, _NOT_KEPT, namespace),
+        )
+    return asyncio.run(_examine_live(access, namespace, operator_namespace))
+
+
+async def _examine_live(
+    access: Access, namespace: str, operator_namespace: str | None
+) -> list[Finding]:
+    from gpushare.kube.client import connect
+    from gpushare.kube.installations import read_installation
+    from gpushare.kube.owncredentials import load_own_credentials
+    from gpushare.kube.trials import ask_for_rights, try_pod
+
+    async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
+        now = datetime.now(UTC)
+        installation = await read_installation(api, operator_namespace)
+        cluster, unseen = await _read_parts(api, now)
+        allowed = await ask_for_rights(api, YOURS)
+        tried = None
+        if installation.configuration:
+            exempt = {"kube-system", installation.namespace}
+            tried = doubt(await try_pod(api, namespace, exempt), installation.configuration)
+    return build_page(
+        judge_installation(
+            installation, _read_bundles(installation), crd=build_crd(), version=__version__, now=now
+        ),
+        judge_machines(_observe(cluster, unseen), installation.settings, now),
+        judge_rights(allowed, tried, namespace),
+    )
+
+
+async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:
+    """The kinds that one may read, and why not the others."""
+    from gpushare.kube.clusters import read_cluster
+    from gpushare.kube.installations import see
+
+    cluster, unseen = Cluster(now), {}
+    for kind in Kind:
+        found = await see(read_cluster(api, (kind,), now))
+        if isinstance(found, Unseen):
+            unseen[str(kind)] = found
+        else:
+            cluster = replace(cluster, **{str(kind): getattr(found, kind)})
+    return cluster, unseen
+
+
+def _read_bundles(installation: Installation) -> tuple[Bundle, ...]:
+    """What the API server trusts when it calls each webhook."""
+    from gpushare.certs.identity import load_certificates
+    from gpushare.kube.webhookconfigurations import list_ca_bundles
+
+    if not isinstance(installation.configuration, dict):
+        return ()
+    return tuple(
+        Bundle(bool(pem), tuple(each.not_valid_after_utc for each in load_certificates(pem)))
+        for pem in list_ca_bundles(installation.configuration)
+    )
+
+
+def _observe(cluster: Cluster, unseen: dict[str, Unseen]) -> Machines:
+    if cluster.pools is None:
+        cluster = replace(cluster, pools=())
+    seen = observe_cluster(cluster)
+    lost = tuple(Unreadable(pool.name, pool.error) for pool in seen.unreadable)
+    return Machines(seen.world, lost, unseen)
+
+
+def build_answer(findings: Sequence[Finding]) -> Answer:
+    """The findings, as data and for people."""
+    counts = Counter(finding.severity for finding in findings)
+    return Answer(
+        document={
+            "findings": [_describe(finding) for finding in findings],
+            "counts": {str(severity): counts[severity] for severity in reversed(Severity)},
+        },
+        table=lambda: _build_table(findings, counts),
+        wide=lambda: _build_wide(findings, counts),
+    )
+
+
+def _describe(finding: Finding) -> Json:
+    return {
+        "severity": str(finding.severity),
+        "code": str(finding.code),
+        "object": finding.object,
+        "message": finding.message,
+        "remedy": finding.remedy,
+    }
+
+
+def _build_table(findings: Sequence[Finding], counts: Counter[Severity]) -> Iterator[Line]:
+    """One line each, and below what is wrong what to do."""
+    rows = [(_show(each), str(each.code), each.object, each.message) for each in findings]
+    header, *lines = lay_out(("SEVERITY", "CODE", "OBJECT", "FINDING"), rows)
+    yield header
+    for finding, line in zip(findings, lines, strict=True):
+        yield line
+        if finding.remedy and finding.severity in (Severity.WARNING, Severity.ERROR):
+            yield ("  to do: ", finding.remedy)
+    yield from _sum_up(counts)
+
+
+def _build_wide(findings: Sequence[Finding], counts: Counter[Severity]) -> Iterator[Line]:
+    rows = [
+        (_show(each), str(each.code), each.object, each.message, each.remedy or "-")
+        for each in findings
+    ]
+    yield from lay_out(("SEVERITY", "CODE", "OBJECT", "FINDING", "TO DO"), rows)
+    yield from _sum_up(counts)
+
+
+def _show(finding: Finding) -> Styled:
+    return Styled(str(finding.severity), _STYLES[finding.severity])
+
+
+def _sum_up(counts: Counter[Severity]) -> Iterator[Line]:
+    yield ()
+    told = (f"{counts[severity]} {severity}" for severity in reversed(Severity))
+    yield (", ".join(told),)

@@ -1,0 +1,181 @@
+"""`gpushare migrate workloads`: manifests as they are to be, beside what they are."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from gpushare.api.cluster import Kind
+from gpushare.api.node import parse_node
+from gpushare.cli.access import Access
+from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.failures import build_unknown, find_failure
+from gpushare.cli.manifestfiles import ManifestFile, read_manifest_files, write_folder
+from gpushare.cli.migratingworkloads import Printed
+from gpushare.core.migration.cards import Cards, assume_cards, observe_cards
+from gpushare.core.migration.finding import Code, Finding
+from gpushare.core.migration.live import build_manifest, is_migratable
+from gpushare.core.migration.manifests import Told, migrate_manifest
+from gpushare.core.migration.pods import Target
+from gpushare.core.migration.text import Document, parse_documents, rewrite_text
+
+Json = dict[str, Any]
+_NO_NODES = (Exit.NO_CLUSTER, Exit.NO_CREDENTIALS, Exit.FORBIDDEN)
+_NO_NEWLINE = "\n\\ No newline at end of file\n"
+
+
+@dataclass(frozen=True, slots=True)
+class MigratedFile:
+    """A file as it was and as it is to be."""
+
+    file: ManifestFile
+    text: str
+    documents: tuple[Any, ...]
+    told: tuple[Told, ...]
+
+    @property
+    def is_changed(self) -> bool:
+        return self.text != self.file.text
+
+
+def read_cards(access: Access, memory_gib: int | None) -> Cards:
+    """The cards of the cluster, unless a person said what they are. Raises `CommandError`, and
+    what else `told_in_a_sentence` knows."""
+    if memory_gib is not None:
+        return assume_cards(memory_gib)
+    try:
+        nodes = access.read(Kind.NODES).nodes
+    except Exception as error:
+        failure = find_failure(error)
+        if failure is None or failure.exit_code not in _NO_NODES:
+            raise
+        message = f"{failure}; without the nodes, --card-memory-gib says what a card has"
+        raise CommandError(failure.exit_code, message) from error
+    return observe_cards(map(parse_node, nodes))
+
+
+def migrate_files(
+    paths: Sequence[str], target: Target, *, recursive: bool
+) -> tuple[MigratedFile, ...]:
+    """Every file that is named, changed or not. Raises `CommandError`."""
+    return tuple(_migrate(file, target) for file in read_manifest_files(paths, recursive=recursive))
+
+
+def migrate_live(
+    access: Access, namespace: str | None, selector: str, target: Target
+) -> tuple[MigratedFile, ...]:
+    """The workloads of a cluster, each as a file of its own, and only those that change or of which
+    there is something to say. Raises what a call may raise."""
+    found = asyncio.run(_read_live(access, namespace, selector))
+    if not found and namespace is not None:
+        _check_namespace(access, namespace)
+    files = [_migrate(_build_file(raw), target) for raw in found if is_migratable(raw)]
+    return tuple(each for each in files if each.is_changed or each.told)
+
+
+async def _read_live(access: Access, namespace: str | None, selector: str) -> tuple[Json, ...]:
+    from gpushare.kube.client import connect
+    from gpushare.kube.owncredentials import load_own_credentials
+    from gpushare.kube.workloads import list_workloads
+
+    async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
+        return await list_workloads(api, namespace, selector)
+
+
+def _check_namespace(access: Access, namespace: str) -> None:
+    known = [raw["metadata"]["name"] for raw in access.read(Kind.NAMESPACES).namespaces]
+    if namespace not in known:
+        raise build_unknown("namespace", namespace, known)
+
+
+def _build_file(raw: Json) -> ManifestFile:
+    metadata = raw["metadata"]
+    place = f"{metadata['namespace']}/{raw['kind'].lower()}-{metadata['name']}.yaml"
+    text = yaml.safe_dump(build_manifest(raw), sort_keys=False, allow_unicode=True)
+    return ManifestFile(place, place, text)
+
+
+def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
+    documents = _parse(file)
+    migrated = [migrate_manifest(document.raw, target) for document in documents]
+    wanted = tuple(each.raw for each in migrated)
+    rewritten = rewrite_text(file.text, documents, wanted)
+    told = [told for each in migrated for told in each.told]
+    if rewritten.reformatted:
+        message = "its text was written anew, without comments: an anchor of it is used in between"
+        told.append(Told("the file", Finding(Code.REFORMATTED, message)))
+    return MigratedFile(file, rewritten.text, wanted, tuple(told))
+
+
+def _parse(file: ManifestFile) -> tuple[Document, ...]:
+    try:
+        documents = parse_documents(file.text)
+        # A value that is part of itself is YAML, and no manifest.
+        orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise CommandError(Exit.FAILURE, f"{file.shown} is no manifest: {error}") from error
+    return documents
+
+
+# What is printed.
+
+
+def render(files: Sequence[MigratedFile], printed: Printed) -> str:
+    """A patch, or all of the files as one."""
+    match printed:
+        case Printed.DIFF:
+            return "".join(line for file in files for line in _diff(file))
+        case Printed.YAML:
+            return "".join(_join(files))
+        case Printed.JSON:
+            items = [item for file in files for raw in file.documents for item in _list(raw)]
+            document = {"apiVersion": "v1", "kind": "List", "items": items}
+            options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+            return orjson.dumps(document, option=options).decode()
+
+
+def _diff(file: MigratedFile) -> Iterator[str]:
+    before, after = (text.splitlines(keepends=True) for text in (file.file.text, file.text))
+    name = file.file.shown.lstrip("/")
+    for line in unified_diff(before, after, f"a/{name}", f"b/{name}"):
+        yield line if line.endswith("\n") else f"{line}{_NO_NEWLINE}"
+
+
+def _join(files: Sequence[MigratedFile]) -> Iterator[str]:
+    for number, file in enumerate(files):
+        if number and not file.text.startswith("---"):
+            yield "---\n"
+        yield file.text if not file.text or file.text.endswith("\n") else f"{file.text}\n"
+
+
+def _list(raw: Any) -> Sequence[Any]:
+    is_list = isinstance(raw, dict) and str(raw.get("kind")).endswith("List") and "items" in raw
+    items: Sequence[Any] = raw["items"] if is_list else [raw]
+    return items
+
+
+def print_migrated(
+    files: Sequence[MigratedFile], printed: Printed, output_dir: Path | None, *, are_live: bool
+) -> None:
+    """On standard output, or into a new folder; on standard error a line for each finding.
+
+    Of live objects only those that change; of files all, so that one can go on with them.
+    """
+    shown = [file for file in files if file.is_changed or not are_live]
+    if output_dir is not None:
+        write_folder(output_dir, {file.file.place: file.text for file in shown})
+    else:
+        sys.stdout.write(render(shown, printed))
+        sys.stdout.flush()
+    for file in files:
+        for told in file.told:
+            finding = told.finding
+            sys.stderr.write(
+                f"{file.file.shown}: {told.about}: {finding.code}: {finding.message}\n"
+            )

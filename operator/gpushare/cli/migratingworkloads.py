@@ -1,0 +1,121 @@
+"""`gpushare migrate workloads`: its options and help."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpushare.cli import options
+from gpushare.cli.examples import CommandWithExamples
+from gpushare.cli.failures import told_in_a_sentence
+
+
+class Printed(StrEnum):
+    """What is printed of manifests."""
+
+    DIFF = "diff"
+    YAML = "yaml"
+    JSON = "json"
+
+
+class Unisolated(StrEnum):
+    """What nodes of the Basic edition become whose isolation is off."""
+
+    CGPU = "cgpu"
+    SHARE = "share"
+
+
+def add_migrate_workloads(app: typer.Typer) -> None:
+    """Add it to `app`, the commands of `gpushare migrate`."""
+    app.command(
+        "workloads",
+        cls=CommandWithExamples,
+        epilog="""
+        migrate workloads -f manifests/
+        migrate workloads -f app.yaml --share 4 -o yaml
+        migrate workloads -f manifests/ -R --card-memory-gib 15 --output-dir migrated/
+        migrate workloads -n inference -l app=detector
+        """,
+    )(migrate_workloads)
+
+
+def migrate_workloads(
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--filename", "-f", help="File or folder of manifests; - is standard input."),
+    ] = None,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-R", help="With -f: the folders in a folder, too.")
+    ] = False,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Without -f: workloads of this one.")
+    ] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Without -f: workloads of all.")
+    ] = False,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", help="With -n or -A: workloads with these labels.")
+    ] = "",
+    share: Annotated[
+        int | None,
+        typer.Option(min=1, help="GiB for each card that a pod asks for; else all of the card's."),
+    ] = None,
+    card_memory_gib: Annotated[
+        int | None,
+        typer.Option(min=1, help="What a card has, in whole GiB; else the nodes are asked."),
+    ] = None,
+    keep_selectors: Annotated[
+        bool,
+        typer.Option(
+            "--keep-selectors",
+            help="Leave selections of nodes as they are: the cluster stays in its edition.",
+        ),
+    ] = False,
+    unisolated: Annotated[
+        Unisolated,
+        typer.Option(
+            help="What nodes of the Basic edition become whose isolation is off, as in `migrate "
+            "pools`: cgpu, as the vendor maps it, or share."
+        ),
+    ] = Unisolated.CGPU,
+    output: Annotated[
+        Printed, typer.Option("--output", "-o", help="How to print it.")
+    ] = Printed.DIFF,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(help="Write the manifests into this folder, which is new or empty."),
+    ] = None,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Rewrite manifests from whole cards to shared memory, and from older editions' labels.
+
+    nvidia.com/gpu becomes aliyun.com/gpu-mem, node selectors and affinities on gpushare and cgpu
+    become ack.node.gpu.schedule. A diff is printed, or the manifests; nothing is written to the
+    cluster. What somebody must decide is left as it is, with a line on standard error that says
+    why (docs/migration.md has them all). Comments, order and untouched documents stay as they are.
+    """
+    if bool(files) + (namespace is not None) + all_namespaces != 1:
+        raise typer.BadParameter("say -f, or -n, or -A", param_hint="-f")
+    if files and selector:
+        raise typer.BadParameter("goes with -n or -A", param_hint="-l")
+    if recursive and not files:
+        raise typer.BadParameter("goes with -f", param_hint="-R")
+    if snapshot is not None and not files:
+        raise typer.BadParameter("has no manifests: goes with -f", param_hint="--snapshot")
+    with told_in_a_sentence():
+        from gpushare.api.pool import Schedule
+        from gpushare.cli import migratedworkloads as migrated
+        from gpushare.cli.access import Access
+        from gpushare.core.migration.pods import Target
+
+        access = Access(kubeconfig, context, snapshot)
+        cards = migrated.read_cards(access, card_memory_gib)
+        target = Target(cards, share, keep_selectors, Schedule(unisolated))
+        if files:
+            found = migrated.migrate_files(files, target, recursive=recursive)
+        else:
+            found = migrated.migrate_live(access, namespace, selector, target)
+        migrated.print_migrated(found, output, output_dir, are_live=not files)

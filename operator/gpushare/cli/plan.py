@@ -1,0 +1,265 @@
+"""`gpushare plan`: what the controller will do, node by node, before it is done."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.manifest import ManifestError, check_update
+from gpushare.cli.access import Access
+from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.failures import build_unknown
+from gpushare.cli.givenpools import read_pools
+from gpushare.cli.output import Answer, Line, Styled, lay_out
+from gpushare.cli.world import observe_cluster, with_pools
+from gpushare.core.forecast.estimate import Estimate, Pace
+from gpushare.core.forecast.pools import Installation, PoolForecast, forecast_pools
+from gpushare.core.forecast.steps import NodeForecast
+from gpushare.core.inspect.pools import guess_unit
+from gpushare.core.world import World
+from gpushare.names import Condition
+from gpushare.settings import Settings
+
+Json = dict[str, Any]
+
+KINDS = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """Values of the chart that are not to be seen in a cluster's objects."""
+
+    eviction: bool = False
+    teardown_jobs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a command found, and whether there is anything to do."""
+
+    answer: Answer
+    is_empty: bool
+
+
+def plan_manifests(access: Access, files: Sequence[Path], switches: Switches) -> Planned:
+    """The answer of `plan -f`. Raises `CommandError`, and what `told_in_a_sentence` knows."""
+    cluster = access.read(*KINDS)
+    given = read_pools(files, cluster.taken_at)
+    # Before the CRD is there, there are no pools.
+    world = observe_cluster(replace(cluster, pools=cluster.pools or ())).world
+    present = {pool.name: pool for pool in world.pools}
+    for new in given.pools:
+        try:
+            if (old := present.get(new.name)) is not None:
+                check_update(old, new)
+        except ManifestError as error:
+            raise CommandError(Exit.MANIFEST, str(error)) from error
+    asked = {pool.name for pool in given.pools}
+    forecasts = _forecast(with_pools(world, given.pools), asked, cluster, switches)
+    return _answer(forecasts, new=asked - present.keys(), others=given.skipped)
+
+
+def plan_pool(access: Access, name: str, switches: Switches) -> Planned:
+    """The answer of `plan pool`. Raises `CommandError`, and what `told_in_a_sentence` knows."""
+    cluster = access.read(*KINDS)
+    seen = observe_cluster(cluster)
+    for lost in seen.unreadable:
+        if lost.name == name:
+            raise CommandError(
+                Exit.MANIFEST, f"the spec of pool {name} can't be read, so that its nodes are "
+                f"left as they are: {lost.error}"
+            )  # fmt: skip
+    known = [pool.name for pool in seen.world.pools]
+    if name not in known:
+        raise build_unknown("pool", name, known)
+    return _answer(_forecast(seen.world, {name}, cluster, switches), is_there=True)
+
+
+def _forecast(
+    world: World, asked: Collection[str], cluster: Cluster, switches: Switches
+) -> tuple[PoolForecast, ...]:
+    second_look = Settings.model_fields["second_look_seconds"].default
+    installation = Installation(
+        Pace(timedelta(seconds=second_look)),
+        may_evict=switches.eviction,
+        may_tear_down=switches.teardown_jobs,
+        memory_unit=guess_unit(world),
+    )
+    return forecast_pools(world, asked, installation, cluster.taken_at)
+
+
+def _answer(
+    forecasts: Sequence[PoolForecast],
+    *,
+    new: Collection[str] = (),
+    others: Sequence[str] = (),
+    is_there: bool = False,
+) -> Planned:
+    """`new` pools are not in the cluster yet; the pool of `plan pool` is, just as it is."""
+    is_empty = all(forecast.is_empty for forecast in forecasts)
+    document = {
+        "changes": not is_empty,
+        "pools": [_describe(each, is_new=each.pool.name in new) for each in forecasts],
+        "skipped": list(others),
+    }
+
+    def build(*, wide: bool) -> list[Line]:
+        return list(_build_page(forecasts, new, others, is_there=is_there, wide=wide))
+
+    table = Answer(document, lambda: build(wide=False), lambda: build(wide=True))
+    return Planned(table, is_empty)
+
+
+# As data.
+
+
+def _describe(forecast: PoolForecast, *, is_new: bool) -> Json:
+    pool, status, plan = forecast.pool, forecast.status, forecast.plan
+    estimate = forecast.estimate
+    return {
+        "name": pool.name,
+        "new": is_new,
+        "edition": str(pool.spec.edition),
+        "schedule": str(pool.spec.schedule),
+        "reconcile": str(pool.spec.reconcile),
+        "approval": str(pool.spec.rollout.approval),
+        "hash": plan.hash,
+        "summary": plan.summary,
+        "waitsForApproval": forecast.waits_for_approval,
+        "nodes": status.nodes.model_dump(by_alias=True),
+        "conditions": [
+            {"type": c.type, "status": c.status, "reason": c.reason, "message": c.message}
+            for c in status.conditions
+        ],
+        "steps": [_describe_step(step) for step in forecast.steps],
+        "waves": estimate.waves if estimate is not None else 0,
+        "expectedMinutes": _to_minutes(estimate.expected) if estimate is not None else None,
+        "longestMinutes": _to_minutes(estimate.longest) if estimate is not None else None,
+        "reckoned": estimate.basis if estimate is not None else "",
+    }
+
+
+def _describe_step(step: NodeForecast) -> Json:
+    kind = step.kind
+    return {
+        "node": step.node,
+        "pool": step.pool,
+        "fromPool": step.owner,
+        "leaves": step.leaves,
+        "wave": step.wave,
+        "state": str(step.plan.state),
+        "reason": str(step.plan.reason),
+        "message": step.plan.message,
+        "blocker": step.blocker,
+        "change": kind.change if kind is not None else "",
+        "outcome": str(kind.outcome) if kind is not None else "",
+        "labels": dict(sorted(step.labels.items())),
+        "removedLabels": list(step.removed),
+        "cordons": step.cordons,
+        "restartsPlugin": step.restarts_plugin,
+        "reboots": step.reboots,
+        "pods": list(step.pods),
+        "evictedPods": list(step.evicted),
+    }
+
+
+def _to_minutes(time: timedelta | None) -> float | None:
+    return None if time is None else round(time.total_seconds() / 60, 1)
+
+
+# For people.
+
+
+def _build_page(
+    forecasts: Sequence[PoolForecast],
+    new: Collection[str],
+    others: Sequence[str],
+    *,
+    is_there: bool,
+    wide: bool,
+) -> Iterator[Line]:
+    for number, forecast in enumerate(forecasts):
+        if number:
+            yield ()
+        yield from _build_pool(forecast, new, is_there=is_there, wide=wide)
+    if others:
+        yield ()
+        yield (f"Skipped, since they are no pools: {', '.join(others)}",)
+
+
+def _build_pool(
+    forecast: PoolForecast, new: Collection[str], *, is_there: bool, wide: bool
+) -> Iterator[Line]:
+    pool, plan = forecast.pool, forecast.plan
+    what = "new, " if pool.name in new else ""
+    matched = forecast.status.nodes.matched
+    nodes = f"{matched} node{'' if matched == 1 else 's'}"
+    yield (Styled(pool.name, "bold"), f"  {what}{pool.spec.schedule} on {nodes}")
+    if is_there:
+        for condition in forecast.status.conditions:
+            if condition.type in (Condition.READY, Condition.ROLLOUT_COMPLETE):
+                said = f"{condition.type} {condition.status}, {condition.reason}"
+                yield (f"  {said}: {condition.message}",)
+    if forecast.is_empty:
+        yield ("  nothing to do",)
+    if plan.hash:
+        yield (f"  plan {plan.hash}: {plan.summary}",)
+    if forecast.steps:
+        yield from _build_steps(forecast.steps, wide=wide)
+    if forecast.estimate is not None:
+        yield from _tell_estimate(forecast.estimate)
+    if forecast.waits_for_approval:
+        yield (f"  to agree to it: gpushare approve {pool.name} --hash {plan.hash}",)
+
+
+def _build_steps(steps: Sequence[NodeForecast], *, wide: bool) -> Iterator[Line]:
+    rows: list[Line] = []
+    for step in steps:
+        wave = "-" if step.wave is None else "now" if step.wave == 0 else str(step.wave)
+        change = step.kind.change if step.kind is not None else "-"
+        pods = str(len(step.pods) or "-")
+        row: list[str | Styled] = [wave, step.node, change, _tell(step), pods]
+        if wide:
+            row[-1] = ", ".join(step.pods) or "-"
+            row.append(_tell_labels(step))
+        waits = f"{step.blocker}: {step.plan.message}" if step.blocker else ""
+        rows.append((*row, Styled(waits, "yellow")))
+    header = ["WAVE", "NODE", "CHANGE", "DOES", "PODS"]
+    yield from lay_out([*header, *(["LABELS"] if wide else []), "WAITS FOR"], rows, indent=2)
+
+
+def _tell(step: NodeForecast) -> str:
+    """What is done, in its order."""
+    written = len(step.labels) + len(step.removed)
+    parts = [
+        f"from {step.owner}" if step.owner else "",
+        "leaves" if step.leaves else "",
+        "cordon" if step.cordons else "",
+        f"evict {len(step.evicted)}" if step.evicted else "",
+        f"{written} label{'s' if written > 1 else ''}" if written else "",
+        "restart plugin" if step.restarts_plugin else "",
+        "reboot" if step.reboots else "",
+    ]
+    records = "records" if step.plan.action is not None and not step.leaves else "-"
+    return ", ".join(part for part in parts if part) or records
+
+
+def _tell_labels(step: NodeForecast) -> str:
+    written = [f"{key}={value}" for key, value in sorted(step.labels.items())]
+    return ",".join([*written, *(f"{key}-" for key in step.removed)]) or "-"
+
+
+def _tell_estimate(estimate: Estimate) -> Iterator[Line]:
+    parts = ["how long is not known"]
+    if estimate.expected is not None:
+        parts = [f"about {_tell_time(estimate.expected)}"]
+    if estimate.longest is not None:
+        parts.append(f"at most {_tell_time(estimate.longest)} before a node counts as failed")
+    yield (f"  {', '.join(parts)}: {estimate.basis}",)
+
+
+def _tell_time(time: timedelta) -> str:
+    seconds = time.total_seconds()
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,161 @@
+"""What the nodes that are labelled to share really serve, whether pools have them or not."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.blockers import find_missing_daemonset
+from gpushare.core.capacity import MIB_PER_GIB, observe_node_capacity
+from gpushare.core.diagnosis import RESTART_STATIC_PLUGIN, NotYet, diagnose
+from gpushare.core.doctor.finding import Code, Finding, Severity, find
+from gpushare.core.modes import MODES, find_other_edition_labels, find_schedule
+from gpushare.core.observed import Pass
+from gpushare.core.verify import verify_mode
+from gpushare.core.world import World, judge
+from gpushare.names import Reason
+
+_SWITCHES = (
+    (Edition.PROFESSIONAL, names.LABEL_SCHEDULE),
+    (Edition.BASIC, names.LABEL_CGPU),
+    (Edition.OPEN_SOURCE, names.LABEL_GPUSHARE),
+)
+_ON_THEIR_WAY = frozenset(
+    {Reason.PLUGIN_RESTARTING, Reason.COMPONENT_NOT_READY, Reason.RESOURCE_NOT_READY}
+)
+"""What a healthy node says for a while; a doctor can't tell for how long it has."""
+_REASONS = "docs/reasons.md#"
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A node that a person or a pool labelled with a mode of an edition."""
+
+    node: Node
+    edition: Edition
+    schedule: str
+
+    @property
+    def labels(self) -> str:
+        switches = [key for _, key in _SWITCHES if key in self.node.labels]
+        return ", ".join(f"{key}={self.node.labels[key]}" for key in switches)
+
+
+def find_labelled(world: World) -> list[Labelled]:
+    """The nodes that carry a label of an edition, by name."""
+    found = []
+    for _, node in sorted(world.nodes.items()):
+        edition = next((e for e, key in _SWITCHES if key in node.labels), None)
+        if edition is not None:
+            found.append(Labelled(node, edition, find_schedule(edition, node.labels)))
+    return found
+
+
+def judge_nodes(world: World, pooled: Collection[str] | None, at: Pass) -> Iterator[Finding]:
+    """What is wrong on each node; `pooled` are those that pools have, None where nobody knows."""
+    labelled = find_labelled(world)
+    serving = 0
+    for each in labelled:
+        found = list(_judge_node(each, world, at))
+        yield from found
+        serving += not found
+        if pooled is not None and each.node.name not in pooled and _shares(each):
+            yield find(
+                Code.LABELLED_BY_HAND,
+                _name(each.node),
+                f"it has {each.labels}, and no pool has it",
+                "gpushare adopt writes the pools that describe such nodes",
+            )
+    yield from _judge_static_pods(world)
+    yield from judge_units([each.node for each in labelled])
+    if not any(map(_shares, labelled)):
+        yield find(Code.NOTHING_SHARED, "nodes", f"none of {len(world.nodes)} nodes shares GPUs")
+    if serving:
+        told = f"{serving} of {len(labelled)} labelled nodes serve what their labels say"
+        yield find(Code.PLUGINS_SERVE, "nodes", told)
+
+
+def _judge_node(labelled: Labelled, world: World, at: Pass) -> Iterator[Finding]:
+    node, edition = labelled.node, labelled.edition
+    judged = judge(world, node.name)
+    if judged.is_in_change:
+        # Its pool says where it is.
+        return
+    if others := find_other_edition_labels(edition, node.labels):
+        shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
+        told = f"besides those of the {edition} edition it has {shown}"
+        yield _explain(node, Reason.OTHER_EDITION_LABELS, told, "remove the labels of one edition")
+        return
+    if labelled.schedule not in set(Schedule) or (edition, labelled.schedule) not in MODES:
+        told = f"it has {labelled.labels}, and that is no mode of the {edition} edition"
+        remedy = "correct the label: docs/transitions.md lists the modes"
+        yield find(Code.UNKNOWN_MODE, _name(node), told, remedy)
+        return
+    mode = MODES[edition, Schedule(labelled.schedule)]
+    pods = world.pods.get(node.name, ())
+    if (blocker := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
+        yield _explain(node, blocker.reason, blocker.message)
+        return
+    lacks = verify_mode(node, pods, mode, at) or diagnose(node, pods, mode, at)
+    if lacks is not None:
+        yield _tell(node, lacks)
+
+
+def _tell(node: Node, lacks: NotYet) -> Finding:
+    """Of a trouble that is diagnosed the remedy is said first, up to a colon."""
+    remedy, colon, told = lacks.message.partition(": ")
+    if lacks.wait is not None or lacks.reason in _ON_THEIR_WAY:
+        severity = Severity.INFO if lacks.wait is not None else Severity.WARNING
+        remedy = f"it may be on its way; if it stays so, {_look_up(lacks.reason)}"
+        return Finding(severity, lacks.reason, _name(node), lacks.message, remedy)
+    if not colon:
+        remedy = _look_up(lacks.reason)
+        return Finding(Severity.WARNING, lacks.reason, _name(node), lacks.message, remedy)
+    return Finding(Severity.ERROR, lacks.reason, _name(node), told, remedy)
+
+
+def _explain(node: Node, reason: Reason, told: str, remedy: str = "") -> Finding:
+    return Finding(Severity.ERROR, reason, _name(node), told, remedy or _look_up(reason))
+
+
+def _look_up(reason: Reason) -> str:
+    return f"see {_REASONS}{reason.lower()}"
+
+
+def _name(node: Node) -> str:
+    return f"node {node.name}"
+
+
+def _shares(labelled: Labelled) -> bool:
+    """Whether its labels are not those of a node with whole cards, as any other is."""
+    return labelled.schedule not in (Schedule.DEFAULT, Schedule.DISABLED)
+
+
+def _judge_static_pods(world: World) -> Iterator[Finding]:
+    for name in sorted(world.nodes):
+        if any(pod.is_static_plugin and pod.is_live for pod in world.pods.get(name, ())):
+            yield find(
+                Code.STATIC_POD,
+                f"node {name}",
+                "its whole-card plugin is a static pod, which nobody but its kubelet restarts",
+                f"if it must be restarted: {RESTART_STATIC_PLUGIN}",
+            )
+
+
+def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:
+    """In what the plugins count memory."""
+    by_unit: dict[str, list[str]] = {}
+    for node in nodes:
+        if card := observe_node_capacity(node, ()).card_total:
+            by_unit.setdefault("MiB" if card >= MIB_PER_GIB else "GiB", []).append(node.name)
+    if len(by_unit) > 1:
+        told = "; ".join(
+            f"{unit} on {len(found)} of them, such as {found[0]}"
+            for unit, found in sorted(by_unit.items())
+        )
+        remedy = "run all plugins with the same --memory-unit, and restart those that change"
+        yield find(Code.UNITS_MIXED, "nodes", told, remedy)
+    elif "MiB" in by_unit:
+        told = f"the plugins of all {len(by_unit['MiB'])} nodes count in MiB"
+        yield find(Code.UNIT_IS_MIB, "nodes", told, "--memory-unit=GiB, the vendor's own default")

@@ -1,0 +1,167 @@
+"""All that a doctor says, in one list."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gpushare import names
+from gpushare.core.doctor.crd import judge_crd
+from gpushare.core.doctor.finding import Code, Finding, Unseen, find, skip
+from gpushare.core.doctor.grants import ALLOW_EVICTION, ALLOW_TEARDOWN_JOBS
+from gpushare.core.doctor.installation import (
+    INSTALL,
+    Deployment,
+    Leader,
+    judge_deployments,
+    judge_leader,
+)
+from gpushare.core.doctor.nodes import judge_nodes
+from gpushare.core.doctor.pools import Unreadable, drop_repeated, judge_pools, order
+from gpushare.core.doctor.rights import Held, Right, judge_accounts, judge_person
+from gpushare.core.doctor.webhook import (
+    Bundle,
+    Tried,
+    judge_bundles,
+    judge_configuration,
+    judge_endpoints,
+    judge_trial,
+)
+from gpushare.core.inspect.pools import guess_unit
+from gpushare.core.observed import Pass, Timing
+from gpushare.core.plan import Planner
+from gpushare.core.world import World
+
+Json = Mapping[str, Any]
+MEMORY_UNIT = "GPUSHARE_MEMORY_UNIT"
+PLUGIN_NAMESPACE = "GPUSHARE_PLUGIN_NAMESPACE"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What is in a cluster of the operator itself; None stands for what is not there."""
+
+    namespace: str
+    deployments: tuple[Deployment, ...] | Unseen
+    leader: Leader | Unseen | None
+    crd: Json | Unseen | None
+    configuration: Json | Unseen | None
+    """The MutatingWebhookConfiguration."""
+    service: str
+    """Namespace and name of the webhook's Service; empty where it is called by its URL."""
+    endpoints: int | Unseen
+    """Those of it that are ready."""
+    accounts: tuple[Held, ...]
+
+    @property
+    def seen(self) -> Mapping[str, object]:
+        """Its parts that are there."""
+        return {name: part for name, part in self._parts if part and not isinstance(part, Unseen)}
+
+    @property
+    def unseen(self) -> Mapping[str, Unseen]:
+        """Its parts that may not be read."""
+        return {name: part for name, part in self._parts if isinstance(part, Unseen)}
+
+    @property
+    def _parts(self) -> Iterator[tuple[str, object]]:
+        yield "deployments", self.deployments
+        yield "lease", self.leader
+        yield "crd", self.crd
+        yield "webhook configuration", self.configuration
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The variables of its containers, as far as they are known."""
+        if isinstance(self.deployments, Unseen):
+            return {}
+        return {key: value for each in self.deployments for key, value in each.settings.items()}
+
+
+def judge_installation(
+    installation: Installation | Unseen,
+    bundles: tuple[Bundle, ...] = (),
+    *,
+    crd: Json,
+    version: str,
+    now: datetime,
+) -> list[Finding]:
+    """Whether it is there, whole, and of this program's `version` and `crd`; `bundles` are what
+    its webhooks trust."""
+    if isinstance(installation, Unseen):
+        return [skip("installation", installation, "ask the cluster itself, without --snapshot")]
+    if installation.seen.keys() <= {"crd"}:
+        return list(_judge_absence(installation, crd))
+    found = [
+        *judge_deployments(installation.deployments, version),
+        judge_leader(installation.leader, installation.namespace, now),
+        judge_crd(installation.crd, crd),
+        *judge_configuration(installation.configuration, installation.namespace),
+        *judge_bundles(bundles, now),
+        *judge_accounts(installation.accounts, installation.namespace),
+    ]
+    if installation.service:
+        found.append(judge_endpoints(installation.endpoints, installation.service))
+    return found
+
+
+def _judge_absence(installation: Installation, crd: Json) -> Iterator[Finding]:
+    if installation.seen:
+        told = "only the pools' CustomResourceDefinition is in the cluster: nobody acts on pools"
+        yield find(Code.ONLY_POOLS_LEFT, "installation", told, INSTALL)
+        yield judge_crd(installation.crd, crd)
+    elif not installation.unseen:
+        told = "there is nothing of the operator in the cluster"
+        yield find(Code.NOT_INSTALLED, "installation", told, INSTALL)
+    for part, unseen in installation.unseen.items():
+        yield skip(part, unseen)
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """Nodes, their pods and their pools; what could not be read of them."""
+
+    world: World
+    unreadable: tuple[Unreadable, ...] = ()
+    unseen: Mapping[str, Unseen] = field(default_factory=dict)
+    """By kind."""
+
+
+def judge_machines(machines: Machines, settings: Mapping[str, str], now: datetime) -> list[Finding]:
+    """What nodes serve, and what pools say; as far as that was read."""
+    unseen = dict(machines.unseen)
+    if (elsewhere := settings.get(PLUGIN_NAMESPACE, names.PLUGIN_NAMESPACE)) != (
+        names.PLUGIN_NAMESPACE
+    ):
+        told = f"the installation's are in {elsewhere}, and commands read {names.PLUGIN_NAMESPACE}"
+        unseen.setdefault("daemonsets", Unseen(told))
+    found = [skip(kind, each) for kind, each in unseen.items()]
+    if unseen.keys() - {"pools", "namespaces"}:
+        return found
+    world = machines.world
+    unit = settings.get(MEMORY_UNIT) or guess_unit(world)
+    planner = Planner(
+        Timing(),
+        may_evict=settings.get(ALLOW_EVICTION) == "true",
+        may_tear_down=settings.get(ALLOW_TEARDOWN_JOBS) == "true",
+        memory_unit=unit,
+    )
+    planner.update(world, None, now)
+    pooled = {node for book in planner.books.values() for node in book.plans}
+    at = Pass(now, daemonsets=world.daemonsets, memory_unit=unit)
+    nodes = list(judge_nodes(world, None if "pools" in unseen else pooled, at))
+    pools = list(judge_pools(world, machines.unreadable, planner, now))
+    return [*found, *nodes, *drop_repeated(pools, nodes)]
+
+
+def judge_rights(
+    allowed: Mapping[Right, bool] | Unseen, tried: Tried | Unseen | None, namespace: str
+) -> list[Finding]:
+    """What the person may, and whether the webhook answers them; None where there is none."""
+    trial = () if tried is None else (judge_trial(tried, namespace),)
+    return [*judge_person(allowed), *trial]
+
+
+def build_page(*parts: Sequence[Finding]) -> list[Finding]:
+    """All findings, the worst first."""
+    return order(finding for part in parts for finding in part)

@@ -1,0 +1,127 @@
+"""What pools say of themselves and of their nodes, decided as the controller decides it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpushare.api.pool import Pool
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.book import Book
+from gpushare.core.doctor.finding import Code, Finding, Severity, find
+from gpushare.core.plan import Planner
+from gpushare.core.status import build_status
+from gpushare.core.world import World
+from gpushare.names import Condition, Reason
+
+MAX_ALIKE = 10
+"""Findings of one code that are told one by one."""
+_SEVERITIES = {
+    NodeState.FAILED: Severity.ERROR,
+    NodeState.BLOCKED: Severity.WARNING,
+    NodeState.UPDATING: Severity.INFO,
+    NodeState.WAITING: Severity.INFO,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A pool whose spec can't be read, and why."""
+
+    name: str
+    error: str
+
+
+def judge_pools(
+    world: World, unreadable: Iterable[Unreadable], planner: Planner, now: datetime
+) -> Iterator[Finding]:
+    """Findings about all pools and the nodes that they have, of which `planner` has decided."""
+    lost = list(unreadable)
+    for broken in lost:
+        told = f"its spec can't be read, and its nodes are left as they are: {broken.error}"
+        about, remedy = f"pool {broken.name}", _look_up(Reason.SPEC_INVALID)
+        yield Finding(Severity.ERROR, Reason.SPEC_INVALID, about, told, remedy)
+    well = not lost
+    for pool in sorted(world.pools, key=lambda pool: pool.name):
+        book = planner.books[pool.name]
+        for finding in _judge_conditions(pool, book, now):
+            well = well and finding.severity is Severity.INFO
+            yield finding
+        for plan in sorted(book.unready.values(), key=lambda plan: plan.node):
+            yield _judge_plan(plan)
+    if well and world.pools:
+        count = len(world.pools)
+        told = f"{count} of {count} pools {_be(count)} readable, and neither in conflict nor halted"
+        yield find(Code.POOLS_AS_PLANNED, "pools", told)
+
+
+def _judge_conditions(pool: Pool, book: Book, now: datetime) -> Iterator[Finding]:
+    """The conditions that say more than that a node is not ready; nodes are told one by one."""
+    about = f"pool {pool.name}"
+    for condition in build_status(pool, book, now).conditions:
+        reason, message = Reason(condition.reason), condition.message
+        match condition.type, condition.status:
+            case (Condition.CONFLICTING, "True"):
+                yield Finding(Severity.WARNING, reason, about, message, _look_up(reason))
+            case (Condition.ISOLATION_CONSISTENT, "False"):
+                remedy = "delete those pods, or set rollout.staleWorkloads to Evict"
+                yield Finding(Severity.WARNING, reason, about, message, remedy)
+            case (Condition.ISOLATION_CONSISTENT, "Unknown"):
+                yield Finding(Severity.INFO, reason, about, message, _look_up(reason))
+            case (Condition.ROLLOUT_COMPLETE, "False") if reason is Reason.ROLLOUT_HALTED:
+                remedy = "mend what failed, then gpushare retry " + pool.name
+                yield Finding(Severity.ERROR, reason, about, message, remedy)
+            case (Condition.NODES_LABELLED, "False"):
+                yield Finding(Severity.INFO, reason, about, message, _look_up(reason))
+            case (Condition.READY, "True") if reason is Reason.NO_NODES:
+                yield Finding(Severity.INFO, reason, about, message, _look_up(reason))
+            case _:
+                pass
+
+
+def _judge_plan(plan: NodePlan) -> Finding:
+    return Finding(
+        _SEVERITIES[plan.state],
+        plan.reason,
+        f"node {plan.node}",
+        plan.message,
+        f"gpushare explain node {plan.node}, and {_look_up(plan.reason)}"
+        if plan.state in (NodeState.FAILED, NodeState.BLOCKED)
+        else "",
+    )
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _look_up(reason: Reason) -> str:
+    return f"see docs/reasons.md#{reason.lower()}"
+
+
+def drop_repeated(findings: Iterable[Finding], said: Iterable[Finding]) -> list[Finding]:
+    """Those of `findings` that `said` does not say of the same object already."""
+    known = {(finding.code, finding.object) for finding in said}
+    return [each for each in findings if (each.code, each.object) not in known]
+
+
+def order(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first; of one code `MAX_ALIKE` at most, then how many more there are."""
+    ranked = sorted(findings, key=_rank)
+    alike: defaultdict[Code | Reason, list[Finding]] = defaultdict(list)
+    for finding in ranked:
+        alike[finding.code].append(finding)
+    return sorted((each for found in alike.values() for each in _cut(found)), key=_rank)
+
+
+def _rank(finding: Finding) -> int:
+    return -tuple(Severity).index(finding.severity)
+
+
+def _cut(found: list[Finding]) -> list[Finding]:
+    if len(found) <= MAX_ALIKE:
+        return found
+    first = found[MAX_ALIKE - 1]
+    more = len(found) - MAX_ALIKE + 1
+    told = f"and {more} more of this code, such as {first.object}"
+    return [*found[: MAX_ALIKE - 1], Finding(first.severity, first.code, "others", told)]

@@ -1,0 +1,97 @@
+"""How long a rollout takes: from what this cluster's plugins took, and never from a guess."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from statistics import median
+
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.core.forecast.steps import NodeForecast
+from gpushare.core.modes import MODES
+from gpushare.core.observed import Timing
+from gpushare.core.transitions import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the steps of a change take, by the installation's settings."""
+
+    second_look: timedelta
+    """Between two readings of a cordoned node's pods."""
+    timing: Timing = field(default_factory=Timing)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long the changes of a pool take that have a wave."""
+
+    waves: int
+    expected: timedelta | None
+    """None where something is part of it that nobody has measured."""
+    longest: timedelta | None
+    """Each wave at its deadline; None where it waits for pods or a person, who have none."""
+    basis: str
+    """How both are reckoned, in a sentence."""
+
+
+def estimate(
+    pool: Pool, steps: Collection[NodeForecast], pods: Mapping[str, Sequence[Pod]], pace: Pace
+) -> Estimate | None:
+    """None where no change of the pool has a wave; `pods` are the cluster's, by node."""
+    changing = [step for step in steps if step.wave is not None and step.kind is not None]
+    waves = len({step.wave for step in changing})
+    if not waves:
+        return None
+    left_out = sum(step.kind is not None for step in steps) - len(changing)
+    basis = "1 wave" if waves == 1 else f"{waves} waves, one after another"
+    if left_out:
+        basis += f", without {_count(left_out)} that must wait for something else"
+    if held_up := sum(bool(step.pods) for step in changing):
+        basis += f"; on {_count(held_up)} pods must go first, and nobody knows when"
+        return Estimate(waves, None, None, basis)
+    if any(step.reboots for step in changing):
+        return Estimate(waves, None, None, f"{basis}; nobody has measured how long reboots take")
+    deadline = pace.timing.ready_timeout
+    if (own := pool.spec.rollout.ready_timeout_seconds) is not None:
+        deadline = timedelta(seconds=own)
+    longest = waves * (pace.second_look + deadline)
+    mode = MODES[pool.spec.edition, pool.spec.schedule]
+    starts = measure_starts(mode.daemonsets, pods)
+    if missing := [name for name in mode.daemonsets if name not in starts]:
+        basis += f"; no pod of {' and '.join(missing)} runs here by which a start could be measured"
+        return Estimate(waves, None, longest, basis)
+    restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
+    look, settle = pace.second_look, pace.timing.settle if restarts else timedelta()
+    each = look + settle
+    basis += f"; for each {each.total_seconds():g} s that the settings' defaults take"
+    if starts:
+        slowest = max(starts, key=lambda name: (starts[name], name))
+        each += timedelta(seconds=starts[slowest])
+        basis += (
+            f" and {starts[slowest]:g} s until {slowest} is Ready (median of its pods here, from "
+            "creation on)"
+        )
+    return Estimate(waves, waves * each, longest, basis)
+
+
+def measure_starts(
+    daemonsets: Collection[str], pods: Mapping[str, Sequence[Pod]]
+) -> dict[str, float]:
+    """By DaemonSet, the median of the seconds from creation to Ready of its pods.
+
+    One that restarted is left out: it was Ready for the first time before.
+    """
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for pod in (pod for each in pods.values() for pod in each):
+        known = pod.created is not None and pod.ready_since is not None and not pod.restarts
+        if pod.daemonset in daemonsets and known:
+            assert pod.created is not None
+            assert pod.ready_since is not None
+            found[pod.daemonset].append((pod.ready_since - pod.created).total_seconds())
+    return {name: median(seconds) for name, seconds in found.items()}
+
+
+def _count(nodes: int) -> str:
+    return f"{nodes} node{'s' if nodes > 1 else ''}"

@@ -1,0 +1,197 @@
+"""What is to be done to one node in the end, from what the planner says is next."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpushare import names
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.rollout import StaleWorkloadPolicy, WorkloadPolicy
+from gpushare.core.actions import ApplyNode, EvictedPod, NodePlan, NodeState
+from gpushare.core.blockers import find_blocking_pods, find_evictable_pods
+from gpushare.core.change import build_applied, transition_of
+from gpushare.core.isolation import find_stale_pods
+from gpushare.core.kinds import Kind
+from gpushare.core.leaving import find_left
+from gpushare.core.membership import find_owner
+from gpushare.core.modes import MODES, Mode, desired_labels
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.policy import build_policy
+from gpushare.core.records import Change, Step
+from gpushare.core.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
+from gpushare.core.world import Judged
+from gpushare.names import Reason
+
+_TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})
+"""Nothing is wrong: others are before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeForecast:
+    """All that will be done to a node for a pool, once what it waits for has come."""
+
+    pool: str
+    plan: NodePlan
+    """Where it is now."""
+    owner: str = ""
+    """The pool that has it now, where that is another one."""
+    leaves: bool = False
+    """No pool claims it any more."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that will be written, those left out that it has already."""
+    removed: tuple[str, ...] = ()
+    """Labels that will be taken away."""
+    kind: Kind | None = None
+    """The isolation change that it needs, or is in."""
+    cordons: bool = False
+    restarts_plugin: bool = False
+    reboots: bool = False
+    pods: tuple[str, ...] = ()
+    """Pods that must be gone before its change."""
+    evicted: tuple[str, ...] = ()
+    """Those of them that are evicted, and stale ones."""
+    wave: int | None = None
+    """When its turn is: 0 needs none, 1 is the first; None where nobody knows."""
+
+    @property
+    def node(self) -> str:
+        return self.plan.node
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is to be done at all; what is left to a person is, too."""
+        return bool(
+            self.labels
+            or self.removed
+            or self.kind
+            or self.evicted
+            or self.plan.action is not None
+            or self.plan.under_way
+        )
+
+    @property
+    def blocker(self) -> str:
+        """Reason code of what it waits for; empty where that is only its turn."""
+        waits = self.plan.state not in (NodeState.READY, NodeState.UPDATING)
+        return str(self.plan.reason) if waits and self.plan.reason not in _TURNS else ""
+
+
+def forecast_member(judged: Judged, pool: Pool, plan: NodePlan, *, may_evict: bool) -> NodeForecast:
+    """What a member of `pool` will be through."""
+    seen, wanted = judged.seen, desired_labels(pool.name, pool.spec)
+    given_up = {rival.key for rival in plan.rivals}
+    labels = {k: v for k, v in wanted.items() if seen.node.labels.get(k) != v and k not in given_up}
+    # An apply drops what is ours and left out.
+    removed = names.NODE_LABELS & seen.node.owned & seen.node.labels.keys() - wanted.keys()
+    owner = find_owner(seen.node, seen.records)
+    forecast = NodeForecast(
+        pool.name,
+        plan,
+        owner=owner if owner is not None and owner != pool.name else "",
+        labels=labels,
+        removed=tuple(sorted(removed)),
+    )
+    return _with_change(forecast, seen, pool, may_evict=may_evict)
+
+
+def forecast_leaver(
+    judged: Judged, pool: Pool | None, plan: NodePlan, *, may_evict: bool
+) -> NodeForecast:
+    """What a node will be through that `pool` gives back."""
+    seen = judged.seen
+    labels, removed = find_left(seen, pool)
+    forecast = NodeForecast(
+        pool.name if pool is not None else "",
+        plan,
+        leaves=True,
+        labels={k: v for k, v in labels.items() if seen.node.labels.get(k) != v},
+        removed=tuple(key for key in removed if key in seen.node.labels),
+    )
+    return _with_change(forecast, seen, pool, may_evict=may_evict)
+
+
+def _with_change(
+    forecast: NodeForecast, seen: Observed, pool: Pool | None, *, may_evict: bool
+) -> NodeForecast:
+    """`forecast`, with the isolation change that the node needs or is in."""
+    change, kind = _find_change(seen, forecast.plan), forecast.plan.kind
+    if change is not None and kind is None:
+        policy = build_policy(pool, seen.node, Timing())
+        kind = policy.kind_of(change.of, change.to, transition_of(change).outcome)
+    evicts_stale = (
+        may_evict
+        and pool is not None
+        and not forecast.leaves
+        and pool.spec.rollout.stale_workloads is StaleWorkloadPolicy.EVICT
+    )
+    if kind is None or not kind.is_done:
+        stale = find_evictable_pods(REPAIR, find_stale_pods(seen)) if evicts_stale else ()
+        return replace(forecast, kind=kind, evicted=_name(stale))
+    edition = _find_edition(change, pool)
+    of, to = MODES[edition, Schedule(kind.of)], MODES[edition, Schedule(kind.to)]
+    transition = _find_transition(kind, edition)
+    is_labelled = change is not None and change.is_labelled
+    blocker = None if is_labelled else find_blocking_pods(transition, of, to, seen.pods)
+    pods = blocker.pods if blocker is not None else ()
+    evicted: list[EvictedPod] = []
+    if may_evict and kind.workloads is WorkloadPolicy.EVICT:
+        evicted += find_evictable_pods(transition, pods)
+    if evicts_stale:
+        evicted += find_evictable_pods(REPAIR, _find_stale_then(seen, forecast.pool, to))
+    return replace(
+        forecast,
+        kind=kind,
+        cordons=not forecast.plan.under_way,
+        restarts_plugin=kind.restarts_plugin and not _is_restarted(seen, change),
+        reboots=kind.reboots and not _is_rebooted(change),
+        pods=_name(pods),
+        evicted=_name(evicted),
+    )
+
+
+def _find_change(seen: Observed, plan: NodePlan) -> Change | None:
+    """The change that the node is in, or that the plan begins."""
+    change = seen.records.change
+    if change is not None and change.is_under_way:
+        return change
+    if isinstance(plan.action, ApplyNode):
+        written = plan.action.annotations.get(names.ANNOTATION_CHANGE)
+        return Change.model_validate_json(written) if written else None
+    return None
+
+
+def _find_edition(change: Change | None, pool: Pool | None) -> Edition:
+    if change is not None:
+        return change.edition
+    assert pool is not None
+    return pool.spec.edition
+
+
+def _find_transition(kind: Kind, edition: Edition) -> Transition:
+    if kind.outcome is Outcome.REQUIRES_TEARDOWN:
+        return TEARDOWN
+    if kind.of == kind.to:
+        return REPAIR
+    return find_transition(edition, kind.of, Schedule(kind.to))
+
+
+def _find_stale_then(seen: Observed, pool: str, to: Mode) -> tuple[Pod, ...]:
+    """Pods that will keep an isolation which their node in mode `to` does not give."""
+    update = {"applied": build_applied(seen, pool, to), "change": None}
+    return find_stale_pods(replace(seen, records=seen.records.model_copy(update=update)))
+
+
+def _is_restarted(seen: Observed, change: Change | None) -> bool:
+    """Whether the plugin's pods of a change that is under way are gone already."""
+    if change is None or change.step not in (Step.RESTARTING, Step.REBOOTED):
+        return False
+    left = {pod.uid for pod in seen.pods if not pod.deleting}
+    return left.isdisjoint(plugin.uid for plugin in change.plugins)
+
+
+def _is_rebooted(change: Change | None) -> bool:
+    return change is not None and change.step in (Step.REBOOTED, Step.RESTARTING)
+
+
+def _name(pods: Collection[Pod | EvictedPod]) -> tuple[str, ...]:
+    return tuple(sorted({f"{pod.namespace}/{pod.name}" for pod in pods}))

@@ -1,0 +1,142 @@
+"""In which order a rollout goes over its nodes: the planner's own answer, asked again and again.
+
+Nodes whose change the planner begins are taken for done, and it is asked who is next. So budgets,
+canaries, halts and names count as they will.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool, Schedule
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.modes import MODES, Mode, desired_labels
+from gpushare.core.plan import Decision, Planner
+from gpushare.core.records import Applied, NodeRecords, extend_found
+from gpushare.core.world import World, judge
+
+MOST_ASKED = 40
+"""Waves for which the planner is asked; those after are alike, and as large as the last."""
+
+
+def order_waves(
+    planner: Planner, world: World, decisions: Collection[Decision], now: datetime
+) -> Mapping[str, int]:
+    """By node, in which wave its change begins; left out where nobody knows whether it will.
+
+    `decisions` are what `planner`, which is used up, made of `world`. Nodes whose change is under
+    way are in wave 0, and those of the first wave begin beside them.
+    """
+    waves: dict[str, int] = {}
+    for decision in decisions:
+        if decision.plan.under_way and decision.plan.state is not NodeState.FAILED:
+            waves[decision.plan.node] = 0
+    ending = [each for each in decisions if each.plan.node in waves]
+    last: dict[str, int] = {}
+    for wave in range(1, MOST_ASKED + 1):
+        begun = [each for each in decisions if _begins(each.plan) and each.plan.node not in waves]
+        if not begun and not ending:
+            break
+        waves |= dict.fromkeys((each.plan.node for each in begun), wave)
+        last |= _count_by_pool(begun)
+        done = [*ending, *begun]
+        world, ending = _finish(planner, world, done), []
+        decisions = planner.update(world, {each.plan.node for each in done}, now).decisions
+    else:
+        _number_rest(planner, waves, last)
+    return waves
+
+
+def _begins(plan: NodePlan) -> bool:
+    return plan.in_line and plan.action is not None
+
+
+def _count_by_pool(decisions: Iterable[Decision]) -> dict[str, int]:
+    sizes: defaultdict[str, int] = defaultdict(int)
+    for each in decisions:
+        sizes[each.pool] += 1
+    return sizes
+
+
+def _number_rest(planner: Planner, waves: dict[str, int], sizes: Mapping[str, int]) -> None:
+    """Number the nodes that are still in line, as many to a wave as there were in the last."""
+    for pool, size in sizes.items():
+        rest = sorted(planner.books[pool].in_line.keys() - waves.keys())
+        for place, node in enumerate(rest):
+            waves[node] = MOST_ASKED + 1 + place // size
+
+
+def _finish(planner: Planner, world: World, done: Iterable[Decision]) -> World:
+    """`world` once these nodes are what their pools want, or nobody's."""
+    pools = {pool.name: pool for pool in world.pools}
+    nodes, pods = dict(world.nodes), dict(world.pods)
+    for each in done:
+        name = each.plan.node
+        if name in planner.holdings or each.pool not in pools:
+            nodes[name] = _release(nodes[name])
+            continue
+        pool = pools[each.pool]
+        mode = MODES[pool.spec.edition, pool.spec.schedule]
+        pods[name] = tuple(_build_component(name, daemonset) for daemonset in mode.daemonsets)
+        nodes[name] = _finish_member(world, name, pool, each.plan)
+    return replace(world, nodes=nodes, pods=pods)
+
+
+def _release(node: Node) -> Node:
+    labels = {key: value for key, value in node.labels.items() if key != names.LABEL_POOL}
+    return replace(_uncordon(node), labels=labels, annotations={}, owned=frozenset())
+
+
+def _finish_member(world: World, name: str, pool: Pool, plan: NodePlan) -> Node:
+    seen, wanted = judge(world, name).seen, desired_labels(pool.name, pool.spec)
+    node, mode = seen.node, MODES[pool.spec.edition, pool.spec.schedule]
+    kept = {k: v for k, v in node.labels.items() if k not in names.NODE_LABELS & node.owned}
+    applied = Applied(
+        pool=pool.name,
+        edition=mode.edition,
+        schedule=mode.schedule,
+        boot_id=node.boot_id,
+        plugins={_name_component(name, mode.plugin): 0} if mode.plugin else {},
+        of=None if plan.joins else mode.schedule,
+    )
+    found = extend_found(seen.records.found, node, frozenset(wanted))
+    annotations = NodeRecords(found=found, applied=applied).annotations()
+    return replace(
+        _uncordon(node),
+        labels={**kept, **wanted},
+        annotations=annotations,
+        owned=frozenset(wanted) | frozenset(annotations),
+        allocatable=_offer(mode),
+    )
+
+
+def _uncordon(node: Node) -> Node:
+    """What a person cordoned stays so."""
+    ours = node.owns_cordon
+    return replace(node, unschedulable=node.unschedulable and not ours, owns_cordon=False)
+
+
+def _offer(mode: Mode) -> dict[str, int]:
+    if mode.schedule is Schedule.DEFAULT:
+        return {names.RESOURCE_WHOLE_GPU: 1}
+    return dict.fromkeys(mode.resources, 1)
+
+
+def _build_component(node: str, daemonset: str) -> Pod:
+    return Pod(
+        names.PLUGIN_NAMESPACE,
+        _name_component(node, daemonset),
+        _name_component(node, daemonset),
+        node=node,
+        phase="Running",
+        ready=True,
+        daemonset=daemonset,
+    )
+
+
+def _name_component(node: str, daemonset: str) -> str:
+    return f"{daemonset}-{node}"

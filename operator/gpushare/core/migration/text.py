@@ -1,0 +1,231 @@
+"""The text of manifests, changed where their content is, and nowhere else.
+
+A YAML library that writes what it read keeps comments, but has its own mind about indentation,
+quotes and line ends, all of which would be in a person's diff. So it is only asked where in the
+text each value stands; what is written there is read again before it is believed.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+
+_PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_INT = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads values as kubectl does: without times, and without numbers in base 60."""
+
+
+_TAG = "tag:yaml.org,2002:"
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag.removeprefix(_TAG) not in ("timestamp", "int", "float")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
+_Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+0123456789."))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One of a text's documents."""
+
+    raw: Any
+    node: Node
+    """Where in the text each value stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A text with other content."""
+
+    text: str
+    reformatted: frozenset[int] = frozenset()
+    """Documents, by their index, that were written anew: without their comments."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Edit:
+    start: int
+    end: int
+    text: str
+
+
+class _UnplaceableError(Exception):
+    """The content can't be changed in place, as where an anchor is used twice."""
+
+
+def parse_documents(text: str) -> tuple[Document, ...]:
+    """The documents of YAML or JSON; empty ones are left out. Raises `yaml.YAMLError`."""
+    # JSON may be indented by tabs, which YAML has not; in its strings there are none.
+    loader = _Loader(text.replace("\t", " ") if _is_json(text) else text)
+    documents = []
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            raw = None if node is None else loader.construct_document(node)
+            if node is not None and raw is not None:
+                documents.append(Document(raw, node))
+    finally:
+        loader.dispose()
+    return tuple(documents)
+
+
+def rewrite_text(text: str, documents: Sequence[Document], wanted: Sequence[Any]) -> Rewritten:
+    """`text` whose `documents` are to be the `wanted` ones."""
+    reformatted: set[int] = set()
+    edits: list[_Edit] = []
+    for number, (document, raw) in enumerate(zip(documents, wanted, strict=True)):
+        if document.raw == raw:
+            continue
+        own = _place(text, document, raw)
+        if own is None:
+            reformatted.add(number)
+            own = [_replace_document(text, document, raw)]
+        edits += own
+    return Rewritten(_apply(text, edits, 0, len(text)), frozenset(reformatted))
+
+
+def _place(text: str, document: Document, wanted: Any) -> list[_Edit] | None:
+    """Edits that make it the wanted one; None where there are none that do."""
+    start, end = document.node.start_mark.index, document.node.end_mark.index
+    line = text.rfind("\n", 0, start) + 1
+    start = start if text[line:start].strip() else line
+    try:
+        edits = sorted(set(_edit(text, document.node, document.raw, wanted)))
+        found = parse_documents(_apply(text, edits, start, end))
+    except (_UnplaceableError, yaml.YAMLError):
+        return None
+    return edits if [each.raw for each in found] == [wanted] else None
+
+
+def _apply(text: str, edits: Sequence[_Edit], start: int, end: int) -> str:
+    """The part of `text` from `start` to `end` with these edits, which are in order."""
+    parts, place = [], start
+    for edit in edits:
+        if not place <= edit.start <= edit.end <= end:
+            raise _UnplaceableError
+        parts += [text[place : edit.start], edit.text]
+        place = edit.end
+    return "".join([*parts, text[place:end]])
+
+
+def _replace_document(text: str, document: Document, wanted: Any) -> _Edit:
+    start, end = document.node.start_mark.index, document.node.end_mark.index
+    written = yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
+    if _is_json(text):
+        written = json.dumps(wanted, indent=2, ensure_ascii=False)
+    return _Edit(start, start + len(text[start:end].rstrip()), written.rstrip())
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _edit(text: str, node: Node, old: Any, new: Any) -> Iterator[_Edit]:
+    if old == new and type(old) is type(new):
+        return
+    if isinstance(node, MappingNode) and isinstance(old, dict) and isinstance(new, dict):
+        yield from _edit_mapping(text, node, old, new)
+    elif isinstance(node, SequenceNode) and isinstance(old, list) and len(old) == len(new):
+        for part, before, after in zip(node.value, old, new, strict=True):
+            yield from _edit(text, part, before, after)
+    else:
+        yield _replace(text, node, new)
+
+
+def _edit_mapping(
+    text: str, node: MappingNode, old: dict[str, Any], new: dict[str, Any]
+) -> Iterator[_Edit]:
+    """A key that goes makes room for one that comes, so that a comment beside it stays."""
+    entries = {key.value: (key, value) for key, value in node.value}
+    gone = [key for key in old if key not in new]
+    come = [key for key in new if key not in old]
+    renamed = dict(zip(gone, come, strict=False))
+    lines = [_find_lines(text, node, *entries[key]) for key in gone[len(come) :]]
+    if None in lines or not new:
+        yield _replace(text, node, new)
+        return
+    yield from (_Edit(*line, "") for line in lines if line is not None)
+    yield from (_insert(text, node, key, new[key]) for key in come[len(gone) :])
+    for key, before in old.items():
+        to = renamed.get(key, key)
+        if to not in new:
+            continue
+        if key not in entries:
+            raise _UnplaceableError
+        if to != key:
+            yield _replace(text, entries[key][0], to)
+        yield from _edit(text, entries[key][1], before, new[to])
+
+
+def _find_lines(text: str, node: MappingNode, key: Node, value: Node) -> tuple[int, int] | None:
+    """The whole lines of an entry; None where something else is on them."""
+    start = text.rfind("\n", 0, key.start_mark.index) + 1
+    end = text.find("\n", _find_end(text, value)) + 1 or len(text)
+    before, after = text[start : key.start_mark.index], text[_find_end(text, value) : end]
+    alone = not before.strip() and (not after.strip() or after.lstrip().startswith("#"))
+    return (start, end) if alone and not node.flow_style else None
+
+
+def _insert(text: str, node: MappingNode, key: str, value: Any) -> _Edit:
+    """As the first entry."""
+    start = node.start_mark.index
+    if node.flow_style:
+        comma = ", " if node.value else ""
+        return _Edit(start + 1, start + 1, f"{json.dumps(key)}: {_dump(value)}{comma}")
+    first: Node = node.value[0][0]
+    end = "\r\n" if "\r\n" in text else "\n"
+    at = first.start_mark.index
+    indent = " " * first.start_mark.column
+    return _Edit(at, at, f"{_write_plain(key)}: {_dump(value)}{end}{indent}")
+
+
+def _replace(text: str, node: Node, new: Any) -> _Edit:
+    start, end = node.start_mark.index, _find_end(text, node)
+    style = node.style if isinstance(node, ScalarNode) else None
+    if not isinstance(new, str):
+        written = _dump(new)
+    elif style == "'":
+        written = f"'{new}'"
+    else:
+        written = _dump(new) if style else _write_plain(new)
+    # Nothing stands where a value is empty.
+    return _Edit(start, end, f" {written}" if start == end else written)
+
+
+def _find_end(text: str, node: Node) -> int:
+    """Where it ends, less what follows it: a collection in lines reaches to the next token."""
+    end: int = node.end_mark.index
+    if isinstance(node, ScalarNode):
+        return len(text[:end].rstrip()) if node.style in ("|", ">") else end
+    if not isinstance(node, CollectionNode) or node.flow_style or not node.value:
+        return end
+    last = node.value[-1]
+    return _find_end(text, last[1] if isinstance(node, MappingNode) else last)
+
+
+def _write_plain(text: str) -> str:
+    is_plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
+    return text if is_plain else _dump(text)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,59 @@
+"""People with rights of their own, who type commands."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
+from tests.kit.bench import Bench
+
+Json = dict[str, Any]
+
+_ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@contextmanager
+def a_person(
+    bench: Bench,
+    folder: Path,
+    rules: Sequence[Json] = (),
+    *,
+    name: str = "visitor",
+    url: str = "",
+) -> Iterator[Path]:
+    """The kubeconfig of somebody who has these rights in the whole cluster, and no others.
+
+    It leads to the API server at `url`, where one is given: a proxy passes tokens on.
+    """
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+    meta = {"metadata": {"name": name}}
+    bench.call("POST", _ACCOUNTS, meta)
+    bench.call("POST", f"{_RBAC}/clusterroles", {**meta, "rules": list(rules)})
+    binding = {**meta, "roleRef": role, "subjects": [subject]}
+    bench.call("POST", f"{_RBAC}/clusterrolebindings", binding)
+    try:
+        answer = bench.call("POST", f"{_ACCOUNTS}/{name}/token", {"spec": {}})
+        own = read_own_kubeconfig(bench.cluster.kubeconfig)
+        config = build_token_kubeconfig(
+            own,
+            token=answer["status"]["token"],
+            namespace="default",
+            server=url or own["clusters"][0]["cluster"]["server"],
+        )
+        file = folder / f"{name}.kubeconfig"
+        file.write_text(yaml.safe_dump(config))
+        yield file
+    finally:
+        bench.call("DELETE", f"{_RBAC}/clusterrolebindings/{name}")
+        bench.call("DELETE", f"{_RBAC}/clusterroles/{name}")
+        bench.call("DELETE", f"{_ACCOUNTS}/{name}")
+
+
+def a_rule(resource: str, *verbs: str, group: str = "") -> Json:
+    """A rule of a Role."""
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}

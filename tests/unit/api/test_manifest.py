@@ -1,0 +1,103 @@
+"""Pools in files: taken and refused as the API server takes and refuses them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpushare.api.crd import build_crd
+from gpushare.api.manifest import ManifestError, check_update, find_check, parse_manifest
+from tests.kit.builders import build_pool
+from tests.kit.specs import BY_LABEL, REFUSED, TAKEN
+from tests.kit.values import NOW, a_pool
+
+Json = dict[str, Any]
+
+
+def list_rules(schema: Json) -> Iterator[Json]:
+    yield from schema.get("x-kubernetes-validations", ())
+    parts = [*schema.get("properties", {}).values(), schema.get("items")]
+    for part in (*parts, schema.get("additionalProperties")):
+        if isinstance(part, dict):
+            yield from list_rules(part)
+
+
+def test_every_rule_of_the_crd_is_checked() -> None:
+    schema = build_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    rules = list(list_rules(schema["properties"]["spec"]))
+    assert len(rules) > 10
+    for rule in rules:
+        if "oldSelf" not in rule["rule"]:
+            assert callable(find_check(rule["message"])), rule
+
+
+@pytest.mark.parametrize(("spec", "sentence"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_the_api_server_refuses_is_refused(spec: Json, sentence: str) -> None:
+    with pytest.raises(ManifestError, match="training: spec") as refused:
+        parse_manifest(build_pool(**{"nodes": BY_LABEL, **spec}), NOW)
+    # Types, lists and numbers are told in other words.
+    assert (
+        sentence in str(refused.value)
+        or "in body" in sentence
+        or "supported" in sentence
+        or ("items" in sentence)
+    )
+
+
+@pytest.mark.parametrize("spec", TAKEN.values(), ids=TAKEN.keys())
+def test_what_the_api_server_takes_is_taken(spec: Json) -> None:
+    pool = parse_manifest(build_pool(**{"nodes": BY_LABEL, **spec}), NOW)
+    assert pool.spec.schedule == spec["schedule"]
+    assert (pool.generation, pool.created, pool.deleting) == (1, NOW, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"scheduel": "cgpu"}, "no field spec.scheduel; did you mean schedule?"),
+        ({"nodes": {"names": ["n1"], "nams": []}}, "no field spec.nodes.nams; did you mean names?"),
+        ({"rollout": {"zzz": 1}}, "there is no field spec.rollout.zzz"),
+        ({"priority": True}, "spec.priority must be of type integer, and is True"),
+        ({"nodes": {"names": "n1"}}, "spec.nodes.names must be of type array, and is 'n1'"),
+        ({"rollout": {"maxUnavailable": [1]}}, "must be a number or a string, and is [1]"),
+        ({"nodes": {"selector": {"matchLabels": {"team": 1}}}}, "matchLabels.team must be of type"),
+    ],
+)
+def test_what_is_misspelt_or_misshapen_is_named(change: Json, sentence: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        parse_manifest(build_pool(**change), NOW)
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"metadata": {}}, "has no metadata.name"),
+        ({"metadata": None}, "has no metadata.name"),
+        ({"metadata": {"name": "Training"}}, "is no DNS name"),
+        ({"metadata": {"name": "p" * 64}}, "63 characters at most"),
+        ({"apiVersion": "gpushare.io/v1"}, "must be gpushare.io/v1alpha1"),
+        ({"spec": None}, "spec is missing"),
+        ({"spec": {"nodes": {"names": ["n1"]}}}, "spec.schedule: Field required"),
+    ],
+)
+def test_what_is_no_pool_is_told(change: Json, sentence: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        parse_manifest({**build_pool(), **change}, NOW)
+    assert sentence in str(refused.value)
+
+
+def test_what_is_null_counts_as_left_out() -> None:
+    assert parse_manifest(build_pool(placement=None, rollout=None), NOW).spec.placement is None
+
+
+def test_the_retry_annotation_is_read() -> None:
+    pool = build_pool()
+    pool["metadata"]["annotations"] = {"gpushare.io/retry": "once more"}
+    assert parse_manifest(pool, NOW).retry == "once more"
+
+
+def test_the_edition_stays() -> None:
+    check_update(a_pool(), a_pool(schedule="share"))
+    with pytest.raises(ManifestError, match="edition can't change: delete the pool"):
+        check_update(a_pool(), a_pool(edition="Basic"))

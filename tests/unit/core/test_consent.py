@@ -1,0 +1,122 @@
+"""Agreement and retries: written where they are called for, once, and never elsewhere."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare.api.pool import Pool, Schedule
+from gpushare.api.status import ConditionStatus, PoolPlan, PoolStatus
+from gpushare.core.consent import (
+    NotCalledForError,
+    judge_approval,
+    judge_node_retry,
+    judge_pool_retry,
+)
+from gpushare.core.records import Drift, Rival
+from tests.kit.members import a_failure, a_settled, applied, done, has_failed
+from tests.kit.values import NOW, a_node, a_pool
+
+SEEN = "0123456789ab"
+TIME = "2026-01-02T03:04:05"
+
+
+def a_waiting_pool(
+    *,
+    reason: str = "WaitingForApproval",
+    rollout: dict[str, Any] | None = None,
+    plan: PoolPlan | None = None,
+    generation: int = 1,
+    **more: Any,
+) -> Pool:
+    condition = ConditionStatus(
+        type="RolloutComplete",
+        status="False",
+        last_transition_time=NOW,
+        reason=reason,
+        message="",
+    )
+    status = PoolStatus(
+        observed_generation=1,
+        conditions=(condition,),
+        plan=plan or PoolPlan(hash=SEEN, summary="share -> cgpu on 3 nodes"),
+    )
+    spec = {"approval": "Manual", **(rollout or {})}
+    return a_pool(status=status, rollout=spec, generation=generation, **more)
+
+
+def test_the_plans_hash_is_agreed_to() -> None:
+    for seen in ("", SEEN):
+        word = judge_approval(a_waiting_pool(), seen)
+        assert (word.value, word.about) == (SEEN, "share -> cgpu on 3 nodes")
+
+
+def test_an_agreement_that_stands_is_not_written_again() -> None:
+    assert judge_approval(a_waiting_pool(rollout={"approved_plan": SEEN}), SEEN).value == ""
+
+
+def test_a_halted_rollout_may_miss_an_agreement_too() -> None:
+    assert judge_approval(a_waiting_pool(reason="RolloutHalted"), "").value == SEEN
+
+
+@pytest.mark.parametrize(
+    ("pool", "seen", "sentence"),
+    [
+        (a_waiting_pool(), "ba9876543210", "is 0123456789ab by now, and not ba9876543210"),
+        (a_waiting_pool(rollout={"approval": "Automatic"}), "", "is Automatic"),
+        (a_waiting_pool(deleting=True), "", "is being deleted"),
+        (a_waiting_pool(generation=2), "", "has not read the latest spec"),
+        (a_waiting_pool(plan=PoolPlan()), SEEN, "nothing left to change"),
+        (a_waiting_pool(reason="RequiresPerson"), "", "nothing in the plan 0123456789ab"),
+    ],
+)
+def test_where_nothing_waits_for_it_no_agreement_is_written(
+    pool: Pool, seen: str, sentence: str
+) -> None:
+    with pytest.raises(NotCalledForError, match=sentence):
+        judge_approval(pool, seen)
+
+
+def test_a_pool_with_a_node_that_failed_is_tried_again() -> None:
+    nodes = [has_failed("gpu-2"), has_failed("gpu-1"), a_settled("gpu-3")]
+    word = judge_pool_retry(a_pool(), nodes, TIME)
+    assert (word.value, word.about) == (TIME, "gpu-1, gpu-2 failed")
+
+
+def test_a_pool_is_not_tried_again_twice() -> None:
+    assert judge_pool_retry(a_pool(retry=TIME), [has_failed()], "later").value == ""
+
+
+def test_a_node_of_another_pool_is_no_reason() -> None:
+    with pytest.raises(NotCalledForError, match="no change of a node of pool other has failed"):
+        judge_pool_retry(a_pool("other"), [has_failed(), done("gpu-1")], TIME)
+
+
+def test_a_node_that_failed_is_tried_again_once() -> None:
+    word = judge_node_retry(has_failed(), a_pool(), TIME)
+    assert word.value == TIME
+    assert word.about.startswith("gpu-0 failed at the step Restarting: ")
+    assert judge_node_retry(has_failed(), a_pool(retry="meanwhile"), TIME).value == ""
+
+
+def test_a_node_that_was_rolled_back_is_tried_again() -> None:
+    node = done("gpu-1", failure=a_failure())
+    assert judge_node_retry(node, a_pool(), TIME).value == TIME
+
+
+def test_a_node_whose_label_was_left_to_another_is_tried_again() -> None:
+    rival = Rival(key="cgpu", manager="terraform", ours="true", since=NOW)
+    drift = Drift(claim="training/1", rivals=(rival,))
+    records = applied(Schedule.SHARE).model_copy(update={"drift": drift})
+    word = judge_node_retry(a_node(records=records), a_pool(), TIME)
+    assert (word.value, word.about) == (TIME, "cgpu was left to terraform")
+    retried = replace(a_node(records=records), retry=TIME)
+    with pytest.raises(NotCalledForError, match="no change of node"):
+        judge_node_retry(retried, a_pool(), "later")
+
+
+def test_a_node_that_has_not_failed_is_left_alone() -> None:
+    with pytest.raises(NotCalledForError, match="no change of node gpu-1 has failed"):
+        judge_node_retry(a_settled("gpu-1"), a_pool(), TIME)
+    with pytest.raises(NotCalledForError, match="belongs to no pool"):
+        judge_node_retry(a_node("gpu-1"), None, TIME)

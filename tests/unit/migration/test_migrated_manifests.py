@@ -1,0 +1,149 @@
+"""Objects of any kind: where their pods are found, and what is said of those that limit pods."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from gpushare.core.migration.cards import Cards, assume_cards
+from gpushare.core.migration.finding import Code
+from gpushare.core.migration.live import build_manifest, is_migratable
+from gpushare.core.migration.manifests import MigratedManifest, migrate_manifest
+from gpushare.core.migration.pods import Target
+from tests.kit.builders import build_workload
+from tests.kit.wholecards import MEMORY, WHOLE, build_gpu_container, build_whole_pod
+
+Json = dict[str, Any]
+TEMPLATE = {"metadata": {"annotations": {}}, "spec": {"containers": [build_gpu_container()]}}
+
+
+def migrate(raw: Any) -> MigratedManifest:
+    return migrate_manifest(raw, Target(assume_cards(15)))
+
+
+def tell(raw: Any) -> list[tuple[str, Code]]:
+    return [(told.about, told.finding.code) for told in migrate(raw).told]
+
+
+def test_a_custom_resource_has_its_templates_migrated() -> None:
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train"},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"template": deepcopy(TEMPLATE)}}},
+    }
+    migrated = migrate(job)
+    assert WHOLE not in str(migrated.raw)
+    assert migrated.told == ()
+
+
+def test_each_object_of_a_list_is_named() -> None:
+    pod = build_whole_pod()
+    pod["metadata"]["namespace"] = "vision"
+    assert tell({"kind": "List", "items": [pod, None]}) == [("Pod vision/trainer", Code.RECREATE)]
+
+
+@pytest.mark.parametrize("raw", [None, "text", [1], {"kind": "List", "items": "x"}, {"a": 1}])
+def test_what_is_no_object_stays(raw: Any) -> None:
+    migrated = migrate(raw)
+    assert (migrated.raw, migrated.told) == (raw, ())
+
+
+def test_whole_cards_where_no_pod_is_are_named() -> None:
+    values = {"kind": "HelmRelease", "spec": {"values": {"limits": {WHOLE: 1}}}}
+    assert migrate(values).raw == values
+    assert tell(values) == [("HelmRelease (no name)", Code.UNKNOWN_SHAPE)]
+
+
+def test_a_finding_of_several_templates_is_told_once() -> None:
+    template = {"spec": {"containers": [build_gpu_container("x")]}}
+    assert len(tell({"kind": "RayCluster", "spec": {"a": template, "b": template}})) == 1
+
+
+def test_daemonsets_of_an_edition_are_left_to_it() -> None:
+    plugin = build_whole_pod(build_gpu_container(None), nodeSelector={"gpushare": "true"})
+    plugin["metadata"]["annotations"] = {}
+    raw = build_workload("DaemonSet", "gpushare-device-plugin-ds", pod=plugin)
+    assert migrate(raw).raw is raw
+    assert tell(raw) == [("DaemonSet gpushare-device-plugin-ds", Code.OLD_COMPONENT)]
+
+
+@pytest.mark.parametrize(
+    ("hard", "count"),
+    [
+        ({f"requests.{WHOLE}": "8"}, 1),
+        ({f"requests.{WHOLE}": 8, f"requests.{MEMORY}": 10}, 2),
+        ({"requests.cpu": 1}, 0),
+        (None, 0),
+    ],
+)
+def test_quotas_on_gpus_are_named(hard: Any, count: int) -> None:
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+    assert tell(quota) == [("ResourceQuota q", Code.QUOTA)] * count
+    assert migrate(quota).raw is quota
+
+
+def test_a_quota_is_told_how_much_memory_its_cards_are_if_they_are_of_one_kind() -> None:
+    quota = {"kind": "ResourceQuota", "spec": {"hard": {f"requests.{WHOLE}": "8"}}}
+    assert 'whole cards "120"' in migrate(quota).told[0].finding.message
+    unknown = migrate_manifest(quota, Target(Cards()))
+    assert "whole cards" not in unknown.told[0].finding.message
+
+
+@pytest.mark.parametrize("resource", [WHOLE, MEMORY])
+def test_limit_ranges_on_gpus_are_named(resource: str) -> None:
+    limits = [{"type": "Container", "max": {resource: 1}, "default": {"cpu": 1}}]
+    raw = {"kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}}
+    assert tell(raw) == [("LimitRange l", Code.LIMIT_RANGE)]
+
+
+# Objects of the API server.
+
+
+def build_live_job(**status: Any) -> Json:
+    labels = {"app": "a", "controller-uid": "1", "batch.kubernetes.io/job-name": "train"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": []}}
+    metadata = {"name": "train", "uid": "1", "resourceVersion": "7", "labels": dict(labels)}
+    spec = {"selector": {"matchLabels": {"controller-uid": "1"}}, "template": pod}
+    return {"kind": "Job", "metadata": metadata, "spec": spec, "status": status}
+
+
+def test_a_job_is_as_before_the_server_saw_it() -> None:
+    assert build_manifest(build_live_job(active=1)) == {
+        "kind": "Job",
+        "metadata": {"name": "train", "labels": {"app": "a"}},
+        "spec": {"template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}},
+    }
+
+
+def test_a_job_with_a_selector_of_its_own_keeps_it() -> None:
+    job = build_live_job()
+    job["spec"]["manualSelector"] = True
+    assert build_manifest(job)["spec"] == job["spec"]
+
+
+def test_a_pod_is_not_bound_any_more() -> None:
+    pod = build_whole_pod(nodeName="n1")
+    applied = "kubectl.kubernetes.io/last-applied-configuration"
+    pod["metadata"] |= {"uid": "1", "annotations": {applied: "{}"}}
+    assert build_manifest(pod) == build_whole_pod()
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, True),
+        ({"metadata": {"ownerReferences": [{"kind": "Node", "controller": False}]}}, True),
+        ({"metadata": {"ownerReferences": [{"kind": "ReplicaSet", "controller": True}]}}, False),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
+        ({"status": {"phase": "Succeeded"}}, False),
+        ({"status": {"phase": "Running"}}, True),
+        (
+            {"kind": "Job", "status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+            False,
+        ),
+        ({"kind": "Job", "status": {"conditions": [{"type": "Failed", "status": "False"}]}}, True),
+    ],
+)
+def test_what_others_made_or_what_has_ended_is_left_out(more: Json, expected: bool) -> None:
+    assert is_migratable({"kind": "Pod", "metadata": {}, **more}) is expected

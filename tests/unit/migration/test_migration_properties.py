@@ -1,0 +1,200 @@
+"""What holds of any manifest: migrated once is migrated; what has no GPU is not touched; and the
+webhook takes what comes out."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import yaml
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.pool import Schedule
+from gpushare.core.migration.cards import assume_cards
+from gpushare.core.migration.manifests import migrate_manifest
+from gpushare.core.migration.pods import Target
+from gpushare.core.migration.text import parse_documents, rewrite_text
+from gpushare.names import Reason
+from tests.kit.builders import build_workload
+from tests.kit.poolviews import a_view, admit
+from tests.kit.wholecards import (
+    MEMORY,
+    WHOLE,
+    build_card_node,
+    build_gpu_container,
+    build_whole_pod,
+    see_cards,
+)
+
+Json = dict[str, Any]
+MODES = ["share", "cgpu", "default"]
+LABELS = {
+    "gpushare": ["true", "false", "yes"],
+    "cgpu": ["true", "false"],
+    "cgpu.disable.isolation": ["true", "false"],
+    "ack.node.gpu.schedule": MODES,
+    "card": ["T4", "V100"],
+}
+POOLS = [a_view("isolated", "cgpu"), a_view("shared", "share")]
+TAKEN = {Reason.ROUTED, Reason.ROUTED_WITHOUT_ISOLATION, Reason.ALREADY_SELECTS}
+
+selectors = st.fixed_dictionaries(
+    {}, optional={key: st.sampled_from(values) for key, values in LABELS.items()}
+)
+resources = st.sampled_from(
+    [{WHOLE: 1}, {WHOLE: "1"}, {WHOLE: 2}, {WHOLE: 0}, {MEMORY: 3}, {"cpu": "1"}, {WHOLE: "x"}]
+)
+needs = st.sampled_from(sorted(LABELS)).flatmap(
+    lambda key: st.builds(
+        lambda operator, values: {"key": key, "operator": operator, "values": values},
+        st.sampled_from(["In", "In", "NotIn"]),
+        st.lists(st.sampled_from(LABELS[key]), min_size=1, max_size=2, unique=True),
+    )
+)
+terms = st.lists(needs, min_size=1, max_size=3).map(lambda found: {"matchExpressions": found})
+
+
+def build_affinity(found: list[Json]) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": found}}
+    return {"affinity": {"nodeAffinity": required}} if found else {}
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Json:
+    containers = [
+        build_gpu_container(None, f"c{n}", resources={"limits": draw(resources)}, tty=True)
+        for n in range(draw(st.integers(1, 2)))
+    ]
+    chosen = draw(selectors)
+    return build_whole_pod(
+        *containers,
+        labels=draw(st.sampled_from([None, {"app": "a"}])),
+        **({"nodeSelector": chosen} if chosen else {}),
+        **build_affinity(draw(st.lists(terms, max_size=2))),
+        terminationGracePeriodSeconds=3,
+    )
+
+
+targets = st.builds(
+    Target,
+    st.sampled_from(
+        [
+            see_cards(),
+            see_cards(build_card_node("a"), build_card_node("b", 32510, labels={"card": "V100"})),
+        ]
+    ),
+    st.sampled_from([None, 4, 40]),
+    st.booleans(),
+    st.sampled_from([Schedule.CGPU, Schedule.SHARE]),
+)
+KINDS = ["Deployment", "Job", "CronJob"]
+
+
+@given(pods(), targets)
+def test_migrated_twice_is_migrated_once(pod: Json, target: Target) -> None:
+    once = migrate_manifest(pod, target).raw
+    event("changed" if once != pod else "as it was")
+    assert migrate_manifest(once, target).raw == once
+
+
+@given(pods(), targets)
+def test_nothing_else_of_it_changes(pod: Json, target: Target) -> None:
+    migrated = deepcopy(migrate_manifest(pod, target).raw)
+    for each in (pod, migrated):
+        each["spec"].pop("nodeSelector", None)
+        each["spec"].pop("affinity", None)
+        each["metadata"].pop("labels", None)
+        for container in each["spec"]["containers"]:
+            container["resources"]["limits"] = {
+                key: value
+                for key, value in container["resources"]["limits"].items()
+                if key not in (WHOLE, MEMORY)
+            }
+    assert migrated == pod
+
+
+@given(pods(), targets)
+def test_whole_cards_are_asked_for_no_more_or_somebody_is_told_why(
+    pod: Json, target: Target
+) -> None:
+    migrated = migrate_manifest(pod, target)
+    asks = any(c["resources"]["limits"].get(WHOLE) for c in migrated.raw["spec"]["containers"])
+    assert asks <= bool(migrated.told)
+    assert not asks or migrated.raw == pod
+
+
+plain_selectors = st.sampled_from(
+    [
+        {},
+        {"disk": "ssd"},
+        {"gpushare": "true"},
+        {"gpushare": "false", "disk": "ssd"},
+        {"cgpu": "true"},
+        {"cgpu": "true", "cgpu.disable.isolation": "true"},
+        {"ack.node.gpu.schedule": "default"},
+    ]
+)
+plain_terms = st.lists(
+    st.sampled_from(
+        [
+            {"key": "gpushare", "operator": "In", "values": ["true", "false"]},
+            {"key": "cgpu", "operator": "NotIn", "values": ["false"]},
+            {"key": "cgpu", "operator": "In", "values": ["true"]},
+        ]
+    ).map(lambda need: {"matchExpressions": [need]}),
+    max_size=1,
+)
+ANY_CARD = assume_cards(15)
+
+
+@given(
+    plain_selectors,
+    plain_terms,
+    st.sampled_from([1, "1", 2]),
+    st.sampled_from([None, 4]),
+    st.sampled_from([Schedule.CGPU, Schedule.SHARE]),
+)
+def test_the_webhook_takes_what_is_made_of_a_pod_with_whole_cards(
+    selector: Json, terms: list[Json], cards: Any, share: int | None, unisolated: Schedule
+) -> None:
+    pod = build_whole_pod(
+        build_gpu_container(cards), nodeSelector=selector, **build_affinity(terms)
+    )
+    target = Target(ANY_CARD, share, unisolated=unisolated)
+    migrated = migrate_manifest(pod, target)
+    if migrated.raw == pod:
+        event("left as it is")
+        assert migrated.told
+        return
+    assert parse_pod_request(migrated.raw).asked == {MEMORY}
+    decision = admit(migrated.raw, *POOLS)
+    event(str(decision.reason))
+    assert decision.reason in TAKEN
+
+
+@given(pods(), targets, st.sampled_from(KINDS), st.sampled_from([True, False, None]))
+def test_its_text_is_what_it_is(pod: Json, target: Target, kind: str, flow: bool | None) -> None:
+    pod["metadata"]["annotations"] = {"note": "it's"}
+    # Built anew, so that nothing is there twice and gets an anchor.
+    raw = json.loads(json.dumps(build_workload(kind, "w", pod=pod)))
+    text = yaml.safe_dump(raw, default_flow_style=flow)
+    documents = parse_documents(text)
+    wanted = [migrate_manifest(each.raw, target).raw for each in documents]
+    rewritten = rewrite_text(text, documents, wanted)
+    assert [each.raw for each in parse_documents(rewritten.text)] == wanted
+    assert not rewritten.reformatted
+    assert (rewritten.text == text) == (wanted[0] == documents[0].raw)
+
+
+@given(pods())
+def test_without_gpus_nothing_changes_byte_for_byte(pod: Json) -> None:
+    pod["spec"].pop("affinity", None)
+    pod["spec"]["nodeSelector"] = {"disk": "ssd"}
+    for container in pod["spec"]["containers"]:
+        container["resources"] = {"limits": {"cpu": "1"}}
+    text = f"# kept\n{yaml.safe_dump(pod, indent=4)}"
+    documents = parse_documents(text)
+    migrated = [migrate_manifest(each.raw, Target(see_cards())) for each in documents]
+    assert not migrated[0].told
+    assert rewrite_text(text, documents, [each.raw for each in migrated]).text == text
