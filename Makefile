@@ -44,8 +44,8 @@ test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and 
 	$(LIMIT) 300 $(BIN)/pytest tests/image --timeout=280
 
 .PHONY: test-chart
-test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score and the API server, and install it
-	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
+test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score, promtool and the API server, and install it
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score --prometheus
 	$(LIMIT) 600 $(BIN)/pytest tests/integration/test_chart*.py tests/integration/test_helm*.py \
 		-p no:randomly --timeout=180 -m chart $(SHARDS)
 

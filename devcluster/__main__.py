@@ -15,7 +15,7 @@ from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
 from devcluster.installation import Installation
 from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes
-from devcluster.toolchain import KUBE_SCORE, ensure_binaries
+from devcluster.toolchain import KUBE_SCORE, PROMETHEUS, ensure_binaries
 
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
@@ -35,12 +35,16 @@ def _report(text: str) -> None:
 @app.command()
 def build(
     kube_score: Annotated[bool, typer.Option("--kube-score", help="kube-score, too.")] = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Prometheus, too.")] = False,
 ) -> None:
     """Build the control plane's binaries, where that has not been done on this machine."""
     _report(f"the binaries are in {ensure_binaries(os.environ, report=_report)}")
     if kube_score:
         folder = ensure_binaries(os.environ, KUBE_SCORE, report=_report)
         _report(f"kube-score is in {folder}")
+    if prometheus:
+        folder = ensure_binaries(os.environ, PROMETHEUS, report=_report)
+        _report(f"prometheus and promtool are in {folder}")
 
 
 @app.command()

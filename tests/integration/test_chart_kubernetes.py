@@ -21,6 +21,7 @@ Release = tuple[int, int]
 pytestmark = pytest.mark.chart
 
 KINDS: Mapping[str, Release] = {
+    "v1 ConfigMap": (1, 2),
     "v1 Namespace": (1, 0),
     "v1 ResourceQuota": (1, 0),
     "v1 Secret": (1, 0),

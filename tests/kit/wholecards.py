@@ -8,6 +8,7 @@ from gpushare.core.migration.cards import Cards, observe_cards
 
 Json = dict[str, Any]
 WHOLE, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"
+CARDS_LABEL = "aliyun.accelerator/nvidia_count"
 CARD_LABEL = "aliyun.accelerator/nvidia_mem"
 
 
@@ -35,7 +36,9 @@ def build_card_node(
     labels: Mapping[str, str] | None = None,
 ) -> Node:
     """A node whose label says that a card has so much memory."""
-    known = {CARD_LABEL: f"{mib}MiB"} if mib is not None else {}
+    known = {CARDS_LABEL: str(cards)}
+    if mib is not None:
+        known[CARD_LABEL] = f"{mib}MiB"
     return Node(
         name,
         f"uid-{name}",
@@ -45,6 +48,6 @@ def build_card_node(
     )
 
 
-def see_cards(*nodes: Node) -> Cards:
+def see_cards(*nodes: Node, unit: str = "GiB") -> Cards:
     """The cards of these nodes, or of two equal ones with 15 GiB."""
-    return observe_cards(nodes or (build_card_node("n1"), build_card_node("n2")))
+    return observe_cards(nodes or (build_card_node("n1"), build_card_node("n2")), unit)

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.manifests import STDIN
 
-STDIN = "-"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -27,9 +27,12 @@ class ManifestFile:
 def read_manifest_files(paths: Sequence[str], *, recursive: bool) -> tuple[ManifestFile, ...]:
     """Of a folder those that kubectl reads: *.yaml, *.yml and *.json; `-` is standard input.
 
-    Raises `CommandError`, and `OSError` with the file's name.
+    Raises `CommandError`.
     """
-    files = [file for path in paths for file in _read(path, recursive)]
+    try:
+        files = [file for path in paths for file in _read(path, recursive)]
+    except OSError as error:
+        raise CommandError(Exit.MANIFEST, f"{error.filename}: {error.strerror}") from error
     by_place: dict[str, str] = {}
     for file in files:
         if file.place in by_place:
@@ -41,10 +44,11 @@ def read_manifest_files(paths: Sequence[str], *, recursive: bool) -> tuple[Manif
 
 
 def _read(path: str, recursive: bool) -> Iterator[ManifestFile]:
-    if path == STDIN:
-        yield ManifestFile("stdin", "stdin.yaml", _decode(sys.stdin.buffer.read(), "stdin"))
-        return
     folder = Path(path)
+    if folder == STDIN:
+        text = _decode(sys.stdin.buffer.read(), "standard input")
+        yield ManifestFile("stdin", "stdin.yaml", text)
+        return
     if not folder.is_dir():
         yield ManifestFile(folder.as_posix(), folder.name, _decode(folder.read_bytes(), path))
         return
@@ -63,7 +67,7 @@ def _decode(text: bytes, name: str) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as error:
-        raise CommandError(Exit.FAILURE, f"{name} is no UTF-8 text: {error.reason}") from error
+        raise CommandError(Exit.MANIFEST, f"{name} is no UTF-8 text: {error.reason}") from error
 
 
 def write_folder(folder: Path, texts: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """`gpushare migrate workloads`: manifests as they are to be, beside what they are."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,15 +19,19 @@ from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown, find_failure
 from gpushare.cli.manifestfiles import ManifestFile, read_manifest_files, write_folder
 from gpushare.cli.migratingworkloads import Printed
+from gpushare.cli.output import print_text
+from gpushare.core.inspect.pools import guess_unit
 from gpushare.core.migration.cards import Cards, assume_cards, observe_cards
 from gpushare.core.migration.finding import Code, Finding
 from gpushare.core.migration.live import build_manifest, is_migratable
 from gpushare.core.migration.manifests import Told, migrate_manifest
 from gpushare.core.migration.pods import Target
 from gpushare.core.migration.text import Document, parse_documents, rewrite_text
+from gpushare.core.world import World
 
 Json = dict[str, Any]
 _NO_NODES = (Exit.NO_CLUSTER, Exit.NO_CREDENTIALS, Exit.FORBIDDEN)
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 
@@ -57,7 +62,8 @@ def read_cards(access: Access, memory_gib: int | None) -> Cards:
             raise
         message = f"{failure}; without the nodes, --card-memory-gib says what a card has"
         raise CommandError(failure.exit_code, message) from error
-    return observe_cards(map(parse_node, nodes))
+    world = World(nodes={node.name: node for node in map(parse_node, nodes)})
+    return observe_cards(world.nodes.values(), guess_unit(world))
 
 
 def migrate_files(
@@ -75,7 +81,7 @@ def migrate_live(
     found = asyncio.run(_read_live(access, namespace, selector))
     if not found and namespace is not None:
         _check_namespace(access, namespace)
-    files = [_migrate(_build_file(raw), target) for raw in found if is_migratable(raw)]
+    files = [_migrate(_build_file(raw), target) for raw in found]
     return tuple(each for each in files if each.is_changed or each.told)
 
 
@@ -85,7 +91,7 @@ async def _read_live(access: Access, namespace: str | None, selector: str) -> tu
     from gpushare.kube.workloads import list_workloads
 
     async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
-        return await list_workloads(api, namespace, selector)
+        return await list_workloads(api, namespace, selector, is_migratable)
 
 
 def _check_namespace(access: Access, namespace: str) -> None:
@@ -119,7 +125,8 @@ def _parse(file: ManifestFile) -> tuple[Document, ...]:
         # A value that is part of itself is YAML, and no manifest.
         orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise CommandError(Exit.FAILURE, f"{file.shown} is no manifest: {error}") from error
+        hint = "; a template is to be rendered first" if "{{" in file.text else ""
+        raise CommandError(Exit.MANIFEST, f"{file.shown} is no manifest: {error}{hint}") from error
     return documents
 
 
@@ -141,7 +148,8 @@ def render(files: Sequence[MigratedFile], printed: Printed) -> str:
 
 
 def _diff(file: MigratedFile) -> Iterator[str]:
-    before, after = (text.splitlines(keepends=True) for text in (file.file.text, file.text))
+    # Not `splitlines`: to a patch only one character ends a line.
+    before, after = (_LINE.findall(text) for text in (file.file.text, file.text))
     name = file.file.shown.lstrip("/")
     for line in unified_diff(before, after, f"a/{name}", f"b/{name}"):
         yield line if line.endswith("\n") else f"{line}{_NO_NEWLINE}"
@@ -155,9 +163,8 @@ def _join(files: Sequence[MigratedFile]) -> Iterator[str]:
 
 
 def _list(raw: Any) -> Sequence[Any]:
-    is_list = isinstance(raw, dict) and str(raw.get("kind")).endswith("List") and "items" in raw
-    items: Sequence[Any] = raw["items"] if is_list else [raw]
-    return items
+    items = raw.get("items") if isinstance(raw, dict) else None
+    return items if isinstance(items, list) and str(raw.get("kind")).endswith("List") else [raw]
 
 
 def print_migrated(
@@ -171,8 +178,7 @@ def print_migrated(
     if output_dir is not None:
         write_folder(output_dir, {file.file.place: file.text for file in shown})
     else:
-        sys.stdout.write(render(shown, printed))
-        sys.stdout.flush()
+        print_text(render(shown, printed))
     for file in files:
         for told in file.told:
             finding = told.finding

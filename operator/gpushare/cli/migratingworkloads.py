@@ -8,6 +8,7 @@ import typer
 
 from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
+from gpushare.cli.exits import Exit
 from gpushare.cli.failures import told_in_a_sentence
 
 
@@ -95,7 +96,8 @@ def migrate_workloads(
     nvidia.com/gpu becomes aliyun.com/gpu-mem, node selectors and affinities on gpushare and cgpu
     become ack.node.gpu.schedule. A diff is printed, or the manifests; nothing is written to the
     cluster. What somebody must decide is left as it is, with a line on standard error that says
-    why (docs/migration.md has them all). Comments, order and untouched documents stay as they are.
+    why (docs/migration.md has them all) and exit code 10. Comments, order and untouched documents
+    stay as they are.
     """
     if bool(files) + (namespace is not None) + all_namespaces != 1:
         raise typer.BadParameter("say -f, or -n, or -A", param_hint="-f")
@@ -119,3 +121,5 @@ def migrate_workloads(
         else:
             found = migrated.migrate_live(access, namespace, selector, target)
         migrated.print_migrated(found, output, output_dir, are_live=not files)
+        if any(told.finding.is_left for file in found for told in file.told):
+            raise typer.Exit(Exit.CHANGES)

@@ -1,6 +1,6 @@
 """The objects that say what pods ask for, and what they may ask for, as the API server has them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -20,15 +20,19 @@ WORKLOADS = (
 LIMITS = (("v1", "ResourceQuota"), ("v1", "LimitRange"))
 
 
-async def list_workloads(api: ApiServer, namespace: str | None, selector: str) -> tuple[Json, ...]:
+async def list_workloads(
+    api: ApiServer, namespace: str | None, selector: str, is_wanted: Callable[[Json], bool]
+) -> tuple[Json, ...]:
     """Workloads with these labels, and quotas and limits whatever theirs are; None: everywhere.
 
-    Raises what a call may raise.
+    What is not wanted is not held: most pods are made by workloads. Raises what a call may raise.
     """
     params = {"labelSelector": selector} if selector else {}
     found = []
     for version, kind in WORKLOADS:
-        found += [each async for each in _list(api, version, kind, namespace, params)]
+        found += [
+            each async for each in _list(api, version, kind, namespace, params) if is_wanted(each)
+        ]
     for version, kind in LIMITS:
         found += [each async for each in _list(api, version, kind, namespace, {})]
     return tuple(found)

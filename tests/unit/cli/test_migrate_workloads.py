@@ -99,6 +99,14 @@ def test_the_whole_folder_is_written_anew(folder: Path, tmp_path: Path) -> None:
     assert (folder / "app.yaml").read_text() == APP
 
 
+def test_what_is_left_as_it_is_shows_in_the_exit_code(folder: Path) -> None:
+    (folder / "mig.yaml").write_text(APP.replace("gpu: 1", "mig-1g.5gb: 1"))
+    ended = migrate("-f", folder)
+    assert ended.code == Exit.CHANGES
+    assert "mig.yaml: Pod app: MIGResource: it asks for nvidia.com/mig-1g.5gb" in ended.err
+    assert ended.out == DIFF.format(file=str(folder / "app.yaml").lstrip("/"))
+
+
 # How it fails: nothing is printed, nothing is written.
 
 
@@ -127,18 +135,18 @@ def test_a_file_that_is_half_a_place_of_another_leaves_nothing(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"a: {{ .Values.gpu }}\nb: [", "is no manifest: "),
+        (b"a: {{ .Values.gpu }}\nb: [", "; a template is to be rendered first"),
         (b"a: &a [*a]", "is no manifest: "),
         (b"\xff\xfe", "is no UTF-8 text"),
     ],
 )
 def test_one_broken_file_is_enough(folder: Path, text: bytes, why: str) -> None:
     (folder / "broken.yaml").write_bytes(text)
-    expect_told(migrate("-f", folder), Exit.FAILURE, "broken.yaml", why)
+    expect_told(migrate("-f", folder), Exit.MANIFEST, "broken.yaml", why)
 
 
 def test_files_that_there_are_not(tmp_path: Path) -> None:
-    expect_told(migrate("-f", tmp_path / "no.yaml"), Exit.FAILURE, "no.yaml: No such file")
+    expect_told(migrate("-f", tmp_path / "no.yaml"), Exit.MANIFEST, "no.yaml: No such file")
     expect_told(migrate("-f", tmp_path), Exit.NOT_FOUND, "has no *.yaml, *.yml or *.json")
 
 
@@ -158,3 +166,13 @@ def test_without_a_cluster_somebody_must_say_what_a_card_has(folder: Path) -> No
 )
 def test_options_that_do_not_go_together(arguments: list[str]) -> None:
     assert migrate(*arguments).code == Exit.USAGE
+
+
+def test_a_patch_has_lines_where_a_file_has(tmp_path: Path) -> None:
+    """What ends a line for Python besides is in the middle of one for a patch."""
+    file = tmp_path / "app.yaml"
+    text = APP.replace("name: app", 'name: "an\u2028app"')
+    file.write_bytes(text.encode())
+    diff = migrate("-f", file).out.encode()
+    subprocess.run(["patch", "-p1", "-d", "/"], input=diff, check=True)
+    assert file.read_bytes() == text.replace("nvidia.com/gpu: 1", "aliyun.com/gpu-mem: 15").encode()

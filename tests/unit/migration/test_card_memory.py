@@ -29,8 +29,17 @@ def code_of(cards: Cards, selection: NodeSelection = ANYWHERE) -> Code:
         (build_card_node("n", None, labels={"nvidia.com/gpu.memory": "15109"}), 14),
         (build_card_node("n", 16280, cards=2, offers={MEMORY: 28}), 14),
         (build_card_node("n", 16280, offers={MEMORY: 0}), 15),
+        (build_card_node("n", 16280, offers={MEMORY: 16280}), 15),
     ],
-    ids=["label", "several cards", "nothing", "GFD", "plugin before label", "plugin restarts"],
+    ids=[
+        "label",
+        "several cards",
+        "nothing",
+        "GFD",
+        "plugin before label",
+        "plugin restarts",
+        "MiB",
+    ],
 )
 def test_a_node_tells_its_cards_memory(node: Node, gib: int | None) -> None:
     cards = see_cards(node)

@@ -201,6 +201,14 @@ def test_a_document_whose_anchor_means_two_things_is_written_anew_and_no_other()
     assert rewritten.text.endswith("---\n# Another.\nkind: Pod\n")
 
 
+@pytest.mark.parametrize("start", ["", "--- ", "---\n    "])
+def test_wherever_a_document_that_is_written_anew_begins(start: str) -> None:
+    (line,) = json.dumps(parse_documents(ANCHOR)[0].raw).splitlines()
+    flow = line.replace('{"nvidia.com/gpu": 1}', '&l {"nvidia.com/gpu": 1}', 1)
+    flow = flow.replace('"limits": {"nvidia.com/gpu": 1}', '"limits": *l')
+    assert migrate(f"{start}{flow}\n---\nkind: Pod\n").reformatted == {0}
+
+
 def test_merged_keys_are_read() -> None:
     text = """\
 base: &base {gpushare: "true"}

@@ -90,7 +90,7 @@ def test_each_container_with_a_card_gets_its_own_memory() -> None:
 
 def test_memory_is_given_in_the_plugins_unit() -> None:
     shares = build_card_node("n1", cards=2, offers={MEMORY: 32560})
-    cards = see_cards(shares, build_card_node("n2"))
+    cards = see_cards(shares, build_card_node("n2"), unit="MiB")
     assert limits_of(migrate(build_whole_pod(), cards=cards).raw)[MEMORY] == 16280
     assert limits_of(migrate(build_whole_pod(), share=4, cards=cards).raw)[MEMORY] == 4096
 

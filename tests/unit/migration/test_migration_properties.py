@@ -198,3 +198,61 @@ def test_without_gpus_nothing_changes_byte_for_byte(pod: Json) -> None:
     migrated = [migrate_manifest(each.raw, Target(see_cards())) for each in documents]
     assert not migrated[0].told
     assert rewrite_text(text, documents, [each.raw for each in migrated]).text == text
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "x", "true", WHOLE, "1"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["key", "values", "limits", WHOLE, "name"]), inner)
+    ),
+    max_leaves=4,
+)
+FULL = build_whole_pod(
+    build_gpu_container(1, env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]),
+    labels={"app": "a"},
+    nodeSelector={"cgpu": "true"},
+    runtimeClassName="nvidia",
+    initContainers=[build_gpu_container(None, "init")],
+    affinity={
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "cgpu", "operator": "In", "values": ["true"]}]}
+                ]
+            },
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 1,
+                    "preference": {"matchExpressions": [{"key": "gpushare", "operator": "Exists"}]},
+                }
+            ],
+        }
+    },
+)
+
+
+def list_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    places = [(*path, key) for key, _ in inner]
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    return places + [
+        place
+        for key, part in inner
+        if isinstance(part, dict | list)
+        for place in list_places(part, (*path, key))
+    ]
+
+
+@given(st.sampled_from(list_places(FULL)), anything, targets)
+def test_whatever_stands_in_a_pod_it_is_migrated_or_left(
+    place: tuple[Any, ...], value: Any, target: Target
+) -> None:
+    pod = deepcopy(FULL)
+    parent = pod
+    for key in place[:-1]:
+        parent = parent[key]
+    parent[place[-1]] = value
+    migrated = migrate_manifest(pod, target)
+    event("changed" if migrated.raw != pod else "left")
+    assert migrate_manifest(migrated.raw, target).raw == migrated.raw

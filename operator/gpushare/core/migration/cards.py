@@ -92,21 +92,19 @@ def assume_cards(memory_gib: int) -> Cards:
     return Cards(memory_everywhere=memory_gib)
 
 
-def observe_cards(nodes: Iterable[Node]) -> Cards:
-    """The cards of these nodes.
+def observe_cards(nodes: Iterable[Node], unit: str) -> Cards:
+    """The cards of these nodes; pods ask in `unit`, which is one for the whole cluster.
 
     A node that shares memory offers what its plugin counts; of others the labels tell: that of the
     vendor's clusters, or that of NVIDIA's GPU feature discovery. The plugin counts whole GiB, or
-    MiB, and one unit holds for the whole cluster.
+    MiB: then a card has more than 1024.
     """
-    shown = {node.name: node for node in nodes if _has_cards(node)}
-    offered = {name: observe_node_capacity(node, ()).card_total for name, node in shown.items()}
-    in_mib = any(size >= MIB_PER_GIB for size in offered.values())
-    per_gib = MIB_PER_GIB if in_mib else 1
+    per_gib = MIB_PER_GIB if unit == "MiB" else 1
     return Cards(
         tuple(
-            CardNode(name, node.labels, offered[name] or _read_label(node.labels, per_gib))
-            for name, node in shown.items()
+            CardNode(node.name, node.labels, _read_memory(node, per_gib))
+            for node in nodes
+            if _has_cards(node)
         ),
         per_gib,
     )
@@ -115,12 +113,15 @@ def observe_cards(nodes: Iterable[Node]) -> Cards:
 def _has_cards(node: Node) -> bool:
     if node.offers_mig:
         return False
-    return names.LABEL_CARD_MEMORY in node.labels or any(map(node.allocatable.get, _GPUS))
+    return names.LABEL_CARDS in node.labels or any(map(node.allocatable.get, _GPUS))
 
 
-def _read_label(labels: Mapping[str, str], per_gib: int) -> int | None:
+def _read_memory(node: Node, per_gib: int) -> int | None:
+    if offered := observe_node_capacity(node, ()).card_total:
+        in_mib = offered >= MIB_PER_GIB
+        return offered * per_gib // (MIB_PER_GIB if in_mib else 1)
     for key in (names.LABEL_CARD_MEMORY, names.LABEL_CARD_MEMORY_NVIDIA):
-        if found := _MIB.fullmatch(labels.get(key, "")):
+        if found := _MIB.fullmatch(node.labels.get(key, "")):
             return int(found[1]) * per_gib // MIB_PER_GIB or None
     return None
 

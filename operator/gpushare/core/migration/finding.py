@@ -42,9 +42,33 @@ class Code(StrEnum):
     LIMIT_RANGE = "LimitRange"
 
 
+_ASK_A_PERSON = frozenset(
+    {
+        Code.CARDS_DIFFER,
+        Code.CARD_MEMORY_UNKNOWN,
+        Code.NO_GPU_NODE,
+        Code.SHARE_TOO_LARGE,
+        Code.UNEVEN_CARDS,
+        Code.INIT_CONTAINER,
+        Code.MIXED_RESOURCES,
+        Code.MIG_RESOURCE,
+        Code.OTHER_NVIDIA_RESOURCE,
+        Code.UNREADABLE,
+        Code.WHOLE_CARD_AFFINITY,
+        Code.UNKNOWN_SHAPE,
+        Code.SELECTION_UNCLEAR,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One sentence with its code."""
 
     code: Code
     message: str
+
+    @property
+    def is_left(self) -> bool:
+        """Whether something that was to be rewritten is as it was."""
+        return self.code in _ASK_A_PERSON

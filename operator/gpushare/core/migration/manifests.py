@@ -64,7 +64,7 @@ def _read_mapping(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _migrate_object(raw: Json, target: Target) -> Migrated:
-    kind, name = raw.get("kind"), _read_mapping(raw, "metadata").get("name")
+    kind, name = str(raw.get("kind")), str(_read_mapping(raw, "metadata").get("name"))
     if kind == "DaemonSet" and name in _COMPONENTS:
         message = "comes with an edition of GPU sharing, and is left to it"
         return Migrated(raw, (Finding(Code.OLD_COMPONENT, message),))

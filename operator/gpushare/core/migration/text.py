@@ -126,7 +126,10 @@ def _apply(text: str, edits: Sequence[_Edit], start: int, end: int) -> str:
 def _replace_document(text: str, document: Document, wanted: Any) -> _Edit:
     start, end = document.node.start_mark.index, document.node.end_mark.index
     written = yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
-    if _is_json(text):
+    if document.node.start_mark.column:
+        # Lines of their own would not be in line with its first.
+        written = _dump(wanted)
+    elif _is_json(text):
         written = json.dumps(wanted, indent=2, ensure_ascii=False)
     return _Edit(start, start + len(text[start:end].rstrip()), written.rstrip())
 

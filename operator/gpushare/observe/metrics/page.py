@@ -43,6 +43,9 @@ It is what the schedulers' ledgers and the API server say, and needs no agent on
 of its memory a card really uses, only an exporter on the node can tell (DCGM's, or ACK's). A pool,
 node or application that is gone has no series any more.
 
+An application's `namespace` is its own: whoever reads with a configuration of their own sets
+`honor_labels: true`, or Prometheus puts the operator's namespace in its place.
+
 The series of a histogram end in `_bucket`, `_sum` and `_count`. Beside these metrics stand
 `process_*`, of the process itself.
 """

@@ -1,0 +1,68 @@
+"""The chart's dashboards: their panels, and what these ask of Prometheus."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from devcluster.startup import CHART
+from gpushare import names
+from gpushare.observe.metrics import Metrics
+
+Json = dict[str, Any]
+
+FILES = tuple(sorted((CHART / "dashboards").glob("*.json")))
+FOREIGN = {
+    "DCGM_FI_DEV_FB_USED": {"Hostname", "NodeName", "gpu"},
+    "DCGM_FI_DEV_GPU_UTIL": {"Hostname", "NodeName", "gpu"},
+    "DCGM_CUSTOM_PROCESS_MEM_USED": {"NamespaceName", "PodName"},
+    "nvidia_gpu_memory_used_bytes": {"node_name", "minor_number", "namespace_name", "pod_name"},
+    "process_resident_memory_bytes": {"instance"},
+    "up": {"job", "namespace"},
+}
+"""Others' metrics: DCGM's exporter, ACK's of both generations, and what every process tells; with
+those of their labels that are used."""
+OWN = frozenset({"process_resident_memory_bytes", "up"})
+"""Of these, what there is without any exporter on nodes."""
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_EVERY = {"__rate_interval": "5m"}
+
+
+def read(file: Path) -> Json:
+    """The dashboard."""
+    page: Json = json.loads(file.read_text())
+    return page
+
+
+def list_panels(page: Json) -> list[Json]:
+    """All panels but the rows that they stand in."""
+    return [panel for panel in page["panels"] if panel["type"] != "row"]
+
+
+def list_queries(page: Json) -> Iterator[tuple[str, str]]:
+    """Each query with the title of its panel; template variables stand for everything."""
+    for panel in list_panels(page):
+        for target in panel["targets"]:
+            yield panel["title"], fill_in(target["expr"])
+
+
+def fill_in(expression: str) -> str:
+    """The query that Grafana sends while nothing is chosen."""
+    return _VARIABLE.sub(
+        lambda found: found[0] if found[1].isdigit() else _EVERY.get(found[1], ".*"), expression
+    )
+
+
+def list_known() -> dict[str, set[str]]:
+    """Every series of ours, by name, with its labels."""
+    known: dict[str, set[str]] = {}
+    for family in Metrics(per_node=True).families:
+        labels = set(family.labels)
+        if family.kind == "histogram":
+            suffixes = {"_bucket": {"le"}, "_sum": set(), "_count": set()}
+            known |= {f"{family.full_name}{each}": labels | more for each, more in suffixes.items()}
+        else:
+            known[family.full_name] = labels
+    assert all(name.startswith(f"{names.METRIC_PREFIX}_") for name in known)
+    return known

@@ -1,0 +1,116 @@
+"""The dashboards: whole, and of metrics that there are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.dashboards import (
+    FILES,
+    FOREIGN,
+    OWN,
+    fill_in,
+    list_known,
+    list_panels,
+    list_queries,
+    read,
+)
+from tests.kit.promql import list_matched_labels, list_metrics
+
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+KNOWN = {**list_known(), **FOREIGN}
+
+every = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+
+
+def test_there_is_one_of_pools_one_of_nodes_and_one_of_applications() -> None:
+    assert [file.stem for file in FILES] == ["gpu-app", "gpu-node", "gpu-pools"]
+
+
+def find_all(value: Any, key: str) -> Iterator[Any]:
+    """What stands under `key`, at any depth."""
+    children = value.items() if isinstance(value, dict) else [("", item) for item in value]
+    for name, child in children:
+        if name == key:
+            yield child
+        if isinstance(child, dict | list):
+            yield from find_all(child, key)
+
+
+@every
+def test_it_is_found_by_the_name_of_its_file(file: Path) -> None:
+    page = read(file)
+    assert page["uid"] == file.stem
+    assert page["title"]
+    assert page["description"]
+
+
+@every
+def test_it_asks_the_source_that_a_person_chooses(file: Path) -> None:
+    page = read(file)
+    first, *others = page["templating"]["list"]
+    assert (first["name"], first["type"], first["query"]) == (
+        "datasource",
+        "datasource",
+        "prometheus",
+    )
+    sources = list(find_all(page, "datasource"))
+    asking = sum(1 + len(panel["targets"]) for panel in list_panels(page)) + len(others)
+    assert sources == [DATASOURCE] * asking
+
+
+@every
+def test_every_panel_has_a_description_a_unit_and_a_place_of_its_own(file: Path) -> None:
+    panels = list_panels(read(file))
+    for panel in panels:
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert panel["targets"], panel["title"]
+    every_panel = read(file)["panels"]
+    assert len({panel["id"] for panel in every_panel}) == len(every_panel)
+    places = [
+        (place["x"] + x, place["y"] + y)
+        for place in (panel["gridPos"] for panel in every_panel)
+        for x in range(place["w"])
+        for y in range(place["h"])
+    ]
+    assert len(set(places)) == len(places)
+    assert max(x for x, _ in places) < 24
+
+
+@every
+def test_every_query_is_of_metrics_and_labels_that_there_are(file: Path) -> None:
+    for title, query in list_queries(read(file)):
+        assert list_metrics(query), (title, query)
+        assert list_metrics(query) <= KNOWN.keys(), (title, query)
+        for metric, label in list_matched_labels(query):
+            assert label in KNOWN[metric], (title, metric, label)
+
+
+@every
+def test_every_choice_is_of_metrics_and_labels_that_there_are(file: Path) -> None:
+    for variable in read(file)["templating"]["list"][1:]:
+        selector, _, label = (
+            variable["query"]["query"].partition("label_values(")[2].rpartition(",")
+        )
+        (metric,) = list_metrics(fill_in(selector))
+        assert label.strip(" )") in KNOWN[metric]
+        assert {of for _, of in list_matched_labels(fill_in(selector))} <= KNOWN[metric]
+
+
+@every
+def test_no_panel_is_empty_where_no_exporter_runs_on_the_nodes(file: Path) -> None:
+    foreign = FOREIGN.keys() - OWN
+    for panel in list_panels(read(file)):
+        queries = [fill_in(target["expr"]) for target in panel["targets"]]
+        assert any(not list_metrics(query) & foreign for query in queries), panel["title"]
+
+
+def test_every_metric_that_a_chart_can_show_is_on_a_dashboard() -> None:
+    shown = {
+        m for file in FILES for _, query in list_queries(read(file)) for m in list_metrics(query)
+    }
+    # A histogram is shown by its quantiles.
+    plain = {name for name in list_known() if not name.endswith(("_sum", "_count"))}
+    assert plain - shown == set()
