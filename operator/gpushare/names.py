@@ -293,6 +293,14 @@ class Reason(StrEnum):
     NO_FREE_BLOCK = "NoFreeBlock"
     UNSCHEDULABLE = "Unschedulable"
 
+    # What keeps a pod off a node, where nothing above says it.
+    NODE_NOT_SELECTED = "NodeNotSelected"
+    NODE_CORDONED = "NodeCordoned"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    RESOURCE_NOT_OFFERED = "ResourceNotOffered"
+    NOT_ENOUGH_FREE = "NotEnoughFree"
+    TOO_FEW_CARDS = "TooFewCards"
+
     # Calls of the webhook that it can't decide.
     NOT_SYNCED = "NotSynced"
     STALE_CACHE = "StaleCache"

@@ -68,7 +68,9 @@ def keep_object(kind: Kind, raw: Any) -> Json | None:
 def _concerns_gpus(pod: Json) -> bool:
     if parse_pod(pod, plugin_namespace=names.PLUGIN_NAMESPACE) is not None:
         return True
-    return read_pod_request(parse_pod_shape(pod)).uses_gpu_unasked
+    request = read_pod_request(parse_pod_shape(pod))
+    # Who asks for a pool and forgot to ask for a GPU wants to know.
+    return request.uses_gpu_unasked or bool(request.pool)
 
 
 def _describe(kind: Kind, raw: Any) -> str:

@@ -36,6 +36,14 @@ class Access:
             raise build_unknown("node", node, known)
         return cluster
 
+    def find_namespace(self, asked: str | None) -> str:
+        """The one asked for; else that of the context, or of the Pod; in a snapshot `default`."""
+        if asked is not None or self.snapshot is not None:
+            return asked or "default"
+        from gpushare.kube.owncredentials import find_own_namespace
+
+        return find_own_namespace(self.kubeconfig, self.context)
+
     async def _read_live(self, kinds: tuple[Kind, ...], node: str) -> Cluster:
         from gpushare.kube.client import connect
         from gpushare.kube.clusters import read_cluster

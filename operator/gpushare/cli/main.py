@@ -15,6 +15,7 @@ from gpushare.cli.completion import (
 )
 from gpushare.cli.doctoring import add_doctor_command
 from gpushare.cli.examples import CommandWithExamples
+from gpushare.cli.explaining import add_explaining_commands
 from gpushare.cli.migrating import add_migrate
 from gpushare.cli.planning import add_planning_commands
 from gpushare.cli.reading import add_reading_commands
@@ -35,6 +36,7 @@ app = typer.Typer(
     context_settings={"max_content_width": 100},
 )
 add_reading_commands(app)
+add_explaining_commands(app)
 add_planning_commands(app)
 add_migrate(app)
 add_doctor_command(app)

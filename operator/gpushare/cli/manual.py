@@ -37,7 +37,7 @@ chmod +x ~/bin/kubectl_complete-gpushare
 
 ## Rights
 
-- `inspect`: to `list` nodes and pods; with `--pools`, and `snapshot`, also gpusharepools,
+- `inspect`: to `list` nodes and pods; with `--pools`, `explain` and `snapshot` also gpusharepools,
   namespaces, and the DaemonSets of kube-system.
 - `plan`: what `snapshot` needs, but for namespaces.
 - `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
@@ -57,8 +57,8 @@ chmod +x ~/bin/kubectl_complete-gpushare
 _SNAPSHOT = """\
 A JSON document of `kind: GPUShareSnapshot` and `version: {version}`, with the fields below and no
 other; a program that reads another version refuses it. Secrets, ConfigMaps and logs are not read.
-Pods are kept that ask for GPUs, select a pool or mode, set a GPU variable, or belong to a DaemonSet
-of {namespace}; of others nothing is kept.
+Pods are kept that ask for GPUs or a pool, select a pool or mode, set a GPU variable, or belong to a
+DaemonSet of {namespace}; of others nothing is kept.
 
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
 {variables}, and not where else its value is read from; of `managedFields` who owns the labels and

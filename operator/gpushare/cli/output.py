@@ -29,6 +29,8 @@ class Styled:
 
 Cell = str | Styled
 Line = Sequence[Cell]
+Fact = tuple[str, Cell]
+"""What it is about, and what is so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,13 @@ def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> 
             cells.pop()
         lines.append(tuple(cells))
     return lines
+
+
+def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:
+    """A line for each fact, one beneath the other."""
+    listed = list(facts)
+    width = max((len(name) for name, _ in listed), default=0)
+    return [(f"{'':{indent}}{name:<{width + _GAP}}", said) for name, said in listed]
 
 
 def _text(cell: Cell) -> str:

@@ -12,6 +12,25 @@ from gpushare.kube.serviceaccount import read_service_account
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
+def find_own_namespace(
+    kubeconfig: Path | None,
+    context: str | None,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> str:
+    """The namespace that kubectl would mean: the context's, else the Pod's, else `default`.
+
+    Raises `CredentialsError`.
+    """
+    paths = find_kubeconfigs(kubeconfig, environ)
+    if paths:
+        return find_context(paths, context).namespace
+    try:
+        return (service_account / "namespace").read_text().strip() or "default"
+    except (OSError, UnicodeDecodeError):
+        return "default"
+
+
 async def load_own_credentials(
     kubeconfig: Path | None,
     context: str | None,

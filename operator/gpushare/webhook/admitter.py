@@ -78,7 +78,7 @@ class Admitter:
         patch = plan_patch(pod, decision)
         if decision.pool is not None and decision.booked and not review.dry_run:
             self._bookings.book(decision.pool, decision.booked, now)
-        refusal = _explain_refusal(decision)
+        refusal = decision.refusal
         self._pods(decision.reason).inc()
         if refusal:
             log.warning(
@@ -116,12 +116,8 @@ class Admitter:
         return namespace, self._memory.pools
 
 
-def _explain_refusal(decision: Decision) -> str | None:
-    return f"{decision.reason}: {decision.message}" if decision.is_refused else None
-
-
 def _warn(decision: Decision, pools: Sequence[PoolView]) -> tuple[str, ...]:
-    if refusal := _explain_refusal(decision):
+    if refusal := decision.refusal:
         return (cut(f"its pods will be refused: {refusal}"), *decision.warnings)
     if decision.pool is None:
         return decision.warnings

@@ -7,12 +7,11 @@ import msgspec
 from gpushare import names
 from gpushare.api.podrequest import PodRequest
 from gpushare.core.admission.case import Case
+from gpushare.core.admission.decision import Loser
 from gpushare.core.admission.fit import Fit, free_share, judge_fit
 from gpushare.core.admission.poolview import PoolView
 from gpushare.names import Reason
 
-Loser = tuple[Reason, str]
-"""What a pool lost by, and its name."""
 Rank = tuple[Fit, int, float, str, PoolView]
 """Of unequal names, so that pools themselves are never compared."""
 _STEPS = (Reason.NO_ROOM, Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.LATER_NAME)

@@ -93,7 +93,7 @@ def _insist_on_isolation(case: Case, decision: Decision) -> Decision:
             "the labels of an isolated mode into its nodeSelector, or take the annotation "
             f"{names.ANNOTATION_ISOLATION} away"
         )
-    return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True)
+    return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True, lost=decision.lost)
 
 
 def _is_routed(case: Case) -> bool:

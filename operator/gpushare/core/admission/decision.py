@@ -16,6 +16,8 @@ _ELLIPSIS = "..."
 _encode = msgspec.json.Encoder().encode
 Cause = tuple[Sequence[str], str]
 """Names of pools, and what keeps them from taking the pod."""
+Loser = tuple[Reason, str]
+"""What a pool lost by, and its name."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -36,6 +38,13 @@ class Decision(msgspec.Struct, frozen=True):
     """The pod must not be created."""
     booked: int = 0
     """Units of gpu-mem that it takes of `pool`."""
+    lost: tuple[Loser, ...] = ()
+    """Pools that were looked at and did not get it; the annotation has those that fit in there."""
+
+    @property
+    def refusal(self) -> str | None:
+        """What the pod's creator is told where it must not be created."""
+        return f"{self.reason}: {self.message}" if self.is_refused else None
 
 
 def cut(text: str, limit: int = MAX_WARNING) -> str:
@@ -77,9 +86,7 @@ def _list(head: str, causes: Sequence[str], advice: str, limit: int) -> str:
     return f"{head}: {'; '.join(shown) or 'there is none'}. {advice}"
 
 
-def build_annotation(
-    reason: Reason, pool: str | None = None, lost: Sequence[tuple[Reason, str]] = ()
-) -> str:
+def build_annotation(reason: Reason, pool: str | None = None, lost: Sequence[Loser] = ()) -> str:
     """Value of `gpushare.io/decision`: compact JSON of at most `MAX_DECISION` bytes.
 
     By reason the names of the pools that did not get the pod, so that "why not that one" has an

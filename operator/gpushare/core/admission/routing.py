@@ -6,8 +6,15 @@ from gpushare import names
 from gpushare.api.nodeselection import MAX_REQUIREMENTS
 from gpushare.api.pool import Schedule
 from gpushare.core.admission.case import Case, select
-from gpushare.core.admission.choice import Choice, Loser, choose
-from gpushare.core.admission.decision import Cause, Decision, build_annotation, cut, list_causes
+from gpushare.core.admission.choice import Choice, choose
+from gpushare.core.admission.decision import (
+    Cause,
+    Decision,
+    Loser,
+    build_annotation,
+    cut,
+    list_causes,
+)
 from gpushare.core.admission.doubts import find_doubts, find_doubts_in
 from gpushare.core.admission.eligibility import explain_obstacle, find_obstacle
 from gpushare.core.admission.fit import Fit
@@ -92,16 +99,18 @@ def _send(
 ) -> Decision:
     pool = choice.pool
     doubts = (*warnings, *find_doubts(case.pod), *find_doubts_in(case.pod, pool, choice.fit))
+    lost = (*choice.lost, *lost)
     return Decision(
         reason,
         f"sent to pool {pool.name} ({pool.schedule})",
         pool.name,
         case.missing(select(pool, case.pod)),
         pool.tolerations,
-        build_annotation(reason, pool.name, (*choice.lost, *lost)),
+        build_annotation(reason, pool.name, lost),
         tuple(map(cut, doubts)),
         # What no card can take now will not take what others find free.
         booked=case.pod.memory if choice.fit <= Fit.CARD else 0,
+        lost=lost,
     )
 
 
@@ -144,8 +153,11 @@ def _leave_without(
     """Created with a warning, or refused, as the namespace or the installation says."""
     message, warning = list_causes("not sent to a pool", causes, advice)
     if case.denies:
-        return Decision(reason, message, is_refused=True)
-    annotation = build_annotation(reason, lost=lost)
+        return Decision(reason, message, is_refused=True, lost=tuple(lost))
     return Decision(
-        reason, message, annotation=annotation, warnings=tuple(map(cut, (*warnings, warning)))
+        reason,
+        message,
+        annotation=build_annotation(reason, lost=lost),
+        warnings=tuple(map(cut, (*warnings, warning))),
+        lost=tuple(lost),
     )

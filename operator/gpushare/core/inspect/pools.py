@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
@@ -19,6 +20,7 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.unplaced import PoolRoom, UnplacedPod, judge_pod
 from gpushare.core.world import World
+from gpushare.names import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +80,45 @@ def view_pools(
 
     `unbound` are pods without a node; `opted_out` the namespaces whose pods are sent nowhere.
     """
-    planner = Planner(Timing(), memory_unit=guess_unit(world))
-    planner.update(world, None, now)
+    books = plan_world(world, now).books
     views = tuple(
-        _view_pool(pool, planner.books[pool.name], world, unbound)
+        _view_pool(pool, books[pool.name], world, unbound)
         for pool in sorted(world.pools, key=lambda pool: pool.name)
     )
+    return PoolsView(views, find_waiting(world, books, unbound, opted_out, now))
+
+
+def plan_world(world: World, now: datetime) -> Planner:
+    """What a controller would plan for all of `world` at once.
+
+    How its installation is set is not written in the cluster: the unit is that of most nodes, and
+    it may evict and tear down unless a pool's status says that it may not.
+    """
+    told = {sample.reason for pool in world.pools for sample in pool.status.samples}
+    planner = Planner(
+        Timing(),
+        may_evict=Reason.EVICTION_DISABLED not in told,
+        may_tear_down=Reason.TEARDOWN_DISABLED not in told,
+        memory_unit=guess_unit(world),
+    )
+    planner.update(world, None, now)
+    return planner
+
+
+def find_waiting(
+    world: World,
+    books: Mapping[str, Book],
+    unbound: Sequence[Pod],
+    opted_out: Collection[str],
+    now: datetime,
+) -> tuple[Waiting, ...]:
+    """The pods that have no pool or no node, by namespace and name."""
     rooms: dict[str, PoolRoom | None] = {
-        view.pool.name: PoolRoom(len(view.nodes), view.ready, view.capacity) for view in views
+        pool.name: _find_room(pool, books[pool.name], unbound) for pool in world.pools
     }
     rooms |= dict.fromkeys(world.unreadable_pools)
     candidates = [*unbound, *(pod for pods in world.pods.values() for pod in pods)]
-    waiting = _judge_all(candidates, rooms, opted_out, now)
-    return PoolsView(views, tuple(waiting))
+    return tuple(_judge_all(candidates, rooms, opted_out, now))
 
 
 def guess_unit(world: World) -> str:
@@ -117,11 +145,19 @@ def _judge_all(
 
 
 def _view_pool(pool: Pool, book: Book, world: World, unbound: Sequence[Pod]) -> PoolCards:
-    nodes = tuple(_view_node(book.plans[name], world) for name in sorted(book.capacities))
-    pending = [pod for pod in unbound if pool.name in pod.pools]
+    room = _find_room(pool, book, unbound)
     return PoolCards(
         pool=pool,
-        nodes=nodes,
+        nodes=tuple(_view_node(book.plans[name], world) for name in sorted(book.capacities)),
+        ready=room.ready,
+        capacity=room.capacity,
+    )
+
+
+def _find_room(pool: Pool, book: Book, unbound: Sequence[Pod]) -> PoolRoom:
+    pending = [pod for pod in unbound if pool.name in pod.pools]
+    return PoolRoom(
+        nodes=len(book.capacities),
         ready=book.counts[NodeState.READY],
         capacity=sum_capacity(book.capacities.values(), pending),
     )
@@ -129,10 +165,15 @@ def _view_pool(pool: Pool, book: Book, world: World, unbound: Sequence[Pod]) -> 
 
 def _view_node(plan: NodePlan, world: World) -> PoolNode:
     node, pods = world.nodes[plan.node], world.pods.get(plan.node, ())
+    return PoolNode(plan.node, plan, node.ready and not node.unschedulable, view_cards(node, pods))
+
+
+def view_cards(node: Node, pods: Sequence[Pod]) -> tuple[Card, ...]:
+    """The cards of `node`, on which `pods` run, and those that only entries name."""
     capacity = observe_node_capacity(node, pods)
     used = count_used(pods)
     shares = capacity.total > 0
-    cards = tuple(
+    return tuple(
         Card(
             index=index,
             total=capacity.card_total if index < capacity.gpus else 0,
@@ -141,4 +182,3 @@ def _view_node(plan: NodePlan, world: World) -> PoolNode:
         )
         for index in sorted({*(range(capacity.gpus) if shares else ()), *used})
     )
-    return PoolNode(plan.node, plan, node.ready and not node.unschedulable, cards)

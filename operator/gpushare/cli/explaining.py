@@ -1,0 +1,139 @@
+"""`gpushare explain`: why a pod, a node or a pool is as it is, by the operator's own decisions."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpushare import names
+from gpushare.cli import options
+from gpushare.cli.examples import CommandWithExamples
+from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.output import Format
+
+
+class Subject(StrEnum):
+    """What can be explained by its name."""
+
+    POD = "pod"
+    NODE = "node"
+    POOL = "pool"
+
+
+class OnNoPool(StrEnum):
+    """What happens to pods that no pool takes."""
+
+    ALLOW = names.ON_NO_POOL_ALLOW
+    DENY = names.ON_NO_POOL_DENY
+
+
+def add_explaining_commands(app: typer.Typer) -> None:
+    """Add them to `app`. What a command needs is imported when it runs: `--help` is quick."""
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        explain pod trainer -n vision
+        explain node cn-beijing.192.168.8.4
+        explain pool training -o wide
+        explain -f deployment.yaml
+        explain -f - < deployment.yaml
+        explain pod trainer --snapshot cluster.json -o json
+        """,
+    )(explain)
+
+
+def explain(
+    subject: Annotated[Subject | None, typer.Argument(help="What is to be explained.")] = None,
+    name: Annotated[str, typer.Argument(help="Its name.")] = "",
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            help="In place of a name: a manifest with pods, or what creates pods, that need not "
+            "exist yet; `-` is standard input. May be given several times.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", "-n", help="Of the pod, or of objects in a manifest that name none."
+        ),
+    ] = None,
+    on_no_pool: Annotated[
+        OnNoPool,
+        typer.Option(
+            help="What the installation says of pods that no pool takes (webhook.onNoPool); a "
+            "namespace's label goes first."
+        ),
+    ] = OnNoPool.ALLOW,
+    schedulers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scheduler",
+            help="A scheduler that gives out GPU memory card by card, as the installation says "
+            f"(webhook.schedulers); else {names.DEFAULT_SCHEDULER}. May be given several times.",
+        ),
+    ] = None,
+    output: options.Output = Format.TABLE,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Show why a pod goes where it goes, a node is as it is, or a pool is not ready.
+
+    A pod: each pool, and by which reason and number it lost; what the webhook writes and warns of;
+    what was decided when it was created; and where it has no node, what is in its way on each, and
+    the least that would let it in. The decision is the webhook's own, less what that gave away in
+    the last seconds. Deployments, StatefulSets, DaemonSets, Jobs and CronJobs are explained by
+    their template.
+
+    A node: its labels against what its plugins really serve, the pools that claim it, its change
+    and what that waits for, stale isolation, and what is wrong with it. A pool: its conditions as
+    they would be told now, its nodes by what they wait for, and the pods that wait for it.
+
+    Each reason has a paragraph in docs/reasons.md. The operator need not be installed, but for
+    pools.
+    """
+    _check(subject, name, files, namespace)
+    with told_in_a_sentence():
+        from gpushare.cli.access import Access
+        from gpushare.cli.output import print_answer
+        from gpushare.core.admission import Rules
+
+        access = Access(kubeconfig, context, snapshot)
+        known = frozenset(schedulers or (names.DEFAULT_SCHEDULER,))
+        rules = Rules(denies=on_no_pool is OnNoPool.DENY, schedulers=known)
+        if subject is Subject.NODE:
+            from gpushare.cli.explainnodes import explain_one_node
+
+            answer = explain_one_node(access, name)
+        elif subject is Subject.POOL:
+            from gpushare.cli.explainpools import explain_one_pool
+
+            answer = explain_one_pool(access, name)
+        else:
+            from gpushare.cli.explainpods import explain_manifests, explain_pod
+
+            answer = (
+                explain_manifests(access, files, namespace, rules)
+                if files
+                else explain_pod(access, name, namespace, rules)
+            )
+        print_answer(answer, output)
+
+
+def _check(
+    subject: Subject | None, name: str, files: list[Path] | None, namespace: str | None
+) -> None:
+    if files:
+        if subject is not None:
+            raise typer.BadParameter("goes without a name", param_hint="-f")
+        return
+    if subject is None:
+        raise typer.BadParameter("name a pod, node or pool, or give a manifest with -f")
+    if not name:
+        raise typer.BadParameter(f"which {subject}?", param_hint="NAME")
+    if namespace is not None and subject is not Subject.POD:
+        raise typer.BadParameter(f"a {subject} has no namespace", param_hint="-n")

@@ -1,0 +1,291 @@
+"""`gpushare explain node`: what its labels say, what its plugins serve, and whose it is."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from gpushare import names
+from gpushare.api.cluster import Kind
+from gpushare.api.taint import Taint, parse_taints
+from gpushare.cli.access import Access
+from gpushare.cli.failures import build_unknown
+from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
+from gpushare.cli.world import observe_cluster
+from gpushare.core.drift import describe_rival
+from gpushare.core.explain.nodes import NodeExplanation, explain_node
+from gpushare.core.inspect.pools import plan_world
+from gpushare.core.isolation import Claim
+
+Json = dict[str, Any]
+
+
+def explain_one_node(access: Access, name: str) -> Answer:
+    """The answer of `explain node NAME`. Raises `CommandError` for a node that there is not."""
+    cluster = access.read(Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
+    raws = {raw["metadata"]["name"]: raw for raw in cluster.nodes}
+    if name not in raws:
+        raise build_unknown("node", name, raws)
+    seen = observe_cluster(replace(cluster, pools=cluster.pools or ()))
+    planner = plan_world(seen.world, cluster.taken_at)
+    explained = explain_node(seen.world, planner, name, cluster.taken_at)
+    taints = parse_taints(raws[name])
+    installed = cluster.pools is not None
+    return Answer(
+        document=_describe(explained, taints, installed=installed),
+        table=lambda: list(_build_page(explained, taints, installed=installed)),
+    )
+
+
+# As data.
+
+
+def _describe(explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool) -> Json:
+    node, change, applied = explained.node, explained.records.change, explained.records.applied
+    owner, isolation = explained.owner, explained.isolation
+    return {
+        "name": node.name,
+        "ready": node.ready,
+        "cordoned": node.unschedulable,
+        "cordonedByOperator": node.owns_cordon,
+        "taints": [str(taint) for taint in taints],
+        "operatorInstalled": installed,
+        "pool": None if owner is None else owner.pool,
+        "claimants": [
+            {
+                "pool": each.pool,
+                "priority": each.priority,
+                "hasIt": each.has_it,
+                "state": str(each.plan.state),
+                "reason": str(each.plan.reason),
+                "message": each.plan.message,
+            }
+            for each in explained.claimants
+        ],
+        "edition": None if explained.edition is None else str(explained.edition),
+        "modeByLabels": str(explained.labelled) or None,
+        "modeApplied": None if applied is None else str(applied.schedule),
+        "moduleMayBeLoaded": explained.records.module,
+        "labels": [
+            {"key": each.key, "value": each.value, "wanted": each.wanted, "owner": each.owner}
+            for each in explained.labels
+        ],
+        "resources": [
+            {
+                "name": each.name,
+                "offered": each.offered,
+                "requested": each.requested,
+                "ofMode": each.is_of_mode,
+            }
+            for each in explained.resources
+        ],
+        "plugins": [
+            {
+                "name": each.name,
+                "pod": each.pod,
+                "serves": list(each.serves),
+                "ready": each.is_ready,
+                "readySince": _tell_time(each.ready_since),
+                "restarts": each.restarts,
+                "ofMode": each.is_of_mode,
+            }
+            for each in explained.plugins
+        ],
+        "change": None
+        if change is None
+        else {
+            "pool": change.pool,
+            "from": str(change.of),
+            "to": str(change.to),
+            "step": str(change.step),
+            "since": _tell_time(change.since),
+            "waitsFor": None if owner is None else owner.plan.message,
+            "deadline": None if owner is None else _tell_time(owner.plan.deadline),
+            "failed": None if change.failure is None else change.failure.message,
+        },
+        "rivals": [describe_rival(rival) for rival in (owner.plan.rivals if owner else ())],
+        "isolation": {
+            "containers": isolation.containers,
+            "isolated": isolation.isolated,
+            "stale": isolation.stale,
+            "optedOut": isolation.opted_out,
+            "unknown": isolation.unknown,
+            "samples": [_tell_stale(claim) for claim in isolation.samples],
+        },
+        "cards": [
+            {
+                "index": card.index,
+                "total": card.total,
+                "allocated": card.allocated,
+                "pods": list(card.pods),
+            }
+            for card in explained.cards
+        ],
+        "findings": [
+            {"reason": str(each.reason), "message": each.message} for each in explained.findings
+        ],
+    }
+
+
+def _tell_time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")
+
+
+def _tell_stale(claim: Claim) -> str:
+    has = "is" if claim.isolated else "is not"
+    return (
+        f"{claim.container} of pod {claim.pod.namespace}/{claim.pod.name} {has} isolated: admitted "
+        f"under {claim.admitted}, and the node is {claim.mode}"
+    )
+
+
+# For people.
+
+
+def _build_page(
+    explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool
+) -> Iterator[Line]:
+    yield (Styled(f"Node {explained.node.name}", "bold"), f"  {_tell_state(explained, taints)}")
+    if not installed:
+        text = f"  The cluster has no {names.PLURAL}.{names.GROUP}: no pool has the node."
+        yield (Styled(text, "yellow"),)
+    if not explained.has_gpus:
+        yield ("  Nothing on it speaks of GPUs: no label, no resource, no device plugin.",)
+        return
+    yield from lay_out_facts(_build_facts(explained))
+    if explained.claimants:
+        yield ()
+        yield (Styled("Pools that claim it", "bold"),)
+        rows = [
+            (
+                each.pool or "-",
+                "-" if each.priority is None else str(each.priority),
+                Styled("has it", "green") if each.has_it else "does not",
+                str(each.plan.state),
+                str(each.plan.reason),
+                each.plan.message,
+            )
+            for each in explained.claimants
+        ]
+        header = ("POOL", "PRIORITY", "IT", "STATE", "REASON", "WHY")
+        yield from lay_out(header, rows, indent=2)
+    yield from _build_labels(explained)
+    yield from _build_served(explained)
+    if explained.cards:
+        yield ()
+        yield (Styled("Cards", "bold"),)
+        held = [
+            (str(each.index), f"{each.allocated}/{each.total}", ", ".join(each.pods) or "-")
+            for each in explained.cards
+        ]
+        yield from lay_out(("GPU", "ALLOCATED", "PODS"), held, indent=2)
+    yield ()
+    yield (Styled("Findings", "bold"),)
+    if not explained.findings:
+        yield ("  none",)
+    else:
+        found = [(Styled(str(each.reason), "yellow"), each.message) for each in explained.findings]
+        yield from lay_out(("REASON", "WHAT"), found, indent=2)
+
+
+def _tell_state(explained: NodeExplanation, taints: tuple[Taint, ...]) -> str:
+    node = explained.node
+    told = ["Ready" if node.ready else "not Ready"]
+    if node.unschedulable:
+        told.append(f"cordoned by {'the operator' if node.owns_cordon else 'somebody'}")
+    told += [f"taint {taint}" for taint in taints if not taint.key.startswith("node.kubernetes.io")]
+    return ", ".join(told)
+
+
+def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
+    owner, change, isolation = explained.owner, explained.records.change, explained.isolation
+    yield "Pool", owner.pool or "none any more" if owner is not None else "none"
+    if explained.edition is not None:
+        said = f"{explained.labelled} ({explained.edition})"
+        known = said if explained.mode is not None else Styled(f"{said}, which is none", "red")
+        yield "Mode by labels", known
+    if (applied := explained.records.applied) is not None:
+        waits = ", its plugin has yet to restart" if applied.awaits_restart else ""
+        yield (
+            "Mode applied",
+            f"{applied.schedule} ({applied.edition}) by pool {applied.pool}{waits}",
+        )
+    if change is not None:
+        under_way = "under way" if change.is_under_way else "not begun"
+        if change.failure is not None:
+            under_way = "failed"
+        yield (
+            "Change",
+            Styled(
+                f"{change.of} -> {change.to} for pool {change.pool}, {under_way}, at step "
+                f"{change.step} since {_tell_time(change.since)}",
+                "yellow",
+            ),
+        )
+        if owner is not None:
+            end = owner.plan.deadline
+            deadline = f"; fails at {_tell_time(end)}" if end is not None else ""
+            yield "Waits for", f"{owner.plan.message}{deadline}"
+    for rival in owner.plan.rivals if owner is not None else ():
+        yield "Rival", Styled(describe_rival(rival), "red")
+    if explained.records.module:
+        yield "Kernel module", "cGPU's may be loaded: nobody has shown since that it is gone"
+    if isolation.containers:
+        yield (
+            "Isolation",
+            f"{isolation.containers} containers share cards: {isolation.isolated} isolated, "
+            f"{isolation.stale} stale, {isolation.opted_out} opted out, "
+            f"{isolation.unknown} unknown",
+        )
+    for claim in isolation.samples:
+        yield "Stale", Styled(_tell_stale(claim), "yellow")
+
+
+def _build_labels(explained: NodeExplanation) -> Iterator[Line]:
+    if not explained.labels:
+        return
+    yield ()
+    yield (Styled("Labels", "bold"),)
+    rows = [
+        (
+            each.key,
+            "-" if each.value is None else each.value,
+            Styled("-" if each.wanted is None else each.wanted,
+                   "red" if each.wanted not in (None, each.value) else ""),
+            each.owner or "-",
+        )
+        for each in explained.labels
+    ]  # fmt: skip
+    yield from lay_out(("LABEL", "VALUE", "POOL WANTS", "WRITTEN BY"), rows, indent=2)
+
+
+def _build_served(explained: NodeExplanation) -> Iterator[Line]:
+    if explained.resources:
+        yield ()
+        yield (Styled("What it offers", "bold"),)
+        offered = [
+            (each.name, str(each.offered), str(each.requested), _tell_of_mode(each.is_of_mode))
+            for each in explained.resources
+        ]
+        header: tuple[str, ...] = ("RESOURCE", "ALLOCATABLE", "REQUESTED", "OF ITS MODE")
+        yield from lay_out(header, offered, indent=2)
+    if explained.plugins:
+        yield ()
+        yield (Styled("Plugins and components", "bold"),)
+        running = [
+            (
+                each.name,
+                each.pod,
+                Styled("yes", "green") if each.is_ready else Styled("no", "red"),
+                str(each.restarts),
+                ", ".join(each.serves) or "-",
+                _tell_of_mode(each.is_of_mode),
+            )
+            for each in explained.plugins
+        ]
+        header = ("NAME", "POD", "READY", "RESTARTS", "SERVES", "OF ITS MODE")
+        yield from lay_out(header, running, indent=2)
+
+
+def _tell_of_mode(is_of_mode: bool) -> Styled:
+    return Styled("yes", "green") if is_of_mode else Styled("no", "red")

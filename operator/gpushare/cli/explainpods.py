@@ -1,0 +1,235 @@
+"""`gpushare explain pod` and `explain -f`: where pods go, and why not elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpushare import names
+from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.namespace import parse_namespace
+from gpushare.api.pod import Pod
+from gpushare.api.podshape import parse_pod_shape
+from gpushare.api.taint import parse_taints
+from gpushare.cli.access import Access
+from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.failures import build_unknown
+from gpushare.cli.manifests import Given
+from gpushare.cli.output import Answer, Line
+from gpushare.cli.podpage import Told, build_pod_page
+from gpushare.cli.podtemplates import read_pod_templates
+from gpushare.cli.world import Seen, observe_cluster
+from gpushare.core.admission import Rules, view_pool
+from gpushare.core.explain.fits import NodeFit
+from gpushare.core.explain.pods import (
+    Surroundings,
+    explain_found_pod,
+    explain_new_pod,
+)
+from gpushare.core.explain.verdicts import Verdict
+from gpushare.core.inspect.pools import Waiting, find_waiting, plan_world
+from gpushare.webhook.patch import plan_patch
+
+Json = dict[str, Any]
+
+
+def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) -> Answer:
+    """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
+    where = access.find_namespace(namespace)
+    cluster = access.read(*Kind)
+    raw = _find_pod(cluster, where, name)
+    seen, around, waiting = _observe(cluster, rules)
+    every = [*seen.unbound, *(pod for pods in seen.world.pods.values() for pod in pods)]
+    found = next((pod for pod in every if (pod.namespace, pod.name) == (where, name)), None)
+    waits = next((each.why for each in waiting if each.pod is found), None)
+    explained = explain_found_pod(
+        parse_pod_shape(raw), found, waits, around, namespace=where, name=name
+    )
+    told = Told("Pod", explained, tuple(_find_notes(cluster, seen)), cluster.pools is not None)
+    return Answer(
+        document=_describe(told),
+        table=lambda: list(build_pod_page(told, wide=False)),
+        wide=lambda: list(build_pod_page(told, wide=True)),
+    )
+
+
+def explain_manifests(
+    access: Access, paths: Sequence[Path], namespace: str | None, rules: Rules
+) -> Answer:
+    """The answer of `explain -f`. Raises `CommandError` for what is no manifest."""
+    templates, skipped = read_pod_templates(paths)
+    default = access.find_namespace(namespace)
+    cluster = access.read(*Kind)
+    seen, around, _ = _observe(cluster, rules)
+    notes = tuple(_find_notes(cluster, seen))
+    told = []
+    for template in templates:
+        where = template.namespace or default
+        explained = explain_new_pod(template.pod, where, template.name, around)
+        own = (*notes, *_find_own_notes(where, cluster))
+        told.append(Told(template.kind, explained, own, cluster.pools is not None))
+    return Answer(
+        document={
+            "objects": [_describe(each) for each in told],
+            "skipped": [each.shown for each in skipped],
+        },
+        table=lambda: list(_build_pages(told, skipped, wide=False)),
+        wide=lambda: list(_build_pages(told, skipped, wide=True)),
+    )
+
+
+def _observe(cluster: Cluster, rules: Rules) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]:
+    """What is known where the operator is not installed is that there are no pools."""
+    seen = observe_cluster(replace(cluster, pools=cluster.pools or ()))
+    books = plan_world(seen.world, cluster.taken_at).books
+    views = (view_pool(raw) for raw in cluster.pools or ())
+    around = Surroundings(
+        world=seen.world,
+        books=books,
+        pools=tuple(view for view in views if view is not None),
+        namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
+        taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
+        rules=rules,
+    )
+    waiting = find_waiting(seen.world, books, seen.unbound, seen.opted_out, cluster.taken_at)
+    return seen, around, waiting
+
+
+def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
+    known = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in cluster.pods}
+    if (namespace, name) in known:
+        return known[namespace, name]
+    if cluster.namespaces and namespace not in (spaces := _list_namespaces(cluster)):
+        raise build_unknown("namespace", namespace, spaces)
+    elsewhere = sorted(space for space, pod in known if pod == name)
+    if elsewhere:
+        raise CommandError(
+            Exit.NOT_FOUND,
+            f"there is no pod {name} in namespace {namespace}; did you mean -n {elsewhere[0]}?",
+        )
+    raise build_unknown("GPU pod", f"{namespace}/{name}", map("/".join, known))
+
+
+def _list_namespaces(cluster: Cluster) -> list[str]:
+    return [raw["metadata"]["name"] for raw in cluster.namespaces]
+
+
+def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
+    if cluster.pools is None:
+        yield (
+            f"The cluster has no {names.PLURAL}.{names.GROUP}: there are no pools, and nothing is "
+            "written before the operator is installed."
+        )
+    for pool in seen.unreadable:
+        yield f"Pool {pool.name} is left out: its spec can't be read: {pool.error}."
+
+
+def _find_own_notes(namespace: str, cluster: Cluster) -> Iterator[str]:
+    if namespace not in _list_namespaces(cluster):
+        yield f"Namespace {namespace} does not exist yet; taken as one without labels."
+
+
+# As data.
+
+
+def _describe(told: Told) -> Json:
+    explained = told.explained
+    decision, past = explained.decision, explained.past
+    return {
+        "kind": told.kind,
+        "namespace": explained.namespace,
+        "name": explained.name,
+        "requests": dict(explained.request.requests),
+        "decision": {
+            "reason": str(decision.reason),
+            "message": decision.message,
+            "pool": decision.pool,
+            "refused": decision.refusal,
+            "nodeSelector": dict(decision.selector),
+            "tolerations": [dict(each) for each in decision.tolerations],
+            "annotation": decision.annotation,
+            "warnings": list(decision.warnings),
+        },
+        "patch": [] if decision.is_refused else plan_patch(explained.written, decision),
+        "decidedThen": None
+        if past is None
+        else {
+            "reason": past.reason,
+            "pool": past.pool,
+            "lost": {reason: list(pools) for reason, pools in past.lost.items()},
+            "more": past.more,
+            "sameNow": explained.is_as_then,
+        },
+        "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
+        "placed": _describe_placed(explained.found),
+        "waits": None
+        if explained.waits is None
+        else {"reason": str(explained.waits.reason), "message": explained.waits.message},
+        "nodes": [_describe_fit(fit) for fit in explained.fits],
+        "smallestChange": explained.smallest_change,
+        "operatorInstalled": told.is_installed,
+        "notes": list(told.notes),
+    }
+
+
+def _describe_verdict(verdict: Verdict) -> Json:
+    view, figures = verdict.view, verdict.figures
+    return {
+        "name": verdict.pool,
+        "standing": str(verdict.standing),
+        "reason": None if verdict.reason is None else str(verdict.reason),
+        "message": verdict.message,
+        "edition": None if view is None else str(view.edition),
+        "schedule": None if view is None else str(view.schedule),
+        "priority": None if view is None else view.priority,
+        "nodes": None if view is None else view.nodes,
+        "figures": None
+        if figures is None
+        else {
+            "fit": figures.fit.name.title().replace("_", ""),
+            "asked": figures.asked,
+            "cards": figures.cards,
+            "largestFreeBlock": figures.largest_free,
+            "free": figures.free,
+            "total": figures.total,
+            "largestCard": figures.largest_card,
+            "unit": figures.unit,
+        },
+    }
+
+
+def _describe_placed(found: Pod | None) -> Json | None:
+    if found is None or not found.node:
+        return None
+    return {
+        "node": found.node,
+        "phase": found.phase,
+        "cards": {str(card): units for card, units in sorted(found.cards.items())},
+    }
+
+
+def _describe_fit(fit: NodeFit) -> Json:
+    return {
+        "name": fit.node,
+        "pool": fit.pool or None,
+        "fits": fit.fits,
+        "obstacles": [
+            {"reason": str(each.reason), "message": each.message, "remedy": each.remedy}
+            for each in fit.obstacles
+        ],
+    }
+
+
+# For people.
+
+
+def _build_pages(told: Sequence[Told], skipped: Sequence[Given], *, wide: bool) -> Iterator[Line]:
+    for number, each in enumerate(told):
+        if number:
+            yield ()
+        yield from build_pod_page(each, wide=wide)
+    if skipped:
+        if told:
+            yield ()
+        listed = ", ".join(each.shown for each in skipped)
+        yield (f"Skipped, since the webhook is not asked about their pods: {listed}",)

@@ -1,0 +1,258 @@
+"""Whether a pod fits on a node as it is now, what is in the way, and what the least is that would
+have to change.
+
+GPUs, labels, taints and cordons are looked at; what else kube-scheduler weighs, such as CPUs, is
+not.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.nodeselection import NodeSelection
+from gpushare.api.pod import Pod
+from gpushare.api.podrequest import PodRequest
+from gpushare.api.taint import CORDON, NOT_READY, Taint, tolerates
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.admission.fit import ask_per_card, needs_whole_card
+from gpushare.core.admission.poolview import PoolView
+from gpushare.core.capacity import observe_node_capacity
+from gpushare.names import Reason
+
+_NODE_NAME = "metadata.name"
+_PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
+"""What obstacles weigh: it passes by itself; the pod adapts; an administrator acts; repairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """A pod that looks for a node, as admission leaves it."""
+
+    request: PodRequest
+    tolerations: Sequence[Mapping[str, object]] = ()
+
+    @property
+    def selection(self) -> NodeSelection:
+        return self.request.selection
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node that may take it."""
+
+    node: Node
+    taints: tuple[Taint, ...]
+    pods: Sequence[Pod]
+    pool: PoolView
+    """Its pool; one without a name stands for none."""
+    plan: NodePlan | None = None
+    """What stands planned for it."""
+    is_changing: bool = False
+    """Its isolation change has begun and is not over."""
+    unit: str = "GiB"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One thing that keeps a pod off a node."""
+
+    reason: Reason
+    message: str
+    remedy: str
+    """What would take it away, as an order."""
+    weight: int
+    shortage: int = 0
+    """Units that are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """How a pod fits on one node."""
+
+    node: str
+    pool: str
+    """Empty where it is of none."""
+    obstacles: tuple[Obstacle, ...]
+
+    @property
+    def fits(self) -> bool:
+        return not self.obstacles
+
+
+def judge_place(seeker: Seeker, place: Place) -> NodeFit:
+    """All that keeps the pod off that node."""
+    by_card = tuple(_find_memory_obstacles(seeker.request, place))
+    asks = dict(seeker.request.requests)
+    if by_card:
+        # The cards have said it.
+        del asks[names.RESOURCE_GPU_MEMORY]
+    found = (
+        *_find_label_obstacles(seeker, place.node),
+        *_find_state_obstacles(seeker, place),
+        *by_card,
+        *_find_amount_obstacles(asks, place),
+    )
+    return NodeFit(place.node.name, place.pool.name, found)
+
+
+def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
+    """What would let the pod in with the least ado; None where one takes it, or there is none."""
+    if not fits or any(fit.fits for fit in fits):
+        return None
+
+    def ado(fit: NodeFit) -> tuple[int, int, int, str]:
+        weights = sum(obstacle.weight for obstacle in fit.obstacles)
+        shortage = sum(obstacle.shortage for obstacle in fit.obstacles)
+        return weights, len(fit.obstacles), shortage, fit.node
+
+    least = min(fits, key=ado)
+    return f"on {least.node}: {', and '.join(obstacle.remedy for obstacle in least.obstacles)}"
+
+
+def _find_label_obstacles(seeker: Seeker, node: Node) -> Iterator[Obstacle]:
+    selection = seeker.selection
+    missing = [
+        f"{key}={value}" for key, value in selection.labels.items() if node.labels.get(key) != value
+    ]
+    if missing:
+        what = f"it does not carry {', '.join(missing)}, which the pod's node selector asks for"
+        remedy = f"label it {', '.join(missing)}, by the pool that it is to be in"
+    elif not selection.may_hold(_know(node, selection)):
+        what = "the pod's required node affinity rules it out"
+        remedy = "change the pod's node affinity"
+    else:
+        return
+    yield Obstacle(Reason.NODE_NOT_SELECTED, what, remedy, _ADMINISTER)
+
+
+def _know(node: Node, selection: NodeSelection) -> dict[str, tuple[str | None, ...]]:
+    """All of its labels that the selection asks about."""
+    keys = {*selection.labels, *(key for term in selection.terms or () for key in term)}
+    return {key: (node.name if key == _NODE_NAME else node.labels.get(key),) for key in keys}
+
+
+def _find_state_obstacles(seeker: Seeker, place: Place) -> Iterator[Obstacle]:
+    node, plan = place.node, place.plan
+    if place.is_changing and plan is not None:
+        has_failed = plan.state is NodeState.FAILED
+        yield Obstacle(
+            plan.reason,
+            f"its isolation change {'failed' if has_failed else 'is under way'}: {plan.message}",
+            f"mend what its change failed by (gpushare explain node {node.name})"
+            if has_failed
+            else "wait until its isolation change is over",
+            _MEND if has_failed else _PASSES,
+        )
+    elif node.unschedulable and not tolerates(seeker.tolerations, Taint(CORDON)):
+        by = "by the operator" if node.owns_cordon else "by somebody"
+        yield Obstacle(
+            Reason.NODE_CORDONED,
+            f"it is cordoned {by}",
+            f"kubectl uncordon {node.name}",
+            _ADMINISTER,
+        )
+    if not node.ready:
+        yield Obstacle(Reason.NODE_NOT_READY, "it is not Ready", "have it Ready again", _MEND)
+    for taint in place.taints:
+        if taint.key == CORDON or taint.key in NOT_READY or tolerates(seeker.tolerations, taint):
+            continue
+        yield Obstacle(
+            Reason.TAINT_NOT_TOLERATED,
+            f"the pod does not tolerate its taint {taint}",
+            f"tolerate {taint} (spec.workloads.tolerations of its pool has it added to all pods)",
+            _ADAPT,
+        )
+
+
+def _find_memory_obstacles(request: PodRequest, place: Place) -> Iterator[Obstacle]:
+    """Cards, by the GPU scheduler's ledger."""
+    if not request.memory or not place.node.allocatable.get(names.RESOURCE_GPU_MEMORY):
+        return
+    in_service = replace(place.node, ready=True, unschedulable=False)
+    capacity = observe_node_capacity(in_service, place.pods)
+    asked, cards = ask_per_card(request, place.pool)
+    unit, total = place.unit, capacity.card_total
+    free = sorted(capacity.free_blocks, reverse=True)
+    if cards > len(free):
+        yield Obstacle(
+            Reason.TOO_FEW_CARDS,
+            f"the pod needs {cards} cards, and it tells of {len(free)}",
+            f"set the pod's label {names.LABEL_CARD_COUNT} to at most {len(free)}"
+            if free
+            else "have its device plugin write how many cards it has",
+            _ADAPT if free else _MEND,
+            cards - len(free),
+        )
+        return
+    if asked > total:
+        yield Obstacle(
+            Reason.LARGER_THAN_ANY_CARD,
+            f"the pod asks for {asked} {unit} on one card, and its cards have {total}",
+            f"ask for at most {total} {unit} on a card",
+            _ADAPT,
+            asked - total,
+        )
+        return
+    whole = needs_whole_card(request, place.pool)
+    least = total if whole else asked
+    if free[cards - 1] >= least:
+        return
+    on = f"on each of {cards} cards" if cards > 1 else "on one card"
+    instead = "" if whole or not free[cards - 1] else f", or ask for {free[cards - 1]} {unit} {on}"
+    yield Obstacle(
+        Reason.NO_FREE_BLOCK,
+        f"the pod needs {least} {unit} free {on}, and its cards have {_list(free)} {unit} free",
+        f"wait until pods free {least - free[cards - 1]} {unit} more{instead}",
+        _PASSES,
+        least - free[cards - 1],
+    )
+
+
+def _find_amount_obstacles(asks: Mapping[str, int], place: Place) -> Iterator[Obstacle]:
+    """Amounts of a whole node, as kube-scheduler counts every resource."""
+    for resource, asked in sorted(asks.items()):
+        offered = place.node.allocatable.get(resource, 0)
+        if not offered:
+            if not place.is_changing:
+                yield _explain_not_offered(resource, place)
+            continue
+        used = sum(pod.requests.get(resource, 0) for pod in place.pods if pod.is_live)
+        if asked <= offered - used:
+            continue
+        free = max(offered - used, 0)
+        instead = f", or ask for {free}" if free else ""
+        yield Obstacle(
+            Reason.NOT_ENOUGH_FREE,
+            f"the pod asks for {asked} {resource}, and of its {offered} there are {free} free",
+            f"wait until pods free {asked - free} {resource} more{instead}"
+            if asked <= offered
+            else f"ask for at most {offered} {resource}",
+            _PASSES if asked <= offered else _ADAPT,
+            asked - free,
+        )
+
+
+def _explain_not_offered(resource: str, place: Place) -> Obstacle:
+    pool, plan = place.pool, place.plan
+    if pool.name and resource not in pool.offers:
+        offers = ", ".join(sorted(pool.offers)) or "nothing"
+        return Obstacle(
+            Reason.RESOURCE_NOT_OFFERED,
+            f"it offers no {resource}: the mode {pool.schedule} of its pool has none",
+            f"ask for what mode {pool.schedule} offers ({offers})",
+            _ADAPT,
+        )
+    held_up = plan is not None and plan.state in (NodeState.BLOCKED, NodeState.FAILED)
+    why = f" ({plan.reason}: {plan.message})" if plan is not None and held_up else ""
+    return Obstacle(
+        Reason.RESOURCE_NOT_OFFERED,
+        f"it offers no {resource}{why}",
+        f"have its device plugin serve {resource} (gpushare explain node {place.node.name})",
+        _MEND,
+    )
+
+
+def _list(free: Sequence[int]) -> str:
+    shown = [str(units) for units in free[:8]]
+    return ", ".join(shown) + (" ..." if len(free) > len(shown) else "")

@@ -1,0 +1,270 @@
+"""One node: whose it is, what its labels say, what its plugins really serve, and what is wrong."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.blockers import find_missing_daemonset
+from gpushare.core.diagnosis import NotYet, diagnose, find_competing_plugins
+from gpushare.core.inspect.pools import Card, guess_unit, view_cards
+from gpushare.core.isolation import NodeIsolation, observe_isolation
+from gpushare.core.modes import (
+    MODES,
+    Mode,
+    desired_labels,
+    find_other_edition_labels,
+    find_schedule,
+)
+from gpushare.core.observed import Pass
+from gpushare.core.plan import Planner
+from gpushare.core.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
+from gpushare.core.records import NodeRecords
+from gpushare.core.verify import verify_mode
+from gpushare.core.world import World, judge
+from gpushare.names import Reason
+
+_SWITCHES = {
+    names.LABEL_SCHEDULE: Edition.PROFESSIONAL,
+    names.LABEL_CGPU: Edition.BASIC,
+    names.LABEL_GPUSHARE: Edition.OPEN_SOURCE,
+}
+_VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu.")
+"""How labels begin that the vendor writes on GPU nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLine:
+    """A label that matters to how the node's GPUs are given out."""
+
+    key: str
+    value: str | None
+    wanted: str | None
+    """What its pool wants there; None where no pool says."""
+    owner: str
+    """Field manager of a label of ours; empty where nobody is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginLine:
+    """A device plugin or another component that runs on the node."""
+
+    name: str
+    """Of its DaemonSet, or what the static pod is called."""
+    pod: str
+    serves: tuple[str, ...]
+    is_ready: bool
+    ready_since: datetime | None
+    restarts: int
+    is_of_mode: bool
+    """It belongs to the mode that the labels stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLine:
+    """A GPU resource."""
+
+    name: str
+    offered: int
+    """Allocatable."""
+    requested: int
+    """By the pods that are bound to the node."""
+    is_of_mode: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A pool that claims the node, or still has something of its on it."""
+
+    pool: str
+    priority: int | None
+    """None where there is no such pool any more."""
+    has_it: bool
+    plan: NodePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, or under way."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """All of it."""
+
+    node: Node
+    records: NodeRecords
+    claimants: tuple[Claimant, ...]
+    """Who has it first, then by name."""
+    edition: Edition | None
+    """Of its pool, or else of its labels; None where nothing says."""
+    labelled: str
+    """The mode that its labels stand for in that edition; empty where nothing says."""
+    mode: Mode | None
+    """That mode; None where nobody knows it."""
+    labels: tuple[LabelLine, ...]
+    plugins: tuple[PluginLine, ...]
+    resources: tuple[ResourceLine, ...]
+    isolation: NodeIsolation
+    findings: tuple[Finding, ...]
+    cards: tuple[Card, ...]
+
+    @property
+    def owner(self) -> Claimant | None:
+        """The pool that has it."""
+        return next((claimant for claimant in self.claimants if claimant.has_it), None)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether anything on it speaks of GPUs."""
+        return bool(self.edition or self.resources or self.plugins or self.node.gpu_count)
+
+
+def explain_node(world: World, planner: Planner, name: str, now: datetime) -> NodeExplanation:
+    """The node `name` of `world`, for which `planner` has planned."""
+    judged = judge(world, name)
+    node, pods, records = judged.seen.node, judged.seen.pods, judged.seen.records
+    claimants = _find_claimants(world, planner, name)
+    owner = next((each for each in claimants if each.has_it), None)
+    pool = next((p for p in world.pools if owner is not None and p.name == owner.pool), None)
+    edition = pool.spec.edition if pool is not None else _find_edition(node.labels)
+    labelled = find_schedule(edition, node.labels) if edition is not None else ""
+    mode = _find_mode(edition, labelled)
+    at = Pass(now, daemonsets=world.daemonsets, memory_unit=guess_unit(world))
+    findings = [*_tell_of_pools(world, judged.remembered_pools)]
+    if judged.unreadable is not None:
+        findings.append(Finding(judged.unreadable.reason, judged.unreadable.message))
+    if owner is not None and owner.plan.state is not NodeState.READY:
+        findings.append(Finding(owner.plan.reason, owner.plan.message))
+    findings += _diagnose(node, pods, edition, labelled, mode, at)
+    return NodeExplanation(
+        node=node,
+        records=records,
+        claimants=claimants,
+        edition=edition,
+        labelled=labelled,
+        mode=mode,
+        labels=tuple(_list_labels(node, pool)),
+        plugins=tuple(_list_plugins(pods, mode)),
+        resources=tuple(_list_resources(node, pods, mode)),
+        isolation=observe_isolation(judged.seen),
+        findings=tuple({finding.reason: finding for finding in reversed(findings)}.values())[::-1],
+        cards=view_cards(node, pods),
+    )
+
+
+def _find_claimants(world: World, planner: Planner, name: str) -> tuple[Claimant, ...]:
+    priorities = {pool.name: pool.spec.priority for pool in world.pools}
+    found = (
+        Claimant(
+            pool,
+            priorities.get(pool),
+            book.plans[name].reason is not Reason.OWNED_BY_OTHER_POOL,
+            book.plans[name],
+        )
+        for pool, book in planner.books.items()
+        if name in book.plans
+    )
+    return tuple(sorted(found, key=lambda each: (not each.has_it, each.pool)))
+
+
+def _find_edition(labels: Mapping[str, str]) -> Edition | None:
+    """By the first of the labels that switch sharing; the Professional edition's goes first."""
+    return next((edition for key, edition in _SWITCHES.items() if key in labels), None)
+
+
+def _find_mode(edition: Edition | None, labelled: str) -> Mode | None:
+    modes = {(mode.edition, str(mode.schedule)): mode for mode in MODES.values()}
+    return None if edition is None else modes.get((edition, str(labelled)))
+
+
+def _tell_of_pools(world: World, remembered: frozenset[str]) -> Iterator[Finding]:
+    for pool in sorted(remembered & world.unreadable_pools):
+        yield Finding(
+            Reason.SPEC_INVALID,
+            f"the spec of its pool {pool} can't be read, so it is left exactly as it is",
+        )
+
+
+def _diagnose(
+    node: Node,
+    pods: Sequence[Pod],
+    edition: Edition | None,
+    labelled: str,
+    mode: Mode | None,
+    at: Pass,
+) -> Iterator[Finding]:
+    """What the node's plugins lack to be what its labels say."""
+    if edition is None:
+        return
+    if other := find_other_edition_labels(edition, node.labels):
+        listed = ", ".join(f"{key}={value}" for key, value in sorted(other.items()))
+        yield Finding(
+            Reason.OTHER_EDITION_LABELS,
+            f"remove {listed}: labels of another edition than {edition} share its GPUs too",
+        )
+    if mode is None:
+        yield Finding(
+            Reason.REQUIRES_PERSON,
+            f"its labels say {labelled!r}, which is no mode of the {edition} edition",
+        )
+        return
+    if node.offers_mig and names.RESOURCE_GPU_MEMORY in mode.resources:
+        yield Finding(
+            Reason.MIG_NODE, "it offers MIG devices, which can't be shared besides: end MIG on it"
+        )
+    if (missing := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
+        yield Finding(missing.reason, missing.message)
+    troubles: tuple[NotYet | None, ...] = (
+        verify_mode(node, pods, mode, at),
+        find_competing_plugins(node, pods, mode),
+        diagnose(node, pods, mode, at),
+    )
+    for trouble in troubles:
+        if trouble is not None:
+            yield Finding(trouble.reason, trouble.message)
+
+
+def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:
+    wanted = desired_labels(pool.name, pool.spec) if pool is not None else {}
+    ours = sorted((names.NODE_LABELS & node.labels.keys()) | wanted.keys())
+    for key in ours:
+        owner = names.FIELD_MANAGER if key in node.owned else node.managers.get(key, "")
+        yield LabelLine(key, node.labels.get(key), wanted.get(key), owner)
+    for key, value in sorted(node.labels.items()):
+        if key.startswith(_VENDORS) and key not in ours:
+            yield LabelLine(key, value, None, "")
+
+
+def _list_plugins(pods: Sequence[Pod], mode: Mode | None) -> Iterator[PluginLine]:
+    components = frozenset(mode.components) if mode is not None else frozenset()
+    every = {component for each in MODES.values() for component in each.components}
+    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
+        plugin = identify_plugin(pod)
+        if not plugin and pod.daemonset not in every:
+            continue
+        yield PluginLine(
+            name=plugin or pod.daemonset,
+            pod=f"{pod.namespace}/{pod.name}",
+            serves=tuple(sorted(SERVED.get(plugin, ()))),
+            is_ready=pod.ready and not pod.deleting,
+            ready_since=pod.ready_since,
+            restarts=pod.restarts,
+            is_of_mode=pod.daemonset in components
+            or (mode is not None and is_plugin_of(pod, mode)),
+        )
+
+
+def _list_resources(node: Node, pods: Sequence[Pod], mode: Mode | None) -> Iterator[ResourceLine]:
+    expected = frozenset(mode.resources) if mode is not None else frozenset()
+    may = may_offer(mode) if mode is not None else frozenset()
+    for name in sorted(expected | {key for key, amount in node.allocatable.items() if amount}):
+        requested = sum(pod.requests.get(name, 0) for pod in pods if pod.is_live)
+        yield ResourceLine(name, node.allocatable.get(name, 0), requested, name in expected | may)

@@ -1,0 +1,172 @@
+"""One pod: where admission sends it, by what the other pools lose, and on which nodes it fits."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.namespace import Namespace
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.podrequest import PodRequest, read_pod_request
+from gpushare.api.podshape import PodShape, Spec
+from gpushare.api.pool import Edition, Schedule
+from gpushare.api.taint import Taint
+from gpushare.core.actions import NodePlan
+from gpushare.core.admission import Decision, PoolView, Rules, decide
+from gpushare.core.admission.case import NO_BOOKINGS, Case
+from gpushare.core.book import Book
+from gpushare.core.explain.fits import NodeFit, Place, Seeker, find_smallest_change, judge_place
+from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
+from gpushare.core.explain.verdicts import Verdict, judge_pools
+from gpushare.core.inspect.pools import guess_unit
+from gpushare.core.unplaced import UnplacedPod
+from gpushare.core.world import World
+from gpushare.names import Reason
+
+_NO_POOL = PoolView("", Schedule.SHARE, edition=Edition.PROFESSIONAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All that a pod's way depends on."""
+
+    world: World
+    books: Mapping[str, Book]
+    """By pool, what stands planned for its nodes."""
+    pools: tuple[PoolView, ...]
+    """As admission sees them."""
+    namespaces: Mapping[str, Namespace]
+    taints: Mapping[str, tuple[Taint, ...]]
+    """By node, those that keep pods away."""
+    rules: Rules
+
+
+@dataclass(frozen=True, slots=True)
+class PodExplanation:
+    """All of it."""
+
+    namespace: str
+    name: str
+    written: PodShape
+    """As its owner wrote it, as far as can be told."""
+    request: PodRequest
+    """What it asks for."""
+    decision: Decision
+    """What admission decides of it now."""
+    verdicts: tuple[Verdict, ...]
+    past: PastDecision | None = None
+    """What was decided when it was created."""
+    found: Pod | None = None
+    """None for one that does not exist yet."""
+    waits: UnplacedPod | None = None
+    """Why it has no pool or no node."""
+    fits: tuple[NodeFit, ...] = ()
+    """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
+
+    @property
+    def smallest_change(self) -> str | None:
+        """What would let it in; None where it needs nothing, or nothing is known."""
+        return find_smallest_change(self.fits)
+
+    @property
+    def is_as_then(self) -> bool | None:
+        """Whether it would go the same way now; None where nobody knows of a way before."""
+        past = self.past
+        if past is None:
+            return None
+        return (past.reason, past.pool) == (str(self.decision.reason), self.decision.pool)
+
+
+def explain_new_pod(
+    pod: PodShape, namespace: str, name: str, around: Surroundings
+) -> PodExplanation:
+    """A pod that is about to be created: the webhook's own decision, on what the webhook knows."""
+    request, decision, verdicts = _decide(pod, namespace, around)
+    seeker = _seek(apply_decision(pod, decision))
+    fits = () if decision.is_refused else tuple(_find_fits(seeker, decision, around))
+    return PodExplanation(
+        namespace, name, pod, request, decision, verdicts, past=parse_past(pod), fits=fits
+    )
+
+
+def explain_found_pod(
+    pod: PodShape, found: Pod | None, waits: UnplacedPod | None, around: Surroundings,
+    *, namespace: str, name: str,
+) -> PodExplanation:  # fmt: skip
+    """A pod that exists: what is decided of one like it that is created now, and if it has no
+    node, where it fits as it is. `found` is None where it asks for nothing that nodes give."""
+    written = rewind(pod, around.pools)
+    request, decision, verdicts = _decide(written, namespace, around)
+    fits: tuple[NodeFit, ...] = ()
+    if found is not None and not found.node and found.is_live and not found.deleting:
+        fits = tuple(_find_fits(_seek(pod), None, around))
+    return PodExplanation(
+        namespace, name, written, request, decision, verdicts,
+        past=parse_past(pod), found=found, waits=waits, fits=fits,
+    )  # fmt: skip
+
+
+def _decide(
+    pod: PodShape, namespace: str, around: Surroundings
+) -> tuple[PodRequest, Decision, tuple[Verdict, ...]]:
+    request = read_pod_request(pod)
+    where = around.namespaces.get(namespace) or Namespace(namespace)
+    decision = decide(request, where, around.pools, around.rules)
+    case = Case(request, where, around.pools, around.rules, NO_BOOKINGS)
+    return request, decision, judge_pools(case, decision)
+
+
+def _seek(pod: PodShape) -> Seeker:
+    return Seeker(read_pod_request(pod), (pod.spec or Spec()).tolerations or ())
+
+
+def _find_fits(
+    seeker: Seeker, decision: Decision | None, around: Surroundings
+) -> Iterator[NodeFit]:
+    """For each node of the pools that the pod selects; where it selects none, that offer what it
+    asks for."""
+    if not seeker.request.requests:
+        return
+    wanted = _list_pools(seeker, decision)
+    unit = guess_unit(around.world)
+    views = {pool.name: pool for pool in around.pools}
+    for name, node in sorted(around.world.nodes.items()):
+        pool, plan = _find_plan(name, around.books)
+        if not _may_take(node, pool, wanted, seeker):
+            continue
+        yield judge_place(
+            seeker,
+            Place(
+                node=node,
+                taints=around.taints.get(name, ()),
+                pods=around.world.pods.get(name, ()),
+                pool=views.get(pool, _NO_POOL),
+                plan=plan,
+                is_changing=plan is not None and plan.under_way,
+                unit=unit,
+            ),
+        )
+
+
+def _list_pools(seeker: Seeker, decision: Decision | None) -> frozenset[str]:
+    selection = seeker.selection
+    named = {selection.labels.get(names.LABEL_POOL)} | {decision.pool if decision else None}
+    for term in selection.terms or ():
+        if names.LABEL_POOL in term:
+            named |= term[names.LABEL_POOL].among or frozenset()
+    return frozenset(name for name in named if name is not None)
+
+
+def _may_take(node: Node, pool: str, wanted: Collection[str], seeker: Seeker) -> bool:
+    if wanted:
+        return pool in wanted or node.labels.get(names.LABEL_POOL) in wanted
+    return any(node.allocatable.get(resource) for resource in seeker.request.requests)
+
+
+def _find_plan(node: str, books: Mapping[str, Book]) -> tuple[str, NodePlan | None]:
+    """The pool that has the node, and what is planned for it there."""
+    for name, book in books.items():
+        plan = book.plans.get(node)
+        if plan is not None and plan.reason is not Reason.OWNED_BY_OTHER_POOL:
+            return name, plan
+    return "", None

@@ -1,0 +1,105 @@
+"""One pool: its conditions as they would be told now, its nodes by what they wait for, and who
+waits for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.api.status import ConditionStatus, PoolStatus
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.capacity import Capacity, sum_capacity
+from gpushare.core.plan import Planner
+from gpushare.core.status import build_status
+from gpushare.names import Condition, Reason
+
+_URGENCY = (
+    NodeState.FAILED,
+    NodeState.BLOCKED,
+    NodeState.UPDATING,
+    NodeState.WAITING,
+    NodeState.READY,
+)
+_HEALTHY = {Condition.CONFLICTING: "False"}
+"""Of the others it is True."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionLine:
+    """A condition as it would be told now, beside what the controller told last."""
+
+    now: ConditionStatus
+    told: ConditionStatus | None
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.now.status == _HEALTHY.get(Condition(self.now.type), "True")
+
+    @property
+    def is_told(self) -> bool:
+        """The controller says the same."""
+        told = self.told
+        return told is not None and (told.status, told.reason) == (self.now.status, self.now.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that are at the same point for the same reason."""
+
+    state: NodeState
+    reason: Reason
+    plans: tuple[NodePlan, ...]
+    """By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolExplanation:
+    """All of it."""
+
+    pool: Pool
+    conditions: tuple[ConditionLine, ...]
+    groups: tuple[NodeGroup, ...]
+    """The most urgent first."""
+    status: PoolStatus
+    """As it would be written now."""
+    out_of_service: tuple[str, ...]
+    """Nodes that use the rollout's budget up."""
+    leaving: int
+    """Nodes that must still be given back by a pool that is being deleted."""
+    capacity: Capacity
+    hears_nothing: bool
+    """No controller has acted on the spec as it is."""
+
+
+def explain_pool(
+    pool: Pool, planner: Planner, unbound: Sequence[Pod], now: datetime
+) -> PoolExplanation:
+    """The `pool` for whose nodes `planner` has planned; `unbound` are pods without a node."""
+    book = planner.books[pool.name]
+    pending = [pod for pod in unbound if pool.name in pod.pools]
+    leaving = planner.holdings.count(pool.name)
+    status = build_status(pool, book, now, held=leaving, pending=pending)
+    told = {condition.type: condition for condition in pool.status.conditions}
+    return PoolExplanation(
+        pool=pool,
+        conditions=tuple(ConditionLine(each, told.get(each.type)) for each in status.conditions),
+        groups=tuple(_group(list(book.plans.values()))),
+        status=status,
+        out_of_service=tuple(sorted(book.unavailable)),
+        leaving=leaving,
+        capacity=sum_capacity(book.capacities.values(), pending),
+        hears_nothing=pool.status.observed_generation < pool.generation or not told,
+    )
+
+
+def _group(plans: Sequence[NodePlan]) -> list[NodeGroup]:
+    def rank(plan: NodePlan) -> tuple[int, str]:
+        return _URGENCY.index(plan.state), plan.reason
+
+    ranked = sorted(plans, key=lambda plan: (*rank(plan), plan.node))
+    return [
+        NodeGroup(first.state, first.reason, (first, *rest))
+        for _, (first, *rest) in groupby(ranked, key=rank)
+    ]

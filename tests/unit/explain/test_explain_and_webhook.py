@@ -1,0 +1,292 @@
+"""`gpushare explain` says of a pod what the webhook does with it: generated pods through both."""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import orjson
+import pytest
+
+from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.api.namespace import Namespace
+from gpushare.cli.snapshots import build_snapshot
+from gpushare.core.admission import Rules, view_pool
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.webhook.admitter import Admitter
+from gpushare.webhook.journal import Journal
+from tests.kit.builders import build_workload
+from tests.kit.commandline import run_command
+from tests.kit.gpuworld import GpuPool
+from tests.kit.reviews import build_review, encode
+from tests.kit.webhookserver import build_memory
+from tests.kit.worldgenerator import WorldGenerator
+from tests.kit.worldmanifests import build_applicant, build_holder, build_living_pool, build_node
+
+Json = dict[str, Any]
+
+WORLDS = 50
+PODS_PER_WORLD = 8
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+WORKLOADS = {
+    "Deployment": ("apps", "deployments"),
+    "StatefulSet": ("apps", "statefulsets"),
+    "DaemonSet": ("apps", "daemonsets"),
+    "Job": ("batch", "jobs"),
+    "CronJob": ("batch", "cronjobs"),
+}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the webhook answers, and the reason that it counts."""
+
+    reason: str
+    patch: list[Json]
+    warnings: list[str]
+    refusal: str | None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One manifest, through both."""
+
+    seed: str
+    manifest: Json
+    webhook: Answered
+    explained: Json
+    """Of what `explain -f` says, what is about this one."""
+    again: Json
+    """What `explain pod` says of the pod once it is created so; empty where it is refused."""
+
+
+class Webhook:
+    """The real one, with a fresh count for each question."""
+
+    def __init__(self, pools: list[Json], namespaces: list[Namespace], *, denies: bool) -> None:
+        self._pools = [view for pool in pools if (view := view_pool(pool)) is not None]
+        self._namespaces = namespaces
+        self._rules = Rules(denies=denies)
+
+    def ask(self, manifest: Json) -> Answered:
+        namespace, kind = manifest["metadata"]["namespace"], manifest["kind"]
+        metrics = Metrics()
+        memory = build_memory(self._pools, self._namespaces)
+        admitter = Admitter(memory, _Silent(), metrics, rules=self._rules, replicas=1)
+        if kind == "Pod":
+            body = encode(build_review(manifest, namespace=namespace))
+            answer, counter = admitter.mutate_pod(body), metrics.admissions
+        else:
+            group, plural = WORKLOADS[kind]
+            resource = {"group": group, "version": "v1", "resource": plural}
+            body = encode(build_review(manifest, namespace=namespace, resource=resource))
+            answer, counter = admitter.warn_of_workload(body), metrics.workload_admissions
+        (reason,) = (r for r in Reason if counter.labels(r)._value.get())
+        response = orjson.loads(answer)["response"]
+        return Answered(
+            reason=str(reason),
+            patch=orjson.loads(base64.b64decode(response.get("patch", "W10="))),
+            warnings=response.get("warnings", []),
+            refusal=response["status"]["message"] if not response["allowed"] else None,
+        )
+
+
+class _Silent(Journal):
+    """Nothing is logged: there is no loop to do it later."""
+
+    def note(self, namespace: str, decision: object) -> None:
+        pass
+
+
+def _try_world(seed: str, folder: Path) -> Iterator[Trial]:
+    generator = WorldGenerator(seed)
+    pools = generator.generate_pools()
+    cases = [generator.generate_application(pools) for _ in range(PODS_PER_WORLD)]
+    denies = cases[0].denies
+    spaces = [Namespace(f"space-{index}", case.namespace) for index, case in enumerate(cases)]
+    raw_pools = [build_living_pool(pool) for pool in pools]
+    kinds = ("Pod", "Pod", "Pod", *WORKLOADS)
+    manifests = [
+        _place(build_applicant(case.pod, f"pod-{index}"), spaces[index].name, kinds[index])
+        for index, case in enumerate(cases)
+    ]
+    webhook = Webhook(raw_pools, spaces, denies=denies)
+    answers = [webhook.ask(manifest) for manifest in manifests]
+    created = [
+        _create(manifest, answer) if manifest["kind"] == "Pod" else None
+        for manifest, answer in zip(manifests, answers, strict=True)
+    ]
+    snapshot, file = folder / "cluster.json", folder / "manifests.json"
+    snapshot.write_bytes(_build_snapshot(pools, raw_pools, spaces, [c for c in created if c]))
+    file.write_text(json.dumps({"kind": "List", "items": manifests}))
+    options = ["--snapshot", str(snapshot), "-o", "json"]
+    options += ["--on-no-pool", "deny" if denies else "allow"]
+    explained = _explain("-f", str(file), *options)["objects"]
+    for index, manifest in enumerate(manifests):
+        again: Json = {}
+        if (pod := created[index]) is not None and _is_kept(pod):
+            where = ("-n", manifest["metadata"]["namespace"])
+            again = _explain("pod", manifest["metadata"]["name"], *where, *options)
+        yield Trial(f"{seed}/{index}", manifest, answers[index], explained[index], again)
+
+
+def _place(pod: Json, namespace: str, kind: str) -> Json:
+    """The pod in its namespace, or a workload of such pods."""
+    if kind != "Pod":
+        labels = pod["metadata"].get("labels", {})
+        name = pod["metadata"]["name"]
+        pod = build_workload(kind, name, pod=pod)
+        template = pod["spec"].get("jobTemplate", pod)["spec"]["template"]
+        template["metadata"]["labels"] |= labels
+    pod["metadata"] |= {"namespace": namespace}
+    return pod
+
+
+def _create(pod: Json, answer: Answered) -> Json | None:
+    """The pod as it exists afterwards, without a node."""
+    if answer.refusal is not None:
+        return None
+    created: Json = jsonpatch.apply_patch(pod, answer.patch)
+    uid = f"uid-of-{pod['metadata']['name']}"
+    created["metadata"] |= {"uid": uid, "creationTimestamp": "2026-01-02T03:04:05Z"}
+    for owner in created["metadata"].get("ownerReferences", ()):
+        owner["uid"] = "owner"
+    return {**created, "status": {"phase": "Pending"}}
+
+
+def _is_kept(pod: Json) -> bool:
+    return keep_object(Kind.PODS, pod) is not None
+
+
+def _build_snapshot(
+    pools: tuple[GpuPool, ...], raw_pools: list[Json], spaces: list[Namespace], pods: list[Json]
+) -> bytes:
+    holders = [
+        _give_life(build_holder(pool, node, holder))
+        for pool in pools
+        for node in pool.nodes
+        for holder in node.holders
+    ]
+    nodes = [build_node(pool, node) for pool in pools for node in pool.nodes]
+    return build_snapshot(
+        Cluster(
+            NOW,
+            nodes=tuple(_keep(Kind.NODES, nodes)),
+            pods=tuple(_keep(Kind.PODS, [*holders, *pods])),
+            pools=tuple(_keep(Kind.POOLS, raw_pools)),
+            namespaces=tuple(
+                {"metadata": {"name": each.name, "uid": each.name, "labels": dict(each.labels)}}
+                for each in spaces
+            ),
+        )
+    )
+
+
+def _give_life(pod: Json) -> Json:
+    pod["metadata"] |= {"namespace": "held", "uid": f"uid-of-{pod['metadata']['name']}"}
+    return {**pod, "status": {"phase": "Running"}}
+
+
+def _keep(kind: Kind, items: list[Json]) -> Iterator[Json]:
+    for raw in items:
+        if (kept := keep_object(kind, raw)) is not None:
+            yield kept
+
+
+def _explain(*arguments: str) -> Json:
+    ended = run_command("explain", *arguments)
+    assert (ended.code, ended.err) == (0, ""), ended
+    explained: Json = json.loads(ended.out)
+    return explained
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
+    folder = tmp_path_factory.mktemp("explain")
+    return [trial for world in range(WORLDS) for trial in _try_world(f"explain-{world}", folder)]
+
+
+def _find_wrong(trials: list[Trial], is_wrong: Any) -> list[Trial]:
+    return [trial for trial in trials if is_wrong(trial)][:2]
+
+
+def test_it_is_the_webhooks_decision_and_code(trials: list[Trial]) -> None:
+    assert len(trials) >= 300
+    assert not _find_wrong(trials, lambda t: t.explained["decision"]["reason"] != t.webhook.reason)
+    assert len({trial.webhook.reason for trial in trials}) > 10
+
+
+def test_a_pod_gets_the_very_patch_that_is_shown(trials: list[Trial]) -> None:
+    pods = [trial for trial in trials if trial.manifest["kind"] == "Pod"]
+    assert not _find_wrong(pods, lambda t: t.explained["patch"] != t.webhook.patch)
+    assert sum(bool(trial.webhook.patch) for trial in pods) > len(pods) / 3
+
+
+def test_who_creates_it_is_told_what_is_shown(trials: list[Trial]) -> None:
+    pods = [trial for trial in trials if trial.manifest["kind"] == "Pod"]
+
+    def is_wrong(trial: Trial) -> bool:
+        decision = trial.explained["decision"]
+        told = (decision["refused"], decision["warnings"])
+        return told != (trial.webhook.refusal, trial.webhook.warnings)
+
+    assert not _find_wrong(pods, is_wrong)
+    assert any(trial.webhook.refusal for trial in pods)
+
+
+def test_of_a_workload_the_webhook_warns_of_what_is_shown(trials: list[Trial]) -> None:
+    workloads = [trial for trial in trials if trial.manifest["kind"] != "Pod"]
+
+    def is_wrong(trial: Trial) -> bool:
+        return trial.webhook.warnings != [*_head(trial.explained)]
+
+    assert not _find_wrong(workloads, is_wrong)
+
+
+def _head(explained: Mapping[str, Any]) -> Iterator[str]:
+    decision = explained["decision"]
+    if decision["refused"]:
+        refused = f"its pods will be refused: {decision['refused']}"
+        yield refused if len(refused) <= 256 else f"{refused[:253]}..."
+    elif decision["pool"]:
+        (pool,) = (pool for pool in explained["pools"] if pool["name"] == decision["pool"])
+        yield f"its pods go to pool {pool['name']} ({pool['schedule']})"
+    yield from decision["warnings"]
+
+
+def test_each_pool_is_told_of_by_the_reason_that_the_annotation_has(trials: list[Trial]) -> None:
+    def is_wrong(trial: Trial) -> bool:
+        noted = json.loads(trial.explained["decision"]["annotation"] or "{}")
+        pools = trial.explained["pools"]
+        lost: dict[str, set[str]] = {}
+        for pool in pools:
+            if pool["standing"] == "lost" and noted.get("reason") != "AlreadySelects":
+                lost.setdefault(pool["reason"], set()).add(pool["name"])
+        chosen = [pool["name"] for pool in pools if pool["standing"] == "chosen"]
+        return (
+            {reason: set(names) for reason, names in noted.get("lost", {}).items()} != lost
+            or chosen != [name for name in [noted.get("pool")] if name]
+            or not all(pool["message"] for pool in pools)
+        )
+
+    noted = [trial for trial in trials if trial.explained["decision"]["annotation"]]
+    assert not _find_wrong(noted, is_wrong)
+
+
+def test_of_a_pod_that_was_created_so_the_same_is_decided_again(trials: list[Trial]) -> None:
+    """As it was written: what the webhook added is taken off before it is asked again."""
+    routed = [trial for trial in trials if trial.again and trial.again["decision"]["pool"]]
+    assert len(routed) > 60
+    for trial in routed:
+        assert trial.again["decision"] == trial.explained["decision"], trial.seed
+        assert trial.again["decidedThen"]["sameNow"], trial.seed
+    others = [trial for trial in trials if trial.again and not trial.again["decision"]["pool"]]
+    reasons = ("NotRouted", "AlreadySelects")
+    for trial in others:
+        same = trial.again["decision"]["reason"] == trial.webhook.reason
+        assert same or trial.webhook.reason in reasons, trial.seed
