@@ -20,10 +20,8 @@ COPY templates templates
 RUN tools/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-dir dist . \
     && tools/bin/pip --python "$PREFIX" install --no-compile --no-index --no-deps dist/*.whl \
     && tools/bin/pip --python "$PREFIX" check
-# The root filesystem is read-only later. Not compiled: what was generated for Kubernetes' API in the
-# client library, most of it, which the program never imports.
-RUN "$PREFIX/bin/python" -m compileall -q -j 0 --invalidation-mode unchecked-hash \
-        -x '/kubernetes/(aio/)?client/(api|models)/' "$PREFIX/lib"
+# The root filesystem is read-only later.
+RUN "$PREFIX/bin/python" -m compileall -q -j 0 --invalidation-mode unchecked-hash "$PREFIX/lib"
 
 FROM base
 ARG VERSION=0.0.0

@@ -47,6 +47,14 @@ chmod +x ~/bin/kubectl_complete-gpushare
   limitranges.
 - `doctor` leaves out what you may not read, and names the right.
 
+## Credentials
+
+Kubeconfigs are read as kubectl reads them: several files in KUBECONFIG, tokens, client
+certificates, passwords, `tokenFile`, credential plugins (`exec`, client.authentication.k8s.io/v1
+and v1beta1), `as`, `tls-server-name`, `insecure-skip-tls-verify`, and a `proxy-url` that begins
+with `http:`. Not supported are the `auth-provider` that came before credential plugins, other
+proxies, and proxies named by variables. Over plain http no credentials are sent.
+
 ## Exit codes
 
 `GPUSHARE_TRACEBACK=1` shows where in the program a mistake of its own is.

@@ -5,7 +5,6 @@ the first that says something is believed.
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,21 +13,23 @@ from typing import Any
 
 import yaml
 
+from gpushare.kube.entries import Entry, parse_names
 from gpushare.kube.errors import CredentialsError
 
 DEFAULT_PATH = Path("~/.kube/config")
 VARIABLE = "KUBECONFIG"
-_SERVER = re.compile(r"https?://[^/]+")
 _PARTS = ("contexts", "clusters", "users")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context whose cluster and user are there."""
+    """A context, whose cluster and user are there."""
 
     name: str
     namespace: str
     """`default` where it names none."""
+    cluster: Entry
+    user: Entry
 
 
 def find_kubeconfigs(asked: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -67,22 +68,14 @@ def find_context(paths: Sequence[Path], asked: str | None) -> Context:
         close = get_close_matches(name, sorted(contexts), n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise CredentialsError(f"{shown} has no context {name}{hint}")
-    context = contexts[name].get("context")
-    if not isinstance(context, dict):
-        raise CredentialsError(f"{shown}: context {name} is empty")
-    for part, known in (("cluster", clusters), ("user", users)):
-        if context.get(part) not in known:
+    names = parse_names(contexts[name])
+    for part, named, known in (("cluster", names.cluster, clusters), ("user", names.user, users)):
+        if named not in known:
             raise CredentialsError(
-                f"{shown}: context {name} names the {part} {context.get(part)!r}, which is not "
-                f"in its {part}s"
+                f"{shown}: context {name} names the {part} {named!r}, which is not in its {part}s"
             )
-    cluster = clusters[context["cluster"]].get("cluster")
-    server = cluster.get("server") if isinstance(cluster, dict) else None
-    if not isinstance(server, str) or not _SERVER.match(server):
-        raise CredentialsError(
-            f"{shown}: the server of cluster {context['cluster']} is {server!r}, and no URL"
-        )
-    return Context(name, context.get("namespace") or "default")
+    namespace = names.namespace or "default"
+    return Context(name, namespace, clusters[names.cluster], users[names.user])
 
 
 def _has_current(file: Mapping[str, Any]) -> bool:
@@ -105,15 +98,16 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _merge(
     files: Sequence[Mapping[str, Any]], paths: Sequence[Path], part: str
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Entry]:
     """The entries of a list by name."""
-    merged: dict[str, dict[str, Any]] = {}
+    merged: dict[str, Entry] = {}
+    kind = part.removesuffix("s")
     for file, path in zip(files, paths, strict=True):
         entries = file.get(part) or []
         if not isinstance(entries, list) or not all(map(_has_name, entries)):
             raise CredentialsError(f"{path} is no kubeconfig: its {part} are no list with names")
-        for entry in entries:
-            merged.setdefault(entry["name"], entry)
+        for raw in entries:
+            merged.setdefault(raw["name"], Entry(path, kind, raw["name"], raw.get(kind) or {}))
     return merged
 
 

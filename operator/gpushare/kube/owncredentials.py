@@ -7,7 +7,8 @@ from pathlib import Path
 from gpushare.kube.contexts import DEFAULT_PATH, VARIABLE, find_context, find_kubeconfigs
 from gpushare.kube.credentials import Credentials
 from gpushare.kube.errors import CredentialsError
-from gpushare.kube.serviceaccount import read_service_account
+from gpushare.kube.kubeconfig import load_kubeconfig
+from gpushare.kube.serviceaccount import is_pod, read_service_account
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -44,28 +45,10 @@ async def load_own_credentials(
     """
     paths = find_kubeconfigs(kubeconfig, environ)
     if paths:
-        found = find_context(paths, context)
-        shown = os.pathsep.join(map(str, paths))
-        # The library is large, and no Pod needs it.
-        from gpushare.kube.kubeconfig import load_kubeconfig
-
-        try:
-            return await load_kubeconfig(shown, found.name)
-        except CredentialsError:
-            raise
-        except Exception as error:
-            # The library answers half a kubeconfig with whatever breaks first.
-            raise CredentialsError(
-                f"{shown}: context {found.name} is of no use: {type(error).__name__}: {error}"
-            ) from error
-    if context is not None or not environ.get("KUBERNETES_SERVICE_HOST"):
+        return await load_kubeconfig(paths, context)
+    if context is not None or not is_pod(environ):
         raise CredentialsError(
             f"there is no kubeconfig: {DEFAULT_PATH} does not exist, {VARIABLE} names none, and "
             "this is no Pod; name one with --kubeconfig, or read a snapshot with --snapshot"
         )
-    try:
-        return read_service_account(service_account, environ)
-    except (OSError, KeyError, ValueError) as error:
-        raise CredentialsError(
-            f"the ServiceAccount in {service_account} is of no use: {error}"
-        ) from error
+    return read_service_account(service_account, environ)

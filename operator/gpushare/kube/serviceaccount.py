@@ -1,18 +1,20 @@
-"""The credentials that the kubelet gives to a Pod ("Accessing the Kubernetes API from a Pod").
+"""The credentials that the kubelet gives to a Pod ("Accessing the Kubernetes API from a Pod")."""
 
-`kubernetes.aio` can read them too, but takes 12 MiB of memory for it.
-"""
-
-import contextlib
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpushare.kube.credentials import Credentials
+from gpushare.kube.errors import CredentialsError
+from gpushare.kube.tls import build_client_tls
+from gpushare.kube.tokenfile import TokenFile
 
-TOKEN_SECONDS = 60.0
-"""A token is read again after so long: the kubelet replaces it well before it ends."""
+_HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+
+
+def is_pod(environ: Mapping[str, str]) -> bool:
+    """Whether the kubelet says where the API server is."""
+    return bool(environ.get(_HOST) and environ.get(_PORT))
 
 
 def read_service_account(
@@ -20,34 +22,16 @@ def read_service_account(
 ) -> Credentials:
     """The credentials in `folder`, for the API server that `environ` names.
 
-    Raises OSError, KeyError or ValueError for what is not there, or is of no use.
+    Raises `CredentialsError` where something is not there, or is of no use.
     """
-    address, port = environ["KUBERNETES_SERVICE_HOST"], environ["KUBERNETES_SERVICE_PORT"]
+    start = f"no credentials from the ServiceAccount in {folder}"
+    if not is_pod(environ):
+        raise CredentialsError(f"{start}: this is no Pod ({_HOST} or {_PORT} is not set)")
+    address, port = environ[_HOST], environ[_PORT]
     host = f"[{address}]" if ":" in address else address
-    tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    return Credentials(f"https://{host}:{port}", tls, _Token(folder / "token", clock).authorize)
-
-
-class _Token:
-    """A file whose content is replaced now and then."""
-
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self._path = path
-        self._clock = clock
-        self._read_at = clock()
-        self._token = self._read()
-
-    async def authorize(self) -> str:
-        """The header Authorization."""
-        if self._clock() - self._read_at >= TOKEN_SECONDS:
-            self._read_at = self._clock()
-            # The older one may still do, and else the API server says so.
-            with contextlib.suppress(OSError, ValueError):
-                self._token = self._read()
-        return f"Bearer {self._token}"
-
-    def _read(self) -> str:
-        token = self._path.read_text().strip()
-        if not token:
-            raise ValueError(f"{self._path} is empty")
-        return token
+    try:
+        tls = build_client_tls((folder / "ca.crt").read_bytes())
+        token = TokenFile(folder / "token", clock)
+    except (OSError, ValueError) as error:
+        raise CredentialsError(f"{start}: {error}") from error
+    return Credentials(f"https://{host}:{port}", tls, token.authorize, forget=token.forget)

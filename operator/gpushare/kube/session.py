@@ -24,19 +24,15 @@ async def load_credentials(
 
     Raises `CredentialsError` where there are none; nothing is sent to the API server.
     """
-    try:
-        if kubeconfig is None:
-            return read_service_account(service_account, environ)
-        # The library is large, and no Pod needs it.
+    if kubeconfig is not None:
+        # Its imports take memory, and no Pod needs them.
         from gpushare.kube.kubeconfig import load_kubeconfig
 
-        return await load_kubeconfig(kubeconfig)
-    except CredentialsError:
-        raise
-    except Exception as error:
-        # The library answers what is no kubeconfig with whatever breaks first.
+        return await load_kubeconfig((kubeconfig,))
+    try:
+        return read_service_account(service_account, environ)
+    except CredentialsError as error:
         raise CredentialsError(
-            f"no credentials from {kubeconfig or service_account}: {type(error).__name__}: "
             f"{error}. Run inside a cluster, or set {names.SETTINGS_PREFIX}KUBECONFIG to a "
             "kubeconfig file."
         ) from error
@@ -57,7 +53,10 @@ def open_session(
     ) -> aiohttp.ClientResponse:
         if authorization := await credentials.authorize():
             request.headers["Authorization"] = authorization
-        return await handler(request)
+        response = await handler(request)
+        if response.status == 401:
+            credentials.forget()
+        return response
 
     async def look_again(
         session: aiohttp.ClientSession,
@@ -73,13 +72,19 @@ def open_session(
     tracing.on_request_chunk_sent.append(look_again)
     return aiohttp.ClientSession(
         base_url=credentials.host.rstrip("/") + "/",
-        connector=aiohttp.TCPConnector(ssl=credentials.tls or True, limit=0),
+        connector=aiohttp.TCPConnector(
+            ssl=credentials.tls or True, limit=0, force_close=credentials.renews_certificate
+        ),
         middlewares=(*middlewares, authorize),
         trace_configs=[tracing],
         timeout=aiohttp.ClientTimeout(
             total=REQUEST_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS
         ),
-        headers={"User-Agent": f"gpushare-operator/{__version__}", "Accept": "application/json"},
+        headers=(
+            ("User-Agent", f"gpushare-operator/{__version__}"),
+            ("Accept", "application/json"),
+            *credentials.headers,
+        ),
         read_bufsize=READ_BUFFER_BYTES,
         proxy=credentials.proxy,
     )

@@ -3,10 +3,8 @@
 import asyncio
 import logging
 import ssl
-import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -17,6 +15,7 @@ from gpushare.certs.renewal import Lifetimes, Trust, choose_served, renew
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, describe_failure
 from gpushare.kube.secrets import Secret, create_secret, read_secret, replace_secret
+from gpushare.kube.tls import load_pair
 from gpushare.kube.webhookconfigurations import (
     apply_ca_bundle,
     list_ca_bundles,
@@ -243,10 +242,4 @@ def list_hosts(settings: Settings) -> tuple[str, ...]:
 def load_identity(tls: ssl.SSLContext, identity: Identity) -> None:
     """Put the certificate of `identity` into a TLS context. Raises `ssl.SSLError` where it is of
     no use there."""
-    # OpenSSL's loader takes files only; these are gone before the block ends.
-    with tempfile.TemporaryDirectory(prefix="gpushare-") as folder:
-        chain, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        key.touch(mode=0o600)
-        chain.write_bytes(identity.certificate_pem)
-        key.write_bytes(identity.key_pem)
-        tls.load_cert_chain(chain, key)
+    load_pair(tls, identity.certificate_pem, identity.key_pem)

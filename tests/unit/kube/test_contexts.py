@@ -1,6 +1,5 @@
 """Which kubeconfig, and what of it is missing."""
 
-import stat
 from pathlib import Path
 
 import pytest
@@ -88,11 +87,8 @@ def test_of_several_files_the_first_that_says_it_is_believed(tmp_path: Path) -> 
         ({"contexts": "here"}, "its contexts are no list with names"),
         ({"clusters": []}, "context here names the cluster 'c', which is not in its clusters"),
         ({"users": None}, "context here names the user 'me', which is not in its users"),
-        ({"clusters": [{"name": "c"}]}, "the server of cluster c is None, and no URL"),
-        (
-            {"clusters": [{"name": "c", "cluster": {"server": "10.0.0.2"}}]},
-            "the server of cluster c is '10.0.0.2', and no URL",
-        ),
+        ({"contexts": [{"name": "here", "context": "c"}]}, "context here: Expected `object`"),
+        ({"contexts": [{"name": "here", "context": {"cluster": ["c"]}}]}, "`$.cluster`"),
     ],
 )
 def test_half_a_kubeconfig_is_told_by_what_is_missing(
@@ -133,28 +129,11 @@ async def test_the_context_that_is_asked_for_gives_the_credentials(home: Path) -
     assert (await load_own_credentials(path, "far", {})).host == "https://10.0.0.9"
 
 
-async def test_a_credential_plugin_that_fails_says_why(home: Path) -> None:
-    plugin = home / "plugin"
-    plugin.write_text("#!/bin/sh\necho no ticket >&2\nexit 3\n")
-    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
-    path = write(home / "config", {**WHOLE, "users": [{"name": "me", "user": user}]})
-    with pytest.raises(CredentialsError, match=r"its credential plugin works \(.*3"):
-        await load_own_credentials(path, None, {})
-
-
-async def test_certificates_that_are_not_there_are_named(home: Path) -> None:
-    user = {"client-certificate": "/nowhere/me.crt", "client-key": "/nowhere/me.key"}
-    path = write(home / "config", {**WHOLE, "users": [{"name": "me", "user": user}]})
-    with pytest.raises(CredentialsError, match=r"context here is of no use: .*/nowhere/me.crt"):
-        await load_own_credentials(path, None, {})
-
-
 async def test_a_pod_is_known_by_its_service_account_unless_it_asks_for_a_context(
     home: Path,
 ) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    with pytest.raises(CredentialsError, match=f"the ServiceAccount in {home} is of no use"):
+    with pytest.raises(CredentialsError, match=f"no credentials from the ServiceAccount in {home}"):
         await load_own_credentials(None, None, environ, home)
     with pytest.raises(CredentialsError, match="there is no kubeconfig"):
         await load_own_credentials(None, "here", environ, home)

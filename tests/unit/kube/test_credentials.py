@@ -10,8 +10,9 @@ import pytest
 import gpushare
 from gpushare.certs.issue import issue_authority
 from gpushare.kube.errors import CredentialsError
-from gpushare.kube.serviceaccount import TOKEN_SECONDS, read_service_account
+from gpushare.kube.serviceaccount import read_service_account
 from gpushare.kube.session import load_credentials
+from gpushare.kube.tokenfile import TOKEN_SECONDS
 
 ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 KUBECONFIG = """
@@ -47,8 +48,8 @@ async def test_a_pod_is_known_by_its_service_account(
     assert len(credentials.tls.get_ca_certs()) == 1
 
 
-def test_the_library_that_reads_kubeconfigs_takes_no_memory_in_a_pod() -> None:
-    script = "import sys, gpushare.webhook.role; sys.exit('kubernetes' in sys.modules)"
+def test_what_reads_kubeconfigs_takes_no_memory_in_a_pod() -> None:
+    script = "import sys, gpushare.webhook.role; sys.exit('yaml' in sys.modules)"
     environ = {"PYTHONPATH": str(Path(gpushare.__path__[0]).parent)}
     assert subprocess.run([sys.executable, "-c", script], env=environ, check=False).returncode == 0
 
@@ -81,7 +82,10 @@ async def test_without_a_service_account_it_says_what_to_do(account: Path, missi
 
 
 async def test_outside_a_cluster_it_says_what_to_do(account: Path) -> None:
-    with pytest.raises(CredentialsError, match=f"no credentials from {account}"):
+    with pytest.raises(
+        CredentialsError,
+        match=f"no credentials from the ServiceAccount in {account}: this is no Pod",
+    ):
         await load_credentials(None, account, {})
 
 
@@ -89,6 +93,13 @@ async def test_an_empty_token_is_none(account: Path) -> None:
     (account / "token").write_text("")
     with pytest.raises(CredentialsError, match="token is empty"):
         await load_credentials(None, account, ENVIRON)
+
+
+async def test_a_token_that_the_api_server_does_not_know_is_read_again(account: Path) -> None:
+    credentials = read_service_account(account, ENVIRON, clock=lambda: 0.0)
+    (account / "token").write_text("second")
+    credentials.forget()
+    assert await credentials.authorize() == "Bearer second"
 
 
 async def test_a_kubeconfig_goes_before_the_service_account(tmp_path: Path) -> None:
@@ -102,8 +113,8 @@ async def test_a_kubeconfig_goes_before_the_service_account(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no credentials from"),
-        (KUBECONFIG.replace("{token: mine}", "{}"), "neither a token nor a client certificate"),
+        ("", "has no current-context"),
+        (KUBECONFIG.replace("{token: mine}", "{}"), "user me: has neither a token nor"),
     ],
 )
 async def test_a_kubeconfig_without_credentials_is_said_so(
@@ -111,5 +122,10 @@ async def test_a_kubeconfig_without_credentials_is_said_so(
 ) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
-    with pytest.raises(CredentialsError, match=says):
+    with pytest.raises(CredentialsError, match=f"^{path}.*{says}"):
         await load_credentials(path, tmp_path, {})
+
+
+async def test_a_kubeconfig_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match=f"^{tmp_path}/none can't be read"):
+        await load_credentials(tmp_path / "none", tmp_path, {})

@@ -1,0 +1,234 @@
+"""Whom the API server takes us for, by every kind of kubeconfig: as it takes kubectl."""
+
+import asyncio
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientConnectorCertificateError
+
+from devcluster.kubeconfig import read_own_kubeconfig
+from gpushare.cli.exits import Exit
+from gpushare.kube.client import ApiServer, connect
+from gpushare.kube.errors import ApiError
+from gpushare.kube.kubeconfig import load_kubeconfig
+from tests.kit.bench import Bench
+from tests.kit.commandline import expect_told, run_command
+from tests.kit.foreigncerts import issue_foreign
+from tests.kit.kubeconfigs import (
+    PLUGIN_VERSION,
+    build_answer,
+    build_plugin_user,
+    change_answer,
+    count_runs,
+    read_kept,
+    write_kubeconfig,
+    write_plugin,
+    write_printing_plugin,
+)
+
+REVIEWS = "apis/authentication.k8s.io/v1/selfsubjectreviews"
+REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+VISITOR = "system:serviceaccount:default:visitor"
+ADMIN = "kwok-admin"
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where kubeconfigs for this cluster are written."""
+
+    bench: Bench
+    folder: Path
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        admin = read_own_kubeconfig(self.bench.cluster.kubeconfig)
+        found: dict[str, Any] = admin["clusters"][0]["cluster"]
+        return found
+
+    @property
+    def pair(self) -> tuple[Path, Path]:
+        """The administrator's certificate and key."""
+        user = read_own_kubeconfig(self.bench.cluster.kubeconfig)["users"][0]["user"]
+        return Path(user["client-certificate"]), Path(user["client-key"])
+
+    def write(self, user: dict[str, Any], **cluster: object) -> Path:
+        return write_kubeconfig(self.folder / "config", user, cluster=self.cluster | cluster)
+
+    def issue_token(self) -> str:
+        """A token of the visitor's account."""
+        path = f"{ACCOUNTS}/visitor/token"
+        token: str = self.bench.call("POST", path, {"spec": {}})["status"]["token"]
+        return token
+
+    def revoke_tokens(self) -> None:
+        """Make the account anew: no token that it had is taken any more."""
+        self.bench.call("DELETE", f"{ACCOUNTS}/visitor")
+        self.bench.call("POST", ACCOUNTS, {"metadata": {"name": "visitor"}})
+
+    def ask_kubectl(self, path: Path) -> str:
+        """Whom the API server takes kubectl for."""
+        cluster = self.bench.cluster
+        command = [str(cluster.binaries / "kubectl"), f"--kubeconfig={path}", "auth", "whoami"]
+        environ = cluster.environment
+        ended = subprocess.run(
+            [*command, "-o", "json"], env=environ, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        name: str = json.loads(ended.stdout)["status"]["userInfo"]["username"]
+        return name
+
+
+@pytest.fixture
+def desk(bench: Bench, tmp_path: Path) -> Iterator[Desk]:
+    bench.call("POST", ACCOUNTS, {"metadata": {"name": "visitor"}})
+    yield Desk(bench, tmp_path)
+    bench.call("DELETE", f"{ACCOUNTS}/visitor")
+
+
+async def ask(api: ApiServer) -> str:
+    """Whom the API server takes us for."""
+    name: str = (await api.create(REVIEWS, REVIEW))["status"]["userInfo"]["username"]
+    return name
+
+
+async def until_refused(api: ApiServer) -> None:
+    """The API server remembers for some seconds whom it knew."""
+    try:
+        while True:
+            await ask(api)
+            await asyncio.sleep(POLL_SECONDS)
+    except ApiError as error:
+        if error.status != 401:
+            raise
+
+
+async def expect_same(desk: Desk, path: Path, who: str) -> None:
+    async with connect(await load_kubeconfig((path,))) as api:
+        assert await ask(api) == who
+    assert desk.ask_kubectl(path) == who
+
+
+async def test_a_token_is_its_accounts(desk: Desk) -> None:
+    await expect_same(desk, desk.write({"token": desk.issue_token()}), VISITOR)
+
+
+async def test_a_client_certificate_is_its_subjects_from_files_and_from_data(desk: Desk) -> None:
+    pair = dict(zip(("client-certificate", "client-key"), desk.pair, strict=True))
+    files = {field: str(path) for field, path in pair.items()}
+    data = {
+        f"{field}-data": base64.b64encode(path.read_bytes()).decode()
+        for field, path in pair.items()
+    }
+    for user in (files, data):
+        await expect_same(desk, desk.write(user), ADMIN)
+
+
+async def test_who_acts_as_somebody_else_is_taken_for_them(desk: Desk) -> None:
+    certificate, key = desk.pair
+    user = {"client-certificate": str(certificate), "client-key": str(key), "as": "somebody"}
+    await expect_same(desk, desk.write(user), "somebody")
+
+
+async def test_the_servers_certificate_is_held_against_the_name_that_is_set(desk: Desk) -> None:
+    token = {"token": desk.issue_token()}
+    await expect_same(desk, desk.write(token, **{"tls-server-name": "kubernetes"}), VISITOR)
+    wrong = desk.write(token, **{"tls-server-name": "another.example"})
+    async with connect(await load_kubeconfig((wrong,))) as api:
+        with pytest.raises(ClientConnectorCertificateError, match=r"another\.example"):
+            await ask(api)
+
+
+async def test_a_plugins_token_is_replaced_when_it_ends_by_its_own_word(desk: Desk) -> None:
+    status = {"token": desk.issue_token(), "expirationTimestamp": "2020-01-01T00:00:00Z"}
+    plugin = write_printing_plugin(desk.folder / "plugin", build_answer(**status))
+    path = desk.write(build_plugin_user(plugin))
+    async with connect(await load_kubeconfig((path,))) as api:
+        runs = count_runs(plugin)
+        assert await ask(api) == VISITOR
+        assert await ask(api) == VISITOR
+        assert count_runs(plugin) == runs + 2
+    assert desk.ask_kubectl(path) == VISITOR
+
+
+async def test_a_plugin_is_asked_again_when_its_token_is_not_taken_any_more(desk: Desk) -> None:
+    cluster = desk.bench.cluster
+    kubectl = f"{cluster.binaries}/kubectl --kubeconfig={cluster.kubeconfig}"
+    answer = build_answer(token="$token")
+    script = f"token=$({kubectl} create token visitor) || exit 5\ncat <<END\n{answer}\nEND"
+    path = desk.write(build_plugin_user(write_plugin(desk.folder / "plugin", script)))
+    async with connect(await load_kubeconfig((path,))) as api:
+        assert await ask(api) == VISITOR
+        desk.revoke_tokens()
+        await until_refused(api)
+        assert await ask(api) == VISITOR
+    assert desk.ask_kubectl(path) == VISITOR
+
+
+async def test_a_plugins_certificate_is_replaced_on_the_next_request(desk: Desk) -> None:
+    certificate, key = (path.read_text() for path in desk.pair)
+    mine = {"clientCertificateData": certificate, "clientKeyData": key}
+    status = mine | {"expirationTimestamp": "2020-01-01T00:00:00Z"}
+    plugin = write_printing_plugin(desk.folder / "plugin", build_answer(**status))
+    path = desk.write(build_plugin_user(plugin))
+    await expect_same(desk, path, ADMIN)
+    stranger = issue_foreign(("somebody",), datetime.now(UTC))
+    unknown = {
+        "clientCertificateData": stranger.certificate_pem.decode(),
+        "clientKeyData": stranger.key_pem.decode(),
+    }
+    async with connect(await load_kubeconfig((path,))) as api:
+        assert await ask(api) == ADMIN
+        change_answer(plugin, build_answer(**status | unknown))
+        with pytest.raises(ApiError, match="401"):
+            await ask(api)
+        change_answer(plugin, build_answer(**status))
+        assert await ask(api) == ADMIN
+
+
+async def test_a_plugin_that_wants_to_know_the_cluster_can_reach_it(desk: Desk) -> None:
+    script = f"""printf %s "$KUBERNETES_EXEC_INFO" > "$0.d/info"
+echo '{build_answer(token=desk.issue_token())}'"""
+    plugin = write_plugin(desk.folder / "plugin", script)
+    path = desk.write(build_plugin_user(plugin, provideClusterInfo=True))
+    await expect_same(desk, path, VISITOR)
+    by_kubectl = json.loads(read_kept(plugin, "info"))
+    await load_kubeconfig((path,))
+    assert json.loads(read_kept(plugin, "info")) == by_kubectl
+    assert by_kubectl["apiVersion"] == PLUGIN_VERSION
+
+
+async def test_a_token_in_a_file_is_read_again_when_it_is_not_taken_any_more(desk: Desk) -> None:
+    token = desk.folder / "token"
+    token.write_text(desk.issue_token())
+    path = desk.write({"tokenFile": "token"})
+    async with connect(await load_kubeconfig((path,))) as api:
+        assert await ask(api) == VISITOR
+        desk.revoke_tokens()
+        await until_refused(api)
+        token.write_text(desk.issue_token())
+        assert await ask(api) == VISITOR
+    assert desk.ask_kubectl(path) == VISITOR
+
+
+def test_a_command_takes_a_plugins_credentials(desk: Desk) -> None:
+    certificate, key = (path.read_text() for path in desk.pair)
+    status = {"clientCertificateData": certificate, "clientKeyData": key}
+    plugin = write_printing_plugin(desk.folder / "plugin", build_answer(**status))
+    path = desk.write(build_plugin_user(plugin))
+    ended = run_command("snapshot", "-o", str(desk.folder / "snapshot"), kubeconfig=path)
+    assert (ended.code, count_runs(plugin)) == (Exit.OK, 1), ended
+
+
+def test_a_command_tells_in_a_sentence_why_a_plugin_failed(desk: Desk) -> None:
+    plugin = write_plugin(desk.folder / "plugin", "echo log in first >&2; exit 1")
+    ended = run_command("inspect", kubeconfig=desk.write(build_plugin_user(plugin)))
+    expect_told(ended, Exit.NO_CREDENTIALS, str(plugin), "exit code 1: log in first")

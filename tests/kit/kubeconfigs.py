@@ -1,0 +1,73 @@
+"""Kubeconfigs of one context, and credential plugins for them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PLUGIN_VERSION = "client.authentication.k8s.io/v1"
+SERVER = "https://10.0.0.2:6443"
+
+
+def write_kubeconfig(
+    path: Path,
+    user: object = None,
+    *,
+    cluster: Mapping[str, Any] | None = None,
+    context: str = "here",
+) -> Path:
+    """A kubeconfig whose one context leads this user to this cluster."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": context,
+        "clusters": [{"name": "c", "cluster": {"server": SERVER, **(cluster or {})}}],
+        "contexts": [{"name": context, "context": {"cluster": "c", "user": "me"}}],
+        "users": [{"name": "me", "user": user}],
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def build_plugin_user(command: Path | str, /, **fields: Any) -> dict[str, Any]:
+    """A user whose credentials come from this command."""
+    plugin = {"apiVersion": PLUGIN_VERSION, "command": str(command), "interactiveMode": "Never"}
+    return {"exec": plugin | fields}
+
+
+def build_answer(api_version: str = PLUGIN_VERSION, **status: str) -> str:
+    """What a plugin prints."""
+    return json.dumps({"apiVersion": api_version, "kind": "ExecCredential", "status": status})
+
+
+def write_plugin(path: Path, script: str) -> Path:
+    """A plugin that is this shell script; $0.d is a folder beside it for what it keeps."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    Path(f"{path}.d").mkdir(exist_ok=True)
+    return path
+
+
+def write_printing_plugin(path: Path, answer: str) -> Path:
+    """A plugin that prints this, and counts how often."""
+    plugin = write_plugin(path, 'echo run >> "$0.d/runs"; cat "$0.d/answer"')
+    change_answer(path, answer)
+    return plugin
+
+
+def change_answer(plugin: Path, answer: str) -> None:
+    """Have a printing plugin print this from now on."""
+    Path(f"{plugin}.d/answer").write_text(answer)
+
+
+def count_runs(plugin: Path) -> int:
+    """How often a printing plugin ran."""
+    return len(read_kept(plugin, "runs").splitlines())
+
+
+def read_kept(plugin: Path, name: str) -> str:
+    """What a plugin has in this file of its folder; empty while there is none."""
+    path = Path(f"{plugin}.d", name)
+    return path.read_text() if path.exists() else ""
