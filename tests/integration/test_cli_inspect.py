@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from devcluster.installation import NAMESPACE
-from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
 from devcluster.kubectlplugin import write_plugin
 from gpushare.cli.exits import Exit
 from tests.kit.arrange import POOL
@@ -26,6 +25,7 @@ from tests.kit.expect import (
     is_unschedulable,
 )
 from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.tokens import write_kubeconfig
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -110,17 +110,7 @@ class Scene:
 
     def write_kubeconfig(self, account: str = OPERATOR, *, server: str = "") -> Path:
         """That of an account, which leads to `server`: a proxy passes tokens on."""
-        config = read_own_kubeconfig(self.kubeconfig)
-        answer = self.bench.call("POST", f"{account}/token", {"spec": {}})
-        file = self.folder / "kubeconfig"
-        config = build_token_kubeconfig(
-            config,
-            token=answer["status"]["token"],
-            namespace="default",
-            server=server or config["clusters"][0]["cluster"]["server"],
-        )
-        file.write_text(yaml.safe_dump(config))
-        return file
+        return write_kubeconfig(self.bench, self.folder / "kubeconfig", account, server=server)
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
 from tests.kit.bench import Bench
+from tests.kit.tokens import write_kubeconfig
 
 Json = dict[str, Any]
 
@@ -37,16 +35,8 @@ def a_person(
     binding = {**meta, "roleRef": role, "subjects": [subject]}
     bench.call("POST", f"{_RBAC}/clusterrolebindings", binding)
     try:
-        answer = bench.call("POST", f"{_ACCOUNTS}/{name}/token", {"spec": {}})
-        own = read_own_kubeconfig(bench.cluster.kubeconfig)
-        config = build_token_kubeconfig(
-            own,
-            token=answer["status"]["token"],
-            namespace="default",
-            server=url or own["clusters"][0]["cluster"]["server"],
-        )
         file = folder / f"{name}.kubeconfig"
-        file.write_text(yaml.safe_dump(config))
+        write_kubeconfig(bench, file, f"{_ACCOUNTS}/{name}", server=url)
         yield file
     finally:
         bench.call("DELETE", f"{_RBAC}/clusterrolebindings/{name}")

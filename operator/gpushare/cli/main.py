@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpushare.cli.adopting import add_adopt
 from gpushare.cli.completion import (
     COMPLETE,
     Shell,
@@ -38,6 +39,7 @@ app = typer.Typer(
 add_reading_commands(app)
 add_explaining_commands(app)
 add_planning_commands(app)
+add_adopt(app)
 add_migrate(app)
 add_doctor_command(app)
 add_rendering_commands(app)

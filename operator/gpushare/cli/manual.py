@@ -39,7 +39,7 @@ chmod +x ~/bin/kubectl_complete-gpushare
 
 - `inspect`: to `list` nodes and pods; with `--pools`, `explain` and `snapshot` also gpusharepools,
   namespaces, and the DaemonSets of kube-system.
-- `plan`: what `snapshot` needs, but for namespaces.
+- `plan`, `adopt`, `migrate pools`: what `snapshot` needs, but for namespaces.
 - `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
   of a node it needs to `get` and `patch` nodes, and to `get` gpusharepools.
 - `migrate workloads`: to `list` nodes, unless a card's memory is given; with `-n` and `-A` also

@@ -1,0 +1,78 @@
+"""What people's labels say of a node: one mode of one edition, or something that no pool can be."""
+
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Edition, Placement, Schedule
+from gpushare.core.adoption.remarks import Code, Remark, remark
+from gpushare.core.modes import MODES, find_other_edition_labels, find_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A mode, and which card of a node a pod gets, where that is said."""
+
+    edition: Edition
+    schedule: Schedule
+    placement: Placement | None = None
+
+    def __str__(self) -> str:
+        placement = f", {self.placement}" if self.placement else ""
+        return f"{self.schedule} ({self.edition}{placement})"
+
+
+def read_carried(node: Node) -> Carried | Remark | None:
+    """What `node` carries; None without a mode's label, else a remark where no pool can be that.
+
+    Values that nobody knows are kept, never rewritten: they may be those of a newer plugin.
+    """
+    if node.offers_mig:
+        message = "MIG devices (nvidia.com/mig-*) are offered, which the operator leaves alone"
+        return remark(Code.MIG_NODE, node.name, message)
+    labels = node.labels
+    present = [edition for edition in Edition if _find_switch(edition) in labels]
+    clear = [edition for edition in present if not find_other_edition_labels(edition, labels)]
+    if not present:
+        return None
+    if not clear:
+        shown = ", ".join(f"{key}={labels[key]}" for key in map(_find_switch, present))
+        message = f"labels of two editions share the GPUs ({shown}); remove those of one"
+        return remark(Code.CONFLICTING_LABELS, node.name, message)
+    return _read_edition(node, clear[0])
+
+
+def _read_edition(node: Node, edition: Edition) -> Carried | Remark:
+    found = find_schedule(edition, node.labels)
+    mode = MODES.get((edition, Schedule(found))) if found in set(Schedule) else None
+    meant = mode.labels if mode is not None else {_find_switch(edition): ""}
+    unknown = [f"{k}={node.labels[k]}" for k, v in meant.items() if node.labels.get(k, v) != v]
+    if mode is None or unknown:
+        message = (
+            f"{' and '.join(unknown)} is nothing that the operator knows on the {edition} edition, "
+            "and is kept as it is"
+        )
+        return remark(Code.UNKNOWN_VALUE, node.name, message)
+    placement = node.labels.get(names.LABEL_PLACEMENT)
+    known = edition is Edition.PROFESSIONAL and placement in set(Placement)
+    return Carried(edition, mode.schedule, Placement(placement) if known and placement else None)
+
+
+def remark_on_placement(node: Node, carried: Carried) -> Remark | None:
+    """A placement that the node's pool does not say, and that stays on the node."""
+    placement = node.labels.get(names.LABEL_PLACEMENT)
+    if placement is None or carried.placement is not None:
+        return None
+    message = f"{names.LABEL_PLACEMENT}={placement} says nothing there, and stays as it is"
+    return remark(Code.PLACEMENT_IGNORED, node.name, message)
+
+
+def has_gpus(node: Node) -> bool:
+    """Whether the node has cards: by its inventory, or by what a plugin says."""
+    return names.LABEL_CARDS in node.labels or any(node.allocatable.values()) or node.gpu_count > 0
+
+
+def _find_switch(edition: Edition) -> str:
+    """The label by which the edition's modes are switched on and off."""
+    (switch,) = MODES[edition, Schedule.DEFAULT].labels
+    return switch

@@ -1,0 +1,128 @@
+"""Adoption of random labelled clusters: each node is in a pool or named, and each plan is right.
+
+What must happen to a node is written down a second time here, from the labels alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.cli.poolmanifests import parse_new_pool
+from gpushare.cli.world import observe_cluster, with_pools
+from gpushare.core.actions import ApplyNode
+from gpushare.core.adoption.adopt import Description, describe_world, prove
+from gpushare.core.adoption.grouping import AdoptedPool, build_manifest
+from gpushare.core.membership import is_member
+from gpushare.core.observed import Timing
+from gpushare.core.plan import Planner
+from gpushare.core.world import World
+from tests.kit.gpuworld import MODE_LABEL, POOL_LABEL
+from tests.kit.labelledcluster import (
+    READ_AT,
+    LabelledNode,
+    build_labelled_cluster,
+    labelled_nodes,
+)
+
+ISOLATION = "cgpu.disable.isolation"
+
+
+def observe(nodes: Sequence[LabelledNode]) -> World:
+    return observe_cluster(replace(build_labelled_cluster(nodes), pools=())).world
+
+
+def describe(nodes: Sequence[LabelledNode]) -> Description:
+    return describe_world(observe(nodes), names.LABEL_NODE_POOL)
+
+
+def adopt(world: World, described: Description) -> World:
+    pools = [parse_new_pool(build_manifest(pool), READ_AT) for pool in described.pools]
+    return with_pools(world, pools)
+
+
+def find_claimants(described: Description, node: Node) -> list[str]:
+    return [pool.name for pool in described.pools if is_member(pool.membership, node)]
+
+
+def expect_change(node: LabelledNode, pool: AdoptedPool) -> bool:
+    """Whether anything but a pool's label is to happen to a node of the pool."""
+    labels = node.all_labels
+    if labels.get(POOL_LABEL, pool.name) != pool.name:
+        return True
+    if labels.get(MODE_LABEL) in (None, "default") and labels.get("cgpu") == "true":
+        return ISOLATION not in labels
+    # The cGPU kernel module outlives its mode.
+    return labels.get(MODE_LABEL) == "share" and "cgpu-installer" in node.plugins
+
+
+@given(labelled_nodes())
+def test_each_labelled_node_is_in_one_pool_or_named_as_left_out(
+    nodes: tuple[LabelledNode, ...],
+) -> None:
+    described = describe(nodes)
+    world = observe(nodes)
+    left_out = [name for each in described.remarks if each.leaves_out for name in each.names]
+    assert len(left_out) == len(set(left_out))
+    for name, node in world.nodes.items():
+        claimants = find_claimants(described, node)
+        members = [pool.name for pool in described.pools if name in pool.nodes]
+        assert claimants == members
+        assert len(claimants) == (name not in left_out)
+    event(f"{len(described.pools)} pools")
+
+
+@given(labelled_nodes())
+def test_a_plan_is_empty_but_for_what_labels_can_t_say(nodes: tuple[LabelledNode, ...]) -> None:
+    world, described = observe(nodes), describe(nodes)
+    proof = prove(adopt(world, described), described.pools, READ_AT)
+    pools = {name: pool for pool in described.pools for name in pool.nodes}
+    expected = {n.name for n in nodes if n.name in pools and expect_change(n, pools[n.name])}
+    assert {change.node for change in proof.changes} == expected
+    assert [each.node for each in proof.foreseen] == sorted(pools)
+    event("empty" if not proof.changes else "not empty")
+
+
+@given(labelled_nodes())
+def test_what_is_called_empty_the_controller_only_labels(nodes: tuple[LabelledNode, ...]) -> None:
+    world, described = observe(nodes), describe(nodes)
+    adopted = adopt(world, described)
+    changes = {each.node for each in prove(adopted, described.pools, READ_AT).changes}
+    for decision in Planner(Timing()).update(adopted, None, READ_AT).decisions:
+        plan, action = decision.plan, decision.plan.action
+        if plan.node in changes:
+            continue
+        assert isinstance(action, ApplyNode)
+        assert not action.cordon
+        before = world.nodes[plan.node].labels
+        assert {k: v for k, v in action.labels.items() if before.get(k) != v}.keys() <= {POOL_LABEL}
+
+
+@given(labelled_nodes(), st.randoms(use_true_random=False))
+def test_pools_are_the_same_whatever_the_order_of_nodes(
+    nodes: tuple[LabelledNode, ...], random: Random
+) -> None:
+    shuffled = list(nodes)
+    random.shuffle(shuffled)
+    assert describe(nodes) == describe(shuffled)
+
+
+@given(labelled_nodes())
+def test_a_node_that_comes_later_is_in_the_pool_of_its_like_or_in_none(
+    nodes: tuple[LabelledNode, ...],
+) -> None:
+    described = describe(nodes)
+    for of in nodes:
+        new = replace(of, name="new", labels={**of.labels, POOL_LABEL: None})
+        claimants = find_claimants(described, observe([new]).nodes["new"])
+        like = [pool for pool in described.pools if of.name in pool.nodes]
+        if like and of.name not in like[0].membership.named:
+            assert claimants == [like[0].name]
+        elif like:
+            assert claimants == []
+        else:
+            assert len(claimants) <= 1
