@@ -56,6 +56,14 @@ def test_a_watch_is_deaf_once_nothing_came_for_longer_than_the_limit(
     )
 
 
+def test_whoever_wants_to_know_is_told_of_each_sign() -> None:
+    told: list[str] = []
+    hearing = Hearing("pools", on_sign=lambda: told.append("heard"))
+    hearing.note()
+    hearing.note()
+    assert told == ["heard", "heard"]
+
+
 def test_with_the_next_sign_it_hears_again(clock: Clock, hearing: Hearing) -> None:
     hearing.note()
     clock.now += 1000

@@ -138,6 +138,25 @@ def test_a_selection_that_goes_takes_its_lines_with_it(selection: str) -> None:
     )
 
 
+def test_values_that_become_one_take_their_lines_with_them() -> None:
+    affinity = """\
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+        - matchExpressions:
+          - key: KEY
+            operator: In
+            values:
+"""
+    one = affinity.replace("KEY", "cgpu") + "            - 'true'\n            - 'false'\n"
+    new = affinity.replace("KEY", "ack.node.gpu.schedule") + "            - 'cgpu'\n"
+    expect_text(
+        POD.format(selection=one, resource="nvidia.com/gpu: 1"),
+        POD.format(selection=new, resource="aliyun.com/gpu-mem: 15"),
+    )
+
+
 def test_where_two_labels_become_one_in_a_line_they_are_written_anew() -> None:
     one = '  nodeSelector: {cgpu: "true", cgpu.disable.isolation: "false"}   # isolated\n'
     new = '  nodeSelector: {"ack.node.gpu.schedule": "cgpu"}   # isolated\n'

@@ -1,6 +1,7 @@
 """What is told of pools, applications, nodes and cards: worked out when somebody reads it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -255,5 +256,10 @@ def count_series(sight: Sight, *, per_node: bool) -> int:
 
 def test_five_thousand_nodes_are_as_many_series_as_the_page_says(many: Sight) -> None:
     of_pool, of_application = 18, 3
+    page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
+    assert (
+        "So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000 more"
+        in page
+    )
     assert count_series(many, per_node=False) == of_pool + of_application
     assert count_series(many, per_node=True) == of_pool + of_application + 45_000

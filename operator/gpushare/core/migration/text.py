@@ -150,8 +150,21 @@ def _edit(text: str, node: Node, old: Any, new: Any) -> Iterator[_Edit]:
     elif isinstance(node, SequenceNode) and isinstance(old, list) and len(old) == len(new):
         for part, before, after in zip(node.value, old, new, strict=True):
             yield from _edit(text, part, before, after)
+    elif isinstance(node, SequenceNode) and isinstance(new, list) and 0 < len(new) < len(old):
+        yield from _shorten(text, node, old, new)
     else:
         yield _replace(text, node, new)
+
+
+def _shorten(text: str, node: SequenceNode, old: list[Any], new: list[Any]) -> Iterator[_Edit]:
+    """The last items go, with their lines."""
+    lines = [_find_lines(text, node, part, part, "-") for part in node.value[len(new) :]]
+    if None in lines:
+        yield _replace(text, node, new)
+        return
+    yield from (_Edit(*line, "") for line in lines if line is not None)
+    for part, before, after in zip(node.value, old, new, strict=False):
+        yield from _edit(text, part, before, after)
 
 
 def _edit_mapping(
@@ -179,12 +192,14 @@ def _edit_mapping(
         yield from _edit(text, entries[key][1], before, new[to])
 
 
-def _find_lines(text: str, node: MappingNode, key: Node, value: Node) -> tuple[int, int] | None:
-    """The whole lines of an entry; None where something else is on them."""
-    start = text.rfind("\n", 0, key.start_mark.index) + 1
-    end = text.find("\n", _find_end(text, value)) + 1 or len(text)
-    before, after = text[start : key.start_mark.index], text[_find_end(text, value) : end]
-    alone = not before.strip() and (not after.strip() or after.lstrip().startswith("#"))
+def _find_lines(
+    text: str, node: CollectionNode, first: Node, last: Node, sign: str = ""
+) -> tuple[int, int] | None:
+    """The whole lines of an entry, or of an item with its `sign`; None where they have more."""
+    start = text.rfind("\n", 0, first.start_mark.index) + 1
+    end = text.find("\n", _find_end(text, last)) + 1 or len(text)
+    before, after = text[start : first.start_mark.index], text[_find_end(text, last) : end]
+    alone = before.strip() == sign and (not after.strip() or after.lstrip().startswith("#"))
     return (start, end) if alone and not node.flow_style else None
 
 

@@ -52,7 +52,7 @@ The series of a histogram end in `_bucket`, `_sum` and `_count`. Beside these me
 _APPLICATIONS = """\
 On by default; `metrics.perApplication: false`, or `GPUSHARE_PER_APPLICATION_METRICS=false`, takes
 them away. An application is what a person made: a Deployment, not its ReplicaSets; a CronJob, not
-its Jobs.
+its Jobs. Of pods that ask for whole cards nothing is said here: kube-state-metrics counts those.
 """
 _CARDS = """\
 Off by default: the chart's `metrics.perNode`, or `GPUSHARE_PER_NODE_METRICS=true`. The dashboard of

@@ -1,0 +1,161 @@
+"""A real Prometheus reads the operator through a story in which everything happens once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devcluster.startup import CHART
+from devcluster.waiting import wait_until
+from tests.kit.arrange import given_sharing_pool
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_workload
+from tests.kit.dashboards import FILES, list_known, list_queries, read
+from tests.kit.expect import expect, expect_labels, find_condition
+from tests.kit.prometheus import Prometheus, exporter, prometheus
+
+pytestmark = pytest.mark.chart
+
+GIB, MIB = 2**30, 2**20
+POOL = "gpushare.io/pool"
+MODE = "ack.node.gpu.schedule"
+PLACEMENT = "ack.node.gpu.placement"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+NODES = ("n1", "n2", "n3")
+EXPORTERS = """\
+DCGM_FI_DEV_FB_USED{gpu="0",Hostname="n1",UUID="GPU-1",pod="",namespace=""} 4301
+DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1",UUID="GPU-1",pod="",namespace=""} 87
+DCGM_FI_DEV_FB_USED{gpu="0",Hostname="exporter-x",NodeName="n2",UUID="GPU-2"} 3193
+DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="exporter-x",NodeName="n2",UUID="GPU-2"} 12
+DCGM_FI_DEV_FB_USED{gpu="0",Hostname="elsewhere",UUID="GPU-9"} 15000
+DCGM_CUSTOM_PROCESS_MEM_USED{gpu="0",NodeName="n2",NamespaceName="default",PodName="web-1"} 3193
+DCGM_CUSTOM_PROCESS_MEM_USED{gpu="0",NodeName="n1",NamespaceName="default",PodName="web-1"} 100
+nvidia_gpu_memory_used_bytes{minor_number="0",node_name="n3",namespace_name="other",pod_name="x"} 7
+"""
+"""As DCGM's exporter writes of n1 and of a node in no pool, and ACK's of n2 and, in its first
+generation, of n3."""
+
+
+@pytest.fixture(scope="module")
+def told(installed: Bench) -> Iterator[Prometheus]:
+    """What Prometheus has read while the nodes of a pool changed their mode, and somebody fought
+    over a label."""
+    installation = installed.operators.installation
+    installation.values = {"eviction.enabled": "true"}
+    installation.apply()
+    settings = {"GPUSHARE_PER_NODE_METRICS": "true", "GPUSHARE_ALLOW_EVICTION": "true"}
+    operator = installed.operators.start("run", env=settings)
+    with (
+        exporter(EXPORTERS) as port,
+        prometheus(installed.cluster, operator.metrics_port, port) as reading,
+    ):
+        play(installed)
+        yield reading
+    installed.operators.end_all()
+    installed.empty()
+    installation.values = {}
+    installation.apply()
+
+
+def play(bench: Bench) -> None:
+    rollout = {"workloads": "Evict"}
+    given_sharing_pool(bench, "Professional", *NODES, placement="binpack", rollout=rollout)
+    web = build_pod("web", gib=4, selects={POOL: "training"})
+    bench.call("POST", DEPLOYMENTS, build_workload("Deployment", "web", replicas=2, pod=web))
+    expect(bench, "both pods run", lambda: count_running(bench) == 2)
+    for _ in range(2):
+        bench.label("n1", {PLACEMENT: "spread"})
+        expect_labels(bench, "n1", {PLACEMENT: "binpack"})
+    # The third is given way to.
+    bench.label("n1", {PLACEMENT: "spread"})
+    expect(
+        bench,
+        "the pool tells of it",
+        lambda: find_condition(bench.pool(), "Conflicting")["status"] == "True",
+    )
+    # The pods are evicted, and come back to nodes that are in the new mode.
+    bench.change_pool(schedule="cgpu")
+    expect(bench, "all nodes are changed", lambda: is_changed(bench), within_seconds=60)
+    expect(bench, "both pods run again", lambda: count_running(bench) == 2)
+    bench.create_pod(build_pod("lost", selects={POOL: "nowhere"}))
+
+
+def count_running(bench: Bench) -> int:
+    return sum(
+        pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+        for pod in bench.pods()
+    )
+
+
+def is_changed(bench: Bench) -> bool:
+    nodes = [bench.node(name) for name in NODES]
+    return all(
+        node["metadata"]["labels"][MODE] == "cgpu" and not node["spec"].get("unschedulable")
+        for node in nodes
+    )
+
+
+def expect_data(told: Prometheus, queries: list[str]) -> None:
+    """Until each brings some: what happened last is read within a second, and judged by rules."""
+
+    def find_silent() -> list[str]:
+        return [query for query in queries if not told.query(query)]
+
+    assert queries
+    wait_until(
+        lambda: not find_silent(),
+        expectation="every query brings data",
+        timeout_seconds=20,
+        advice=lambda: "None is brought by:\n" + "\n".join(find_silent()),
+    )
+
+
+def test_every_metric_of_the_page_is_there(told: Prometheus) -> None:
+    expect_data(told, sorted(list_known()))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_query_of_a_dashboard_brings_data(told: Prometheus, file: Path) -> None:
+    expect_data(told, [query for _, query in list_queries(read(file))])
+
+
+def test_every_recording_rule_brings_data_and_no_alert_fires(told: Prometheus) -> None:
+    groups = yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    expect_data(told, [rule["record"] for rule in rules if "record" in rule])
+    assert told.query('ALERTS{alertstate="firing"}') == []
+
+
+def find_query(page: str, panel: str, part: str) -> str:
+    """The query of a panel in which this stands."""
+    (file,) = (file for file in FILES if file.stem == page)
+    (query,) = (q for title, q in list_queries(read(file)) if title == panel and part in q)
+    return query
+
+
+def test_what_is_used_stands_beside_what_is_allocated_whoever_tells_of_it(
+    told: Prometheus,
+) -> None:
+    used = told.query(find_query("gpu-node", "Cards", "DCGM_FI_DEV_FB_USED"))
+    assert {(s.labels["pool"], s.labels["node"], s.labels["card"]): s.value for s in used} == {
+        ("training", "n1", "0"): 4301 * MIB,
+        ("training", "n2", "0"): 3193 * MIB,
+        ("training", "n3", "0"): 7,
+    }
+    by_pod = told.query(find_query("gpu-app", "Allocated by application, used by pod", "DCGM"))
+    assert {(s.labels["namespace"], s.labels["pod"]): s.value for s in by_pod} == {
+        ("default", "web-1"): 3293 * MIB,
+        ("other", "x"): 7,
+    }
+
+
+def test_an_application_holds_in_prometheus_what_its_pods_ask_for(told: Prometheus) -> None:
+    (found,) = told.query('gpushare_application_memory_allocated_bytes{workload="web"}')
+    assert found.labels == {
+        "pool": "training",
+        "namespace": "default",
+        "kind": "Deployment",
+        "workload": "web",
+    }
+    assert found.value == 8 * GIB

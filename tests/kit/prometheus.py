@@ -1,0 +1,136 @@
+"""A real Prometheus beside a cluster: what it reads, and what it answers."""
+
+import contextlib
+import json
+import os
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import yaml
+
+from devcluster.cluster import Cluster
+from devcluster.ports import is_free
+from devcluster.startup import CHART
+from devcluster.toolchain import PROMETHEUS, ensure_binaries
+from devcluster.waiting import wait_until
+
+Json = dict[str, Any]
+
+_READY_SECONDS = 30
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One series of an answer."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """One that reads every second, and knows the chart's rules."""
+
+    url: str
+
+    def query(self, expression: str) -> list[Sample]:
+        """What it answers now; raises AssertionError for what it does not understand."""
+        arguments = urllib.parse.urlencode({"query": expression})
+        try:
+            with _direct.open(f"{self.url}/api/v1/query?{arguments}", timeout=10) as answer:
+                data: Json = json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{expression}: {error.read().decode()}") from error
+        return [
+            Sample(
+                {key: value for key, value in series["metric"].items() if key not in _OF_TARGETS},
+                float(series["value"][1]),
+            )
+            for series in data["result"]
+        ]
+
+
+_OF_TARGETS = ("instance", "job", "__name__")
+
+
+@contextlib.contextmanager
+def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
+    """One that reads `/metrics` at these ports of this machine, for a block."""
+    program = ensure_binaries(os.environ, PROMETHEUS) / "prometheus"
+    own = next(port for port in reversed(cluster.ports.spare) if is_free(port))
+    folder = cluster.logs.parent / "prometheus"
+    folder.mkdir(exist_ok=True)
+    targets = [f"127.0.0.1:{port}" for port in ports]
+    scraping = {
+        "job_name": "gpushare",
+        "honor_labels": True,
+        "static_configs": [{"targets": targets}],
+    }
+    (folder / "prometheus.yml").write_text(
+        yaml.safe_dump(
+            {
+                "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                "rule_files": [str(CHART / "files/rules.yaml")],
+                "scrape_configs": [scraping],
+            }
+        )
+    )
+    command = [
+        str(program),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{own}",
+        "--log.level=warn",
+    ]
+    process = cluster.spawn(command, log="prometheus.log", env=os.environ)
+    started = Prometheus(f"http://127.0.0.1:{own}")
+    try:
+        wait_until(
+            lambda: _is_ready(started),
+            expectation="Prometheus answers",
+            timeout_seconds=_READY_SECONDS,
+            advice=lambda: (cluster.logs / "prometheus.log").read_text()[-2000:],
+        )
+        yield started
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _is_ready(started: Prometheus) -> bool:
+    try:
+        with _direct.open(f"{started.url}/-/ready", timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def exporter(page: str) -> Iterator[int]:
+    """A port of this machine where this page is read, as an exporter on nodes gives it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
