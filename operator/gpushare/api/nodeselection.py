@@ -60,6 +60,13 @@ class NodeSelection:
             any(self._contradicts(key, asked) for key, asked in term.items()) for term in self.terms
         )
 
+    def find_values(self, key: str) -> frozenset[str]:
+        """The values of a label that it names as those that will do."""
+        named = {self.labels[key]} if key in self.labels else set()
+        return frozenset(named).union(
+            *(term[key].among or () for term in self.terms or () if key in term)
+        )
+
     def may_hold(self, known: Known) -> bool:
         """Whether a node may satisfy it of whose labels this is known."""
         for key, value in self.labels.items():

@@ -32,6 +32,9 @@ from gpushare.webhook.patch import plan_patch
 
 Json = dict[str, Any]
 
+EXEMPT = "kube-system"
+"""Of this namespace the chart's configuration never asks the webhook."""
+
 
 def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) -> Answer:
     """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
@@ -45,7 +48,8 @@ def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) 
     explained = explain_found_pod(
         parse_pod_shape(raw), found, waits, around, namespace=where, name=name
     )
-    told = Told("Pod", explained, tuple(_find_notes(cluster, seen)), cluster.pools is not None)
+    notes = (*_find_notes(cluster, seen), *_find_own_notes(where, cluster))
+    told = Told("Pod", explained, notes, _is_asked(cluster, where))
     return Answer(
         document=_describe(told),
         table=lambda: list(build_pod_page(told, wide=False)),
@@ -67,7 +71,7 @@ def explain_manifests(
         where = template.namespace or default
         explained = explain_new_pod(template.pod, where, template.name, around)
         own = (*notes, *_find_own_notes(where, cluster))
-        told.append(Told(template.kind, explained, own, cluster.pools is not None))
+        told.append(Told(template.kind, explained, own, _is_asked(cluster, where)))
     return Answer(
         document={
             "objects": [_describe(each) for each in told],
@@ -124,7 +128,13 @@ def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
         yield f"Pool {pool.name} is left out: its spec can't be read: {pool.error}."
 
 
+def _is_asked(cluster: Cluster, namespace: str) -> bool:
+    return cluster.pools is not None and namespace != EXEMPT
+
+
 def _find_own_notes(namespace: str, cluster: Cluster) -> Iterator[str]:
+    if namespace == EXEMPT:
+        yield f"The webhook is never asked about {EXEMPT}: nothing is written to its pods."
     if namespace not in _list_namespaces(cluster):
         yield f"Namespace {namespace} does not exist yet; taken as one without labels."
 
@@ -167,7 +177,7 @@ def _describe(told: Told) -> Json:
         else {"reason": str(explained.waits.reason), "message": explained.waits.message},
         "nodes": [_describe_fit(fit) for fit in explained.fits],
         "smallestChange": explained.smallest_change,
-        "operatorInstalled": told.is_installed,
+        "webhookIsAsked": told.is_asked,
         "notes": list(told.notes),
     }
 

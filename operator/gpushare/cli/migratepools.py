@@ -52,7 +52,8 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
     upgrades = plan_nodes(seen.world, upgraded, pools, cluster.taken_at)
     waiting = sum(selects_old_labels(pod) for pod in seen.unbound)
     replaced = [pool for pool in seen.world.pools if pool.name in upgraded.followed]
-    steps = list_steps(upgrades, replaced, waiting=waiting)
+    choice = "" if unisolated is Schedule.CGPU else str(unisolated)
+    steps = list_steps(upgrades, replaced, waiting=waiting, choice=choice, key=node_pool_label)
     page = _Page(upgrades, steps, upgraded.remarks)
     return Migration(
         Answer(

@@ -21,8 +21,8 @@ class Told:
     kind: str
     explained: PodExplanation
     notes: Sequence[str]
-    is_installed: bool
-    """Else nobody writes anything."""
+    is_asked: bool
+    """The webhook is asked about such pods; else nobody writes anything."""
 
 
 def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
@@ -40,7 +40,7 @@ def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
         yield ()
         yield (Styled("Pools", "bold"),)
         yield from _build_verdicts(explained.verdicts, wide=wide)
-    if told.is_installed and (written := list(_list_written(explained))):
+    if told.is_asked and (written := list(_list_written(explained))):
         yield ()
         what = "What is written" if explained.found is None else "What is written to one like it"
         yield (Styled(what, "bold"),)
@@ -62,10 +62,11 @@ def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
 def _build_facts(explained: PodExplanation) -> Iterator[Fact]:
     decision, past, found = explained.decision, explained.past, explained.found
     told = f"{decision.reason}: {decision.message}"
+    when = "Decision" if found is None else "Now"
     if decision.is_refused:
-        yield "Decision", Styled(f"refused, {told}", "red")
+        yield when, Styled(f"refused, {told}", "red")
     else:
-        yield "Decision", Styled(told, "green") if decision.pool else told
+        yield when, Styled(told, "green") if decision.pool else told
     if past is not None:
         to = f" to pool {past.pool}" if past.pool is not None else ""
         same = "the same" if explained.is_as_then else "not what would be decided now"
@@ -76,7 +77,7 @@ def _build_facts(explained: PodExplanation) -> Iterator[Fact]:
     elif found is not None and explained.waits is None:
         yield "Node", f"none yet, {found.phase}"
     if explained.waits is not None:
-        yield "Waits", Styled(f"{explained.waits.reason}: {explained.waits.message}", "yellow")
+        yield "Trouble", Styled(f"{explained.waits.reason}: {explained.waits.message}", "yellow")
 
 
 def _tell_lost(lost: Mapping[str, Sequence[str]], more: int) -> str:

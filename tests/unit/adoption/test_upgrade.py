@@ -103,6 +103,20 @@ def test_open_source_gpushare_loads_no_module_so_nothing_reboots(migrate: Migrat
     assert [node["reboots"] for node in found["nodes"]] == [False]
 
 
+def test_the_commands_carry_what_was_chosen(migrate: Migrated) -> None:
+    key = "example.com/node-pool"
+    found = migrate(
+        LabelledNode("a", "Basic", "share", labels={key: "gpus"}),
+        options=["--unisolated", "share", "--node-pool-label", key],
+    )
+    own = [command for command in list_commands(found) if command.startswith("gpushare")]
+    assert own == [
+        f"gpushare migrate pools --unisolated share --node-pool-label {key} -o yaml "
+        "> professional.yaml",
+        "gpushare migrate workloads -A --unisolated share",
+    ]
+
+
 def test_the_labels_that_go_are_in_the_commands(migrate: Migrated) -> None:
     found = migrate(
         LabelledNode("a", "Basic", "cgpu"),

@@ -21,8 +21,9 @@ from gpushare.observe.metrics import Metrics
 from gpushare.webhook.admitter import Admitter
 from gpushare.webhook.journal import Journal
 from tests.kit.builders import build_workload
+from tests.kit.cardoracle import find_nodes
 from tests.kit.commandline import run_command
-from tests.kit.gpuworld import GpuPool
+from tests.kit.gpuworld import POOL_LABEL, TAINT, Application, GpuNode, GpuPool
 from tests.kit.reviews import build_review, encode
 from tests.kit.webhookserver import build_memory
 from tests.kit.worldgenerator import WorldGenerator
@@ -57,6 +58,7 @@ class Trial:
     """One manifest, through both."""
 
     seed: str
+    case: Application
     manifest: Json
     webhook: Answered
     explained: Json
@@ -132,7 +134,9 @@ def _try_world(seed: str, folder: Path) -> Iterator[Trial]:
         if (pod := created[index]) is not None and _is_kept(pod):
             where = ("-n", manifest["metadata"]["namespace"])
             again = _explain("pod", manifest["metadata"]["name"], *where, *options)
-        yield Trial(f"{seed}/{index}", manifest, answers[index], explained[index], again)
+        yield Trial(
+            f"{seed}/{index}", cases[index], manifest, answers[index], explained[index], again
+        )
 
 
 def _place(pod: Json, namespace: str, kind: str) -> Json:
@@ -172,7 +176,7 @@ def _build_snapshot(
         for node in pool.nodes
         for holder in node.holders
     ]
-    nodes = [build_node(pool, node) for pool in pools for node in pool.nodes]
+    nodes = [_build_node(pool, node) for pool in pools for node in pool.nodes]
     return build_snapshot(
         Cluster(
             NOW,
@@ -185,6 +189,13 @@ def _build_snapshot(
             ),
         )
     )
+
+
+def _build_node(pool: GpuPool, node: GpuNode) -> Json:
+    raw = build_node(pool, node)
+    if pool.is_tainted:
+        raw["spec"]["taints"] = [{"key": TAINT, "value": pool.name, "effect": "NoSchedule"}]
+    return raw
 
 
 def _give_life(pod: Json) -> Json:
@@ -265,7 +276,7 @@ def test_each_pool_is_told_of_by_the_reason_that_the_annotation_has(trials: list
         pools = trial.explained["pools"]
         lost: dict[str, set[str]] = {}
         for pool in pools:
-            if pool["standing"] == "lost" and noted.get("reason") != "AlreadySelects":
+            if pool["standing"] == "lost":
                 lost.setdefault(pool["reason"], set()).add(pool["name"])
         chosen = [pool["name"] for pool in pools if pool["standing"] == "chosen"]
         return (
@@ -274,8 +285,27 @@ def test_each_pool_is_told_of_by_the_reason_that_the_annotation_has(trials: list
             or not all(pool["message"] for pool in pools)
         )
 
-    noted = [trial for trial in trials if trial.explained["decision"]["annotation"]]
+    # Of the owner's own selection the annotation says nothing.
+    noted = [t for t in trials if t.explained["decision"]["annotation"]]
+    noted = [t for t in noted if t.webhook.reason != "AlreadySelects"]
+    noted = [t for t in noted if POOL_LABEL not in t.case.pod.selects]
     assert not _find_wrong(noted, is_wrong)
+
+
+def test_a_pod_fits_on_the_nodes_that_an_oracle_finds(trials: list[Trial]) -> None:
+    def is_wrong(trial: Trial) -> bool:
+        decision, case = trial.explained["decision"], trial.case
+        selector = {**decision["nodeSelector"], **case.pod.selects}
+        takers = find_nodes(case.pod, case.pools, selector, decision["tolerations"])
+        return takers != {node["name"] for node in trial.explained["nodes"] if node["fits"]}
+
+    routed = [t for t in trials if t.explained["decision"]["pool"] and not t.case.pod.core]
+    routed = [t for t in routed if t.case.pod.asks]
+    assert not _find_wrong(routed, is_wrong)
+    without = [t for t in routed if t.explained["nodes"]]
+    without = [t for t in without if not any(node["fits"] for node in t.explained["nodes"])]
+    assert len(without) > 10
+    assert all(trial.explained["smallestChange"] for trial in without)
 
 
 def test_of_a_pod_that_was_created_so_the_same_is_decided_again(trials: list[Trial]) -> None:

@@ -22,23 +22,33 @@ class Step:
 
 
 def list_steps(
-    upgrades: Sequence[Upgrade], replaced: Sequence[Pool], *, waiting: int
+    upgrades: Sequence[Upgrade],
+    replaced: Sequence[Pool],
+    *,
+    waiting: int,
+    choice: str = "",
+    key: str = names.LABEL_NODE_POOL,
 ) -> tuple[Step, ...]:
     """The steps, of which the first is to keep the pools: later, nothing says what they were.
 
     `replaced` are pools of the edition that is left; `waiting` pods without a node select labels
-    that go.
+    that go. The steps' own commands carry the `choice` of what Basic's share becomes, where one was
+    made, and the `key` of node pools.
     """
-    return tuple(_list_steps(upgrades, replaced, waiting)) if upgrades or replaced else ()
+    if not (upgrades or replaced):
+        return ()
+    chosen = f" --unisolated {choice}" if choice else ""
+    return tuple(_list_steps(upgrades, replaced, waiting, chosen, key))
 
 
 def _list_steps(
-    upgrades: Sequence[Upgrade], replaced: Sequence[Pool], waiting: int
+    upgrades: Sequence[Upgrade], replaced: Sequence[Pool], waiting: int, chosen: str, key: str
 ) -> Iterator[Step]:
     editions = {upgrade.of.edition for upgrade in upgrades} | {p.spec.edition for p in replaced}
+    by = "" if key == names.LABEL_NODE_POOL else f" --node-pool-label {key}"
     yield Step(
         "Have the pools in a file before anything is changed.",
-        ("gpushare migrate pools -o yaml > professional.yaml",),
+        (f"gpushare migrate pools{chosen}{by} -o yaml > professional.yaml",),
     )
     yield Step(
         "The Professional edition runs on ACK Pro, ACK Edge Pro and registered clusters: migrate a "
@@ -88,7 +98,7 @@ def _list_steps(
         f"Have workloads select what is there (pods that select labels that go: {selecting}; their "
         f"owners' templates count). Quotas on {names.RESOURCE_GPU_MEMORY} hold as they are: both "
         "editions count the same.",
-        ("gpushare migrate workloads -A",),
+        (f"gpushare migrate workloads -A{chosen}",),
     )
 
 

@@ -118,7 +118,7 @@ def _find_label_obstacles(seeker: Seeker, node: Node) -> Iterator[Obstacle]:
     if missing:
         what = f"it does not carry {', '.join(missing)}, which the pod's node selector asks for"
         remedy = f"label it {', '.join(missing)}, by the pool that it is to be in"
-    elif not selection.may_hold(_know(node, selection)):
+    elif not selects_node(selection, node):
         what = "the pod's required node affinity rules it out"
         remedy = "change the pod's node affinity"
     else:
@@ -126,10 +126,12 @@ def _find_label_obstacles(seeker: Seeker, node: Node) -> Iterator[Obstacle]:
     yield Obstacle(Reason.NODE_NOT_SELECTED, what, remedy, _ADMINISTER)
 
 
-def _know(node: Node, selection: NodeSelection) -> dict[str, tuple[str | None, ...]]:
-    """All of its labels that the selection asks about."""
+def selects_node(selection: NodeSelection, node: Node) -> bool:
+    """Whether a pod with this selection may run on `node`, by its labels and its name."""
     keys = {*selection.labels, *(key for term in selection.terms or () for key in term)}
-    return {key: (node.name if key == _NODE_NAME else node.labels.get(key),) for key in keys}
+    return selection.may_hold(
+        {key: (node.name if key == _NODE_NAME else node.labels.get(key),) for key in keys}
+    )
 
 
 def _find_state_obstacles(seeker: Seeker, place: Place) -> Iterator[Obstacle]:

@@ -10,7 +10,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.blockers import find_missing_daemonset
-from gpushare.core.diagnosis import NotYet, diagnose, find_competing_plugins
+from gpushare.core.diagnosis import diagnose, find_competing_plugins
 from gpushare.core.inspect.pools import Card, guess_unit, view_cards
 from gpushare.core.isolation import NodeIsolation, observe_isolation
 from gpushare.core.modes import (
@@ -143,7 +143,11 @@ def explain_node(world: World, planner: Planner, name: str, now: datetime) -> No
         findings.append(Finding(judged.unreadable.reason, judged.unreadable.message))
     if owner is not None and owner.plan.state is not NodeState.READY:
         findings.append(Finding(owner.plan.reason, owner.plan.message))
-    findings += _diagnose(node, pods, edition, labelled, mode, at)
+    is_changing = records.change is not None and records.change.is_under_way
+    findings += _diagnose(node, pods, edition, labelled, at)
+    if mode is not None and not is_changing:
+        # What a change lacks, its plan says.
+        findings += _diagnose_plugins(node, pods, mode, at)
     return NodeExplanation(
         node=node,
         records=records,
@@ -198,10 +202,9 @@ def _diagnose(
     pods: Sequence[Pod],
     edition: Edition | None,
     labelled: str,
-    mode: Mode | None,
     at: Pass,
 ) -> Iterator[Finding]:
-    """What the node's plugins lack to be what its labels say."""
+    """What is wrong with the labels themselves, whatever runs."""
     if edition is None:
         return
     if other := find_other_edition_labels(edition, node.labels):
@@ -210,6 +213,7 @@ def _diagnose(
             Reason.OTHER_EDITION_LABELS,
             f"remove {listed}: labels of another edition than {edition} share its GPUs too",
         )
+    mode = _find_mode(edition, labelled)
     if mode is None:
         yield Finding(
             Reason.REQUIRES_PERSON,
@@ -222,14 +226,18 @@ def _diagnose(
         )
     if (missing := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
         yield Finding(missing.reason, missing.message)
-    troubles: tuple[NotYet | None, ...] = (
-        verify_mode(node, pods, mode, at),
-        find_competing_plugins(node, pods, mode),
-        diagnose(node, pods, mode, at),
-    )
-    for trouble in troubles:
-        if trouble is not None:
-            yield Finding(trouble.reason, trouble.message)
+
+
+def _diagnose_plugins(node: Node, pods: Sequence[Pod], mode: Mode, at: Pass) -> Iterator[Finding]:
+    """What the node's plugins lack to be what its labels say."""
+    lack = verify_mode(node, pods, mode, at)
+    trouble = diagnose(node, pods, mode, at)
+    if trouble is not None and trouble.wait is not None:
+        # Too early to call it one.
+        trouble = None
+    for each in (lack, find_competing_plugins(node, pods, mode), trouble):
+        if each is not None:
+            yield Finding(each.reason, each.message)
 
 
 def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:

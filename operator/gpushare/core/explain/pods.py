@@ -1,6 +1,6 @@
 """One pod: where admission sends it, by what the other pools lose, and on which nodes it fits."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpushare import names
@@ -15,7 +15,14 @@ from gpushare.core.actions import NodePlan
 from gpushare.core.admission import Decision, PoolView, Rules, decide
 from gpushare.core.admission.case import NO_BOOKINGS, Case
 from gpushare.core.book import Book
-from gpushare.core.explain.fits import NodeFit, Place, Seeker, find_smallest_change, judge_place
+from gpushare.core.explain.fits import (
+    NodeFit,
+    Place,
+    Seeker,
+    find_smallest_change,
+    judge_place,
+    selects_node,
+)
 from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
 from gpushare.core.inspect.pools import guess_unit
@@ -127,12 +134,12 @@ def _find_fits(
     asks for."""
     if not seeker.request.requests:
         return
-    wanted = _list_pools(seeker, decision)
+    sent = decision.pool if decision is not None else None
     unit = guess_unit(around.world)
     views = {pool.name: pool for pool in around.pools}
     for name, node in sorted(around.world.nodes.items()):
         pool, plan = _find_plan(name, around.books)
-        if not _may_take(node, pool, wanted, seeker):
+        if not _is_candidate(node, pool, sent, seeker):
             continue
         yield judge_place(
             seeker,
@@ -148,19 +155,18 @@ def _find_fits(
         )
 
 
-def _list_pools(seeker: Seeker, decision: Decision | None) -> frozenset[str]:
+def _is_candidate(node: Node, pool: str, sent: str | None, seeker: Seeker) -> bool:
+    """Whether it is worth a word that the pod does not fit on `node`, which is of `pool`.
+
+    A pod that is `sent` to a pool by the labels of its mode may land on others' nodes, too.
+    """
     selection = seeker.selection
-    named = {selection.labels.get(names.LABEL_POOL)} | {decision.pool if decision else None}
-    for term in selection.terms or ():
-        if names.LABEL_POOL in term:
-            named |= term[names.LABEL_POOL].among or frozenset()
-    return frozenset(name for name in named if name is not None)
-
-
-def _may_take(node: Node, pool: str, wanted: Collection[str], seeker: Seeker) -> bool:
-    if wanted:
-        return pool in wanted or node.labels.get(names.LABEL_POOL) in wanted
-    return any(node.allocatable.get(resource) for resource in seeker.request.requests)
+    if named := selection.find_values(names.LABEL_POOL):
+        return pool in named or node.labels.get(names.LABEL_POOL) in named
+    if sent is not None and pool == sent:
+        return True
+    offers = any(node.allocatable.get(resource) for resource in seeker.request.requests)
+    return selects_node(selection, node) and (offers or bool(selection.chosen_keys))
 
 
 def _find_plan(node: str, books: Mapping[str, Book]) -> tuple[str, NodePlan | None]:

@@ -59,8 +59,8 @@ class Verdict:
 
 
 def judge_pools(case: Case, decision: Decision) -> tuple[Verdict, ...]:
-    """A verdict for each pool of `case`, on which `decision` was made, and for one that was asked
-    for and does not exist; the one that gets the pod first, then by name."""
+    """A verdict for each pool of `case`, on which `decision` was made, and for those that are asked
+    for and do not exist; the one that gets the pod first, then by name."""
     verdicts = [*_judge_all(case, decision), *_judge_missing(case, decision)]
     return tuple(sorted(verdicts, key=lambda v: (v.standing is not Standing.CHOSEN, v.pool)))
 
@@ -83,11 +83,12 @@ def _judge_all(case: Case, decision: Decision) -> Iterator[Verdict]:
 
 def _judge_missing(case: Case, decision: Decision) -> Iterator[Verdict]:
     known = [pool.name for pool in case.pools]
-    for reason, name in decision.lost:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            yield Verdict(name, Standing.LOST, reason, f"there is no such pool{hint}")
+    asked = {name for _, name in decision.lost} | case.pod.selection.find_values(names.LABEL_POOL)
+    for name in asked.difference(known):
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        message = f"there is no such pool{hint}"
+        yield Verdict(name, Standing.LOST, Reason.POOL_NOT_FOUND, message)
 
 
 def measure(case: Case, pool: PoolView) -> Figures | None:

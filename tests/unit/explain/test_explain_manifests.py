@@ -1,0 +1,172 @@
+"""`gpushare explain -f`: what is a manifest, what is skipped, and how the command line fails."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.cli.exits import Exit
+from gpushare.cli.main import app
+from gpushare.cli.snapshots import build_snapshot
+from tests.kit.builders import build_pod, build_pool, build_workload
+from tests.kit.commandline import Ended, expect_told, run_command
+
+Json = dict[str, Any]
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+KINDS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
+
+
+def build_living_pool(name: str = "training", **spec: Any) -> Json:
+    pool = build_pool(name, **spec)
+    pool["metadata"] |= {"uid": name, "creationTimestamp": "2026-02-01T00:00:00Z"}
+    pool["status"] = {"nodes": {"matched": 0}}
+    return pool
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """Of a cluster with one pool, in which no pod can be."""
+    pool = keep_object(Kind.POOLS, build_living_pool())
+    space = {"metadata": {"name": "default", "uid": "1", "labels": {}}}
+    assert pool is not None
+    file = tmp_path / "cluster.json"
+    file.write_bytes(build_snapshot(Cluster(NOW, pools=(pool,), namespaces=(space,))))
+    return file
+
+
+def explain(snapshot: Path, text: str, *options: str) -> Ended:
+    file = snapshot.parent / "manifest.yaml"
+    file.write_text(text)
+    return run_command("explain", "-f", str(file), "--snapshot", str(snapshot), *options)
+
+
+def explain_all(snapshot: Path, *objects: Json, options: tuple[str, ...] = ()) -> Json:
+    ended = explain(snapshot, yaml.safe_dump_all(objects), "-o", "json", *options)
+    assert (ended.code, ended.err) == (0, ""), ended
+    said: Json = json.loads(ended.out)
+    return said
+
+
+def test_each_kind_of_workload_is_explained_by_its_template(snapshot: Path) -> None:
+    workloads = [build_workload(kind, kind.lower(), pod=build_pod("x")) for kind in KINDS]
+    objects = explain_all(snapshot, *workloads)["objects"]
+    assert [(each["kind"], each["decision"]["reason"]) for each in objects] == [
+        ("Deployment", "RoutedWithoutIsolation"),
+        ("StatefulSet", "RoutedWithoutIsolation"),
+        ("DaemonSet", "NotRouted"),
+        ("Job", "RoutedWithoutIsolation"),
+        ("CronJob", "RoutedWithoutIsolation"),
+    ]
+
+
+def test_other_kinds_are_skipped_and_named(snapshot: Path) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    other = {**build_workload("Deployment", "x", pod=build_pod("x")), "apiVersion": "acme.io/v1"}
+    said = explain_all(snapshot, service, other)
+    assert said == {"objects": [], "skipped": ["Service/web", "Deployment/x"]}
+
+
+def test_lists_are_taken_apart(snapshot: Path) -> None:
+    pods = {"kind": "List", "items": [{"kind": "PodList", "items": [build_pod("p")]}]}
+    assert [each["name"] for each in explain_all(snapshot, pods)["objects"]] == ["p"]
+
+
+def test_a_pod_whose_name_is_still_to_be_made(snapshot: Path) -> None:
+    pod = build_pod("")
+    pod["metadata"] = {"generateName": "train-"}
+    assert explain_all(snapshot, pod)["objects"][0]["name"] == "train-"
+
+
+def test_the_namespace_is_the_objects_own_or_the_one_that_is_given(snapshot: Path) -> None:
+    own = build_pod("a")
+    own["metadata"]["namespace"] = "default"
+    said = explain_all(snapshot, own, build_pod("b"), options=("-n", "vision"))["objects"]
+    assert [each["namespace"] for each in said] == ["default", "vision"]
+    assert said[0]["notes"] == []
+    assert said[1]["notes"] == ["Namespace vision does not exist yet; taken as one without labels."]
+
+
+def test_where_the_webhook_is_never_asked_nothing_is_said_to_be_written(snapshot: Path) -> None:
+    system = json.loads(snapshot.read_text())
+    system["namespaces"].append({"metadata": {"name": "kube-system", "uid": "2"}})
+    snapshot.write_text(json.dumps(system))
+    shown = explain(snapshot, yaml.safe_dump(build_pod("p")), "-n", "kube-system").out
+    assert "The webhook is never asked about kube-system" in shown
+    assert "What is written" not in shown
+
+
+def test_standard_input_is_read(snapshot: Path) -> None:
+    done = CliRunner().invoke(
+        app,
+        ["explain", "-f", "-", "--snapshot", str(snapshot)],
+        input=yaml.safe_dump(build_pod("piped")),
+    )
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Pod default/piped  asks for 3 aliyun.com/gpu-mem\n")
+
+
+def test_what_the_installation_says_can_be_told(snapshot: Path) -> None:
+    pod = build_pod("p", annotations={"gpushare.io/pool": "none"})
+    deny = explain_all(snapshot, pod, options=("--on-no-pool", "deny"))["objects"][0]
+    assert deny["decision"]["refused"].startswith("RequestedPoolUnavailable: ")
+    assert deny["patch"] == []
+    volcano = build_pod("p", schedulerName="volcano")
+    (left,) = explain_all(snapshot, volcano)["objects"]
+    (sent,) = explain_all(snapshot, volcano, options=("--scheduler", "volcano"))["objects"]
+    assert left["decision"]["reason"] == "OtherScheduler"
+    assert sent["decision"]["pool"] == "training"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "nothing is in it"),
+        ("- a\n- b\n", "no object with a kind"),
+        ("kind: [", "is no manifest"),
+        ("kind: Pod\napiVersion: v1\nspec: []\n", "Pod/?: no pod of the API"),
+        ("kind: Job\napiVersion: batch/v1\nmetadata: {name: x}\nspec: {}\n", "Job/x: the workload"),
+        ("kind: Job\napiVersion: batch/v1\nmetadata: {labels: {a: 1}}\n", "Job/?: Expected `str"),
+    ],
+)
+def test_what_is_no_manifest_is_a_sentence(snapshot: Path, text: str, says: str) -> None:
+    expect_told(explain(snapshot, text), Exit.MANIFEST, says)
+
+
+def test_a_file_that_is_not_there(snapshot: Path) -> None:
+    file = str(snapshot.parent / "pod.yaml")
+    ended = run_command("explain", "-f", file, "--snapshot", str(snapshot))
+    expect_told(ended, Exit.MANIFEST, f"{file}: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("pod",),
+        ("deployment", "web"),
+        ("pod", "web", "-f", "a.yaml"),
+        ("node", "gpu-1", "-n", "default"),
+        ("pool", "training", "-n", "default"),
+    ],
+)
+def test_what_is_no_command_line_is_a_mistake_of_its_own(arguments: tuple[str, ...]) -> None:
+    assert run_command("explain", *arguments).code == Exit.USAGE
+
+
+def test_a_pool_whose_spec_cant_be_read_says_so(tmp_path: Path) -> None:
+    pool = keep_object(Kind.POOLS, build_living_pool("later", schedule="quantum"))
+    assert pool is not None
+    file = tmp_path / "cluster.json"
+    file.write_bytes(build_snapshot(Cluster(NOW, pools=(pool,))))
+    shown = run_command("explain", "pool", "later", "--snapshot", str(file))
+    assert shown.code == 0
+    assert "SpecInvalid: its spec can't be read" in shown.out
+    pod = tmp_path / "pod.yaml"
+    pod.write_text(yaml.safe_dump(build_pod("p")))
+    said = run_command("explain", "-f", str(pod), "--snapshot", str(file))
+    assert "Pool later is left out: its spec can't be read" in said.out

@@ -1,0 +1,165 @@
+"""One node: whose it is, what its labels say, what its plugins serve, and what is wrong."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod, SharingContainer
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.explain.nodes import NodeExplanation, explain_node
+from gpushare.core.inspect.pools import plan_world
+from gpushare.core.plugins import NVIDIA_DAEMONSET
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit.members import SHARE, a_settled, applied, changing
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+
+LATER = NOW + timedelta(minutes=5)
+POOL = a_pool(schedule="share")
+OFFERS: dict[str, Any] = {"allocatable": {MEMORY: 15}, "gpu_count": 1}
+PLUGIN = a_plugin_pod()
+
+
+def explain(node: Node, *pods: Pod, pools: tuple[Pool, ...] = (POOL,)) -> NodeExplanation:
+    return explain_in(a_world(pools=pools, nodes=(node,), pods=pods), node.name)
+
+
+def explain_in(world: World, name: str) -> NodeExplanation:
+    return explain_node(world, plan_world(world, LATER), name, LATER)
+
+
+def reasons(explained: NodeExplanation) -> list[Reason]:
+    return [finding.reason for finding in explained.findings]
+
+
+def test_of_a_node_that_is_as_its_pool_says_nothing_is_found() -> None:
+    explained = explain(a_settled(**OFFERS), PLUGIN, a_gpu_pod(cards={0: 4}))
+    assert explained.findings == ()
+    assert explained.owner is not None
+    assert (explained.owner.pool, explained.owner.plan.reason) == ("training", Reason.APPLIED)
+    assert (explained.edition, explained.labelled) == (Edition.PROFESSIONAL, "share")
+    assert [(r.name, r.offered, r.requested) for r in explained.resources] == [(MEMORY, 15, 4)]
+    assert [card.pods for card in explained.cards] == [("default/train-1",)]
+
+
+def test_labels_say_what_is_wanted_and_who_wrote_them() -> None:
+    labels = {**SHARE, "aliyun.accelerator/nvidia_count": "1", "cgpu": "true"}
+    node = a_node(labels=labels, managers={"cgpu": "kubectl-label"}, **OFFERS)
+    lines = {line.key: line for line in explain(node, PLUGIN).labels}
+    assert (lines[names.LABEL_POOL].value, lines[names.LABEL_POOL].wanted) == (None, "training")
+    assert (lines["cgpu"].wanted, lines["cgpu"].owner) == (None, "kubectl-label")
+    assert lines["aliyun.accelerator/nvidia_count"].value == "1"
+    assert "group" not in lines
+
+
+def test_without_pools_labels_are_compared_with_plugins_all_the_same() -> None:
+    node = a_node(labels=SHARE, **OFFERS)
+    assert explain(node, PLUGIN, pools=()).findings == ()
+    alone = explain(node, pools=())
+    assert reasons(alone) == [Reason.PLUGIN_RESTARTING]
+    assert alone.owner is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "edition", "mode"),
+    [
+        ({"ack.node.gpu.schedule": "cgpu"}, Edition.PROFESSIONAL, Schedule.CGPU),
+        ({"cgpu": "true"}, Edition.BASIC, Schedule.CGPU),
+        ({"cgpu": "true", "cgpu.disable.isolation": "true"}, Edition.BASIC, Schedule.SHARE),
+        ({"gpushare": "true"}, Edition.OPEN_SOURCE, Schedule.SHARE),
+    ],
+)
+def test_the_edition_of_a_node_in_no_pool_is_that_of_its_labels(
+    labels: dict[str, str], edition: Edition, mode: Schedule
+) -> None:
+    explained = explain(a_node(labels=labels), pools=())
+    assert explained.mode is not None
+    assert (explained.mode.edition, explained.mode.schedule) == (edition, mode)
+
+
+def test_a_node_that_has_nothing_to_do_with_gpus_has_no_findings() -> None:
+    explained = explain(a_node("web"), pools=())
+    assert not explained.has_gpus
+    assert explained.findings == ()
+
+
+def test_a_value_that_is_no_mode_is_named() -> None:
+    explained = explain(a_node(labels={"ack.node.gpu.schedule": "quantum"}), pools=())
+    assert explained.mode is None
+    assert reasons(explained) == [Reason.REQUIRES_PERSON]
+    assert "'quantum'" in explained.findings[0].message
+
+
+def test_labels_of_two_editions_are_found() -> None:
+    node = a_node(labels={**SHARE, "cgpu": "true"}, **OFFERS)
+    assert Reason.OTHER_EDITION_LABELS in reasons(explain(node, PLUGIN, pools=()))
+
+
+def test_a_second_plugin_is_found_with_its_remedy() -> None:
+    offers = {MEMORY: 15, names.RESOURCE_WHOLE_GPU: 1}
+    second = a_plugin_pod("nvidia", daemonset=NVIDIA_DAEMONSET)
+    explained = explain(a_settled(allocatable=offers, gpu_count=1), PLUGIN, second)
+    assert Reason.COMPETING_PLUGINS in reasons(explained)
+    assert [(plugin.name, plugin.is_of_mode) for plugin in explained.plugins] == [
+        ("gpushare-device-plugin-ds", True),
+        (NVIDIA_DAEMONSET, False),
+    ]
+    assert [r.name for r in explained.resources if not r.is_of_mode] == ["nvidia.com/gpu"]
+
+
+def test_a_plugin_that_found_no_cards() -> None:
+    assert reasons(explain(a_settled(), PLUGIN)) == [Reason.NO_CARDS]
+
+
+def test_a_plugin_that_counts_in_another_unit_than_the_others() -> None:
+    odd = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
+    others = tuple(a_node(f"n{index}", **OFFERS) for index in range(3))
+    world = a_world(pools=(POOL,), nodes=(odd, *others), pods=(PLUGIN,))
+    assert reasons(explain_in(world, odd.name)) == [Reason.MEMORY_UNIT_DIFFERS]
+
+
+def test_a_mode_whose_daemonset_is_not_installed() -> None:
+    node = a_node(labels={"ack.node.gpu.schedule": "mps"})
+    explained = explain(node, pools=())
+    assert reasons(explained)[0] is Reason.COMPONENT_MISSING
+    assert "gpushare-mps-device-plugin-ds and ack-mps-control" in explained.findings[0].message
+
+
+def test_pools_that_claim_the_same_node() -> None:
+    strong = a_pool("strong", "share", priority=200)
+    explained = explain(a_node(labels=SHARE, **OFFERS), PLUGIN, pools=(POOL, strong))
+    first, second = explained.claimants
+    assert (first.pool, first.has_it, first.priority) == ("strong", True, 200)
+    assert (second.pool, second.has_it) == ("training", False)
+    assert second.plan.reason is Reason.OWNED_BY_OTHER_POOL
+
+
+def test_a_change_tells_what_it_waits_for_and_nothing_of_what_follows_from_it() -> None:
+    explained = explain(changing("gpu-1"), pools=(a_pool(),))
+    assert explained.records.change is not None
+    assert explained.owner is not None
+    assert reasons(explained) == [explained.owner.plan.reason]
+
+
+def test_a_record_that_nobody_can_read_is_said_to_be_so() -> None:
+    node = replace(a_settled(**OFFERS), annotations={names.ANNOTATION_APPLIED: "{"})
+    assert reasons(explain(node, PLUGIN)) == [Reason.RECORD_UNREADABLE]
+
+
+def test_a_node_whose_pools_spec_is_unreadable_is_left_alone() -> None:
+    world = a_world(pools=(), nodes=(a_settled(**OFFERS),), pods=(PLUGIN,))
+    world = replace(world, unreadable_pools=frozenset({"training"}))
+    assert reasons(explain_in(world, "gpu-1")) == [Reason.SPEC_INVALID]
+
+
+def test_containers_with_the_isolation_of_a_former_mode_are_counted() -> None:
+    records = applied(Schedule.SHARE, before=("uid-of-old",), admitted={"uid-of-old": "cgpu"})
+    labels = {**SHARE, names.LABEL_POOL: "training"}
+    node = a_node(labels=labels, records=records, **OFFERS)
+    old = a_gpu_pod("old", containers=(SharingContainer("main"),))
+    isolation = explain(node, PLUGIN, old).isolation
+    assert (isolation.containers, isolation.stale) == (1, 1)

@@ -1,0 +1,112 @@
+"""One pool: its conditions beside what the controller said, and its nodes by what they wait for."""
+
+from datetime import timedelta
+from typing import Any
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.api.status import NodeSample, PoolStatus
+from gpushare.core.actions import NodeState
+from gpushare.core.explain.pools import PoolExplanation, explain_pool
+from gpushare.core.inspect.pools import plan_world
+from gpushare.core.world import World
+from gpushare.names import Condition, Reason
+from tests.kit.members import a_settled, changing, has_failed
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+
+LATER = NOW + timedelta(minutes=5)
+
+
+def explain(pool: Pool, *nodes: Node, pods: tuple[Pod, ...] = ()) -> PoolExplanation:
+    return explain_in(a_world(pools=(pool,), nodes=nodes, pods=pods), pool)
+
+
+def explain_in(world: World, pool: Pool) -> PoolExplanation:
+    return explain_pool(pool, plan_world(world, LATER), (), LATER)
+
+
+def settled(name: str) -> Node:
+    return a_settled(name, allocatable={MEMORY: 15}, gpu_count=1)
+
+
+def plugin(node: str) -> Pod:
+    return a_plugin_pod(node=node)
+
+
+def find_reason(explained: PoolExplanation, condition: Condition) -> str:
+    (line,) = (line for line in explained.conditions if line.now.type == condition)
+    return line.now.reason
+
+
+def test_a_pool_without_nodes() -> None:
+    explained = explain(a_pool())
+    assert explained.groups == ()
+    assert find_reason(explained, Condition.READY) == Reason.NO_NODES
+    assert all(line.is_healthy for line in explained.conditions)
+
+
+def test_nodes_are_grouped_by_what_they_wait_for_the_most_urgent_first() -> None:
+    nodes = (has_failed("b"), changing("a"), *(settled(f"c{index}") for index in range(3)))
+    explained = explain(a_pool(), *nodes, pods=tuple(plugin(f"c{index}") for index in range(3)))
+    assert [(g.state, g.reason, len(g.plans)) for g in explained.groups] == [
+        (NodeState.FAILED, Reason.DEADLINE_EXCEEDED, 1),
+        (NodeState.UPDATING, Reason.COMPONENT_NOT_READY, 1),
+        (NodeState.WAITING, Reason.ROLLOUT_HALTED, 3),
+    ]
+    assert [plan.node for plan in explained.groups[-1].plans] == ["c0", "c1", "c2"]
+    assert find_reason(explained, Condition.ROLLOUT_COMPLETE) == Reason.ROLLOUT_HALTED
+    assert explained.out_of_service == ("a", "b")
+
+
+def test_what_waits_for_a_person_names_the_plan_to_agree_to() -> None:
+    pool = a_pool(rollout={"approval": "Manual"})
+    explained = explain(pool, settled("a"), pods=(plugin("a"),))
+    assert explained.groups[0].reason is Reason.WAITING_FOR_APPROVAL
+    assert explained.status.plan is not None
+    assert explained.status.plan.hash
+
+
+def test_conditions_are_set_beside_what_the_controller_said_last() -> None:
+    pool = a_pool(schedule="share")
+    status = explain(pool, settled("a"), pods=(plugin("a"),)).status
+    told = a_pool(schedule="share", status=status)
+
+    same = explain(told, settled("a"), pods=(plugin("a"),))
+    other = explain(told, changing("a"))
+
+    assert all(line.is_told for line in same.conditions)
+    assert not same.hears_nothing
+    assert [line.now.type for line in other.conditions if not line.is_told]
+
+
+def test_a_spec_that_no_controller_has_acted_on_is_told() -> None:
+    assert explain(a_pool()).hears_nothing
+    status = PoolStatus(observed_generation=1, conditions=explain(a_pool()).status.conditions)
+    assert not explain(a_pool(status=status)).hears_nothing
+    assert explain(a_pool(status=status, generation=2)).hears_nothing
+
+
+def test_a_pool_that_is_being_deleted_counts_what_is_still_to_be_given_back() -> None:
+    explained = explain(a_pool(deleting=True), settled("a"), pods=(plugin("a"),))
+    assert explained.leaving == 1
+    assert find_reason(explained, Condition.READY) == Reason.LEAVING
+
+
+def test_a_pool_that_observes_says_what_it_would_do() -> None:
+    node = a_node(labels={"ack.node.gpu.schedule": "cgpu"})
+    explained = explain(a_pool(reconcile="Observe"), node)
+    assert [group.reason for group in explained.groups] == [Reason.WOULD_CHANGE]
+
+
+def test_whether_the_installation_evicts_is_read_from_what_its_controller_says() -> None:
+    """It is not written anywhere else in the cluster."""
+
+    def find_group(**more: Any) -> Reason:
+        pool = a_pool(rollout={"workloads": "Evict"}, **more)
+        pods = (plugin("a"), a_gpu_pod(node="a", cards={0: 4}))
+        return explain(pool, settled("a"), pods=pods).groups[0].reason
+
+    sample = NodeSample(node="a", reason=Reason.EVICTION_DISABLED, since=NOW, message="no")
+    assert find_group() is not Reason.EVICTION_DISABLED
+    assert find_group(status=PoolStatus(samples=(sample,))) is Reason.EVICTION_DISABLED

@@ -1,0 +1,69 @@
+"""A pod as its owner wrote it, told from what admission made of it."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.api.podshape import parse_pod_shape
+from gpushare.core.explain.rewriting import PastDecision, parse_past, rewind
+from gpushare.names import Reason
+from tests.kit.builders import build_pod
+from tests.kit.poolviews import a_view, admit, apply_decision
+
+DECISION = "gpushare.io/decision"
+TOLERATION = {"key": "gpu", "operator": "Exists"}
+
+
+def annotated(text: str, **more: Any) -> Any:
+    return parse_pod_shape(build_pod("p", annotations={DECISION: text}, **more))
+
+
+def test_what_was_decided_is_read_from_the_annotation() -> None:
+    text = '{"v":1,"reason":"Routed","pool":"a","lost":{"NoRoom":["b","c"]},"more":2}'
+    assert parse_past(annotated(text)) == PastDecision("Routed", "a", {"NoRoom": ("b", "c")}, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "3", "null", "{}"),
+        '{"reason":"R","lost":[1]}',
+        '{"reason":"R","more":"x"}',
+        '{"reason":"R","lost":{"a":3}}',
+        f'{{"reason":"{"R" * 2000}"}}',
+    ],
+)
+def test_anybody_may_have_written_it(text: str) -> None:
+    assert parse_past(annotated(text)) is None
+
+
+@pytest.mark.parametrize("selects_mode", [False, True])
+def test_what_admission_wrote_is_taken_off_again(selects_mode: bool) -> None:
+    pool = a_view(selects_mode=selects_mode, tolerations=(TOLERATION,))
+    raw = build_pod("p", selects={"zone": "a"}, tolerations=[{"key": "own", "operator": "Exists"}])
+    created = apply_decision(raw, admit(raw, pool))
+    created["spec"]["nodeName"] = "gpu-1"
+    assert created["spec"]["nodeSelector"] != {"zone": "a"}
+
+    rewound = rewind(parse_pod_shape(created), [pool])
+
+    assert rewound.spec == parse_pod_shape(raw).spec
+    assert not (rewound.metadata and rewound.metadata.annotations)
+
+
+def test_what_its_owner_selected_stays() -> None:
+    raw = build_pod("p", selects={"gpushare.io/pool": "training"})
+    created = apply_decision(raw, admit(raw, a_view()))
+    assert DECISION in created["metadata"]["annotations"]
+    rewound = rewind(parse_pod_shape(created), [a_view()])
+    assert rewound.spec is not None
+    assert rewound.spec.node_selector == {"gpushare.io/pool": "training"}
+
+
+def test_a_node_stays_that_was_named_before_admission() -> None:
+    raw = build_pod("p", nodeName="gpu-1")
+    decision = admit(raw, a_view())
+    assert decision.reason is Reason.NOT_ROUTED
+    rewound = rewind(parse_pod_shape(apply_decision(raw, decision)), [a_view()])
+    assert rewound.spec is not None
+    assert rewound.spec.node_name == "gpu-1"
