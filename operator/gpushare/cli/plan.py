@@ -204,6 +204,8 @@ def _build_pool(
                 yield (f"  {said}: {condition.message}",)
     if forecast.is_empty:
         yield ("  nothing to do",)
+    if not pool.acts:
+        yield (f"  reconcile is {pool.spec.reconcile}: none of it is begun",)
     if plan.hash:
         yield (f"  plan {plan.hash}: {plan.summary}",)
     if forecast.steps:

@@ -20,7 +20,7 @@ from gpushare.core.member import plan_member
 from gpushare.core.modes import desired_labels, find_schedule
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import build_policy
-from gpushare.core.records import Step
+from gpushare.core.records import Step, extend_found
 from gpushare.core.rollout import plan_give_way, plan_let_go, plan_step
 from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
@@ -60,15 +60,18 @@ def plan_leaving(
     return _plan_release(seen, ())
 
 
-def find_left(seen: Observed, pool: Pool | None) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Labels that the node carries once `pool` has given it back, and keys that are taken away."""
+def find_left(seen: Observed, pool: Pool | None) -> tuple[dict[str, str], frozenset[str]] | None:
+    """Labels that are ours before `pool` lets go of the node, and those of them that go then.
+
+    None where every label stays as it is.
+    """
     if pool is None or _policy_of(pool) is DeletionPolicy.RETAIN:
-        return {}, ()
+        return None
     target, removed = _find_target(seen, pool)
     if target is None:
-        return {}, ()
+        return None
     labels = desired_labels(pool.name, target.spec)
-    return {key: labels[key] for key in labels.keys() - {*removed}}, removed
+    return labels, frozenset(removed) & labels.keys()
 
 
 def _policy_of(pool: Pool) -> DeletionPolicy:
@@ -99,7 +102,8 @@ def _find_target(seen: Observed, pool: Pool) -> tuple[Pool | None, tuple[str, ..
     """The pool that says what the node shall become, and the labels to be removed after that."""
     if pool.spec.deletion_policy is DeletionPolicy.WHOLE_CARD:
         return _derive(pool, Schedule.DEFAULT, None), (names.LABEL_POOL,)
-    found = seen.records.found or {}
+    # A key that was never ours says what was found, too: the mode that is restored may write it.
+    found = extend_found(seen.records.found, seen.node, names.MODE_LABELS)
     labels = {key: value for key, value in found.items() if value is not None}
     schedule, placement = find_schedule(pool.spec.edition, labels), found.get(names.LABEL_PLACEMENT)
     known = schedule in set(EDITION_SCHEDULES[pool.spec.edition])

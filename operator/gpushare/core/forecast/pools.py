@@ -14,6 +14,7 @@ from gpushare.core.forecast.steps import NodeForecast, forecast_leaver, forecast
 from gpushare.core.forecast.waves import order_waves
 from gpushare.core.kinds import hash_kinds
 from gpushare.core.membership import find_owner
+from gpushare.core.observed import Pass
 from gpushare.core.outlook import build_plan
 from gpushare.core.plan import Decision, Planner
 from gpushare.core.status import build_status
@@ -33,6 +34,17 @@ class Installation:
     def build_planner(self) -> Planner:
         return Planner(
             self.pace.timing,
+            may_evict=self.may_evict,
+            may_tear_down=self.may_tear_down,
+            memory_unit=self.memory_unit,
+        )
+
+    def build_pass(self, world: World, now: datetime) -> Pass:
+        """What the planner tells each decision."""
+        return Pass(
+            now,
+            self.pace.timing,
+            world.daemonsets,
             may_evict=self.may_evict,
             may_tear_down=self.may_tear_down,
             memory_unit=self.memory_unit,
@@ -73,7 +85,8 @@ def forecast_pools(
     decisions = planner.update(world, None, now).decisions
     if (noted := _note_approvals(world, planner.books)) is not world:
         world, decisions = noted, planner.update(noted, None, now).decisions
-    steps = tuple(_list_steps(world, planner, decisions, may_evict=installation.may_evict))
+    at = installation.build_pass(world, now)
+    steps = tuple(_list_steps(world, planner, decisions, at))
     told = {
         pool.name: (_build_status(pool, planner, now), _build_plan(pool, planner.books[pool.name]))
         for pool in world.pools
@@ -139,7 +152,7 @@ def _build_plan(pool: Pool, book: Book) -> PoolPlan:
 
 
 def _list_steps(
-    world: World, planner: Planner, decisions: Iterable[Decision], *, may_evict: bool
+    world: World, planner: Planner, decisions: Iterable[Decision], at: Pass
 ) -> Iterator[NodeForecast]:
     """Of all nodes that are not as a pool says, or leave one."""
     pools = {pool.name: pool for pool in world.pools}
@@ -150,9 +163,9 @@ def _list_steps(
         judged, pool = judge(world, name), pools.get(decision.pool)
         owner = find_owner(judged.seen.node, judged.seen.records) or ""
         if pool is None or (name in planner.holdings and decision.pool == owner):
-            step = forecast_leaver(judged, pool, plan, may_evict=may_evict)
+            step = forecast_leaver(judged, pool, plan, at)
         else:
-            step = forecast_member(judged, pool, plan, may_evict=may_evict)
+            step = forecast_member(judged, pool, plan, may_evict=at.may_evict)
         if step.is_change or plan.state is not NodeState.READY:
             yield step
     for name, book in planner.books.items():

@@ -12,13 +12,14 @@ from gpushare.core.blockers import find_blocking_pods, find_evictable_pods
 from gpushare.core.change import build_applied, transition_of
 from gpushare.core.isolation import find_stale_pods
 from gpushare.core.kinds import Kind
-from gpushare.core.leaving import find_left
+from gpushare.core.leaving import find_left, plan_leaving
 from gpushare.core.membership import find_owner
 from gpushare.core.modes import MODES, Mode, desired_labels
-from gpushare.core.observed import Observed, Timing
+from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import build_policy
 from gpushare.core.records import Change, Step
 from gpushare.core.transitions import REPAIR, TEARDOWN, Outcome, Transition, find_transition
+from gpushare.core.turn import OPEN
 from gpushare.core.world import Judged
 from gpushare.names import Reason
 
@@ -79,42 +80,49 @@ class NodeForecast:
 def forecast_member(judged: Judged, pool: Pool, plan: NodePlan, *, may_evict: bool) -> NodeForecast:
     """What a member of `pool` will be through."""
     seen, wanted = judged.seen, desired_labels(pool.name, pool.spec)
-    given_up = {rival.key for rival in plan.rivals}
-    labels = {k: v for k, v in wanted.items() if seen.node.labels.get(k) != v and k not in given_up}
-    # An apply drops what is ours and left out.
-    removed = names.NODE_LABELS & seen.node.owned & seen.node.labels.keys() - wanted.keys()
     owner = find_owner(seen.node, seen.records)
     forecast = NodeForecast(
         pool.name,
         plan,
         owner=owner if owner is not None and owner != pool.name else "",
-        labels=labels,
-        removed=tuple(sorted(removed)),
+        labels=_find_written(seen, plan, wanted),
+        removed=_find_dropped(seen, wanted),
     )
-    return _with_change(forecast, seen, pool, may_evict=may_evict)
+    return _with_change(forecast, seen, pool, plan, may_evict=may_evict)
 
 
-def forecast_leaver(
-    judged: Judged, pool: Pool | None, plan: NodePlan, *, may_evict: bool
-) -> NodeForecast:
+def forecast_leaver(judged: Judged, pool: Pool | None, plan: NodePlan, at: Pass) -> NodeForecast:
     """What a node will be through that `pool` gives back."""
     seen = judged.seen
-    labels, removed = find_left(seen, pool)
-    forecast = NodeForecast(
-        pool.name if pool is not None else "",
-        plan,
-        leaves=True,
-        labels={k: v for k, v in labels.items() if seen.node.labels.get(k) != v},
-        removed=tuple(key for key in removed if key in seen.node.labels),
-    )
-    return _with_change(forecast, seen, pool, may_evict=may_evict)
+    forecast = NodeForecast(pool.name if pool is not None else "", plan, leaves=True)
+    if (left := find_left(seen, pool)) is not None:
+        labels, gone = left
+        kept = {key: value for key, value in labels.items() if key not in gone}
+        removed = {*_find_dropped(seen, labels), *(gone & seen.node.labels.keys())}
+        written = _find_written(seen, plan, kept)
+        forecast = replace(forecast, labels=written, removed=tuple(sorted(removed)))
+    # What it needs in its turn; the planner's own plan says no more than that it waits.
+    due = plan if judged.unreadable else plan_leaving(seen, pool, at, OPEN)
+    return _with_change(forecast, seen, pool, due or plan, may_evict=at.may_evict)
+
+
+def _find_written(seen: Observed, plan: NodePlan, wanted: Mapping[str, str]) -> Mapping[str, str]:
+    given_up = {rival.key for rival in plan.rivals}
+    has = seen.node.labels
+    return {k: v for k, v in wanted.items() if has.get(k) != v and k not in given_up}
+
+
+def _find_dropped(seen: Observed, wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """An apply drops what is ours and left out, unless somebody else owns it too."""
+    ours = names.NODE_LABELS & seen.node.owned & seen.node.labels.keys()
+    return tuple(sorted(ours - wanted.keys() - seen.node.managers.keys()))
 
 
 def _with_change(
-    forecast: NodeForecast, seen: Observed, pool: Pool | None, *, may_evict: bool
+    forecast: NodeForecast, seen: Observed, pool: Pool | None, plan: NodePlan, *, may_evict: bool
 ) -> NodeForecast:
-    """`forecast`, with the isolation change that the node needs or is in."""
-    change, kind = _find_change(seen, forecast.plan), forecast.plan.kind
+    """`forecast`, with the isolation change that the node needs or is in, by its `plan`."""
+    change, kind = _find_change(seen, plan), plan.kind
     if change is not None and kind is None:
         policy = build_policy(pool, seen.node, Timing())
         kind = policy.kind_of(change.of, change.to, transition_of(change).outcome)

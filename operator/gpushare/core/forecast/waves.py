@@ -19,7 +19,7 @@ from gpushare.core.plan import Decision, Planner
 from gpushare.core.records import Applied, NodeRecords, extend_found
 from gpushare.core.world import World, judge
 
-MOST_ASKED = 40
+MOST_ASKED = 20
 """Waves for which the planner is asked; those after are alike, and as large as the last."""
 
 
@@ -37,17 +37,19 @@ def order_waves(
             waves[decision.plan.node] = 0
     ending = [each for each in decisions if each.plan.node in waves]
     last: dict[str, int] = {}
-    for wave in range(1, MOST_ASKED + 1):
+    wave = 0
+    for _ in range(MOST_ASKED):
         begun = [each for each in decisions if _begins(each.plan) and each.plan.node not in waves]
         if not begun and not ending:
             break
+        wave += bool(begun)
         waves |= dict.fromkeys((each.plan.node for each in begun), wave)
         last |= _count_by_pool(begun)
         done = [*ending, *begun]
         world, ending = _finish(planner, world, done), []
         decisions = planner.update(world, {each.plan.node for each in done}, now).decisions
     else:
-        _number_rest(planner, waves, last)
+        _number_rest(planner, waves, wave, last)
     return waves
 
 
@@ -62,12 +64,14 @@ def _count_by_pool(decisions: Iterable[Decision]) -> dict[str, int]:
     return sizes
 
 
-def _number_rest(planner: Planner, waves: dict[str, int], sizes: Mapping[str, int]) -> None:
+def _number_rest(
+    planner: Planner, waves: dict[str, int], last: int, sizes: Mapping[str, int]
+) -> None:
     """Number the nodes that are still in line, as many to a wave as there were in the last."""
     for pool, size in sizes.items():
         rest = sorted(planner.books[pool].in_line.keys() - waves.keys())
         for place, node in enumerate(rest):
-            waves[node] = MOST_ASKED + 1 + place // size
+            waves[node] = last + 1 + place // size
 
 
 def _finish(planner: Planner, world: World, done: Iterable[Decision]) -> World:

@@ -1,0 +1,189 @@
+"""What will be done to nodes, in which order, and how long it takes: told before it is done."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.core.forecast.estimate import Pace
+from gpushare.core.forecast.pools import Installation, PoolForecast, forecast_pools
+from gpushare.core.kinds import hash_kinds
+from tests.kit.members import a_kind, a_settled, changing, done, has_failed, some_settled
+from tests.kit.values import (
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_plugin_pod,
+    a_pool,
+    a_world,
+)
+
+INSTALLATION = Installation(Pace(timedelta(seconds=2)), may_evict=True)
+SHARED = "ack.node.gpu.schedule"
+
+
+def forecast(pool: Pool, nodes: Iterable[Node], *pods: Pod, **more: Any) -> PoolForecast:
+    nodes = tuple(nodes)
+    elsewhere = tuple(
+        a_plugin_pod(name, node="elsewhere", daemonset=name, created=NOW - took)
+        for name, took in STARTED.items()
+    )
+    world = a_world(pools=(pool,), nodes=nodes, pods=(*elsewhere, *pods))
+    (found,) = forecast_pools(world, {pool.name}, more.get("by", INSTALLATION), NOW)
+    return found
+
+
+STARTED = {
+    "gpushare-device-plugin-ds": timedelta(seconds=5),
+    "cgpu-installer": timedelta(seconds=20),
+}
+"""How long these took from creation to Ready."""
+
+
+def waves_of(found: PoolForecast) -> dict[str, int | None]:
+    return {step.node: step.wave for step in found.steps}
+
+
+def test_canaries_come_first_and_then_as_many_as_the_budget_allows() -> None:
+    pool = a_pool(rollout={"canary": 1, "max_unavailable": 2})
+    found = forecast(pool, some_settled(4))
+    assert waves_of(found) == {"gpu-1": 1, "gpu-2": 2, "gpu-3": 2, "gpu-4": 3}
+
+
+def test_waves_beyond_those_that_are_asked_for_are_as_large_as_the_last() -> None:
+    found = forecast(a_pool(rollout={"max_unavailable": 2}), some_settled(90, first=10))
+    waves = list(waves_of(found).values())
+    assert waves == [1 + place // 2 for place in range(90)]
+
+
+def test_what_is_under_way_comes_before_all_others() -> None:
+    found = forecast(a_pool(), [changing(owns_cordon=True), *some_settled(2)])
+    assert waves_of(found) == {"gpu-0": 0, "gpu-1": 1, "gpu-2": 2}
+
+
+def test_where_a_change_failed_nobody_has_a_wave() -> None:
+    found = forecast(a_pool(), [has_failed(), a_settled("gpu-1")])
+    assert waves_of(found) == {"gpu-0": None, "gpu-1": None}
+    assert [step.blocker for step in found.steps] == ["DeadlineExceeded", "RolloutHalted"]
+    assert found.estimate is None
+
+
+def test_a_node_that_is_as_its_pool_says_is_no_step() -> None:
+    pods = (a_plugin_pod("plugin-gpu-1"), a_plugin_pod("i", daemonset="cgpu-installer"))
+    found = forecast(a_pool(), [done("gpu-1")], *pods)
+    assert (found.steps, found.is_empty, found.plan.hash) == ((), True, "")
+    assert found.status.nodes.ready == 1
+
+
+def test_waves_are_told_as_if_the_plan_was_agreed_to() -> None:
+    found = forecast(a_pool(rollout={"approval": "Manual"}), some_settled(2))
+    assert found.waits_for_approval
+    assert waves_of(found) == {"gpu-1": 1, "gpu-2": 2}
+    assert {step.blocker for step in found.steps} == {"WaitingForApproval"}
+    assert found.plan.hash == hash_kinds([a_kind()])
+
+
+def test_a_manifest_that_carries_the_hash_waits_for_nobody() -> None:
+    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
+    found = forecast(a_pool(rollout=rollout), some_settled(2))
+    assert not found.waits_for_approval
+    assert [step.blocker for step in found.steps] == ["", ""]
+
+
+def test_a_node_that_waits_for_its_pods_has_no_wave_and_the_pods_are_named() -> None:
+    found = forecast(a_pool(), some_settled(2), a_gpu_pod(node="gpu-1"))
+    first, second = found.steps
+    assert (first.node, first.wave, first.blocker) == ("gpu-2", 1, "")
+    assert (second.node, second.wave, second.blocker) == ("gpu-1", None, "WorkloadsPresent")
+    assert (second.pods, second.evicted) == (("default/train-1",), ())
+
+
+def test_pods_that_are_evicted_are_told_where_the_installation_allows_it() -> None:
+    pool = a_pool(rollout={"workloads": "Evict"})
+    pod = a_gpu_pod(node="gpu-1")
+    (step,) = forecast(pool, some_settled(1), pod).steps
+    assert (step.pods, step.evicted, step.wave) == (("default/train-1",),) * 2 + (1,)
+    careful = Installation(Pace(timedelta(seconds=2)))
+    (step,) = forecast(pool, some_settled(1), pod, by=careful).steps
+    assert (step.evicted, step.blocker) == ((), "EvictionDisabled")
+
+
+def test_labels_that_change_are_told_and_those_that_stay_are_not() -> None:
+    pool = a_pool(placement="binpack")
+    (step,) = forecast(pool, some_settled(1)).steps
+    assert step.labels == {SHARED: "cgpu", names.LABEL_PLACEMENT: "binpack"}
+    assert (step.removed, step.cordons, step.restarts_plugin, step.reboots) == (
+        (),
+        True,
+        True,
+        False,
+    )
+
+
+def test_a_node_that_another_pool_has_is_told_with_its_owner() -> None:
+    taker = a_pool("taker", "share", priority=200)
+    world = a_world(pools=(a_pool(schedule="share"), taker), nodes=(a_settled("gpu-1"),))
+    (taken,) = forecast_pools(world, {"taker"}, INSTALLATION, NOW)
+    (step,) = taken.steps
+    assert (step.pool, step.owner) == ("taker", "training")
+    assert step.labels == {names.LABEL_POOL: "taker"}
+
+
+def test_a_node_that_leaves_is_told_by_the_pool_that_had_it() -> None:
+    pool = a_pool(nodes={"names": ["gpu-9"]}, deletion_policy="WholeCard", schedule="share")
+    (step,) = forecast(pool, [a_settled("gpu-1")]).steps
+    assert (step.leaves, step.labels, step.removed) == (
+        True,
+        {SHARED: "default"},
+        (names.LABEL_POOL,),
+    )
+    assert step.kind is not None
+    assert step.kind.change == "share -> default"
+
+
+# How long it takes.
+
+
+def test_time_is_reckoned_from_the_slowest_that_was_measured() -> None:
+    found = forecast(a_pool(), some_settled(3)).estimate
+    assert found is not None
+    # 2 s between two looks, 20 s for the slower DaemonSet, 12 s until the resource is believed.
+    assert (found.waves, found.expected) == (3, 3 * timedelta(seconds=34))
+    assert found.longest == 3 * timedelta(seconds=602)
+    assert "20 s until cgpu-installer is Ready" in found.basis
+
+
+def test_a_pools_own_deadline_counts() -> None:
+    found = forecast(a_pool(rollout={"ready_timeout_seconds": 58}), some_settled(1)).estimate
+    assert found is not None
+    assert found.longest == timedelta(minutes=1)
+
+
+def test_what_nobody_measured_is_not_guessed() -> None:
+    world = a_world(pools=(a_pool(),), nodes=tuple(some_settled(1)))
+    (found,) = forecast_pools(world, {"training"}, INSTALLATION, NOW)
+    assert found.estimate is not None
+    assert (found.estimate.expected, found.estimate.longest) == (None, timedelta(seconds=602))
+    assert "no pod of gpushare-device-plugin-ds and cgpu-installer runs" in found.estimate.basis
+
+
+def test_a_pod_that_restarted_measures_nothing() -> None:
+    node = a_settled("gpu-1", allocatable={MEMORY: 15})
+    pods = tuple(
+        a_plugin_pod(name, node="x", daemonset=name, created=NOW, restarts=1) for name in STARTED
+    )
+    world = a_world(pools=(a_pool(),), nodes=(node,), pods=pods)
+    (found,) = forecast_pools(world, {"training"}, INSTALLATION, NOW)
+    assert found.estimate is not None
+    assert found.estimate.expected is None
+
+
+def test_where_pods_must_go_first_nobody_knows_the_time() -> None:
+    pool = a_pool(rollout={"workloads": "CordonAndWait"})
+    found = forecast(pool, some_settled(2), a_gpu_pod(node="gpu-1")).estimate
+    assert found is not None
+    assert (found.expected, found.longest) == (None, None)
+    assert "on 1 node pods must go first" in found.basis

@@ -1,0 +1,237 @@
+"""What was foretold, against what a simulated controller then does to a simulated cluster."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool
+from gpushare.api.rollout import ApprovalPolicy
+from gpushare.cli.world import with_pools
+from gpushare.core.actions import ApplyNode, DeletePlugins, EvictPods
+from gpushare.core.forecast.estimate import Pace
+from gpushare.core.forecast.pools import Installation, forecast_pools
+from gpushare.core.forecast.steps import NodeForecast
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit import machinery
+from tests.kit import simulation as sim
+from tests.kit.disturbances import LABELS, MODES, SCHEDULES, a_rollout
+from tests.kit.ownership import observe_node
+from tests.kit.simulated_operator import SimulatedOperator
+from tests.kit.values import a_pool
+
+EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
+"""By `make fuzz`: so many new histories; else the same few every time."""
+ENOUGH_STEPS = 300
+NODES = tuple(f"n{number}" for number in range(1, 6))
+HARMLESS = ("", "WorkloadsPresent", "WaitingForApproval")
+"""Reasons that go away here: pods end, and people agree."""
+INSTALLATION = Installation(Pace(timedelta(seconds=2)), may_evict=True)
+
+
+@dataclass
+class History:
+    """A cluster with the operator at work, and what that did to nodes."""
+
+    cluster: sim.Cluster
+    operator: SimulatedOperator = field(default_factory=SimulatedOperator)
+    cordoned: list[str] = field(default_factory=list)
+    """Nodes in the order in which their changes began."""
+    restarted: dict[str, set[str]] = field(default_factory=dict)
+    """By node, UIDs of the plugin's pods that were deleted."""
+    evicted: set[str] = field(default_factory=set)
+
+    def put_pools(self, pools: Iterable[Pool]) -> None:
+        """As an apply puts them there."""
+        for pool in with_pools(self.observe(), pools).pools:
+            self.cluster = sim.put_pool(self.cluster, pool)
+
+    def observe(self) -> World:
+        """The world as a command sees it, which knows nothing of what was before."""
+        return SimulatedOperator().observe(self.cluster)[0]
+
+    def read_labels(self) -> dict[str, dict[str, str]]:
+        return {name: dict(node.labels) for name, node in self.cluster.nodes.items()}
+
+    def come_to_rest(self) -> None:
+        """Until nothing is left to do; people agree to every plan."""
+        for _ in range(ENOUGH_STEPS):
+            self.cluster = machinery.elapse(self.cluster, 0)
+            world, changed = self.operator.observe(self.cluster)
+            told = self.cluster.pools
+            plan = self.operator.decide(world, changed, self.cluster)
+            self.cluster = self.operator.tell(self.operator.release(plan, self.cluster))
+            self._agree()
+            if self.operator.busy or told != self.cluster.pools:
+                for node in sorted(self.operator.busy):
+                    self._carry_out(node)
+                continue
+            due = machinery.next_due(self.cluster)
+            moments = [moment for moment in (plan.wake_at, due) if moment is not None]
+            if not moments:
+                return
+            seconds = (min(moments) - self.cluster.now).total_seconds()
+            self.cluster = machinery.elapse(self.cluster, max(seconds, 0))
+        raise AssertionError("no rest")
+
+    def begin_anew(self) -> None:
+        """Forget what was done so far."""
+        self.cordoned, self.restarted, self.evicted = [], {}, set()
+
+    def end_workloads(self) -> None:
+        for uid, each in self.cluster.pods.items():
+            if not each.pod.daemonset:
+                self.cluster = sim.end_pod(self.cluster, uid)
+
+    def _agree(self) -> None:
+        for pool in self.cluster.pools.values():
+            plan, rollout = pool.status.plan, pool.spec.rollout
+            if plan is not None and plan.hash and rollout.approved_plan != plan.hash:
+                agreed = rollout.model_copy(update={"approved_plan": plan.hash})
+                update = {
+                    "spec": pool.spec.model_copy(update={"rollout": agreed}),
+                    "generation": pool.generation + 1,
+                }
+                self.cluster = sim.put_pool(self.cluster, pool.model_copy(update=update))
+
+    def _carry_out(self, node: str) -> None:
+        before = observe_node(self.cluster.nodes[node])
+        match self.operator.busy[node].decision.plan.action:
+            case ApplyNode(cordon=True) if not before.owns_cordon:
+                self.cordoned.append(node)
+            case DeletePlugins(plugins=plugins):
+                self.restarted.setdefault(node, set()).update(p.uid for p in plugins)
+            case EvictPods(pods=pods):
+                self.evicted |= {str(pod) for pod in pods}
+        self.cluster = self.operator.carry_out(node, self.cluster)
+
+
+def a_history(edition: Edition, modes: Sequence[str]) -> History:
+    cluster = sim.Cluster(edition=edition)
+    for node, mode in zip(NODES, modes, strict=True):
+        cluster = sim.add_node(cluster, node, LABELS[edition, mode])
+    return History(machinery.elapse(cluster, 60))
+
+
+def a_spec(data: st.DataObject, edition: Edition, name: str, **spec: Any) -> Pool:
+    members = {"names": data.draw(st.lists(st.sampled_from(NODES), unique=True, min_size=1))}
+    rollout = data.draw(a_rollout) | {"ready_timeout_seconds": None}
+    schedule = data.draw(st.sampled_from(SCHEDULES))
+    rollout["stale_workloads"] = data.draw(st.sampled_from(("Report", "Evict")))
+    policy = data.draw(st.sampled_from(("Retain", "WholeCard", "Restore")))
+    reconcile = data.draw(st.sampled_from((*["Enforce"] * 6, "Observe", "Paused")))
+    spec = {"nodes": members, "deletion_policy": policy, "reconcile": reconcile, **spec}
+    spec["rollout"] = rollout
+    if edition is Edition.PROFESSIONAL:
+        spec["placement"] = data.draw(st.sampled_from((None, "binpack", "spread")))
+    return a_pool(name, schedule, edition=str(edition), **spec)
+
+
+def bind_workloads(history: History, nodes: Iterable[str]) -> None:
+    """A pod that uses what each of these nodes offers, and runs."""
+    for name in nodes:
+        offered = history.cluster.nodes[name].allocatable
+        if offered:
+            pod = Pod("default", f"busy-{name}", f"busy-{name}", node=name)
+            pod = replace(pod, requests={min(offered): 1})
+            history.cluster = sim.bind_pod(history.cluster, pod)
+    history.cluster = machinery.elapse(history.cluster, 10)
+
+
+@pytest.mark.timeout(100 + EXAMPLES)
+@settings(
+    max_examples=EXAMPLES or 150,
+    derandomize=not EXAMPLES,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate,),
+)
+@given(
+    data=st.data(),
+    edition=st.sampled_from(sorted(sim.DAEMONSETS)),
+    modes=st.lists(st.sampled_from(MODES), min_size=len(NODES), max_size=len(NODES)),
+    is_settled=st.booleans(),
+    busy=st.sets(st.sampled_from(NODES)),
+    is_contested=st.booleans(),
+)
+def test_what_is_foretold_is_what_happens(
+    data: st.DataObject,
+    edition: Edition,
+    modes: list[str],
+    is_settled: bool,
+    busy: set[str],
+    is_contested: bool,
+) -> None:
+    history = a_history(edition, modes)
+    if is_settled:
+        history.put_pools([a_spec(data, edition, "training")])
+        history.come_to_rest()
+    bind_workloads(history, sorted(busy))
+    pools = [a_spec(data, edition, "training")]
+    if is_contested:
+        pools.append(a_spec(data, edition, "inference", priority=200))
+    world = with_pools(history.observe(), pools)
+    before = history.read_labels()
+    asked = {pool.name for pool in pools}
+
+    forecasts = forecast_pools(world, asked, INSTALLATION, history.cluster.now)
+    history.begin_anew()
+    history.put_pools(pools)
+    history.come_to_rest()
+    history.end_workloads()
+    history.come_to_rest()
+
+    # Of a node that one pool would have, and another one has, the latter tells more.
+    ranked = sorted(forecasts, key=lambda each: each.pool.observes)
+    listed = [step for each in reversed(ranked) for step in each.steps if not is_ceded(step)]
+    steps = {step.node: step for step in listed}
+    after = history.read_labels()
+    for node in NODES:
+        expect_as_told(steps.get(node), node, before[node], after[node], history)
+    told = {pod for step in steps.values() for pod in step.evicted if is_done(step, history)}
+    assert history.evicted == told
+    # What leaves waits for no agreement, and a node whose pods end may wait for nobody any more.
+    agreed = [each.pool.name for each in forecasts if not waits_for_people(each.pool)]
+    begun = (steps[node] for node in history.cordoned)
+    waves = [s.wave for s in begun if s.wave is not None and not s.pods and s.pool in agreed]
+    assert waves == sorted(waves), history.cordoned
+
+
+def waits_for_people(pool: Pool) -> bool:
+    return pool.spec.rollout.approval is ApprovalPolicy.MANUAL
+
+
+def is_ceded(step: NodeForecast) -> bool:
+    return step.plan.reason is Reason.OWNED_BY_OTHER_POOL
+
+
+def is_done(step: NodeForecast, history: History) -> bool:
+    """Whether it comes about here."""
+    pool = history.cluster.pools[step.pool]
+    return pool.acts and step.blocker in HARMLESS
+
+
+def expect_as_told(
+    step: NodeForecast | None,
+    node: str,
+    before: dict[str, str],
+    after: dict[str, str],
+    history: History,
+) -> None:
+    event("as it is" if step is None else step.blocker or str(step.plan.reason))
+    restarted, cordoned = bool(history.restarted.get(node)), node in history.cordoned
+    if step is None:
+        assert (after, restarted, cordoned) == (before, False, False), node
+    elif not is_done(step, history):
+        assert (restarted, cordoned) == (False, False), step
+    else:
+        wanted = {k: v for k, v in {**before, **step.labels}.items() if k not in step.removed}
+        assert after == wanted, step
+        assert (restarted, cordoned) == (step.restarts_plugin, step.cordons), step
