@@ -1,7 +1,7 @@
 """The connections that a server has open, of which there must not be too many."""
 
 from asyncio import Transport
-from asyncio.sslproto import SSLProtocol
+from asyncio.sslproto import SSLProtocol, _SSLProtocolTransport
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -71,6 +71,9 @@ class Listener(web.Server):
 
     def connection_made(self, handler: web.RequestHandler, transport: Transport) -> None:
         super().connection_made(handler, transport)
+        if isinstance(transport, _SSLProtocolTransport):
+            # Of what comes while nobody reads it; asyncio lets 256 KiB wait.
+            transport.set_read_buffer_limits(high=READ_BUFFER_BYTES)
         self._open.add(handler, transport)
 
     def connection_lost(

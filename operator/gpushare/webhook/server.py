@@ -17,6 +17,7 @@ from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
 from gpushare.webhook.admitter import Admitter, UndecidedError, UnknownNamespaceError
+from gpushare.webhook.answer import Answer
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
 from gpushare.webhook.connections import Connections, Listener
@@ -38,7 +39,6 @@ LOG_SECONDS = 1.0
 
 _SILENT = logging.Logger("http", logging.CRITICAL + 1)
 """aiohttp answers what is no HTTP with a 400, and logs it with a traceback that quotes it."""
-_JSON = {"Content-Type": "application/json"}
 
 
 class BodyTooLongError(ValueError):
@@ -96,7 +96,7 @@ class AdmissionServer:
         finally:
             await runner.cleanup()
 
-    async def handle(self, request: web.BaseRequest) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer to any request."""
         response = await self._respond(request)
         if response.status == 200:
@@ -105,7 +105,7 @@ class AdmissionServer:
             response.force_close()
         return response
 
-    async def _respond(self, request: web.BaseRequest) -> web.Response:
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         # The API server adds the call's timeout as a query.
         path = request.raw_path.partition("?")[0]
         answer = self._answers.get(path)
@@ -120,7 +120,7 @@ class AdmissionServer:
             except UnknownNamespaceError as error:
                 await self._wait_for(error.name, len(body))
                 answered = self._decide(answer, body)
-            return web.Response(body=answered, headers=_JSON)
+            return Answer(answered)
         except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
             return self._fail(400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:

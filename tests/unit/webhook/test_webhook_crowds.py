@@ -10,14 +10,20 @@ from io import BytesIO
 import aiohttp
 import pytest
 
+from gpushare.api.namespace import Namespace
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import calls
+from gpushare.webhook import memory as memory_module
 from gpushare.webhook import server as server_module
-from gpushare.webhook.connections import Connections, shrink_read_buffers
+from gpushare.webhook.connections import (
+    READ_BUFFER_BYTES,
+    Connections,
+    shrink_read_buffers,
+)
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 from tests.kit.tls import build_tls
-from tests.kit.webhookserver import build_webhook, until
+from tests.kit.webhookserver import build_memory, build_webhook, until
 
 SLOW = 600
 REAL_CALLS = 200
@@ -177,3 +183,34 @@ async def test_small_read_buffers_take_large_bodies(monkeypatch: pytest.MonkeyPa
     pod["metadata"]["annotations"] = {"big": "x" * 1_500_000}
     async with crowded(build_webhook()) as (crowd, session):
         assert await crowd.ask(session, encode(build_review(pod))) == 200
+
+
+async def test_what_comes_while_a_call_waits_is_left_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each of a thousand connections could have it hold a quarter of a MiB."""
+    monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
+    monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 60.0)
+    shrink_read_buffers()
+    memory = build_memory()
+    server = build_webhook(memory)
+    body = encode(build_review(build_gpu_pod(), namespace="new"))
+    async with crowded(server) as (crowd, _):
+        _, writer = await crowd.begin_call(body, len(body))
+        await until(lambda: server.calls.count == 1)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 300_000)
+        (transport,) = server.connections._strangers.values()
+        await until(lambda: is_reading_no_more(transport))
+        assert count_buffered(transport) <= 2 * READ_BUFFER_BYTES
+        memory.put_namespace("new", None, Namespace("new"))
+        await until(lambda: server.calls.count == 0)
+
+
+def is_reading_no_more(transport: asyncio.Transport) -> bool:
+    """Whether what is below TLS leaves to the kernel what comes."""
+    return bool(transport._ssl_protocol._ssl_reading_paused)  # type: ignore[attr-defined]
+
+
+def count_buffered(transport: asyncio.Transport) -> int:
+    """Bytes that came, and that nobody has decrypted."""
+    return int(transport.get_read_buffer_size())  # type: ignore[attr-defined]

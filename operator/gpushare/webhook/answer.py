@@ -1,0 +1,49 @@
+"""The answer to a call, as it goes over the wire."""
+
+import time
+from email.utils import formatdate
+from functools import lru_cache
+
+from aiohttp import HttpVersion11, web
+from aiohttp.abc import AbstractStreamWriter
+
+_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
+)
+_LAST_HEAD = _HEAD.removesuffix(b"\r\n") + b"Connection: close\r\n\r\n"
+
+
+class Answer(web.StreamResponse):
+    """A JSON document, written in one piece.
+
+    What aiohttp works out for the head of any response takes longer than many a decision. Errors
+    are responses of its own.
+    """
+
+    def __init__(self, document: bytes) -> None:
+        super().__init__()
+        self._document = document
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection stays open behind it."""
+        return super().keep_alive is not False
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        """Take note of whom it is for; nothing is written yet."""
+        if not request.keep_alive or request.version < HttpVersion11:
+            self.force_close()
+        self._writer = request.writer
+        return self._writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write it. Raises ConnectionError where nobody waits for it any more."""
+        head = _HEAD if self.keep_alive else _LAST_HEAD
+        filled = head % (len(self._document), _format_date(int(time.time())))
+        await self._writer.write_eof(filled + self._document)
+
+
+@lru_cache(maxsize=1)
+def _format_date(second: int) -> bytes:
+    """As the header Date has it."""
+    return formatdate(second, usegmt=True).encode()
