@@ -53,7 +53,7 @@ def test_the_manifest_is_one_that_krew_takes() -> None:
     spec = manifest["spec"]
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("Plugin", "gpushare")
     assert re.fullmatch(r"v\d+\.\d+\.\d+", spec["version"])
-    assert len(spec["shortDescription"]) <= 60
+    assert len(spec["shortDescription"]) <= 50
     assert not spec["shortDescription"].endswith(".")
     for built, digest in DIGESTS.items():
         system, machine = built.split("_")

@@ -7,6 +7,11 @@ from typing import Any
 
 from gpushare import names
 
+MAX_CARDS = 1024
+"""Of a node; what says more is mistaken, and must not cost more."""
+MAX_QUANTITY = 2**40
+"""Anybody may ask for any number; many of them must have a sum of 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -75,7 +80,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
             for resource, quantity in (status.get("allocatable") or {}).items()
             if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
         },
-        gpu_count=parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0,
+        gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
         owned=frozenset(
             key.removeprefix("f:")
             for part in ("f:labels", "f:annotations")
@@ -121,7 +126,7 @@ _SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE",
 
 
 def parse_quantity(value: str | int) -> int | None:
-    """An extended resource's quantity, a whole number; None where it is none.
+    """An extended resource's quantity, a whole number of at most `MAX_QUANTITY`; None for others.
 
     With a suffix or an exponent it stays as it was written: `2k`, `2e3` ("Quantity" in the
     Kubernetes API reference).
@@ -130,4 +135,5 @@ def parse_quantity(value: str | int) -> int | None:
     if found is None:
         return None
     digits, suffix, exponent = found.groups()
-    return int(digits) * (_SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent))
+    scale = _SUFFIXES[suffix or ""] if exponent is None else 10 ** int(exponent)
+    return min(int(digits) * scale, MAX_QUANTITY)

@@ -42,7 +42,9 @@ def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
 
 
 NOTHING: Mapping[Any, int] = MappingProxyType({})
+NOT_LOOKED_AT = ("", "")
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
+_UNSCHEDULABLE = "Unschedulable"
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"
@@ -90,6 +92,8 @@ class Pod:
     created: datetime | None = None
     unschedulable: str = ""
     """The scheduler's message, cut, where it found no node."""
+    unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
+    """Why it has no node: the reason and the message, cut, of its condition PodScheduled."""
     owner: str = ""
     """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
     workload: Workload | None = None
@@ -148,6 +152,7 @@ def parse_pod(
     ready_since = _ready_since(status)
     created = meta.get("creationTimestamp")
     shares = names.RESOURCE_GPU_MEMORY in requests
+    reason, message = _read_scheduling(status)
     return Pod(
         namespace=intern(namespace),
         name=meta["name"],
@@ -174,7 +179,8 @@ def parse_pod(
         cards=parse_ledger(annotations) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
-        unschedulable=_unschedulable(status),
+        unschedulable=message if reason == _UNSCHEDULABLE else "",
+        unscheduled=_share((reason, message)),
         unrouted=bool(requests) and not selects and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
@@ -237,12 +243,13 @@ def _ready_since(status: Mapping[str, Any]) -> datetime | None:
     return None
 
 
-def _unschedulable(status: Mapping[str, Any]) -> str:
+def _read_scheduling(status: Mapping[str, Any]) -> tuple[str, str]:
+    """Why the pod is not scheduled."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled":
-            found_none = condition.get("reason") == "Unschedulable"
-            return intern((condition.get("message") or "")[:MAX_MESSAGE]) if found_none else ""
-    return ""
+            message = (condition.get("message") or "")[:MAX_MESSAGE]
+            return intern(condition.get("reason") or ""), intern(message)
+    return NOT_LOOKED_AT
 
 
 def _count_cards(meta: Mapping[str, Any]) -> int:

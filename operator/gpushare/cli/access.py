@@ -31,7 +31,7 @@ class Access:
             raise CommandError(
                 Exit.USAGE, "--snapshot is read without a cluster: leave --kubeconfig and --context"
             )
-        cluster = parse_snapshot(self.snapshot.read_bytes(), str(self.snapshot))
+        cluster = parse_snapshot(_read_file(self.snapshot), str(self.snapshot))
         if node and node not in (known := _names(cluster)):
             raise build_unknown("node", node, known)
         return cluster
@@ -56,6 +56,21 @@ class Access:
                 every = await read_cluster(api, (Kind.NODES,), now)
                 raise build_unknown("node", node, _names(every))
             return cluster
+
+
+def check_namespace(cluster: Cluster, namespace: str | None) -> None:
+    """Raise `CommandError` for a namespace that `cluster`, read with them, has not."""
+    known = [raw["metadata"]["name"] for raw in cluster.namespaces]
+    if namespace is not None and namespace not in known:
+        raise build_unknown("namespace", namespace, known)
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        message = f"the snapshot {path} can't be read: {error.strerror}"
+        raise CommandError(Exit.FAILURE, message) from error
 
 
 def _names(cluster: Cluster) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from gpushare import names
 from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.failures import told_in_a_sentence
-from gpushare.cli.output import Answer, Format, print_answer, print_text
+from gpushare.cli.output import Answer, Format, print_answer, print_remark, print_text
 
 if TYPE_CHECKING:
     from gpushare.core.adoption.remarks import Remark
@@ -82,5 +82,5 @@ def print_pools(
         print_answer(answer, shown_as)
         return
     for remark in remarks:
-        typer.echo(f"gpushare: {remark}", err=True)
+        print_remark(f"gpushare: {remark}")
     print_text(manifests)

@@ -10,6 +10,7 @@ from gpushare.kube.errors import (
     CrdMissingError,
     CredentialsError,
     KubeError,
+    OtherVersionError,
     describe_failure,
 )
 
@@ -19,7 +20,7 @@ def find_api_failure(error: Exception) -> CommandError | None:
     match error:
         case CredentialsError():
             return CommandError(Exit.NO_CREDENTIALS, str(error))
-        case CrdMissingError():
+        case CrdMissingError() | OtherVersionError():
             return CommandError(Exit.NOT_INSTALLED, str(error))
         case ApiError(status=401):
             return CommandError(
@@ -32,6 +33,11 @@ def find_api_failure(error: Exception) -> CommandError | None:
                 Exit.FORBIDDEN,
                 f"a right is missing ({error}); ask for it, or for a snapshot by somebody who "
                 "has it",
+            )
+        case ApiError(retry_after_seconds=float(seconds)) if seconds > 0:
+            return CommandError(
+                Exit.INCOMPLETE,
+                f"the API server has too much to do ({error}); try again in {seconds:g} s",
             )
         case KubeError():
             return CommandError(

@@ -10,7 +10,7 @@ from typing import Any
 from gpushare import __version__
 from gpushare.api.cluster import Cluster, Kind
 from gpushare.api.crd import build_crd
-from gpushare.cli.access import Access
+from gpushare.cli.access import Access, check_namespace
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.world import observe_cluster
 from gpushare.core.doctor.finding import Finding, Severity, Unseen
@@ -65,6 +65,8 @@ async def _examine_live(
         now = datetime.now(UTC)
         installation = await read_installation(api, operator_namespace)
         cluster, unseen = await _read_parts(api, now)
+        if Kind.NAMESPACES not in unseen:
+            check_namespace(cluster, namespace)
         allowed = await ask_for_rights(api, YOURS)
         tried = None
         if installation.configuration:

@@ -2,11 +2,20 @@
 
 from typing import Any
 
+from typer import BadParameter
 from typer.core import TyperCommand
 
 
 class CommandWithExamples(TyperCommand):
     """Its epilog has one example a line, without the program's name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse what is empty: mostly a variable that is not set, and never all there is."""
+        for before, given in zip(("", *args), args, strict=False):
+            if not given:
+                what = before if before.startswith("-") else "an argument"
+                raise BadParameter(f"{what} is empty; is a variable not set?", ctx)
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         program = ctx.find_root().info_name

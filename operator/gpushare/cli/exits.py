@@ -23,7 +23,7 @@ class Exit(IntEnum):
         "no kubeconfig, or an incomplete one, or one that the API server does not know",
     )
     FORBIDDEN = 5, "a right is missing"
-    NOT_INSTALLED = 6, "the cluster has no GPUSharePools, and the command needs them"
+    NOT_INSTALLED = 6, "the cluster has no GPUSharePools of our version, and the command needs them"
     NOT_FOUND = 7, "there is nothing of that name"
     SNAPSHOT = 8, "the snapshot is broken, or of another version"
     INCOMPLETE = 9, "the API server failed on the way; nothing was printed"

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 import typer
 
 from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.output import print_remark
 
 TRACEBACK = "GPUSHARE_TRACEBACK"
 """Environment variable: set, a mistake of the program itself is shown with where it happened."""
@@ -15,8 +16,9 @@ TRACEBACK = "GPUSHARE_TRACEBACK"
 
 def build_unknown(what: str, name: str, known: Iterable[str]) -> CommandError:
     """The error for a name that there is not, with the known one that looks most like it."""
-    close = get_close_matches(name, sorted(known), n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    folded = {each.casefold(): each for each in sorted(known)}
+    close = get_close_matches(name.casefold(), folded, n=1)
+    hint = f"; did you mean {folded[close[0]]}?" if close else ""
     return CommandError(Exit.NOT_FOUND, f"there is no {what} {name}{hint}")
 
 
@@ -34,7 +36,7 @@ def told_in_a_sentence() -> Iterator[None]:
             if os.environ.get(TRACEBACK):
                 raise
             failure = _confess(error)
-        typer.echo(f"gpushare: {' '.join(str(failure).split())}", err=True)
+        print_remark(f"gpushare: {' '.join(str(failure).split())}")
         raise typer.Exit(failure.exit_code) from error
 
 

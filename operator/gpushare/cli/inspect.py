@@ -1,11 +1,13 @@
 """`gpushare inspect`: what the cards hold, as the vendors' plugins show it, and pool by pool."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpushare.api.cluster import Kind
+from gpushare.api.node import MAX_CARDS
 from gpushare.cli.access import Access
-from gpushare.cli.output import Answer, Line, lay_out
+from gpushare.cli.output import Answer, Line, escape_controls, lay_out
 from gpushare.core.inspect.cards import (
     PENDING,
     CardNode,
@@ -24,13 +26,27 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
     """The answer of `inspect [-d] [NODE]`; no node named: all that share GPU memory."""
     cluster = access.read(Kind.NODES, Kind.PODS, node=node)
     nodes = observe_card_nodes(cluster.nodes, cluster.pods, only=node)
-    view = format_details if details else format_summary
+
+    def view(nodes: Sequence[CardNode]) -> str:
+        shown = [_escape_node(node) for node in nodes]
+        return format_details(shown) if details else format_summary(shown)
+
     return Answer(
         document=_build_document(nodes),
         # The last line's end is the printer's.
-        table=lambda: [(view(nodes).removesuffix("\n"),)],
+        table=lambda: [(line,) for line in view(nodes).removesuffix("\n").split("\n")],
         wide=lambda: list(_build_wide(nodes)),
     )
+
+
+def _escape_node(node: CardNode) -> CardNode:
+    """With names that can't make another line or column of a cell."""
+    holders = tuple(
+        replace(each, name=escape_controls(each.name), namespace=escape_controls(each.namespace))
+        for each in node.holders
+    )
+    name, address = escape_controls(node.name), escape_controls(node.address)
+    return replace(node, name=name, address=address, holders=holders)
 
 
 def _build_document(nodes: Sequence[CardNode]) -> Json:
@@ -53,12 +69,16 @@ def _describe_node(node: CardNode) -> Json:
         "total": node.total,
         "cards": [
             {"index": card, "allocated": units, "total": _total_of(node, card)}
-            for card, units in sorted(node.used.items())
-            if card != PENDING
+            for card, units in _list_cards(node.used)
         ],
         "pending": node.used.get(PENDING, 0),
         "pods": [_describe_holder(holder) for holder in order_by_card(node)],
     }
+
+
+def _list_cards(units: Mapping[int, int]) -> list[tuple[int, int]]:
+    """By index; an entry may name any number of cards that there are not."""
+    return sorted((card, held) for card, held in units.items() if card != PENDING)[:MAX_CARDS]
 
 
 def _total_of(node: CardNode, card: int) -> int:
@@ -71,7 +91,7 @@ def _describe_holder(holder: Holder) -> Json:
         "namespace": holder.namespace,
         "name": holder.name,
         "requested": holder.memory,
-        "cards": {str(card): n for card, n in sorted(holder.cards.items()) if card != PENDING},
+        "cards": {str(card): units for card, units in _list_cards(holder.cards)},
         "pending": holder.cards.get(PENDING, 0),
     }
 
@@ -79,7 +99,8 @@ def _describe_holder(holder: Holder) -> Json:
 def _build_wide(nodes: Sequence[CardNode]) -> Iterator[Line]:
     rows: list[Line] = []
     for node in nodes:
-        for card, units in sorted(node.used.items(), key=lambda item: (item[0] == PENDING, item)):
+        pending = [(PENDING, node.used[PENDING])] if node.has_pending else []
+        for card, units in (*_list_cards(node.used), *pending):
             pods = [f"{h.namespace}/{h.name}" for h in node.holders if card in h.cards]
             total = _total_of(node, card)
             free = "-" if card == PENDING else str(max(total - units, 0))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare.api.cluster import Kind
-from gpushare.cli.access import Access
+from gpushare.cli.access import Access, check_namespace
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.world import observe_cluster
 from gpushare.core.actions import NodeState
@@ -20,6 +20,7 @@ BAR = 20
 def inspect_pools(access: Access, namespace: str | None) -> Answer:
     """The answer of `inspect --pools`; `namespace`: of the pods that wait, only those in it."""
     cluster = access.read(*Kind)
+    check_namespace(cluster, namespace)
     seen = observe_cluster(cluster)
     view = view_pools(seen.world, seen.unbound, seen.opted_out, cluster.taken_at)
     waiting = [w for w in view.waiting if namespace is None or w.pod.namespace == namespace]
@@ -104,7 +105,8 @@ def _build_page(
         yield from _build_pool(pool, wide=wide)
     for lost in unreadable:
         yield ()
-        yield (Styled(lost.name, "bold"), f"  its spec can't be read: {lost.error}")
+        part = "status" if lost.error.startswith("status") else "spec"
+        yield (Styled(lost.name, "bold"), f"  its {part} can't be read: {lost.error}")
     if view.waiting:
         yield ()
         yield (Styled("Pods that wait", "bold"),)

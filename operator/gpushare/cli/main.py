@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Callable, Coroutine
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpushare import __version__
 from gpushare.cli.adopting import add_adopt
 from gpushare.cli.completion import (
     COMPLETE,
@@ -17,7 +19,9 @@ from gpushare.cli.completion import (
 from gpushare.cli.doctoring import add_doctor_command
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.explaining import add_explaining_commands
+from gpushare.cli.failures import told_in_a_sentence
 from gpushare.cli.migrating import add_migrate
+from gpushare.cli.output import give_output_up, print_remark, print_text
 from gpushare.cli.planning import add_planning_commands
 from gpushare.cli.reading import add_reading_commands
 from gpushare.cli.rendering import add_rendering_commands
@@ -28,13 +32,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="gpushare",
-    help="GPU-sharing node pools: the operator's processes and its manifests.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     # Plain help: it takes half the time, and the manual is made of it.
     rich_markup_mode=None,
-    context_settings={"max_content_width": 100},
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
 add_reading_commands(app)
 add_explaining_commands(app)
@@ -43,6 +46,23 @@ add_adopt(app)
 add_migrate(app)
 add_doctor_command(app)
 add_rendering_commands(app)
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        with told_in_a_sentence():
+            print_text(f"gpushare {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def begin(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """GPU-sharing node pools: the operator's processes and its manifests."""
 
 
 @app.command()
@@ -114,13 +134,14 @@ def completion(
     bash, zsh and fish read it at their start; for kubectl it is to be an executable file
     `kubectl_complete-gpushare` in a folder of PATH.
     """
-    typer.echo(build_script(app, shell), nl=False)
+    with told_in_a_sentence():
+        print_text(build_script(app, shell))
 
 
 def gpushare() -> None:
     """The program."""
     enable_completion()
-    app(prog_name="gpushare")
+    _start("gpushare")
 
 
 def kubectl_gpushare() -> None:
@@ -128,7 +149,21 @@ def kubectl_gpushare() -> None:
     if sys.argv[1:2] == [COMPLETE]:
         typer.echo(complete_for_kubectl(app, sys.argv[2:]), nl=False)
         return
-    app(prog_name="kubectl gpushare")
+    _start("kubectl gpushare")
+
+
+def _start(program: str) -> None:
+    """Run what was typed; help that can't be written is a sentence too."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Of a name in Chinese, a terminal without it shows what it can.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        app(prog_name=program)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        print_remark(f"gpushare: {give_output_up(error)}")
+        sys.exit(1)
 
 
 def _run_role(role: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -14,12 +13,13 @@ import yaml
 
 from gpushare.api.cluster import Kind
 from gpushare.api.node import parse_node
-from gpushare.cli.access import Access
+from gpushare.cli.access import Access, check_namespace
+from gpushare.cli.data import format_json
 from gpushare.cli.exits import CommandError, Exit
-from gpushare.cli.failures import build_unknown, find_failure
+from gpushare.cli.failures import find_failure
 from gpushare.cli.manifestfiles import ManifestFile, read_manifest_files, write_folder
 from gpushare.cli.migratingworkloads import Printed
-from gpushare.cli.output import print_text
+from gpushare.cli.output import print_remark, print_text
 from gpushare.core.inspect.pools import guess_unit
 from gpushare.core.migration.cards import Cards, assume_cards, observe_cards
 from gpushare.core.migration.finding import Code, Finding
@@ -80,7 +80,7 @@ def migrate_live(
     there is something to say. Raises what a call may raise."""
     found = asyncio.run(_read_live(access, namespace, selector))
     if not found and namespace is not None:
-        _check_namespace(access, namespace)
+        check_namespace(access.read(Kind.NAMESPACES), namespace)
     files = [_migrate(_build_file(raw), target) for raw in found]
     return tuple(each for each in files if each.is_changed or each.told)
 
@@ -92,12 +92,6 @@ async def _read_live(access: Access, namespace: str | None, selector: str) -> tu
 
     async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
         return await list_workloads(api, namespace, selector, is_migratable)
-
-
-def _check_namespace(access: Access, namespace: str) -> None:
-    known = [raw["metadata"]["name"] for raw in access.read(Kind.NAMESPACES).namespaces]
-    if namespace not in known:
-        raise build_unknown("namespace", namespace, known)
 
 
 def _build_file(raw: Json) -> ManifestFile:
@@ -143,8 +137,7 @@ def render(files: Sequence[MigratedFile], printed: Printed) -> str:
         case Printed.JSON:
             items = [item for file in files for raw in file.documents for item in _list(raw)]
             document = {"apiVersion": "v1", "kind": "List", "items": items}
-            options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-            return orjson.dumps(document, option=options).decode()
+            return format_json(document)
 
 
 def _diff(file: MigratedFile) -> Iterator[str]:
@@ -182,6 +175,4 @@ def print_migrated(
     for file in files:
         for told in file.told:
             finding = told.finding
-            sys.stderr.write(
-                f"{file.file.shown}: {told.about}: {finding.code}: {finding.message}\n"
-            )
+            print_remark(f"{file.file.shown}: {told.about}: {finding.code}: {finding.message}")

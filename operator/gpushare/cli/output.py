@@ -1,13 +1,21 @@
 """How answers are printed: one renderer for all commands, all at once or not at all."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from gpushare.cli.exits import CommandError, Exit
+
 _GAP = 2
+CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What makes a terminal do something, or shows text in another order than it has (Unicode Technical
+Report 36, "Bidirectional Text Spoofing"); and halves of characters."""
 
 
 class Format(StrEnum):
@@ -28,6 +36,7 @@ class Styled:
 
 
 Cell = str | Styled
+"""Its text may come from a cluster: no part of it reaches a terminal as anything but text."""
 Line = Sequence[Cell]
 Fact = tuple[str, Cell]
 """What it is about, and what is so."""
@@ -45,18 +54,16 @@ class Answer:
 
 
 def print_answer(answer: Answer, shown_as: Format) -> None:
-    """Print it on standard output."""
+    """Print it on standard output. Raises `CommandError` where that can't be written."""
     match shown_as:
         case Format.JSON:
-            import orjson
+            from gpushare.cli.data import format_json
 
-            options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-            _print([(orjson.dumps(answer.document, option=options).decode().rstrip("\n"),)])
+            print_text(format_json(answer.document))
         case Format.YAML:
-            import yaml
+            from gpushare.cli.data import format_yaml
 
-            text = yaml.safe_dump(answer.document, sort_keys=False, allow_unicode=True, width=100)
-            _print([(text.rstrip("\n"),)])
+            print_text(format_yaml(answer.document))
         case Format.TABLE:
             _print(answer.table())
         case Format.WIDE:
@@ -64,20 +71,70 @@ def print_answer(answer: Answer, shown_as: Format) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print it on standard output as it is."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Print a manifest or other data on standard output: as it is, in UTF-8, whatever the locale;
+    but on a terminal without what is not text. Raises `CommandError` where it can't be written."""
+    if _is_terminal():
+        write(escape_controls(text, but="\t\n"))
+    else:
+        write(text.encode(errors="surrogateescape"))
+
+
+def print_remark(text: str) -> None:
+    """Print a line on standard error; whatever it has in it stays one line."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"{escape_controls(text)}\n")
+        sys.stderr.flush()
+
+
+def write(text: str | bytes) -> None:
+    """Write to standard output. Raises `CommandError` where it is closed, or its disk full."""
+    if sys.stdout is None:
+        raise CommandError(Exit.FAILURE, "standard output is closed")
+    try:
+        if isinstance(text, str):
+            sys.stdout.write(text)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise give_output_up(error) from error
+
+
+def give_output_up(error: OSError) -> CommandError:
+    """What is told where standard output can't be written; what is left of it is not tried again.
+
+    At its end Python would, and complain once more.
+    """
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return CommandError(Exit.FAILURE, f"standard output can't be written: {error.strerror}")
+
+
+def escape_controls(text: str, *, but: str = "") -> str:
+    """`text` with `\\xNN` and `\\uNNNN` in place of controls, also those of writing direction.
+
+    Those in `but` stay.
+    """
+    return CONTROLS.sub(lambda found: found[0] if found[0] in but else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> list[Line]:
     """Lines of a table, without blanks at their ends; no row is empty."""
     table: list[Line] = [tuple(Styled(title, "bold") for title in header), *rows]
-    widths = [max(len(_text(cell)) for cell in column) for column in zip(*table, strict=True)]
+    widths = [max(map(_measure, column)) for column in zip(*table, strict=True)]
     lines: list[Line] = []
     for row in table:
         cells: list[Cell] = [" " * indent]
         for cell, width in zip(row[:-1], widths[:-1], strict=True):
-            cells += [cell, " " * (width - len(_text(cell)) + _GAP)]
+            cells += [cell, " " * (width - _measure(cell) + _GAP)]
         cells.append(row[-1])
         while not _text(cells[-1]).strip():
             cells.pop()
@@ -88,37 +145,49 @@ def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> 
 def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:
     """A line for each fact, one beneath the other."""
     listed = list(facts)
-    width = max((len(name) for name, _ in listed), default=0)
-    return [(f"{'':{indent}}{name:<{width + _GAP}}", said) for name, said in listed]
+    width = max((_measure(name) for name, _ in listed), default=0)
+    return [
+        (" " * indent, name, " " * (width - _measure(name) + _GAP), said) for name, said in listed
+    ]
 
 
 def _text(cell: Cell) -> str:
-    return cell if isinstance(cell, str) else cell.text
+    return escape_controls(cell if isinstance(cell, str) else cell.text)
+
+
+def _measure(cell: Cell) -> int:
+    """How many columns it takes: Chinese characters take two."""
+    text = _text(cell)
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def _print(lines: Iterable[Line]) -> None:
     made = list(lines)
-    if _wants_colours():
-        _print_in_colours(made)
-        return
-    sys.stdout.write("".join(f"{''.join(map(_text, line))}\n" for line in made))
-    sys.stdout.flush()
+    if _is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        write(_colour(made))
+    else:
+        write("".join(f"{''.join(map(_text, line))}\n" for line in made))
 
 
-def _wants_colours() -> bool:
-    """On a terminal, unless NO_COLOR is set (no-color.org)."""
-    dumb = os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and not dumb
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _print_in_colours(lines: Iterable[Line]) -> None:
+def _colour(lines: Iterable[Line]) -> str:
+    """With the terminal's codes for colours (no-color.org says who wants none)."""
     # It takes a while to import.
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
-    for line in lines:
-        text = Text()
-        for cell in line:
-            text.append(_text(cell), "" if isinstance(cell, str) else cell.style)
-        console.print(text, soft_wrap=True)
+    with console.capture() as captured:
+        for line in lines:
+            text = Text()
+            for cell in line:
+                text.append(_text(cell), "" if isinstance(cell, str) else cell.style)
+            console.print(text, soft_wrap=True)
+    return captured.get()

@@ -8,6 +8,7 @@ import yaml
 
 from gpushare import names
 from gpushare.api.pool import Pool
+from gpushare.cli.output import escape_controls
 
 Json = dict[str, Any]
 
@@ -33,9 +34,14 @@ def render_manifests(
     head: Iterable[str], manifests: Sequence[Json], comments: Mapping[str, Sequence[str]]
 ) -> str:
     """YAML documents under comments: those of the `head`, and by name those of each pool."""
-    parts = ["".join(f"# {line}\n" for line in head)]
+    parts = [_comment(head)]
     for manifest in manifests:
-        said = "".join(f"# {line}\n" for line in comments.get(manifest["metadata"]["name"], ()))
+        said = _comment(comments.get(manifest["metadata"]["name"], ()))
         body = yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=_WIDTH)
         parts.append(f"---\n{said}{body}")
     return "".join(parts)
+
+
+def _comment(lines: Iterable[str]) -> str:
+    """A name with a line's end in it must not end the comment."""
+    return "".join(f"# {escape_controls(line)}\n" for line in lines)

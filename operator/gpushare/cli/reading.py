@@ -80,7 +80,8 @@ def inspect(
 
 def snapshot(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write; only you can read it.")
+        Path,
+        typer.Option("--output", "-o", help="File to write, which only you can read; - is stdout."),
     ],
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,

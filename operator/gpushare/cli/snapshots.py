@@ -1,6 +1,7 @@
 """A cluster in a file, so that a question can be answered without the cluster."""
 
 import os
+from collections import Counter
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -12,10 +13,19 @@ import orjson
 from gpushare import __version__
 from gpushare.api.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
 from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.output import print_text
 
 SNAPSHOT_KIND = "GPUShareSnapshot"
 VERSION = 1
 """Of the format; it is another one as soon as an older program would misread it."""
+STDOUT = Path("-")
+_OTHERS = {
+    b"\x1f\x8b": "compressed, gunzip it first",
+    b"\xef\xbb\xbf": "JSON with a byte order mark, save it without one",
+    b"\xff\xfe": "UTF-16 text, save it as UTF-8",
+    b"\xfe\xff": "UTF-16 text, save it as UTF-8",
+}
+"""What a snapshot may have become on its way, by how that begins."""
 
 
 def build_snapshot(cluster: Cluster) -> bytes:
@@ -36,13 +46,14 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
     try:
         document: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _broken(name, f"it is no JSON: {error}") from error
+        raise _broken(name, f"it is {_recognise(text)}: {error}") from error
     if not isinstance(document, dict) or document.get("kind") != SNAPSHOT_KIND:
         raise _broken(name, f"it is no {SNAPSHOT_KIND}")
-    if document.get("version") != VERSION:
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
         raise CommandError(
             Exit.SNAPSHOT,
-            f"{name} is a snapshot of version {document.get('version')}, and this program reads "
+            f"{name} is a snapshot of version {version}, and this program reads "
             f"version {VERSION}: take it anew, or use the program that took it "
             f"({document.get('takenBy')})",
         )
@@ -62,10 +73,22 @@ def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | No
     if not isinstance(items, list):
         raise _broken(name, f"its {kind} are no list")
     try:
-        kept = (keep_object(kind, raw) for raw in items)
-        return tuple(raw for raw in kept if raw is not None)
+        kept = [raw for each in items if (raw := keep_object(kind, each)) is not None]
     except MalformedObjectError as error:
         raise _broken(name, str(error)) from error
+    places = (f"{raw['metadata'].get('namespace', '')}/{raw['metadata']['name']}" for raw in kept)
+    place, times = next(iter(Counter(places).most_common(1)), ("", 0))
+    if times > 1:
+        raise _broken(name, f"{place.removeprefix('/')} is {times} times among its {kind}")
+    return tuple(kept)
+
+
+def _recognise(text: bytes) -> str:
+    """What it is that is no JSON."""
+    for start, what in _OTHERS.items():
+        if text.startswith(start):
+            return what
+    return "no JSON"
 
 
 def _broken(name: str, why: str) -> CommandError:
@@ -73,18 +96,32 @@ def _broken(name: str, why: str) -> CommandError:
 
 
 def write_file(path: Path, text: bytes) -> None:
-    """Write it whole or not at all, for the owner's eyes only. Raises `CommandError`."""
+    """Write it whole or not at all, for the owner's eyes only; `-` is standard output.
+
+    What a link leads to is written, and what is no file, such as a pipe, is written into. Raises
+    `CommandError`.
+    """
+    if path == STDOUT:
+        print_text(text.decode())
+        return
     try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(file.name, path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(file.name)
-                raise
+        if path.exists() and not path.is_file():
+            path.write_bytes(text)
+        else:
+            _replace_file(Path(os.path.realpath(path)), text)
     except OSError as error:
         message = f"{path} can't be written: {error.strerror}"
         raise CommandError(Exit.FAILURE, message) from error
+
+
+def _replace_file(path: Path, text: bytes) -> None:
+    with NamedTemporaryFile(dir=path.parent, prefix=".gpushare.", delete=False) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(file.name)
+            raise

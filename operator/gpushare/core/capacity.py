@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from gpushare import names
-from gpushare.api.node import Node
+from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
 
 MIB_PER_GIB = 1024
@@ -19,8 +19,6 @@ MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
 MAX_FREE_BLOCKS = 20
 """Amounts of free memory that a status tells apart."""
-MAX_CARDS = 1024
-"""Of a node; what says more is mistaken, and must not cost more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,9 @@ class ApiServer:
             total=timeout_seconds + OVERTIME_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS
         )
         await self._throttle.wait("GET", path)
-        async with self._session.get(path, params=params, timeout=timeout) as response:
+        async with self._session.get(
+            path, params=params, timeout=timeout, allow_redirects=False
+        ) as response:
             self._observer("WATCH", _resource(path), response.status)
             if response.status != 200:
                 raise await self._refusal(response, f"watch {path}", "GET", path)
@@ -177,6 +179,8 @@ class ApiServer:
                 params=params,
                 data=None if body is None else orjson.dumps(body),
                 headers={} if body is None else {"Content-Type": content_type},
+                # Where an answer points to, nobody but its sender has vouched for.
+                allow_redirects=False,
                 # Again when there is a connection: opening one, and our turn, take a while.
                 trace_request_ctx=check,
             ) as response:
@@ -196,7 +200,11 @@ class ApiServer:
         seconds = parse_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
         if seconds is not None:
             self._throttle.close(method, path, seconds)
-        return ApiError(response.status, await response.read(), what=what, retry_after=seconds)
+        body = await response.read()
+        if response.status < 400:
+            target = response.headers.get("Location", "nowhere")
+            body = f"it points to {target}, and no token is taken there; name that server".encode()
+        return ApiError(response.status, body, what=what, retry_after=seconds)
 
 
 def connect(credentials: Credentials, observer: RequestObserver = _no_observer) -> ApiServer:

@@ -10,11 +10,13 @@ from typing import TypeVar
 from gpushare import names
 from gpushare.api.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
 from gpushare.kube.client import ApiServer
-from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError
+from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
 from gpushare.kube.pages import list_pages
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0
+"""Who waits at a terminal wants to know why, and may try again."""
 PATHS: Mapping[Kind, str] = {
     Kind.NODES: "api/v1/nodes",
     Kind.PODS: "api/v1/pods",
@@ -48,10 +50,18 @@ async def _try(read: Callable[[], Awaitable[Found]]) -> Found:
         try:
             return await read()
         except CALL_FAILURES as error:
-            if isinstance(error, ApiError) and not (error.is_overload or error.is_expired):
+            if not _is_worth_another_try(error):
                 raise
         await asyncio.sleep(PAUSE_SECONDS)
     return await read()
+
+
+def _is_worth_another_try(error: Exception) -> bool:
+    """Whether it takes no longer than a person waits without a word."""
+    if isinstance(error, ApiError):
+        pause = error.retry_after_seconds or 0.0
+        return (error.is_overload or error.is_expired) and pause <= LONGEST_PAUSE_SECONDS
+    return not isinstance(error, TimeoutError)
 
 
 async def _read_kind(api: ApiServer, kind: Kind, node: str) -> tuple[Json, ...] | None:
@@ -61,10 +71,25 @@ async def _read_kind(api: ApiServer, kind: Kind, node: str) -> tuple[Json, ...] 
         async for page in list_pages(api, PATHS[kind], **wanted):
             kept += _keep(kind, page.items)
     except ApiError as error:
-        if kind is Kind.POOLS and error.is_not_found:
-            return None
+        if kind is not Kind.POOLS or not error.is_not_found:
+            raise
+    else:
+        return tuple(kept)
+    await _expect_no_group(api)
+    return None
+
+
+async def _expect_no_group(api: ApiServer) -> None:
+    """Raise `OtherVersionError` where there are pools, and this program can't read them."""
+    try:
+        group = await api.get(f"apis/{names.GROUP}")
+    except ApiError as error:
+        if error.status in (403, 404):
+            return
         raise
-    return tuple(kept)
+    served = [each.get("version", "?") for each in group.get("versions") or ()]
+    if served and names.VERSION not in served:
+        raise OtherVersionError(served)
 
 
 def _build_selector(field: str, value: str) -> str:

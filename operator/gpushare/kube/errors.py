@@ -1,5 +1,6 @@
 """What the API server's refusals mean; the only place where status codes are read."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -26,6 +27,16 @@ class CrdMissingError(KubeError):
         super().__init__(
             f"the CustomResourceDefinition {names.PLURAL}.{names.GROUP} is not in the cluster; "
             "install the chart with crds.install=true, or apply crds/gpusharepools.yaml"
+        )
+
+
+class OtherVersionError(KubeError):
+    """The cluster has GPUSharePools of other versions alone."""
+
+    def __init__(self, served: Sequence[str]) -> None:
+        super().__init__(
+            f"the cluster serves {names.GROUP} in version {', '.join(served)}, and this program "
+            f"reads {names.VERSION}; use the program of the version that is installed there"
         )
 
 

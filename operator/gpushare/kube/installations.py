@@ -13,7 +13,7 @@ from gpushare.core.doctor.page import Installation
 from gpushare.core.doctor.rights import Held
 from gpushare.core.doctor.webhook import NAME
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import ApiError, OtherVersionError
 from gpushare.kube.webhookconfigurations import read_configuration
 
 DEFAULT_NAMESPACE = "gpushare-system"
@@ -27,9 +27,14 @@ Found = TypeVar("Found")
 
 
 async def see(call: Awaitable[Found]) -> Found | Unseen:
-    """What `call` reads, or which right is missing for it. Raises what else a call may raise."""
+    """What `call` reads, or why it can't be read: a right is missing, or it is of another version.
+
+    Raises what else a call may raise.
+    """
     try:
         return await call
+    except OtherVersionError as error:
+        return Unseen(str(error))
     except ApiError as error:
         if error.status != 403:
             raise

@@ -27,10 +27,10 @@ async def list_pages(api: ApiServer, path: str, **params: str) -> AsyncIterator[
     params = {**params, "limit": str(PAGE)}
     while True:
         answer = await api.get(path, **params)
-        meta = answer.get("metadata") or {}
-        if not meta.get("resourceVersion"):
+        meta, items = answer.get("metadata"), answer.get("items") or []
+        if not (isinstance(meta, dict) and meta.get("resourceVersion") and isinstance(items, list)):
             raise MalformedAnswerError(f"list {path}: the answer is no list")
-        yield Page(meta["resourceVersion"], tuple(answer.get("items") or ()))
+        yield Page(meta["resourceVersion"], tuple(items))
         token = meta.get("continue")
         if not token:
             return

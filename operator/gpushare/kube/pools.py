@@ -43,7 +43,7 @@ async def _get(api: ApiServer, path: str, **params: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePool:
-    """A pool whose spec is none that this version knows."""
+    """A pool whose spec, or status, is none that this version knows."""
 
     name: str
     uid: str
@@ -112,13 +112,14 @@ def _parse_without_spec(raw: Json) -> Pool:
 
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
     meta, (first, *_) = raw["metadata"], error.errors()
-    where = ".".join(str(part) for part in first["loc"])
+    part = "status" if error.title == PoolStatus.__name__ else "spec"
+    where = ".".join(map(str, first["loc"]))
     return UnreadablePool(
         name=meta["name"],
         uid=meta["uid"],
         generation=meta.get("generation", 0),
         status=_parse_status(raw),
-        error=f"spec.{where}: {first['msg']}",
+        error=f"{part}.{where}: {first['msg']}",
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import aiohttp
+from yarl import URL
 
 from gpushare import __version__, names
 from gpushare.kube.credentials import Credentials
@@ -48,10 +49,13 @@ def open_session(
     ClientConnectionError that the request then raises.
     """
 
+    origin = URL(credentials.host).origin()
+
     async def authorize(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        if authorization := await credentials.authorize():
+        # Kopf's calls follow where an answer points to: not with our token.
+        if request.url.origin() == origin and (authorization := await credentials.authorize()):
             request.headers["Authorization"] = authorization
         response = await handler(request)
         if response.status == 401:

@@ -1,8 +1,11 @@
 """Snapshots: what is kept, what is no snapshot, and that commands read nothing else."""
 
+import codecs
+import gzip
 import json
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,6 +141,31 @@ def test_what_is_no_snapshot_of_this_version_is_said_so(file: Path, text: str, s
     expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, str(file), says)
 
 
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (gzip.compress, "it is compressed, gunzip it first"),
+        (lambda text: codecs.BOM_UTF8 + text, "it is JSON with a byte order mark"),
+        (lambda text: text.decode().encode("utf-16"), "it is UTF-16 text, save it as UTF-8"),
+        (lambda text: text.replace(b'"version": 1', b'"version": true'), "of version True"),
+        (lambda text: text.replace(b'"version": 1', b'"version": 1.0'), "of version 1.0"),
+    ],
+)
+def test_what_became_of_a_snapshot_is_named(
+    file: Path, spoil: Callable[[bytes], bytes], says: str
+) -> None:
+    file.write_bytes(spoil(build_snapshot(build_cluster())))
+    expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
+
+
+def test_an_object_that_is_there_twice_is_named(file: Path) -> None:
+    document = json.loads(build_snapshot(build_cluster()))
+    document["pods"] *= 2
+    file.write_text(json.dumps(document))
+    ended = run_command("inspect", "--snapshot", str(file))
+    expect_told(ended, Exit.SNAPSHOT, "default/one is 2 times among its pods")
+
+
 def test_an_object_of_another_shape_is_named(file: Path) -> None:
     document = json.loads(build_snapshot(build_cluster()))
     document["nodes"][0]["status"]["addresses"] = "10.0.0.1"
@@ -148,7 +176,9 @@ def test_an_object_of_another_shape_is_named(file: Path) -> None:
 
 def test_a_file_that_is_not_there_is_named(file: Path) -> None:
     ended = run_command("inspect", "--snapshot", str(file))
-    expect_told(ended, Exit.FAILURE, f"{file}: No such file or directory")
+    expect_told(
+        ended, Exit.FAILURE, f"the snapshot {file} can't be read: No such file or directory"
+    )
 
 
 def test_a_snapshot_needs_no_context(file: Path) -> None:
@@ -270,6 +300,45 @@ def test_a_file_is_there_whole_or_as_it_was(file: Path, monkeypatch: pytest.Monk
 
     assert file.read_text() == "before"
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_what_a_link_leads_to_is_written_and_the_link_stays(file: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    write_file(link, b"after")
+    assert link.is_symlink()
+    assert file.read_bytes() == b"after"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_what_is_no_file_is_written_into(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, b"after")
+    assert os.read(reading, 100) == b"after"
+    os.close(reading)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("/dev/full")
+    with pytest.raises(CommandError, match=r"link can't be written: No space left on device"):
+        write_file(link, b"after")
+    assert Path("/dev/full").is_char_device()
+    assert list(tmp_path.iterdir()) == [link]
+
+
+def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"can't be written: Is a directory"):
+        write_file(tmp_path, b"")
+
+
+def test_standard_output_is_a_place_to_write(capsys: pytest.CaptureFixture[str]) -> None:
+    write_file(Path("-"), b"after\n")
+    assert capsys.readouterr().out == "after\n"
 
 
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare import names
-from gpushare.api.node import Node
+from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
 from gpushare.core.capacity import (
-    MAX_CARDS,
     MAX_FIGURE,
     MAX_FREE_BLOCKS,
     Capacity,

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.api.node import MAX_CARDS
+from gpushare.cli.exits import Exit
 from gpushare.cli.snapshots import build_snapshot
 from gpushare.core.inspect.pools import view_pools
 from gpushare.names import Reason
 from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
 from tests.kit.cards import build_card_node, build_holder
-from tests.kit.commandline import run_command
+from tests.kit.commandline import expect_told, run_command
 from tests.kit.members import a_settled
 from tests.kit.values import MEMORY, a_node, a_plugin_pod, a_pool, a_world
 from tests.kit.values import NOW as APPLIED_AT
@@ -117,6 +119,7 @@ def test_pods_that_wait_are_sorted_and_filtered_by_namespace(show: Shown) -> Non
         build_waiting("c", 40, "training"),
     ]
     cluster = {"nodes": [build_member("n1")], "pods": waiting, "pools": [build_found_pool()]}
+    cluster["namespaces"] = [{"metadata": {"name": "vision", "uid": "vision"}}]
 
     def list_waiting(*options: str) -> list[tuple[str, str]]:
         found = json.loads(show("-o", "json", *options, **cluster))["waiting"]
@@ -128,6 +131,88 @@ def test_pods_that_wait_are_sorted_and_filtered_by_namespace(show: Shown) -> Non
         ("a", "PoolNotFound"),
     ]
     assert list_waiting("-n", "vision") == [("a", "PoolNotFound")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        (None, ("Pending", "no scheduler has looked at it yet")),
+        (
+            {"reason": "SchedulerError", "message": "extender: connection refused"},
+            ("SchedulerError", "extender: connection refused"),
+        ),
+        (
+            {"reason": "SchedulingGated", "message": "Scheduling is blocked"},
+            ("SchedulingGated", "Scheduling is blocked"),
+        ),
+    ],
+)
+def test_a_pod_waits_whatever_the_scheduler_says_of_it(
+    show: Shown, condition: Json | None, why: tuple[str, str]
+) -> None:
+    pod = build_waiting("a", 2, "training")
+    said = [{"type": "PodScheduled", "status": "False", **condition}] if condition else []
+    pod["status"]["conditions"] = said
+    cluster = {"nodes": [build_member("n1")], "pods": [pod], "pools": [build_found_pool()]}
+    (waiting,) = json.loads(show("-o", "json", **cluster))["waiting"]
+    assert (waiting["name"], waiting["reason"], waiting["message"]) == ("a", *why)
+
+
+def test_a_pod_that_goes_waits_for_nothing(show: Shown) -> None:
+    pod = build_waiting("a", 2, "training")
+    pod["status"]["conditions"] = []
+    pod["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    assert json.loads(show("-o", "json", pods=[pod]))["waiting"] == []
+
+
+def test_a_pod_waits_though_a_clock_behind_the_servers_has_it_created_tomorrow(
+    show: Shown,
+) -> None:
+    pod = build_waiting("a", 2, "nowhere")
+    pod["metadata"]["creationTimestamp"] = "2026-03-02T12:00:00Z"
+    assert json.loads(show("-o", "json", pods=[pod]))["waiting"][0]["reason"] == "PoolNotFound"
+
+
+@pytest.mark.parametrize("count", ["1e40", "9999999999999999999E"])
+def test_a_node_that_says_it_has_any_number_of_cards_costs_no_more_than_others(
+    show: Shown, count: str
+) -> None:
+    node = build_member("n1")
+    for offered in (node["status"]["allocatable"], node["status"]["capacity"]):
+        offered |= {"aliyun.com/gpu-count": count, "aliyun.com/gpu-mem": count}
+    (pool,) = json.loads(show("-o", "json", nodes=[node], pools=[build_found_pool()]))["pools"]
+    assert pool["gpus"] == len(pool["nodes"][0]["cards"]) == MAX_CARDS
+
+
+def test_entries_for_cards_that_there_are_not_are_shown_within_bounds(show: Shown) -> None:
+    pods = [
+        build_holder(
+            f"p{part}",
+            "n1",
+            1,
+            allocation={"0": {str(part * 100 + card): 1 for card in range(100)}},
+        )
+        for part in range(12)
+    ]
+    cluster = {"nodes": [build_member("n1")], "pods": pods, "pools": [build_found_pool()]}
+    (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
+    assert len(pool["nodes"][0]["cards"]) == MAX_CARDS
+    assert pool["memoryAllocatedGiB"] == 1200
+
+
+def test_a_namespace_that_there_is_not_is_said_so_with_one_that_looks_alike(
+    tmp_path: Path,
+) -> None:
+    space = {"metadata": {"name": "default", "uid": "default"}}
+    file = tmp_path / "cluster.json"
+    file.write_bytes(build_snapshot(Cluster(NOW, namespaces=(space,))))
+    ended = run_command("inspect", "--pools", "-n", "Defualt", "--snapshot", str(file))
+    expect_told(ended, Exit.NOT_FOUND, "there is no namespace Defualt; did you mean default?")
+
+
+def test_a_pool_whose_status_cannot_be_read_is_said_so(show: Shown) -> None:
+    pool = {**build_found_pool(), "status": {"conditions": "none"}}
+    assert "training  its status can't be read: status.conditions: Input" in show(pools=[pool])
 
 
 def test_stranded_memory_is_less_than_the_median_pod_asks_for(show: Shown) -> None:

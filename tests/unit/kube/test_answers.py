@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import json
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.credentials import Credentials
 from gpushare.kube.errors import (
     CALL_FAILURES,
     ApiError,
@@ -14,6 +18,8 @@ from gpushare.kube.errors import (
     NotLeaderError,
     SilentWatchError,
 )
+from gpushare.kube.pages import list_pages
+from gpushare.kube.session import open_session
 from tests.kit.fakeapi import Answer, served_by
 
 NODE = {"metadata": {"name": "a", "uid": "1"}}
@@ -139,3 +145,61 @@ async def test_a_lease_that_is_lost_while_connecting_still_holds_the_write_back(
             await holder.delete("api/v1/namespaces/ns/pods/a", uid="1")
         await holder.get("api/v1/nodes/a")
     assert served == ["GET"]
+
+
+def points_to(target: str) -> Answer:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"Location": target})
+
+    return answer
+
+
+@contextlib.asynccontextmanager
+async def listening() -> AsyncIterator[tuple[str, list[str]]]:
+    """The address of a server, and the Authorization of each call that reaches it."""
+    heard: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        heard.append(request.headers.get("Authorization", ""))
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/elsewhere")), heard
+
+
+async def test_nobody_is_asked_to_whom_the_api_server_points() -> None:
+    async with listening() as (elsewhere, heard), served_by(points_to(elsewhere)) as api:
+        said = f"307 it points to {elsewhere}, and no token is taken there"
+        with pytest.raises(ApiError, match=said):
+            await api.get("api/v1/things")
+        with pytest.raises(ApiError, match=said):
+            await read_watch(api)
+    assert heard == []
+
+
+async def test_a_session_that_is_pointed_elsewhere_leaves_its_token_at_home() -> None:
+    """Kopf's own calls follow."""
+
+    async def be_somebody() -> str:
+        return "Bearer secret"
+
+    async with listening() as (elsewhere, heard):
+        app = web.Application()
+        app.router.add_get("/away", points_to(elsewhere))
+        async with TestServer(app) as server:
+            credentials = Credentials(str(server.make_url("/")), None, be_somebody)
+            async with open_session(credentials) as session:
+                await session.get("away")
+                await session.get(elsewhere)
+    assert heard == ["", ""]
+
+
+@pytest.mark.parametrize(
+    "answer", [{"metadata": "x"}, {"metadata": {"resourceVersion": "1"}, "items": {"a": 1}}]
+)
+async def test_an_answer_that_is_no_list_is_a_failed_list(answer: Json) -> None:
+    async with served_by(says(json.dumps(answer).encode())) as api:
+        with pytest.raises(MalformedAnswerError, match="the answer is no list"):
+            await anext(list_pages(api, "api/v1/things"))

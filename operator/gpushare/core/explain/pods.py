@@ -25,8 +25,7 @@ from gpushare.core.explain.fits import (
 )
 from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
-from gpushare.core.inspect.pools import guess_unit
-from gpushare.core.unplaced import UnplacedPod
+from gpushare.core.inspect.pools import Why, guess_unit
 from gpushare.core.world import World
 from gpushare.names import Reason
 
@@ -65,7 +64,7 @@ class PodExplanation:
     """What was decided when it was created."""
     found: Pod | None = None
     """None for one that does not exist yet."""
-    waits: UnplacedPod | None = None
+    waits: Why | None = None
     """Why it has no pool or no node."""
     fits: tuple[NodeFit, ...] = ()
     """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
@@ -97,7 +96,7 @@ def explain_new_pod(
 
 
 def explain_found_pod(
-    pod: PodShape, found: Pod | None, waits: UnplacedPod | None, around: Surroundings,
+    pod: PodShape, found: Pod | None, waits: Why | None, around: Surroundings,
     *, namespace: str, name: str,
 ) -> PodExplanation:  # fmt: skip
     """A pod that exists: what is decided of one like it that is created now, and if it has no

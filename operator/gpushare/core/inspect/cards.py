@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 
 from gpushare import names
-from gpushare.api.node import parse_quantity
-from gpushare.core.capacity import MAX_CARDS
+from gpushare.api.node import MAX_CARDS, parse_quantity
 
 Json = Mapping[str, Any]
 PENDING = -1

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gpushare.api.node import Node
+from gpushare import names
+from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
@@ -18,9 +19,12 @@ from gpushare.core.capacity import (
 )
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
-from gpushare.core.unplaced import PoolRoom, UnplacedPod, judge_pod
+from gpushare.core.unplaced import PoolRoom, judge_pod
 from gpushare.core.world import World
 from gpushare.names import Reason
+
+_PENDING = "Pending"
+_NOT_LOOKED_AT = "no scheduler has looked at it yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,19 @@ class PoolCards:
 
 
 @dataclass(frozen=True, slots=True)
+class Why:
+    """Why a pod waits: in the operator's words, else in the scheduler's."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A pod that has no pool or no node, and why."""
 
     pod: Pod
-    why: UnplacedPod
+    why: Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +146,24 @@ def _judge_all(
     opted_out: Collection[str],
     now: datetime,
 ) -> list[Waiting]:
-    # Who asks wants to know at once.
-    at_once = timedelta(0)
-    judged = (
-        (pod, judge_pod(pod, rooms, now, opted_out=pod.namespace in opted_out, grace=at_once))
-        for pod in pods
-    )
-    waiting = [Waiting(pod, why) for pod, why in judged if why is not None]
+    # Who asks wants to know at once, and may have a clock that is behind the server's.
+    at_once = timedelta.min
+    waiting = []
+    for pod in pods:
+        opts_out = pod.namespace in opted_out
+        judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
+        if judged is not None:
+            waiting.append(Waiting(pod, Why(str(judged.reason), judged.message)))
+        elif _waits(pod):
+            reason, message = pod.unscheduled
+            waiting.append(Waiting(pod, Why(reason or _PENDING, message or _NOT_LOOKED_AT)))
     return sorted(waiting, key=lambda each: (each.pod.namespace, each.pod.name))
+
+
+def _waits(pod: Pod) -> bool:
+    """Whether it asks for shared GPU and has no node, whatever the scheduler says."""
+    shares = pod.pools or not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES)
+    return bool(shares) and not pod.node and pod.is_live and not pod.deleting
 
 
 def _view_pool(pool: Pool, book: Book, world: World, unbound: Sequence[Pod]) -> PoolCards:
@@ -180,5 +202,5 @@ def view_cards(node: Node, pods: Sequence[Pod]) -> tuple[Card, ...]:
             allocated=used.get(index, 0),
             pods=tuple(sorted(f"{p.namespace}/{p.name}" for p in pods if index in p.cards)),
         )
-        for index in sorted({*(range(capacity.gpus) if shares else ()), *used})
+        for index in sorted({*(range(capacity.gpus) if shares else ()), *used})[:MAX_CARDS]
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 
 from gpushare.api.pod import Pod
-from gpushare.core.capacity import MAX_CARDS, count_used
+from gpushare.core.capacity import count_used
 from gpushare.observe.metrics.family import Family
 from gpushare.observe.metrics.sight import Sight, SightCollector
 
@@ -42,7 +42,7 @@ class CardCollector(SightCollector):
             if (plan := book.plans.get(node)) is not None:
                 info[pool, node, plan.state, plan.reason] = 1.0
             capacity, used = book.capacities[node], count_used(pods.get(node, ()))
-            cards = range(min(capacity.gpus, MAX_CARDS) if capacity.total else 0)
+            cards = range(capacity.gpus if capacity.total else 0)
             # An entry may name a card that the node has not; the sums count it all the same.
             for card in {*cards, *used}:
                 key = (pool, node, str(card))

@@ -1,0 +1,219 @@
+"""Output that comes out right wherever it goes: hostile names, other locales, full disks."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpushare.cli.exits import Exit
+from gpushare.cli.failures import build_unknown
+from gpushare.cli.output import Answer, Format, escape_controls, lay_out, print_answer, print_text
+from gpushare.cli.poolmanifests import render_manifests
+from tests.kit.cards import build_card_node, build_holder
+from tests.kit.commandline import SOURCE, expect_told, run_command, start_command
+
+HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066"
+HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"
+TEXT = "节点 [red]ü[/red] é"
+
+
+@pytest.fixture
+def write_snapshot(tmp_path: Path) -> Callable[..., str]:
+    """A function that writes a snapshot with these nodes and pods, and says where."""
+
+    def write(nodes: list[Any], pods: list[Any] | None = None) -> str:
+        head = {"kind": "GPUShareSnapshot", "version": 1, "takenAt": "2026-03-01T12:00:00Z"}
+        kinds = {"nodes": nodes, "pods": pods or [], "pools": [], "daemonsets": []}
+        file = tmp_path / "cluster.json"
+        file.write_text(json.dumps({**head, **kinds, "namespaces": []}))
+        return str(file)
+
+    return write
+
+
+def show(command: str, snapshot: str, **environ: str) -> tuple[int, bytes, bytes]:
+    """What a process gives whose output is `command`'s own, such as `> /dev/full`."""
+    ended = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m gpushare {command}"],
+        env={"PYTHONPATH": str(SOURCE), "FILE": snapshot, "HOME": "/nonexistent", **environ},
+        capture_output=True,
+        check=False,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+# What a cluster says.
+
+
+def test_what_is_no_text_is_escaped_and_all_else_stays() -> None:
+    assert escape_controls(HOSTILE) == HARMLESS
+    assert escape_controls(TEXT) == TEXT
+
+
+def test_a_cell_can_not_make_another_line(capsys: pytest.CaptureFixture[str]) -> None:
+    table = lay_out(("NAME", "WHY"), [(HOSTILE, "x"), ("n", HOSTILE)])
+    print_answer(Answer({}, table=lambda: table), Format.TABLE)
+    width = len(HARMLESS) + 2
+    shown = [f"{'NAME':<{width}}WHY", f"{HARMLESS:<{width}}x", f"{'n':<{width}}{HARMLESS}"]
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+@pytest.mark.parametrize("details", [(), ("-d",), ("-o", "wide")])
+def test_the_vendors_layout_has_as_many_lines_whatever_the_names(
+    write_snapshot: Callable[..., str], details: tuple[str, ...]
+) -> None:
+    def count(name: str) -> int:
+        node = build_card_node(name, gpus=1, total=8, address=name)
+        pods = [build_holder(name, name, 4, card="0", namespace=name)]
+        shown = run_command("inspect", *details, "--snapshot", write_snapshot([node], pods)).out
+        assert (HARMLESS in shown) is (name == HOSTILE)
+        assert escape_controls(shown, but="\n") == shown
+        return len(shown.splitlines())
+
+    assert count(HOSTILE) == count("n1")
+
+
+def test_a_sentence_of_hostile_names_is_a_sentence() -> None:
+    told = start_command("inspect", "--snapshot", HOSTILE).err
+    assert told.startswith("gpushare: ")
+    assert escape_controls(told, but="\n") == told
+
+
+@pytest.mark.parametrize(
+    ("shown_as", "parse"), [(Format.JSON, json.loads), (Format.YAML, yaml.safe_load)]
+)
+def test_data_is_the_same_with_its_controls_escaped(
+    shown_as: Format, parse: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {"a": HOSTILE, HOSTILE: [TEXT, r"\x41 \u0041 \\x9b", "x" * 200 + HOSTILE]}
+    print_answer(Answer(document, table=list), shown_as)
+    printed = capsys.readouterr().out
+    assert parse(printed) == document
+    assert escape_controls(printed, but="\n") == printed
+
+
+def test_a_comment_above_a_manifest_stays_one() -> None:
+    manifest = {"metadata": {"name": "a"}, "spec": {}}
+    text = render_manifests([HOSTILE], [manifest], {"a": [f"x\nkind: Pod {HOSTILE}"]})
+    assert list(yaml.safe_load_all(text)) == [manifest]
+
+
+def test_a_manifest_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    print_text(HOSTILE)
+    assert capsys.readouterr().out == HOSTILE
+
+
+def test_amounts_may_have_more_than_64_bits(write_snapshot: Callable[..., str]) -> None:
+    entry = {"0": {"0": 2**63 - 1}}
+    nodes = [build_card_node("n1", gpus=1, total=8)]
+    pods = [build_holder(name, "n1", 2**63 - 1, allocation=entry) for name in "abc"]
+    file = write_snapshot(nodes, pods)
+    shown = run_command("inspect", "-o", "json", "--snapshot", file)
+    assert json.loads(shown.out)["allocated"] == 3 * (2**63 - 1)
+
+
+# Where it goes.
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "inspect --snapshot $FILE",
+        "inspect -o json --snapshot $FILE",
+        "inspect --help",
+        "--version",
+        "completion bash",
+        "render scheduler-config --extender-url http://127.0.0.1:1",
+    ],
+)
+def test_a_full_disk_is_said_in_a_sentence(
+    command: str, write_snapshot: Callable[..., str]
+) -> None:
+    file = write_snapshot([])
+    told = b"gpushare: standard output can't be written: No space left on device\n"
+    assert show(f"{command} > /dev/full", file) == (Exit.FAILURE, b"", told)
+
+
+def test_an_output_that_is_closed_is_said_so(write_snapshot: Callable[..., str]) -> None:
+    told = b"gpushare: standard output is closed\n"
+    file = write_snapshot([])
+    assert show("inspect --snapshot $FILE >&-", file) == (Exit.FAILURE, b"", told)
+
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def test_where_a_character_is_lacking_people_see_its_number(
+    write_snapshot: Callable[..., str],
+) -> None:
+    file = write_snapshot([build_card_node("节", gpus=1, total=8)])
+    code, out, told = show("inspect --snapshot $FILE", file, **ASCII)
+    assert (code, told) == (Exit.OK, b"")
+    assert out.splitlines()[1].startswith(rb"\u8282")
+
+
+@pytest.mark.parametrize("shown_as", ["json", "yaml"])
+def test_data_is_utf_8_whatever_the_locale(
+    shown_as: str, write_snapshot: Callable[..., str]
+) -> None:
+    file = write_snapshot([build_card_node("节", gpus=1, total=8)])
+    code, out, told = show(f"inspect -o {shown_as} --snapshot $FILE", file, **ASCII)
+    assert (code, told) == (Exit.OK, b"")
+    assert "节" in out.decode()
+
+
+def test_wide_characters_keep_columns_in_line(capsys: pytest.CaptureFixture[str]) -> None:
+    table = lay_out(("NAME", "N"), [("节点四", "1"), ("n", "2")])
+    print_answer(Answer({}, table=lambda: table), Format.TABLE)
+    assert capsys.readouterr().out == "NAME    N\n节点四  1\nn       2\n"
+
+
+# What is typed.
+
+
+def test_the_version_is_told() -> None:
+    assert run_command("--version").out.startswith("gpushare 0.")
+
+
+def test_help_has_a_short_name() -> None:
+    assert run_command("inspect", "-h").out == run_command("inspect", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("inspect", ""), "an argument"),
+        (("approve", "training", "--hash", ""), "--hash"),
+        (("inspect", "--snapshot", ""), "--snapshot"),
+        (("render", "teardown", ""), "an argument"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_no_wish_for_all(
+    arguments: tuple[str, ...], what: str
+) -> None:
+    ended = run_command(*arguments)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert f"{what} is empty; is a variable not set?" in ended.err
+
+
+def test_a_name_in_other_letters_looks_alike() -> None:
+    assert str(build_unknown("node", "GPU-1", ["gpu-1"])).endswith("; did you mean gpu-1?")
+
+
+@pytest.mark.parametrize(
+    ("file", "says"), [("nosuch", "No such file or directory"), (".", "Is a directory")]
+)
+def test_what_is_no_file_is_no_snapshot(file: str, says: str) -> None:
+    ended = run_command("inspect", "--snapshot", file)
+    expect_told(ended, Exit.FAILURE, f"the snapshot {file} can't be read: {says}")
+
+
+def test_the_device_of_standard_error_need_not_be_there(
+    write_snapshot: Callable[..., str],
+) -> None:
+    assert show("inspect n1 --snapshot $FILE 2>&-", write_snapshot([]))[0] == Exit.NOT_FOUND

@@ -1,0 +1,77 @@
+"""A cluster is read whole or not at all, and nobody waits long for nothing."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from aiohttp import web
+
+from gpushare.api.cluster import Kind
+from gpushare.kube.client import ApiServer
+from gpushare.kube.clusters import ATTEMPTS, read_cluster
+from gpushare.kube.errors import ApiError, OtherVersionError
+from tests.kit.fakeapi import served_by
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Counted:
+    """An API server that always answers so, and how often it was asked."""
+
+    def __init__(self, status: int, **headers: str) -> None:
+        self._answer = status, headers
+        self.times = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.times += 1
+        status, headers = self._answer
+        return web.Response(status=status, headers=headers)
+
+
+async def test_a_server_that_fails_is_asked_again() -> None:
+    failing = Counted(500)
+    async with served_by(failing.answer) as api:
+        with pytest.raises(ApiError):
+            await read_cluster(api, (Kind.NODES,), NOW)
+    assert failing.times == ATTEMPTS
+
+
+async def test_a_server_that_wants_to_be_left_alone_for_long_is() -> None:
+    busy = Counted(429, **{"Retry-After": "30"})
+    async with served_by(busy.answer) as api, asyncio.timeout(5):
+        with pytest.raises(ApiError):
+            await read_cluster(api, (Kind.NODES,), NOW)
+    assert busy.times == 1
+
+
+async def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def hang(api: ApiServer, path: str, **params: str) -> None:
+        asked.append(path)
+        raise TimeoutError
+
+    monkeypatch.setattr(ApiServer, "get", hang)
+    with pytest.raises(TimeoutError):
+        await read_cluster(ApiServer(None), (Kind.NODES,), NOW)  # type: ignore[arg-type]
+    assert len(asked) == 1
+
+
+async def test_pools_of_another_version_are_not_missing() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/apis/gpushare.io":
+            return web.json_response({"versions": [{"version": "v2"}, {"version": "v1beta1"}]})
+        return web.Response(status=404)
+
+    async with served_by(answer) as api:
+        with pytest.raises(OtherVersionError, match=r"in version v2, v1beta1, and this program"):
+            await read_cluster(api, (Kind.POOLS,), NOW)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_where_no_version_is_known_there_are_no_pools(status: int) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=status if request.path == "/apis/gpushare.io" else 404)
+
+    async with served_by(answer) as api:
+        assert (await read_cluster(api, (Kind.POOLS,), NOW)).pools is None
