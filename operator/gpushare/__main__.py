@@ -1,5 +1,5 @@
 """`python -m gpushare`."""
 
-from gpushare.cli.main import gpushare
+from gpushare.cli.start import gpushare
 
 gpushare()

@@ -17,6 +17,10 @@ _KUBECTL_SCRIPT = """\
 # For `kubectl gpushare`: as kubectl_complete-gpushare on PATH, executable.
 exec kubectl-gpushare __complete "$@"
 """
+_OFFER_FILES = """\
+    # Files where an option wants one; a node or pool is none.
+    [[ -n ${COMPREPLY[0]} || ${COMP_WORDS[COMP_CWORD-1]} != -* ]] || compopt -o default
+"""
 COMPLETE = "__complete"
 """First argument of the plugin where kubectl's script asks what may follow the others."""
 
@@ -32,7 +36,13 @@ class Shell(StrEnum):
 
 def build_script(app: typer.Typer, shell: Shell) -> str:
     """The script that has `shell` complete `gpushare`; for kubectl, `kubectl gpushare`."""
-    return _KUBECTL_SCRIPT if shell is Shell.KUBECTL else _ask(app, f"source_{shell}")
+    if shell is Shell.KUBECTL:
+        return _KUBECTL_SCRIPT
+    script = _ask(app, f"source_{shell}")
+    if shell is Shell.BASH:
+        script = script.replace("complete -o default ", "complete ")
+        script = script.replace("    return 0\n", f"{_OFFER_FILES}    return 0\n")
+    return script
 
 
 def complete_for_kubectl(app: typer.Typer, words: list[str]) -> str:
@@ -42,7 +52,9 @@ def complete_for_kubectl(app: typer.Typer, words: list[str]) -> str:
         "COMP_CWORD": str(len(words)),
     }
     found = _ask(app, "complete_bash").split()
-    return "\n".join([*found, f":{_NO_FILES if found else _FILES}", ""])
+    wants_value = words[-2:-1] and words[-2].startswith("-")
+    offers_files = wants_value and not found
+    return "\n".join([*found, f":{_FILES if offers_files else _NO_FILES}", ""])
 
 
 def enable_completion() -> None:

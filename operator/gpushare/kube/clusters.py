@@ -87,7 +87,10 @@ async def _expect_no_group(api: ApiServer) -> None:
         if error.status in (403, 404):
             return
         raise
-    served = [each.get("version", "?") for each in group.get("versions") or ()]
+    versions = group.get("versions") or ()
+    served = [
+        str(each["version"]) for each in versions if isinstance(each, dict) and "version" in each
+    ]
     if served and names.VERSION not in served:
         raise OtherVersionError(served)
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.gpurequest import count_gpu_requests
-from gpushare.api.node import parse_node, parse_quantity
+from gpushare.api.node import MAX_CARDS, MAX_QUANTITY, parse_node, parse_quantity
 from gpushare.api.pod import MAX_MESSAGE, Pod, parse_pod
 from gpushare.api.podshape import parse_pod_shape
 
@@ -55,6 +55,12 @@ def test_only_gpu_resources_are_kept() -> None:
     allocatable = {"cpu": "8", "aliyun.com/gpu-mem": "15", "nvidia.com/mig-1g.5gb": "7"}
     node = parse_node(_node(status={"allocatable": allocatable}))
     assert node.allocatable == {"aliyun.com/gpu-mem": 15, "nvidia.com/mig-1g.5gb": 7}
+
+
+def test_no_node_has_more_cards_than_any_machine() -> None:
+    offered = {"aliyun.com/gpu-count": "1e40", "aliyun.com/gpu-mem": "1e40"}
+    node = parse_node(_node(status={"allocatable": offered, "capacity": offered}))
+    assert (node.gpu_count, node.allocatable["aliyun.com/gpu-mem"]) == (MAX_CARDS, MAX_QUANTITY)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Help: quick, with examples, under the name by which the program was called; and the manual."""
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_help_imports_nothing_large() -> None:
 
 
 def test_the_plugin_calls_itself_as_kubectl_does() -> None:
-    script = "from gpushare.cli.main import kubectl_gpushare; kubectl_gpushare()"
+    script = "from gpushare.cli.start import kubectl_gpushare; kubectl_gpushare()"
     done = subprocess.run(
         [sys.executable, "-c", script, "inspect", "--help"],
         env={"PYTHONPATH": str(SOURCE)},
@@ -101,3 +102,60 @@ def test_a_shell_completes_commands_and_options() -> None:
     assert complete("insp") == ["inspect"]
     assert complete("inspect", "--out") == ["--output"]
     assert complete("inspect", "-o", "w") == ["wide"]
+
+
+def test_a_shell_offers_files_only_where_an_option_wants_one() -> None:
+    def offer(*words: str) -> str:
+        asks = 'printf "%s|%s" "${COMPREPLY[*]}" "$wanted"'
+        wanted = " ".join(f"'{word}'" for word in ("gpushare", *words))
+        script = (
+            f"{run_command('completion', 'bash').out}\n"
+            'compopt() { wanted="$1 $2"; }\n'
+            f"COMP_WORDS=({wanted}); COMP_CWORD={len(words)}\n"
+            f"_gpushare_completion true; {asks}; complete -p gpushare"
+        )
+        return subprocess.run(
+            ["bash", "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+
+    assert offer("inspect", "") == "|complete -F _gpushare_completion gpushare\n"
+    assert offer("inspect", "--snapshot", "").startswith("|-o default")
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["inspect", ""], ":4\n"),
+        (["inspect", "--snapshot", ""], ":0\n"),
+        (["inspect", "'a b'", "--out"], "--output\n:4\n"),
+    ],
+)
+def test_kubectl_offers_files_only_where_an_option_wants_one(words: list[str], answer: str) -> None:
+    script = "from gpushare.cli.start import kubectl_gpushare; kubectl_gpushare()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "__complete", *words],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == answer
+
+
+@pytest.mark.parametrize("module", ["typer", "gpushare.cli.main"])
+def test_ctrl_c_while_the_program_is_read_ends_it_without_a_word(module: str) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "from gpushare.cli.start import gpushare; gpushare()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")

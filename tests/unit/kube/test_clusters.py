@@ -7,9 +7,11 @@ import pytest
 from aiohttp import web
 
 from gpushare.api.cluster import Kind
+from gpushare.core.doctor.finding import Unseen
 from gpushare.kube.client import ApiServer
 from gpushare.kube.clusters import ATTEMPTS, read_cluster
 from gpushare.kube.errors import ApiError, OtherVersionError
+from gpushare.kube.installations import see
 from tests.kit.fakeapi import served_by
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -66,6 +68,7 @@ async def test_pools_of_another_version_are_not_missing() -> None:
     async with served_by(answer) as api:
         with pytest.raises(OtherVersionError, match=r"in version v2, v1beta1, and this program"):
             await read_cluster(api, (Kind.POOLS,), NOW)
+        assert isinstance(await see(read_cluster(api, (Kind.POOLS,), NOW)), Unseen)
 
 
 @pytest.mark.parametrize("status", [403, 404])
