@@ -29,6 +29,8 @@ LABEL_GPUSHARE: Final = "gpushare"
 MODE_LABELS: Final = frozenset(
     {LABEL_SCHEDULE, LABEL_CGPU, LABEL_CGPU_DISABLE_ISOLATION, LABEL_GPUSHARE}
 )
+OLD_MODE_LABELS: Final = MODE_LABELS - {LABEL_SCHEDULE}
+"""Those of the Basic and OpenSource editions."""
 NODE_LABELS: Final = MODE_LABELS | {LABEL_PLACEMENT, LABEL_POOL}
 
 # Annotations on nodes: what must survive a crash.

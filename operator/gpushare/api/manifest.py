@@ -12,15 +12,11 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.api.crd import build_crd
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Pool
+from gpushare.api.selector import DNS_NAME, LABEL_KEY
 
 Json = dict[str, Any]
 
 _OURS = names.NODE_LABELS - {names.LABEL_POOL}
-_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL_KEY = re.compile(
-    rf"({_DNS_LABEL}([.]{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
-)
 _TYPES: Mapping[str, type] = {
     "object": dict,
     "array": list,
@@ -87,7 +83,7 @@ def _read_name(raw: Json) -> str:
     name = meta.get("name") if isinstance(meta, dict) else None
     if not isinstance(name, str) or not name:
         raise ManifestError(f"a {names.KIND} has no metadata.name")
-    if not _DNS_NAME.fullmatch(name):
+    if not re.fullmatch(DNS_NAME, name):
         raise ManifestError(f"{name}: metadata.name is no DNS name in lower case")
     if len(name) > 63:
         rule = _load_schema()["x-kubernetes-validations"][0]
@@ -169,7 +165,7 @@ def _has_mode(edition: Edition) -> Callable[[Json], bool]:
 def _has_label_keys(value: Json) -> bool:
     """Of a requirement, or of labels with their values."""
     keys = [value["key"]] if "operator" in value and "key" in value else [*value]
-    return all(_LABEL_KEY.fullmatch(key) and key.find("/") <= 253 for key in keys)
+    return all(re.fullmatch(LABEL_KEY, key) and key.find("/") <= 253 for key in keys)
 
 
 def _has_values(requirement: Json) -> bool:

@@ -53,6 +53,12 @@ class Node:
         return not names.CONTROL_PLANE_LABELS.isdisjoint(self.labels)
 
     @property
+    def has_gpus(self) -> bool:
+        """Whether it has cards: by its inventory, or by what a device plugin says."""
+        inventory = names.LABEL_CARDS in self.labels
+        return inventory or any(self.allocatable.values()) or self.gpu_count > 0
+
+    @property
     def offers_mig(self) -> bool:
         return any(resource.startswith(names.RESOURCE_MIG_PREFIX) for resource in self.allocatable)
 

@@ -4,7 +4,7 @@ As kube-scheduler reads them ("Assigning Pods to Nodes" in the Kubernetes docume
 node selector must hold, and one of the affinity's terms; of a term every requirement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -73,6 +73,13 @@ class NodeSelection:
             if key in known and value not in known[key]:
                 return False
         return self.terms is None or any(self._may_hold(term, known) for term in self.terms)
+
+    def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
+        """Whether the node of this name, with these labels, satisfies it; what it asks of the
+        `ignored` labels does not count."""
+        asked = {*self.labels, *(key for term in self.terms or () for key in term)} - ignored
+        known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
+        return self.may_hold(known)
 
     def _asks_for(self, key: str) -> bool:
         return key in self.labels or any(

@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field
 from gpushare.api.model import ApiModel, rule, rules
 
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_KEY = f"^({_DNS_LABEL}([.]{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+DNS_NAME = f"{_DNS_LABEL}([.]{_DNS_LABEL})*"
+LABEL_KEY = f"^({DNS_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 _KEY_MESSAGE = (
     "a label key is a name of at most 63 letters, digits, '-', '_' and '.', which may follow a "
     "DNS name of at most 253 characters and a slash"
@@ -17,7 +18,7 @@ _KEY_MESSAGE = (
 
 def _is_key(key: str) -> str:
     # CEL's own format.qualifiedName() needs Kubernetes 1.32.
-    return f"{key}.matches('{_KEY}') && {key}.indexOf('/') <= 253"
+    return f"{key}.matches('{LABEL_KEY}') && {key}.indexOf('/') <= 253"
 
 
 class SelectorOperator(StrEnum):

@@ -2,16 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpushare import names
-from gpushare.api.cluster import Kind
+from gpushare.api.manifest import parse_manifest
 from gpushare.api.pool import Nodes
 from gpushare.api.selector import LabelSelector
 from gpushare.cli.access import Access
 from gpushare.cli.output import Answer, Line, Styled, lay_out
-from gpushare.cli.poolmanifests import Json, parse_new_pool, render_manifests
-from gpushare.cli.world import observe_cluster, with_pools
+from gpushare.cli.poolmanifests import Json, render_manifests
+from gpushare.cli.world import PLANNED, observe_cluster, with_pools
 from gpushare.core.adoption.adopt import describe_world, prove
 from gpushare.core.adoption.foresight import Foreseen
 from gpushare.core.adoption.grouping import AdoptedPool, build_manifest
@@ -41,12 +41,11 @@ def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Adopted:
 
     `observe`: pools that only say what they would do; the proof is of pools that act.
     """
-    cluster = access.read(Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
-    # Before the operator is installed there are no pools.
-    world = observe_cluster(replace(cluster, pools=cluster.pools or ())).world
+    cluster = access.read(*PLANNED)
+    world = observe_cluster(cluster).world
     described = describe_world(world, node_pool_label)
     manifests = [build_manifest(pool) for pool in described.pools]
-    new = [parse_new_pool(manifest, cluster.taken_at) for manifest in manifests]
+    new = [parse_manifest(manifest, cluster.taken_at) for manifest in manifests]
     proof = prove(with_pools(world, new), described.pools, cluster.taken_at)
     remarks = gather((*described.remarks, *proof.remarks))
     if observe:

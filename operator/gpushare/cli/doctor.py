@@ -22,7 +22,6 @@ from gpushare.core.doctor.page import (
     judge_machines,
     judge_rights,
 )
-from gpushare.core.doctor.pools import Unreadable
 from gpushare.core.doctor.rights import YOURS
 from gpushare.core.doctor.webhook import Bundle, doubt
 
@@ -110,11 +109,8 @@ def _read_bundles(installation: Installation) -> tuple[Bundle, ...]:
 
 
 def _observe(cluster: Cluster, unseen: dict[str, Unseen]) -> Machines:
-    if cluster.pools is None:
-        cluster = replace(cluster, pools=())
     seen = observe_cluster(cluster)
-    lost = tuple(Unreadable(pool.name, pool.error) for pool in seen.unreadable)
-    return Machines(seen.world, lost, unseen)
+    return Machines(seen.world, seen.unreadable, unseen)
 
 
 def build_answer(findings: Sequence[Finding]) -> Answer:

@@ -48,13 +48,12 @@ def explain(
     name: Annotated[str, typer.Argument(help="Its name.")] = "",
     files: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--filename",
-            "-f",
-            help="In place of a name: a manifest with pods, or what creates pods, that need not "
-            "exist yet; `-` is standard input. May be given several times.",
+        options.filename(
+            "In place of a name: manifests with pods, or with what creates pods, that need not "
+            "exist yet."
         ),
     ] = None,
+    recursive: options.Recursive = False,
     namespace: Annotated[
         str | None,
         typer.Option(
@@ -97,6 +96,7 @@ def explain(
     pools.
     """
     _check(subject, name, files, namespace)
+    options.check_recursive(files, recursive=recursive)
     with told_in_a_sentence():
         from gpushare.cli.access import Access
         from gpushare.cli.output import print_answer
@@ -115,9 +115,12 @@ def explain(
             answer = explain_one_pool(access, name)
         else:
             from gpushare.cli.explainpods import explain_manifests, explain_pod
+            from gpushare.cli.manifests import read_objects
 
             answer = (
-                explain_manifests(access, files, namespace, rules)
+                explain_manifests(
+                    access, read_objects(files, recursive=recursive), namespace, rules
+                )
                 if files
                 else explain_pod(access, name, namespace, rules)
             )

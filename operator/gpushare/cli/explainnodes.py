@@ -1,17 +1,15 @@
 """`gpushare explain node`: what its labels say, what its plugins serve, and whose it is."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from gpushare import names
-from gpushare.api.cluster import Kind
 from gpushare.api.taint import Taint, parse_taints
 from gpushare.cli.access import Access
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
-from gpushare.cli.world import observe_cluster
+from gpushare.cli.world import PLANNED, observe_cluster
 from gpushare.core.drift import describe_rival
 from gpushare.core.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.inspect.pools import plan_world
@@ -22,11 +20,11 @@ Json = dict[str, Any]
 
 def explain_one_node(access: Access, name: str) -> Answer:
     """The answer of `explain node NAME`. Raises `CommandError` for a node that there is not."""
-    cluster = access.read(Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
+    cluster = access.read(*PLANNED)
     raws = {raw["metadata"]["name"]: raw for raw in cluster.nodes}
     if name not in raws:
         raise build_unknown("node", name, raws)
-    seen = observe_cluster(replace(cluster, pools=cluster.pools or ()))
+    seen = observe_cluster(cluster)
     planner = plan_world(seen.world, cluster.taken_at)
     explained = explain_node(seen.world, planner, name, cluster.taken_at)
     taints = parse_taints(raws[name])

@@ -1,8 +1,6 @@
 """`gpushare explain pod` and `explain -f`: where pods go, and why not elsewhere."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from gpushare import names
@@ -17,7 +15,7 @@ from gpushare.cli.failures import build_unknown
 from gpushare.cli.manifests import Given
 from gpushare.cli.output import Answer, Line
 from gpushare.cli.podpage import Told, build_pod_page
-from gpushare.cli.podtemplates import read_pod_templates
+from gpushare.cli.podtemplates import find_pod_templates
 from gpushare.cli.world import Seen, observe_cluster
 from gpushare.core.admission import Rules, view_pool
 from gpushare.core.explain.fits import NodeFit
@@ -58,10 +56,10 @@ def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) 
 
 
 def explain_manifests(
-    access: Access, paths: Sequence[Path], namespace: str | None, rules: Rules
+    access: Access, given: Sequence[Given], namespace: str | None, rules: Rules
 ) -> Answer:
-    """The answer of `explain -f`. Raises `CommandError` for what is no manifest."""
-    templates, skipped = read_pod_templates(paths)
+    """The answer of `explain -f`. Raises `CommandError` for what is no pod."""
+    templates, skipped = find_pod_templates(given)
     default = access.find_namespace(namespace)
     cluster = access.read(*Kind)
     seen, around, _ = _observe(cluster, rules)
@@ -84,7 +82,7 @@ def explain_manifests(
 
 def _observe(cluster: Cluster, rules: Rules) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]:
     """What is known where the operator is not installed is that there are no pools."""
-    seen = observe_cluster(replace(cluster, pools=cluster.pools or ()))
+    seen = observe_cluster(cluster)
     books = plan_world(seen.world, cluster.taken_at).books
     views = (view_pool(raw) for raw in cluster.pools or ())
     around = Surroundings(

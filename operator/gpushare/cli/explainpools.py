@@ -6,15 +6,14 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.cli.access import Access
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
-from gpushare.cli.world import observe_cluster
+from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
 from gpushare.core.explain.pools import PoolExplanation, explain_pool
 from gpushare.core.inspect.pools import Waiting, find_waiting, plan_world
-from gpushare.kube.errors import CrdMissingError
-from gpushare.kube.pools import UnreadablePool
 from gpushare.names import Reason
 
 Json = dict[str, Any]
@@ -26,9 +25,7 @@ MAX_SHOWN = 3
 def explain_one_pool(access: Access, name: str) -> Answer:
     """The answer of `explain pool NAME`. Raises `CommandError` for a pool that there is not."""
     cluster = access.read(*Kind)
-    if cluster.pools is None:
-        raise CrdMissingError
-    seen = observe_cluster(cluster)
+    seen = observe_pools(cluster)
     pools = {pool.name: pool for pool in seen.world.pools}
     unreadable = {pool.name: pool for pool in seen.unreadable}
     if name in unreadable:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from gpushare import names
 from gpushare.api.manifest import ManifestError, parse_manifest
 from gpushare.api.pool import Pool
 from gpushare.cli.exits import CommandError, Exit
-from gpushare.cli.manifests import read_objects
+from gpushare.cli.manifests import Given
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +20,14 @@ class GivenPools:
     """As `kind/name`."""
 
 
-def read_pools(paths: Sequence[Path], now: datetime) -> GivenPools:
-    """The pools in these files, as an apply would make them at `now`.
+def find_pools(objects: Sequence[Given], now: datetime) -> GivenPools:
+    """The pools among these objects, as an apply would make them at `now`.
 
     Raises `CommandError` for the first that the API server would refuse, or if there is none.
     """
     pools: dict[str, Pool] = {}
     skipped = []
-    for given in read_objects(paths):
+    for given in objects:
         if given.raw["kind"] != names.KIND:
             skipped.append(given.shown)
             continue

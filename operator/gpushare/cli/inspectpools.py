@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare.api.cluster import Kind
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.cli.access import Access, check_namespace
 from gpushare.cli.output import Answer, Line, Styled, lay_out
-from gpushare.cli.world import observe_cluster
+from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
 from gpushare.core.inspect.pools import Card, PoolCards, PoolNode, PoolsView, Waiting, view_pools
-from gpushare.kube.pools import UnreadablePool
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
     """The answer of `inspect --pools`; `namespace`: of the pods that wait, only those in it."""
     cluster = access.read(*Kind)
     check_namespace(cluster, namespace)
-    seen = observe_cluster(cluster)
+    seen = observe_pools(cluster)
     view = view_pools(seen.world, seen.unbound, seen.opted_out, cluster.taken_at)
     waiting = [w for w in view.waiting if namespace is None or w.pod.namespace == namespace]
     shown = PoolsView(view.pools, tuple(waiting))

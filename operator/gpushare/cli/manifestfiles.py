@@ -3,14 +3,18 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from gpushare.cli.exits import CommandError, Exit
-from gpushare.cli.manifests import STDIN
+import orjson
+import yaml
 
+from gpushare.api.documents import Document, parse_documents
+from gpushare.cli.exits import CommandError, Exit
+
+STDIN = Path("-")
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -23,43 +27,46 @@ class ManifestFile:
     """Relative to the folder that was named."""
     text: str
 
+    def parse(self) -> tuple[Document, ...]:
+        """Its documents. Raises `CommandError` where it is no manifest."""
+        try:
+            documents = parse_documents(self.text)
+            # A value that is part of itself is YAML, and no manifest.
+            orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
+        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+            hint = "; a template is to be rendered first" if "{{" in self.text else ""
+            message = f"{self.shown} is no manifest: {error}{hint}"
+            raise CommandError(Exit.MANIFEST, message) from error
+        return documents
 
-def read_manifest_files(paths: Sequence[str], *, recursive: bool) -> tuple[ManifestFile, ...]:
+
+def read_manifest_files(paths: Sequence[Path], *, recursive: bool) -> tuple[ManifestFile, ...]:
     """Of a folder those that kubectl reads: *.yaml, *.yml and *.json; `-` is standard input.
 
     Raises `CommandError`.
     """
     try:
-        files = [file for path in paths for file in _read(path, recursive)]
+        return tuple(file for path in paths for file in _read(path, recursive))
     except OSError as error:
         raise CommandError(Exit.MANIFEST, f"{error.filename}: {error.strerror}") from error
-    by_place: dict[str, str] = {}
-    for file in files:
-        if file.place in by_place:
-            raise CommandError(
-                Exit.USAGE, f"{by_place[file.place]} and {file.shown} are both {file.place}"
-            )
-        by_place[file.place] = file.shown
-    return tuple(files)
 
 
-def _read(path: str, recursive: bool) -> Iterator[ManifestFile]:
-    folder = Path(path)
-    if folder == STDIN:
+def _read(path: Path, recursive: bool) -> Iterator[ManifestFile]:
+    if path == STDIN:
         text = _decode(sys.stdin.buffer.read(), "standard input")
         yield ManifestFile("stdin", "stdin.yaml", text)
         return
-    if not folder.is_dir():
-        yield ManifestFile(folder.as_posix(), folder.name, _decode(folder.read_bytes(), path))
+    if not path.is_dir():
+        yield ManifestFile(path.as_posix(), path.name, _decode(path.read_bytes(), str(path)))
         return
-    found = folder.rglob("*") if recursive else folder.iterdir()
+    found = path.rglob("*") if recursive else path.iterdir()
     files = sorted(each for each in found if each.suffix in _SUFFIXES and each.is_file())
     if not files:
         raise CommandError(
             Exit.NOT_FOUND, f"{path} has no *.yaml, *.yml or *.json; -R looks in its folders too"
         )
     for file in files:
-        place = file.relative_to(folder).as_posix()
+        place = file.relative_to(path).as_posix()
         yield ManifestFile(file.as_posix(), place, _decode(file.read_bytes(), str(file)))
 
 
@@ -70,11 +77,16 @@ def _decode(text: bytes, name: str) -> str:
         raise CommandError(Exit.MANIFEST, f"{name} is no UTF-8 text: {error.reason}") from error
 
 
-def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
-    """Make `folder` with these files by their places: all of them, or nothing.
+def write_folder(folder: Path, files: Sequence[ManifestFile]) -> None:
+    """Make `folder` with these files at their places: all of them, or nothing.
 
-    Raises `CommandError` where it is there already and not empty.
+    Raises `CommandError` where it is there already and not empty, or two have one place.
     """
+    by_place: dict[str, ManifestFile] = {}
+    for file in files:
+        if (other := by_place.setdefault(file.place, file)) is not file:
+            message = f"{other.shown} and {file.shown} are both {file.place}"
+            raise CommandError(Exit.USAGE, message)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise CommandError(
@@ -83,10 +95,10 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
         made = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
             made.chmod(0o755)
-            for place, text in texts.items():
-                file = made / place
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(text.encode())
+            for file in files:
+                path = made / file.place
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.text.encode())
             os.rename(made, folder)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)

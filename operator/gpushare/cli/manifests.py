@@ -1,18 +1,14 @@
 """Objects that a person has in files, or pipes in."""
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.manifestfiles import read_manifest_files
 
 Json = dict[str, Any]
-
-STDIN = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +18,7 @@ class Given:
     raw: Json
     """It has a `kind`, a string."""
     source: str
-    """For messages: the file's name, or `standard input`."""
+    """For messages: the file's name."""
 
     @property
     def shown(self) -> str:
@@ -32,37 +28,29 @@ class Given:
         return f"{self.raw['kind']}/{name or '?'}"
 
 
-def read_objects(paths: Iterable[Path]) -> Iterator[Given]:
-    """The objects in these files, YAML or JSON, `-` being standard input; Lists are taken apart.
+def read_objects(paths: Sequence[Path], *, recursive: bool = False) -> tuple[Given, ...]:
+    """The objects in these files and folders; Lists are taken apart.
 
     Raises `CommandError` for what is no manifest, and for a file that can't be read.
     """
-    for path in paths:
-        source = "standard input" if path == STDIN else str(path)
-        try:
-            text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
-            documents = [each for each in yaml.safe_load_all(text) if each is not None]
-        except OSError as error:
-            raise CommandError(Exit.MANIFEST, f"{source}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise _broken(source, "it is no text") from error
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            # A date that is none is a ValueError.
-            raise _broken(source, " ".join(str(error).split())) from error
-        if not documents:
-            raise _broken(source, "nothing is in it")
-        yield from _flatten(documents, source)
+    files = read_manifest_files(paths, recursive=recursive)
+    found = tuple(
+        given
+        for file in files
+        for given in _flatten([document.raw for document in file.parse()], file.shown)
+    )
+    if not found:
+        listed = ", ".join(file.shown for file in files)
+        raise CommandError(Exit.MANIFEST, f"{listed} is no manifest: nothing is in it")
+    return found
 
 
 def _flatten(objects: Sequence[Any], source: str) -> Iterator[Given]:
     for raw in objects:
         if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
-            raise _broken(source, "a document in it is no object with a kind")
+            message = f"{source} is no manifest: a document in it is no object with a kind"
+            raise CommandError(Exit.MANIFEST, message)
         if raw["kind"].endswith("List") and isinstance(raw.get("items"), list):
             yield from _flatten(raw["items"], source)
         else:
             yield Given(raw, source)
-
-
-def _broken(source: str, why: str) -> CommandError:
-    return CommandError(Exit.MANIFEST, f"{source} is no manifest: {why}")

@@ -3,12 +3,11 @@
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-import orjson
 import yaml
 
 from gpushare.api.cluster import Kind
@@ -26,7 +25,7 @@ from gpushare.core.migration.finding import Code, Finding
 from gpushare.core.migration.live import build_manifest, is_migratable
 from gpushare.core.migration.manifests import Told, migrate_manifest
 from gpushare.core.migration.pods import Target
-from gpushare.core.migration.text import Document, parse_documents, rewrite_text
+from gpushare.core.migration.text import rewrite_text
 from gpushare.core.world import World
 
 Json = dict[str, Any]
@@ -67,7 +66,7 @@ def read_cards(access: Access, memory_gib: int | None) -> Cards:
 
 
 def migrate_files(
-    paths: Sequence[str], target: Target, *, recursive: bool
+    paths: Sequence[Path], target: Target, *, recursive: bool
 ) -> tuple[MigratedFile, ...]:
     """Every file that is named, changed or not. Raises `CommandError`."""
     return tuple(_migrate(file, target) for file in read_manifest_files(paths, recursive=recursive))
@@ -102,7 +101,7 @@ def _build_file(raw: Json) -> ManifestFile:
 
 
 def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
-    documents = _parse(file)
+    documents = file.parse()
     migrated = [migrate_manifest(document.raw, target) for document in documents]
     wanted = tuple(each.raw for each in migrated)
     rewritten = rewrite_text(file.text, documents, wanted)
@@ -111,17 +110,6 @@ def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
         message = "its text was written anew, without comments: an anchor of it is used in between"
         told.append(Told("the file", Finding(Code.REFORMATTED, message)))
     return MigratedFile(file, rewritten.text, wanted, tuple(told))
-
-
-def _parse(file: ManifestFile) -> tuple[Document, ...]:
-    try:
-        documents = parse_documents(file.text)
-        # A value that is part of itself is YAML, and no manifest.
-        orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
-    except (yaml.YAMLError, ValueError, TypeError) as error:
-        hint = "; a template is to be rendered first" if "{{" in file.text else ""
-        raise CommandError(Exit.MANIFEST, f"{file.shown} is no manifest: {error}{hint}") from error
-    return documents
 
 
 # What is printed.
@@ -169,7 +157,7 @@ def print_migrated(
     """
     shown = [file for file in files if file.is_changed or not are_live]
     if output_dir is not None:
-        write_folder(output_dir, {file.file.place: file.text for file in shown})
+        write_folder(output_dir, [replace(file.file, text=file.text) for file in shown])
     else:
         print_text(render(shown, printed))
     for file in files:

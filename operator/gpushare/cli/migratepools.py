@@ -2,17 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpushare import names
-from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.cluster import Cluster
+from gpushare.api.manifest import parse_manifest
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Schedule
 from gpushare.cli.access import Access
 from gpushare.cli.adopt import build_remarks, describe_remark
 from gpushare.cli.output import Answer, Line, Styled, lay_out
-from gpushare.cli.poolmanifests import Json, parse_new_pool, render_manifests
-from gpushare.cli.world import observe_cluster
+from gpushare.cli.poolmanifests import Json, render_manifests
+from gpushare.cli.world import PLANNED, observe_cluster, with_pools
 from gpushare.core.adoption.byhand import Step, list_steps
 from gpushare.core.adoption.carried import Carried
 from gpushare.core.adoption.grouping import build_manifest
@@ -24,6 +25,7 @@ from gpushare.core.adoption.upgrade import (
     plan_upgrade,
     selects_old_labels,
 )
+from gpushare.core.world import World
 
 NOTHING = "There is nothing to migrate: no node carries a label of another edition."
 
@@ -43,12 +45,13 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
 
     `unisolated`: what nodes become whose isolation is off on Basic.
     """
-    cluster = access.read(Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
-    seen = observe_cluster(replace(cluster, pools=cluster.pools or ()))
+    cluster = access.read(*PLANNED)
+    seen = observe_cluster(cluster)
     upgraded = plan_upgrade(seen.world, node_pool_label, unisolated)
     manifests = [*map(build_manifest, upgraded.adopted), *_follow(cluster, upgraded)]
     manifests.sort(key=lambda manifest: str(manifest["metadata"]["name"]))
-    pools = [parse_new_pool(manifest, cluster.taken_at) for manifest in manifests]
+    new = (parse_manifest(manifest, cluster.taken_at) for manifest in manifests)
+    pools = with_pools(World(), new).pools
     upgrades = plan_nodes(seen.world, upgraded, pools, cluster.taken_at)
     waiting = sum(selects_old_labels(pod) for pod in seen.unbound)
     replaced = [pool for pool in seen.world.pools if pool.name in upgraded.followed]

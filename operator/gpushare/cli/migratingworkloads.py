@@ -43,12 +43,9 @@ def add_migrate_workloads(app: typer.Typer) -> None:
 
 def migrate_workloads(
     files: Annotated[
-        list[str] | None,
-        typer.Option("--filename", "-f", help="File or folder of manifests; - is standard input."),
+        list[Path] | None, options.filename("In place of -n and -A: manifests.")
     ] = None,
-    recursive: Annotated[
-        bool, typer.Option("--recursive", "-R", help="With -f: the folders in a folder, too.")
-    ] = False,
+    recursive: options.Recursive = False,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Without -f: workloads of this one.")
     ] = None,
@@ -103,8 +100,7 @@ def migrate_workloads(
         raise typer.BadParameter("say -f, or -n, or -A", param_hint="-f")
     if files and selector:
         raise typer.BadParameter("goes with -n or -A", param_hint="-l")
-    if recursive and not files:
-        raise typer.BadParameter("goes with -f", param_hint="-R")
+    options.check_recursive(files, recursive=recursive)
     if snapshot is not None and not files:
         raise typer.BadParameter("has no manifests: goes with -f", param_hint="--snapshot")
     with told_in_a_sentence():

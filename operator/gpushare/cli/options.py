@@ -1,7 +1,8 @@
-"""Options that reading commands have in common."""
+"""Options that commands have in common."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,3 +18,18 @@ Snapshot = Annotated[
     typer.Option(help="Read this file of `gpushare snapshot`, and no cluster."),
 ]
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to print it.")]
+Recursive = Annotated[
+    bool, typer.Option("--recursive", "-R", help="With -f: the folders in a folder, too.")
+]
+
+
+def filename(what: str) -> Any:
+    """The option -f, for manifests; `what` says of what, and in place of what."""
+    how = "A file or a folder, - is standard input; may be given several times."
+    return typer.Option("--filename", "-f", help=f"{what} {how}")
+
+
+def check_recursive(files: Sequence[Path] | None, *, recursive: bool) -> None:
+    """Raise `BadParameter` for a -R that has no folder."""
+    if recursive and not files:
+        raise typer.BadParameter("goes with -f", param_hint="-R")

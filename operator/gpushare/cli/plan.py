@@ -1,19 +1,19 @@
 """`gpushare plan`: what the controller will do, node by node, before it is done."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.cluster import Cluster
 from gpushare.api.manifest import ManifestError, check_update
 from gpushare.cli.access import Access
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
-from gpushare.cli.givenpools import read_pools
+from gpushare.cli.givenpools import find_pools
+from gpushare.cli.manifests import Given
 from gpushare.cli.output import Answer, Line, Styled, lay_out
-from gpushare.cli.world import observe_cluster, with_pools
+from gpushare.cli.world import PLANNED, observe_cluster, observe_pools, with_pools
 from gpushare.core.forecast.estimate import Estimate, Pace
 from gpushare.core.forecast.pools import Installation, PoolForecast, forecast_pools
 from gpushare.core.forecast.steps import NodeForecast
@@ -23,8 +23,6 @@ from gpushare.names import Condition
 from gpushare.settings import Settings
 
 Json = dict[str, Any]
-
-KINDS = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +41,11 @@ class Planned:
     is_empty: bool
 
 
-def plan_manifests(access: Access, files: Sequence[Path], switches: Switches) -> Planned:
+def plan_manifests(access: Access, objects: Sequence[Given], switches: Switches) -> Planned:
     """The answer of `plan -f`. Raises `CommandError`, and what `told_in_a_sentence` knows."""
-    cluster = access.read(*KINDS)
-    given = read_pools(files, cluster.taken_at)
-    # Before the CRD is there, there are no pools.
-    world = observe_cluster(replace(cluster, pools=cluster.pools or ())).world
+    cluster = access.read(*PLANNED)
+    given = find_pools(objects, cluster.taken_at)
+    world = observe_cluster(cluster).world
     present = {pool.name: pool for pool in world.pools}
     for new in given.pools:
         try:
@@ -63,8 +60,8 @@ def plan_manifests(access: Access, files: Sequence[Path], switches: Switches) ->
 
 def plan_pool(access: Access, name: str, switches: Switches) -> Planned:
     """The answer of `plan pool`. Raises `CommandError`, and what `told_in_a_sentence` knows."""
-    cluster = access.read(*KINDS)
-    seen = observe_cluster(cluster)
+    cluster = access.read(*PLANNED)
+    seen = observe_pools(cluster)
     for lost in seen.unreadable:
         if lost.name == name:
             raise CommandError(

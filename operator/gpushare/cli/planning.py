@@ -59,8 +59,9 @@ def plan(
     name: Annotated[str, typer.Argument(help="Name of that pool.")] = "",
     files: Annotated[
         list[Path] | None,
-        typer.Option("--filename", "-f", help="Manifest of pools, any number; - is stdin."),
+        options.filename("In place of a name: manifests of pools, which need not exist yet."),
     ] = None,
+    recursive: options.Recursive = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with 10 where there is something to do.")
     ] = False,
@@ -95,16 +96,18 @@ def plan(
         raise typer.BadParameter("give either manifests or `pool NAME`", param_hint="-f")
     if subject is not None and not name:
         raise typer.BadParameter("the pool's name is missing", param_hint="NAME")
+    options.check_recursive(files, recursive=recursive)
     with told_in_a_sentence():
         from gpushare.cli.access import Access
         from gpushare.cli.exits import Exit
+        from gpushare.cli.manifests import read_objects
         from gpushare.cli.output import print_answer
         from gpushare.cli.plan import Switches, plan_manifests, plan_pool
 
         access = Access(kubeconfig, context, snapshot)
         switches = Switches(eviction=eviction_enabled, teardown_jobs=teardown_jobs_enabled)
         if files:
-            planned = plan_manifests(access, files, switches)
+            planned = plan_manifests(access, read_objects(files, recursive=recursive), switches)
         else:
             planned = plan_pool(access, name, switches)
         print_answer(planned.answer, output)

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
 from gpushare.api.podshape import MalformedPodError, PodShape, parse_pod_shape
 from gpushare.cli.exits import CommandError, Exit
-from gpushare.cli.manifests import Given, read_objects
+from gpushare.cli.manifests import Given
 from gpushare.webhook.template import PODS, NoTemplateError, Resource, WorkloadShape, find_template
 
 
@@ -23,16 +22,16 @@ class PodTemplate:
     pod: PodShape
 
 
-def read_pod_templates(
-    paths: Iterable[Path],
+def find_pod_templates(
+    objects: Iterable[Given],
 ) -> tuple[tuple[PodTemplate, ...], tuple[Given, ...]]:
-    """What is in these files, and of it what creates no pods that the webhook is asked about.
+    """The pods in these objects, and those that create none that the webhook is asked about.
 
-    Raises `CommandError` for what is no manifest.
+    Raises `CommandError` for what is no pod.
     """
     templates: list[PodTemplate] = []
     skipped: list[Given] = []
-    for given in read_objects(paths):
+    for given in objects:
         template = _parse_template(given)
         if template is None:
             skipped.append(given)

@@ -1,33 +1,15 @@
-"""GPUSharePools that nobody has created yet: as the planner sees them, and as YAML to apply."""
+"""GPUSharePools that nobody has created yet, as YAML to apply."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import yaml
 
-from gpushare import names
-from gpushare.api.pool import Pool
 from gpushare.cli.output import escape_controls
 
 Json = dict[str, Any]
 
 _WIDTH = 100
-
-
-def parse_new_pool(manifest: Json, now: datetime) -> Pool:
-    """The pool as if it was created at `now`, and the controller had it.
-
-    Raises pydantic's ValidationError where it is none.
-    """
-    meta = {
-        "name": manifest["metadata"]["name"],
-        "uid": "",
-        "generation": 1,
-        "creationTimestamp": now,
-        "finalizers": [names.FINALIZER],
-    }
-    return Pool.parse({"metadata": meta, "spec": manifest["spec"]})
 
 
 def render_manifests(

@@ -4,7 +4,7 @@ from gpushare.api.cluster import Kind
 from gpushare.cli.access import Access
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
-from gpushare.cli.world import observe_cluster
+from gpushare.cli.world import observe_pools
 from gpushare.core.duejob import NoJobDueError, find_due_job
 from gpushare.render.teardown import (
     format_teardown_job,
@@ -22,7 +22,7 @@ def render_commands(access: Access, node: str) -> str:
 def render_job(access: Access, node: str, *, namespace: str, image: str) -> str:
     """The Job of the phase that `node` is in. Raises `CommandError` where it needs none."""
     cluster = access.read(*Kind)
-    world = observe_cluster(cluster).world
+    world = observe_pools(cluster).world
     if node not in world.nodes:
         raise build_unknown("node", node, world.nodes)
     try:

@@ -5,14 +5,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpushare import names
-from gpushare.api.cluster import Cluster
+from gpushare.api.cluster import Cluster, Kind
 from gpushare.api.namespace import parse_namespace
 from gpushare.api.node import parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.world import World
 from gpushare.kube.errors import CrdMissingError
-from gpushare.kube.pools import UnreadablePool, parse_pools
+from gpushare.kube.pools import parse_pools
+
+PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
+"""What the planner decides by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,9 @@ class Seen:
 def observe_cluster(cluster: Cluster) -> Seen:
     """What decisions see of `cluster`, as if the controller ran and had adopted all pools.
 
-    Raises `CrdMissingError`.
+    Before the operator is installed there are none.
     """
-    if cluster.pools is None:
-        raise CrdMissingError
-    read, unreadable = parse_pools(cluster.pools)
+    read, unreadable = parse_pools(cluster.pools or ())
     pools = (
         pool.model_copy(update={"finalizers": pool.finalizers | {names.FINALIZER}}) for pool in read
     )
@@ -56,6 +58,13 @@ def observe_cluster(cluster: Cluster) -> Seen:
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
     return Seen(world, unbound, opted_out, unreadable)
+
+
+def observe_pools(cluster: Cluster) -> Seen:
+    """The same, for a question about pools. Raises `CrdMissingError` where none can be."""
+    if cluster.pools is None:
+        raise CrdMissingError
+    return observe_cluster(cluster)
 
 
 def with_pools(world: World, pools: Iterable[Pool]) -> World:

@@ -9,6 +9,7 @@ from datetime import datetime
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.observed import Timing
 from gpushare.core.plan import has_stalled
 from gpushare.core.status import build_unreadable_status
@@ -16,7 +17,6 @@ from gpushare.kube import pools as pools_api
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
 from gpushare.kube.events import Events, Subject
-from gpushare.kube.pools import UnreadablePool
 from gpushare.names import Reason
 from gpushare.settings import Settings
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition
 from gpushare.core.actions import EvictedPod
-from gpushare.core.modes import Mode
+from gpushare.core.modes import Mode, find_other_edition_labels
 from gpushare.core.plugins import is_plugin_of
 from gpushare.core.transitions import Transition
 from gpushare.names import Reason
@@ -104,6 +105,24 @@ def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blo
         Reason.WORKLOADS_PRESENT,
         f"pods that select pool {current} must finish or be moved first: {_listed(users)}",
     )
+
+
+def find_mig(node: Node) -> Blocker | None:
+    """That the node's cards are cut into MIG devices, which nobody can share besides."""
+    if not node.offers_mig:
+        return None
+    message = "the node offers MIG devices (nvidia.com/mig-*); it is left alone"
+    return Blocker(Reason.MIG_NODE, message)
+
+
+def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
+    """Labels of another edition by which the node's GPUs are shared too."""
+    others = find_other_edition_labels(edition, node.labels)
+    if not others:
+        return None
+    shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
+    message = f"labels of another edition share this node's GPUs ({shown}); remove them"
+    return Blocker(Reason.OTHER_EDITION_LABELS, message)
 
 
 def find_missing_daemonset(

@@ -155,13 +155,18 @@ def sum_memory(nodes: Sequence[NodeCapacity], pending: Iterable[Pod] = ()) -> Me
     )
 
 
-def counts_in_mib(nodes: Iterable[NodeCapacity]) -> bool:
-    """Whether the device plugins of these nodes count in MiB, instead of GiB.
+def tell_unit(card_total: int) -> str:
+    """In what a device plugin counts by which a card has so much: GiB or MiB.
 
-    The plugin's unit is not written anywhere: a card with 1024 or more is counted in MiB, since
-    none has a tebibyte and none less than a gibibyte. It is one for the whole cluster.
+    That is not written anywhere: a card with 1024 or more is counted in MiB, since none has a
+    tebibyte and none less than a gibibyte.
     """
-    return any(node.card_total >= MIB_PER_GIB for node in nodes)
+    return "MiB" if card_total >= MIB_PER_GIB else "GiB"
+
+
+def counts_in_mib(nodes: Iterable[NodeCapacity]) -> bool:
+    """Whether the device plugins of these nodes count in MiB: the unit is one for the cluster."""
+    return any(tell_unit(node.card_total) == "MiB" for node in nodes)
 
 
 def _list_blocks(nodes: Iterable[NodeCapacity]) -> list[int]:

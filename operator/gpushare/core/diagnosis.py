@@ -13,7 +13,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.capacity import MIB_PER_GIB
+from gpushare.core.capacity import tell_unit
 from gpushare.core.modes import Mode
 from gpushare.core.observed import Pass
 from gpushare.core.plugins import (
@@ -109,7 +109,7 @@ def find_other_unit(node: Node, at: Pass) -> NotYet | None:
     if not memory or not node.gpu_count:
         return None
     per_card = memory // node.gpu_count
-    unit = "MiB" if per_card >= MIB_PER_GIB else "GiB"
+    unit = tell_unit(per_card)
     if unit == at.memory_unit:
         return None
     return NotYet(

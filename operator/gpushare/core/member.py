@@ -12,7 +12,9 @@ from gpushare.core.applied import find_doubt, plan_noted
 from gpushare.core.blockers import (
     Blocker,
     find_blocking_pods,
+    find_mig,
     find_missing_daemonset,
+    find_other_edition,
     find_pods_of_another_pool,
 )
 from gpushare.core.change import transition_of
@@ -22,7 +24,7 @@ from gpushare.core.failure import describe_failure, read_reason
 from gpushare.core.held import find_held, plan_contested, plan_put_back, tell_rivals
 from gpushare.core.inforce import find_in_force, may_have_misread, running_plugins
 from gpushare.core.labels import plan_labels
-from gpushare.core.modes import MODES, Mode, desired_labels, find_other_edition_labels
+from gpushare.core.modes import MODES, Mode, desired_labels
 from gpushare.core.module import is_isolation_left, plan_module_noted
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy, build_policy
@@ -178,14 +180,11 @@ def _is_superseded(change: Change, pool: Pool, policy: Policy) -> bool:
 
 def _find_reason_to_stay_away(seen: Observed, pool: Pool) -> Blocker | None:
     """Why the node must be left exactly as it is."""
-    if seen.node.offers_mig:
-        message = "the node offers MIG devices (nvidia.com/mig-*); it is left alone"
-        return Blocker(Reason.MIG_NODE, message)
-    if others := find_other_edition_labels(pool.spec.edition, seen.node.labels):
-        shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
-        message = f"labels of another edition share this node's GPUs ({shown}); remove them"
-        return Blocker(Reason.OTHER_EDITION_LABELS, message)
-    return find_pods_of_another_pool(seen.node, pool.name, seen.pods)
+    return (
+        find_mig(seen.node)
+        or find_other_edition(seen.node, pool.spec.edition)
+        or find_pods_of_another_pool(seen.node, pool.name, seen.pods)
+    )
 
 
 def _plan_mode(

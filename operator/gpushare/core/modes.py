@@ -111,6 +111,24 @@ MODES: Mapping[tuple[Edition, Schedule], Mode] = {
 }
 
 
+SWITCHES: Mapping[Edition, str] = {
+    Edition.PROFESSIONAL: names.LABEL_SCHEDULE,
+    Edition.BASIC: names.LABEL_CGPU,
+    Edition.OPEN_SOURCE: names.LABEL_GPUSHARE,
+}
+"""The label by which each edition's modes are switched on and off."""
+
+
+def find_edition(labels: Mapping[str, str]) -> Edition | None:
+    """The edition whose switch a node carries; of several, the Professional one goes first."""
+    return next((edition for edition, key in SWITCHES.items() if key in labels), None)
+
+
+def find_mode(edition: Edition, schedule: str) -> Mode | None:
+    """The mode that `find_schedule` found; None for a value that is none in that edition."""
+    return MODES.get((edition, Schedule(schedule))) if schedule in set(Schedule) else None
+
+
 def find_schedule(edition: Edition, labels: Mapping[str, str]) -> str:
     """The mode that a node's labels stand for: a Schedule, or the label's own unknown value.
 
@@ -136,13 +154,6 @@ def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
     return labels
 
 
-_SWITCHES: Mapping[Edition, str] = {
-    Edition.PROFESSIONAL: names.LABEL_SCHEDULE,
-    Edition.BASIC: names.LABEL_CGPU,
-    Edition.OPEN_SOURCE: names.LABEL_GPUSHARE,
-}
-
-
 def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> dict[str, str]:
     """Labels by which another edition shares this node's GPUs.
 
@@ -152,6 +163,6 @@ def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> di
     harmless = (FALSE, Schedule.DEFAULT)
     return {
         key: labels[key]
-        for other, key in _SWITCHES.items()
+        for other, key in SWITCHES.items()
         if other is not edition and key in labels and labels[key] not in harmless
     }

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from gpushare import names
 from gpushare.api.pool import Nodes, Pool, PoolSpec, Schedule
 from gpushare.api.status import PoolStatus
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.kube.client import JSON_PATCH, ApiServer, Json
 from gpushare.kube.errors import ApiError, CrdMissingError
 
@@ -39,17 +40,6 @@ async def _get(api: ApiServer, path: str, **params: str) -> Json:
         if error.is_not_found:
             raise CrdMissingError from error
         raise
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadablePool:
-    """A pool whose spec, or status, is none that this version knows."""
-
-    name: str
-    uid: str
-    generation: int
-    status: PoolStatus
-    error: str
 
 
 _NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)

@@ -8,7 +8,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.cluster import Cluster
-from gpushare.cli.poolmanifests import parse_new_pool
+from gpushare.api.manifest import parse_manifest
 from gpushare.cli.world import observe_cluster, with_pools
 from gpushare.core.adoption.adopt import Description, Proof, describe_world, prove
 from gpushare.core.adoption.grouping import build_manifest
@@ -24,7 +24,7 @@ EVERY_MODE = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode
 
 
 def observe(cluster: Cluster) -> World:
-    return observe_cluster(replace(cluster, pools=cluster.pools or ())).world
+    return observe_cluster(cluster).world
 
 
 def describe(*nodes: LabelledNode, pools: Iterable[Json] | None = None) -> Description:
@@ -43,7 +43,7 @@ def list_codes(description: Description | Proof) -> dict[str, Code]:
 def prove_all(*nodes: LabelledNode) -> Proof:
     world = observe(build_labelled_cluster(nodes))
     described = describe_world(world, names.LABEL_NODE_POOL)
-    pools = [parse_new_pool(build_manifest(pool), READ_AT) for pool in described.pools]
+    pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
     return prove(with_pools(world, pools), described.pools, READ_AT)
 
 
@@ -284,7 +284,7 @@ def test_a_teardown_that_somebody_agreed_to_would_begin_with_a_cordon() -> None:
     cluster.nodes[0]["metadata"]["annotations"] = {"gpushare.io/teardown": "start"}
     world = observe(cluster)
     described = describe_world(world, names.LABEL_NODE_POOL)
-    pools = [parse_new_pool(build_manifest(pool), READ_AT) for pool in described.pools]
+    pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
     (change,) = prove(with_pools(world, pools), described.pools, READ_AT).changes
     assert (change.plan.reason, change.reboots) == ("Cordoned", True)
 

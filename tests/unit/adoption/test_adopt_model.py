@@ -11,8 +11,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from gpushare import names
+from gpushare.api.manifest import parse_manifest
 from gpushare.api.node import Node
-from gpushare.cli.poolmanifests import parse_new_pool
 from gpushare.cli.world import observe_cluster, with_pools
 from gpushare.core.actions import ApplyNode
 from gpushare.core.adoption.adopt import Description, describe_world, prove
@@ -33,7 +33,7 @@ ISOLATION = "cgpu.disable.isolation"
 
 
 def observe(nodes: Sequence[LabelledNode]) -> World:
-    return observe_cluster(replace(build_labelled_cluster(nodes), pools=())).world
+    return observe_cluster(build_labelled_cluster(nodes)).world
 
 
 def describe(nodes: Sequence[LabelledNode]) -> Description:
@@ -41,7 +41,7 @@ def describe(nodes: Sequence[LabelledNode]) -> Description:
 
 
 def adopt(world: World, described: Description) -> World:
-    pools = [parse_new_pool(build_manifest(pool), READ_AT) for pool in described.pools]
+    pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
     return with_pools(world, pools)
 
 

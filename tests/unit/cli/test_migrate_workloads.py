@@ -151,8 +151,10 @@ def test_files_that_there_are_not(tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_name_have_one_place(folder: Path) -> None:
-    ended = migrate("-f", folder, "-f", folder / "app.yaml")
+    both = ("-f", folder, "-f", folder / "app.yaml")
+    ended = migrate(*both, "--output-dir", folder / "made")
     expect_told(ended, Exit.USAGE, "app.yaml are both app.yaml")
+    assert migrate(*both).out.count("--- a/") == 2
 
 
 def test_without_a_cluster_somebody_must_say_what_a_card_has(folder: Path) -> None:

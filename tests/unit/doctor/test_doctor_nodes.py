@@ -8,10 +8,12 @@ import pytest
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Schedule
+from gpushare.api.status import PoolStatus
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.doctor.page import Machines, judge_machines
-from gpushare.core.doctor.pools import MAX_ALIKE, Unreadable, order
+from gpushare.core.doctor.pools import MAX_ALIKE, order
 from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
 from gpushare.core.observed import Pass
 from gpushare.core.records import Drift, Repair
@@ -177,7 +179,7 @@ def test_mib_alone_is_worth_a_word() -> None:
 # Pools.
 
 
-def see(world: World, *unreadable: Unreadable, **unseen: Unseen) -> list[Finding]:
+def see(world: World, *unreadable: UnreadablePool, **unseen: Unseen) -> list[Finding]:
     return judge_machines(Machines(world, unreadable, unseen), {}, LATER)
 
 
@@ -188,7 +190,8 @@ def test_a_pool_whose_nodes_are_ready_is_as_planned() -> None:
 
 
 def test_a_pool_that_can_not_be_read_is_an_error() -> None:
-    found = see(a_world(pools=(), nodes=()), Unreadable("later", "spec.schedule: quantum"))
+    later = UnreadablePool("later", "uid", 1, PoolStatus(), "spec.schedule: quantum")
+    found = see(a_world(pools=(), nodes=()), later)
     expect_one(found, Reason.SPEC_INVALID, ERROR, "pool later", "quantum")
 
 

@@ -76,6 +76,19 @@ def test_lists_are_taken_apart(snapshot: Path) -> None:
     assert [each["name"] for each in explain_all(snapshot, pods)["objects"]] == ["p"]
 
 
+def test_a_folder_is_read_as_kubectl_reads_it(snapshot: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    (folder / "more").mkdir(parents=True)
+    for place in ("a.yaml", "more/a.yaml"):
+        (folder / place).write_text(yaml.safe_dump(build_pod(place)))
+    (folder / "empty.yaml").write_text("# Nothing yet.\n")
+    for options, names in (((), ["a.yaml"]), (("-R",), ["a.yaml", "more/a.yaml"])):
+        ended = run_command(
+            "explain", "-f", str(folder), "--snapshot", str(snapshot), "-o", "json", *options
+        )
+        assert [each["name"] for each in json.loads(ended.out)["objects"]] == names
+
+
 def test_a_pod_whose_name_is_still_to_be_made(snapshot: Path) -> None:
     pod = build_pod("")
     pod["metadata"] = {"generateName": "train-"}
@@ -152,6 +165,7 @@ def test_a_file_that_is_not_there(snapshot: Path) -> None:
         ("pod", "web", "-f", "a.yaml"),
         ("node", "gpu-1", "-n", "default"),
         ("pool", "training", "-n", "default"),
+        ("pool", "training", "-R"),
     ],
 )
 def test_what_is_no_command_line_is_a_mistake_of_its_own(arguments: tuple[str, ...]) -> None:

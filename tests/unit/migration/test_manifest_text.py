@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.documents import parse_documents
 from gpushare.core.migration.cards import assume_cards
 from gpushare.core.migration.manifests import migrate_manifest
 from gpushare.core.migration.pods import Target
-from gpushare.core.migration.text import Rewritten, parse_documents, rewrite_text
+from gpushare.core.migration.text import Rewritten, rewrite_text
 from tests.kit.wholecards import build_whole_pod
 
 TARGET = Target(assume_cards(15))

@@ -9,12 +9,13 @@ import yaml
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from gpushare.api.documents import parse_documents
 from gpushare.api.podrequest import parse_pod_request
 from gpushare.api.pool import Schedule
 from gpushare.core.migration.cards import assume_cards
 from gpushare.core.migration.manifests import migrate_manifest
 from gpushare.core.migration.pods import Target
-from gpushare.core.migration.text import parse_documents, rewrite_text
+from gpushare.core.migration.text import rewrite_text
 from gpushare.names import Reason
 from tests.kit.builders import build_workload
 from tests.kit.poolviews import a_view, admit

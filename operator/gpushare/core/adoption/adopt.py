@@ -8,7 +8,6 @@ from gpushare import names
 from gpushare.core.actions import NodeState
 from gpushare.core.adoption.carried import (
     Carried,
-    has_gpus,
     read_carried,
     remark_on_placement,
 )
@@ -68,7 +67,7 @@ def sort_nodes(world: World, node_pool_label: str) -> tuple[Labelled, tuple[Rema
             carried[name] = found
         elif isinstance(found, Remark):
             left_out.append(found)
-        elif has_gpus(node):
+        elif node.has_gpus:
             message = "there are GPUs and no label of a mode; a pool would write one"
             left_out.append(remark(Code.UNLABELLED, name, message))
     labelled = Labelled(

@@ -6,7 +6,12 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Placement, Schedule
 from gpushare.core.adoption.remarks import Code, Remark, remark
-from gpushare.core.modes import MODES, find_other_edition_labels, find_schedule
+from gpushare.core.modes import (
+    SWITCHES,
+    find_mode,
+    find_other_edition_labels,
+    find_schedule,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,12 @@ def read_carried(node: Node) -> Carried | Remark | None:
         message = "MIG devices (nvidia.com/mig-*) are offered, which the operator leaves alone"
         return remark(Code.MIG_NODE, node.name, message)
     labels = node.labels
-    present = [edition for edition in Edition if _find_switch(edition) in labels]
+    present = [edition for edition in Edition if SWITCHES[edition] in labels]
     clear = [edition for edition in present if not find_other_edition_labels(edition, labels)]
     if not present:
         return None
     if not clear:
-        shown = ", ".join(f"{key}={labels[key]}" for key in map(_find_switch, present))
+        shown = ", ".join(f"{key}={labels[key]}" for key in map(SWITCHES.__getitem__, present))
         message = f"labels of two editions share the GPUs ({shown}); remove those of one"
         return remark(Code.CONFLICTING_LABELS, node.name, message)
     return _read_edition(node, clear[0])
@@ -44,8 +49,8 @@ def read_carried(node: Node) -> Carried | Remark | None:
 
 def _read_edition(node: Node, edition: Edition) -> Carried | Remark:
     found = find_schedule(edition, node.labels)
-    mode = MODES.get((edition, Schedule(found))) if found in set(Schedule) else None
-    meant = mode.labels if mode is not None else {_find_switch(edition): ""}
+    mode = find_mode(edition, found)
+    meant = mode.labels if mode is not None else {SWITCHES[edition]: ""}
     unknown = [f"{k}={node.labels[k]}" for k, v in meant.items() if node.labels.get(k, v) != v]
     if mode is None or unknown:
         message = (
@@ -65,14 +70,3 @@ def remark_on_placement(node: Node, carried: Carried) -> Remark | None:
         return None
     message = f"{names.LABEL_PLACEMENT}={placement} says nothing there, and stays as it is"
     return remark(Code.PLACEMENT_IGNORED, node.name, message)
-
-
-def has_gpus(node: Node) -> bool:
-    """Whether the node has cards: by its inventory, or by what a plugin says."""
-    return names.LABEL_CARDS in node.labels or any(node.allocatable.values()) or node.gpu_count > 0
-
-
-def _find_switch(edition: Edition) -> str:
-    """The label by which the edition's modes are switched on and off."""
-    (switch,) = MODES[edition, Schedule.DEFAULT].labels
-    return switch

@@ -15,7 +15,7 @@ from typing import Any
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Nodes
-from gpushare.api.selector import LabelSelector, SelectorOperator, SelectorRequirement
+from gpushare.api.selector import DNS_NAME, LabelSelector, SelectorOperator, SelectorRequirement
 from gpushare.core.adoption.carried import Carried
 from gpushare.core.adoption.remarks import Code, Remark, remark
 
@@ -26,7 +26,6 @@ MAX_VALUES = 100
 MAX_NAME = 63
 _WITHOUT_NODE_POOL = "nodes"
 _FOREIGN = re.compile("[^a-z0-9]+")
-_POOL_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Labelled:
     def retained(self, node: str) -> str:
         """The pool, there no more, whose label the node still carries: its pods select that."""
         named = self.nodes[node].labels.get(names.LABEL_POOL, "")
-        return named if named not in self.pool_names and _POOL_NAME.fullmatch(named) else ""
+        return named if named not in self.pool_names and re.fullmatch(DNS_NAME, named) else ""
 
 
 @dataclass(slots=True)

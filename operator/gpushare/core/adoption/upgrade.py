@@ -23,7 +23,6 @@ from gpushare.core.world import World, judge
 
 VENDORS_MAPPING = "cgpu=true::ack.node.gpu.schedule=cgpu,gpushare=true::ack.node.gpu.schedule=share"
 """What the vendor's Job gpushare-migration is told (CHANGE_LABELS_INFO)."""
-OLD_LABELS = names.MODE_LABELS - {names.LABEL_SCHEDULE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +149,14 @@ def _plan_node(
         to=to,
         pods=tuple(pod for pod in live if shares and pod.requests.keys() & set(resources)),
         selecting=tuple(pod for pod in live if selects_old_labels(pod)),
-        remove=tuple(sorted(OLD_LABELS & world.nodes[name].labels.keys())),
+        remove=tuple(sorted(names.OLD_MODE_LABELS & world.nodes[name].labels.keys())),
         reboots=reboots,
     )
 
 
 def selects_old_labels(pod: Pod) -> bool:
     """Whether no node would have what it selects."""
-    return any(key in OLD_LABELS for key, _ in pod.selects)
+    return any(key in names.OLD_MODE_LABELS for key, _ in pod.selects)
 
 
 def _find_reboots(
@@ -172,7 +171,9 @@ def _find_reboots(
     nodes = {}
     for name, pool in upgraded.pool_of.items():
         node, of = world.nodes[name], upgraded.carried[name]
-        kept = {key: value for key, value in node.labels.items() if key not in OLD_LABELS}
+        kept = {
+            key: value for key, value in node.labels.items() if key not in names.OLD_MODE_LABELS
+        }
         loaded = of.edition is Edition.BASIC and of.schedule is not Schedule.DEFAULT
         nodes[name] = replace(
             node,

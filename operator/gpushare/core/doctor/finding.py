@@ -211,6 +211,11 @@ class Unseen:
     """Such as the right that is missing."""
 
 
+def look_up(reason: Reason) -> str:
+    """The remedy where a page has more than a line about it."""
+    return f"see docs/reasons.md#{reason.lower()}"
+
+
 def find(code: Code, about: str, message: str, remedy: str = "") -> Finding:
     """A finding of this code."""
     return Finding(code.severity, code, about, message, remedy)

@@ -3,29 +3,22 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.blockers import find_missing_daemonset
-from gpushare.core.capacity import MIB_PER_GIB, observe_node_capacity
+from gpushare.core.blockers import Blocker, find_missing_daemonset, find_other_edition
+from gpushare.core.capacity import observe_node_capacity, tell_unit
 from gpushare.core.diagnosis import RESTART_STATIC_PLUGIN, NotYet, diagnose
-from gpushare.core.doctor.finding import Code, Finding, Severity, find
-from gpushare.core.modes import MODES, find_other_edition_labels, find_schedule
+from gpushare.core.doctor.finding import Code, Finding, Severity, find, look_up
+from gpushare.core.modes import SWITCHES, find_edition, find_mode, find_schedule
 from gpushare.core.observed import Pass
 from gpushare.core.verify import verify_mode
 from gpushare.core.world import World, judge
 from gpushare.names import Reason
 
-_SWITCHES = (
-    (Edition.PROFESSIONAL, names.LABEL_SCHEDULE),
-    (Edition.BASIC, names.LABEL_CGPU),
-    (Edition.OPEN_SOURCE, names.LABEL_GPUSHARE),
-)
 _ON_THEIR_WAY = frozenset(
     {Reason.PLUGIN_RESTARTING, Reason.COMPONENT_NOT_READY, Reason.RESOURCE_NOT_READY}
 )
 """What a healthy node says for a while; a doctor can't tell for how long it has."""
-_REASONS = "docs/reasons.md#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +31,8 @@ class Labelled:
 
     @property
     def labels(self) -> str:
-        switches = [key for _, key in _SWITCHES if key in self.node.labels]
+        """Those by which editions are switched."""
+        switches = [key for key in SWITCHES.values() if key in self.node.labels]
         return ", ".join(f"{key}={self.node.labels[key]}" for key in switches)
 
 
@@ -46,8 +40,7 @@ def find_labelled(world: World) -> list[Labelled]:
     """The nodes that carry a label of an edition, by name."""
     found = []
     for _, node in sorted(world.nodes.items()):
-        edition = next((e for e, key in _SWITCHES if key in node.labels), None)
-        if edition is not None:
+        if (edition := find_edition(node.labels)) is not None:
             found.append(Labelled(node, edition, find_schedule(edition, node.labels)))
     return found
 
@@ -82,20 +75,17 @@ def _judge_node(labelled: Labelled, world: World, at: Pass) -> Iterator[Finding]
     if judged.is_in_change:
         # Its pool says where it is.
         return
-    if others := find_other_edition_labels(edition, node.labels):
-        shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
-        told = f"besides those of the {edition} edition it has {shown}"
-        yield _explain(node, Reason.OTHER_EDITION_LABELS, told, "remove the labels of one edition")
+    if (other := find_other_edition(node, edition)) is not None:
+        yield _explain(node, other)
         return
-    if labelled.schedule not in set(Schedule) or (edition, labelled.schedule) not in MODES:
+    if (mode := find_mode(edition, labelled.schedule)) is None:
         told = f"it has {labelled.labels}, and that is no mode of the {edition} edition"
         remedy = "correct the label: docs/transitions.md lists the modes"
         yield find(Code.UNKNOWN_MODE, _name(node), told, remedy)
         return
-    mode = MODES[edition, Schedule(labelled.schedule)]
     pods = world.pods.get(node.name, ())
     if (blocker := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
-        yield _explain(node, blocker.reason, blocker.message)
+        yield _explain(node, blocker)
         return
     lacks = verify_mode(node, pods, mode, at) or diagnose(node, pods, mode, at)
     if lacks is not None:
@@ -107,20 +97,17 @@ def _tell(node: Node, lacks: NotYet) -> Finding:
     remedy, colon, told = lacks.message.partition(": ")
     if lacks.wait is not None or lacks.reason in _ON_THEIR_WAY:
         severity = Severity.INFO if lacks.wait is not None else Severity.WARNING
-        remedy = f"it may be on its way; if it stays so, {_look_up(lacks.reason)}"
+        remedy = f"it may be on its way; if it stays so, {look_up(lacks.reason)}"
         return Finding(severity, lacks.reason, _name(node), lacks.message, remedy)
     if not colon:
-        remedy = _look_up(lacks.reason)
+        remedy = look_up(lacks.reason)
         return Finding(Severity.WARNING, lacks.reason, _name(node), lacks.message, remedy)
     return Finding(Severity.ERROR, lacks.reason, _name(node), told, remedy)
 
 
-def _explain(node: Node, reason: Reason, told: str, remedy: str = "") -> Finding:
-    return Finding(Severity.ERROR, reason, _name(node), told, remedy or _look_up(reason))
-
-
-def _look_up(reason: Reason) -> str:
-    return f"see {_REASONS}{reason.lower()}"
+def _explain(node: Node, blocker: Blocker) -> Finding:
+    remedy = look_up(blocker.reason)
+    return Finding(Severity.ERROR, blocker.reason, _name(node), blocker.message, remedy)
 
 
 def _name(node: Node) -> str:
@@ -148,7 +135,7 @@ def judge_units(nodes: Sequence[Node]) -> Iterator[Finding]:
     by_unit: dict[str, list[str]] = {}
     for node in nodes:
         if card := observe_node_capacity(node, ()).card_total:
-            by_unit.setdefault("MiB" if card >= MIB_PER_GIB else "GiB", []).append(node.name)
+            by_unit.setdefault(tell_unit(card), []).append(node.name)
     if len(by_unit) > 1:
         told = "; ".join(
             f"{unit} on {len(found)} of them, such as {found[0]}"

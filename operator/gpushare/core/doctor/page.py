@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from gpushare import names
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Finding, Unseen, find, skip
 from gpushare.core.doctor.grants import ALLOW_EVICTION, ALLOW_TEARDOWN_JOBS
@@ -17,7 +18,7 @@ from gpushare.core.doctor.installation import (
     judge_leader,
 )
 from gpushare.core.doctor.nodes import judge_nodes
-from gpushare.core.doctor.pools import Unreadable, drop_repeated, judge_pools, order
+from gpushare.core.doctor.pools import drop_repeated, judge_pools, order
 from gpushare.core.doctor.rights import Held, Right, judge_accounts, judge_person
 from gpushare.core.doctor.webhook import (
     Bundle,
@@ -122,7 +123,7 @@ class Machines:
     """Nodes, their pods and their pools; what could not be read of them."""
 
     world: World
-    unreadable: tuple[Unreadable, ...] = ()
+    unreadable: tuple[UnreadablePool, ...] = ()
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
     """By kind."""
 

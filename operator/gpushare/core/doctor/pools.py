@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare.api.pool import Pool
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
-from gpushare.core.doctor.finding import Code, Finding, Severity, find
+from gpushare.core.doctor.finding import Code, Finding, Severity, find, look_up
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status
 from gpushare.core.world import World
@@ -24,22 +24,14 @@ _SEVERITIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A pool whose spec can't be read, and why."""
-
-    name: str
-    error: str
-
-
 def judge_pools(
-    world: World, unreadable: Iterable[Unreadable], planner: Planner, now: datetime
+    world: World, unreadable: Iterable[UnreadablePool], planner: Planner, now: datetime
 ) -> Iterator[Finding]:
     """Findings about all pools and the nodes that they have, of which `planner` has decided."""
     lost = list(unreadable)
     for broken in lost:
         told = f"its spec can't be read, and its nodes are left as they are: {broken.error}"
-        about, remedy = f"pool {broken.name}", _look_up(Reason.SPEC_INVALID)
+        about, remedy = f"pool {broken.name}", look_up(Reason.SPEC_INVALID)
         yield Finding(Severity.ERROR, Reason.SPEC_INVALID, about, told, remedy)
     well = not lost
     for pool in sorted(world.pools, key=lambda pool: pool.name):
@@ -62,19 +54,19 @@ def _judge_conditions(pool: Pool, book: Book, now: datetime) -> Iterator[Finding
         reason, message = Reason(condition.reason), condition.message
         match condition.type, condition.status:
             case (Condition.CONFLICTING, "True"):
-                yield Finding(Severity.WARNING, reason, about, message, _look_up(reason))
+                yield Finding(Severity.WARNING, reason, about, message, look_up(reason))
             case (Condition.ISOLATION_CONSISTENT, "False"):
                 remedy = "delete those pods, or set rollout.staleWorkloads to Evict"
                 yield Finding(Severity.WARNING, reason, about, message, remedy)
             case (Condition.ISOLATION_CONSISTENT, "Unknown"):
-                yield Finding(Severity.INFO, reason, about, message, _look_up(reason))
+                yield Finding(Severity.INFO, reason, about, message, look_up(reason))
             case (Condition.ROLLOUT_COMPLETE, "False") if reason is Reason.ROLLOUT_HALTED:
                 remedy = "mend what failed, then gpushare retry " + pool.name
                 yield Finding(Severity.ERROR, reason, about, message, remedy)
             case (Condition.NODES_LABELLED, "False"):
-                yield Finding(Severity.INFO, reason, about, message, _look_up(reason))
+                yield Finding(Severity.INFO, reason, about, message, look_up(reason))
             case (Condition.READY, "True") if reason is Reason.NO_NODES:
-                yield Finding(Severity.INFO, reason, about, message, _look_up(reason))
+                yield Finding(Severity.INFO, reason, about, message, look_up(reason))
             case _:
                 pass
 
@@ -85,7 +77,7 @@ def _judge_plan(plan: NodePlan) -> Finding:
         plan.reason,
         f"node {plan.node}",
         plan.message,
-        f"gpushare explain node {plan.node}, and {_look_up(plan.reason)}"
+        f"gpushare explain node {plan.node}, and {look_up(plan.reason)}"
         if plan.state in (NodeState.FAILED, NodeState.BLOCKED)
         else "",
     )
@@ -93,10 +85,6 @@ def _judge_plan(plan: NodePlan) -> Finding:
 
 def _be(count: int) -> str:
     return "is" if count == 1 else "are"
-
-
-def _look_up(reason: Reason) -> str:
-    return f"see docs/reasons.md#{reason.lower()}"
 
 
 def drop_repeated(findings: Iterable[Finding], said: Iterable[Finding]) -> list[Finding]:

@@ -20,7 +20,6 @@ from gpushare.core.admission.poolview import PoolView
 from gpushare.core.capacity import observe_node_capacity
 from gpushare.names import Reason
 
-_NODE_NAME = "metadata.name"
 _PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
 """What obstacles weigh: it passes by itself; the pod adapts; an administrator acts; repairs."""
 
@@ -118,20 +117,12 @@ def _find_label_obstacles(seeker: Seeker, node: Node) -> Iterator[Obstacle]:
     if missing:
         what = f"it does not carry {', '.join(missing)}, which the pod's node selector asks for"
         remedy = f"label it {', '.join(missing)}, by the pool that it is to be in"
-    elif not selects_node(selection, node):
+    elif not selection.admits(node.name, node.labels):
         what = "the pod's required node affinity rules it out"
         remedy = "change the pod's node affinity"
     else:
         return
     yield Obstacle(Reason.NODE_NOT_SELECTED, what, remedy, _ADMINISTER)
-
-
-def selects_node(selection: NodeSelection, node: Node) -> bool:
-    """Whether a pod with this selection may run on `node`, by its labels and its name."""
-    keys = {*selection.labels, *(key for term in selection.terms or () for key in term)}
-    return selection.may_hold(
-        {key: (node.name if key == _NODE_NAME else node.labels.get(key),) for key in keys}
-    )
 
 
 def _find_state_obstacles(seeker: Seeker, place: Place) -> Iterator[Obstacle]:

@@ -1,6 +1,6 @@
 """One node: whose it is, what its labels say, what its plugins really serve, and what is wrong."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,17 +9,11 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from gpushare.core.actions import NodePlan, NodeState
-from gpushare.core.blockers import find_missing_daemonset
+from gpushare.core.blockers import find_mig, find_missing_daemonset, find_other_edition
 from gpushare.core.diagnosis import diagnose, find_competing_plugins
 from gpushare.core.inspect.pools import Card, guess_unit, view_cards
 from gpushare.core.isolation import NodeIsolation, observe_isolation
-from gpushare.core.modes import (
-    MODES,
-    Mode,
-    desired_labels,
-    find_other_edition_labels,
-    find_schedule,
-)
+from gpushare.core.modes import MODES, Mode, desired_labels, find_edition, find_mode, find_schedule
 from gpushare.core.observed import Pass
 from gpushare.core.plan import Planner
 from gpushare.core.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
@@ -28,11 +22,6 @@ from gpushare.core.verify import verify_mode
 from gpushare.core.world import World, judge
 from gpushare.names import Reason
 
-_SWITCHES = {
-    names.LABEL_SCHEDULE: Edition.PROFESSIONAL,
-    names.LABEL_CGPU: Edition.BASIC,
-    names.LABEL_GPUSHARE: Edition.OPEN_SOURCE,
-}
 _VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu.")
 """How labels begin that the vendor writes on GPU nodes."""
 
@@ -134,9 +123,9 @@ def explain_node(world: World, planner: Planner, name: str, now: datetime) -> No
     claimants = _find_claimants(world, planner, name)
     owner = next((each for each in claimants if each.has_it), None)
     pool = next((p for p in world.pools if owner is not None and p.name == owner.pool), None)
-    edition = pool.spec.edition if pool is not None else _find_edition(node.labels)
+    edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
-    mode = _find_mode(edition, labelled)
+    mode = find_mode(edition, labelled) if edition is not None else None
     at = Pass(now, daemonsets=world.daemonsets, memory_unit=guess_unit(world))
     findings = [*_tell_of_pools(world, judged.remembered_pools)]
     if judged.unreadable is not None:
@@ -179,16 +168,6 @@ def _find_claimants(world: World, planner: Planner, name: str) -> tuple[Claimant
     return tuple(sorted(found, key=lambda each: (not each.has_it, each.pool)))
 
 
-def _find_edition(labels: Mapping[str, str]) -> Edition | None:
-    """By the first of the labels that switch sharing; the Professional edition's goes first."""
-    return next((edition for key, edition in _SWITCHES.items() if key in labels), None)
-
-
-def _find_mode(edition: Edition | None, labelled: str) -> Mode | None:
-    modes = {(mode.edition, str(mode.schedule)): mode for mode in MODES.values()}
-    return None if edition is None else modes.get((edition, str(labelled)))
-
-
 def _tell_of_pools(world: World, remembered: frozenset[str]) -> Iterator[Finding]:
     for pool in sorted(remembered & world.unreadable_pools):
         yield Finding(
@@ -207,23 +186,17 @@ def _diagnose(
     """What is wrong with the labels themselves, whatever runs."""
     if edition is None:
         return
-    if other := find_other_edition_labels(edition, node.labels):
-        listed = ", ".join(f"{key}={value}" for key, value in sorted(other.items()))
-        yield Finding(
-            Reason.OTHER_EDITION_LABELS,
-            f"remove {listed}: labels of another edition than {edition} share its GPUs too",
-        )
-    mode = _find_mode(edition, labelled)
+    if (other := find_other_edition(node, edition)) is not None:
+        yield Finding(other.reason, other.message)
+    mode = find_mode(edition, labelled)
     if mode is None:
         yield Finding(
             Reason.REQUIRES_PERSON,
             f"its labels say {labelled!r}, which is no mode of the {edition} edition",
         )
         return
-    if node.offers_mig and names.RESOURCE_GPU_MEMORY in mode.resources:
-        yield Finding(
-            Reason.MIG_NODE, "it offers MIG devices, which can't be shared besides: end MIG on it"
-        )
+    if names.RESOURCE_GPU_MEMORY in mode.resources and (mig := find_mig(node)) is not None:
+        yield Finding(mig.reason, mig.message)
     if (missing := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
         yield Finding(missing.reason, missing.message)
 

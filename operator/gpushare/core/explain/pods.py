@@ -21,7 +21,6 @@ from gpushare.core.explain.fits import (
     Seeker,
     find_smallest_change,
     judge_place,
-    selects_node,
 )
 from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
@@ -165,7 +164,7 @@ def _is_candidate(node: Node, pool: str, sent: str | None, seeker: Seeker) -> bo
     if sent is not None and pool == sent:
         return True
     offers = any(node.allocatable.get(resource) for resource in seeker.request.requests)
-    return selects_node(selection, node) and (offers or bool(selection.chosen_keys))
+    return selection.admits(node.name, node.labels) and (offers or bool(selection.chosen_keys))
 
 
 def _find_plan(node: str, books: Mapping[str, Book]) -> tuple[str, NodePlan | None]:

@@ -11,11 +11,11 @@ from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import (
-    MIB_PER_GIB,
     Capacity,
     count_used,
     observe_node_capacity,
     sum_capacity,
+    tell_unit,
 )
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
@@ -136,7 +136,7 @@ def find_waiting(
 def guess_unit(world: World) -> str:
     """That of most nodes: which one the installation is set to is not written in the cluster."""
     totals = (observe_node_capacity(node, ()).card_total for node in world.nodes.values())
-    in_mib = [total >= MIB_PER_GIB for total in totals if total]
+    in_mib = [tell_unit(total) == "MiB" for total in totals if total]
     return "MiB" if sum(in_mib) * 2 > len(in_mib) else "GiB"
 
 

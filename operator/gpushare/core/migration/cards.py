@@ -2,17 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.nodeselection import ANYWHERE, CHOOSING, NodeSelection
-from gpushare.core.capacity import MIB_PER_GIB, observe_node_capacity
+from gpushare.core.capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
 from gpushare.core.migration.finding import Code, Finding
 
 _MIB = re.compile(r"(\d{1,9})(?:MiB)?", re.ASCII)
-_GPUS = names.GPU_RESOURCES - {names.RESOURCE_GPU_CORE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,11 @@ class Cards:
         return None if None in known else max((size for size in known if size), default=None)
 
     def _list_nodes(self, selection: NodeSelection) -> list[CardNode]:
-        found = [node for node in self.nodes if _selects(selection, node)]
-        return found or [node for node in self.nodes if _selects(selection, node, CHOOSING)]
+        for ignored in (frozenset[str](), CHOOSING):
+            found = [n for n in self.nodes if selection.admits(n.name, n.labels, ignored)]
+            if found:
+                return found
+        return []
 
 
 def assume_cards(memory_gib: int) -> Cards:
@@ -104,31 +106,16 @@ def observe_cards(nodes: Iterable[Node], unit: str) -> Cards:
         tuple(
             CardNode(node.name, node.labels, _read_memory(node, per_gib))
             for node in nodes
-            if _has_cards(node)
+            if node.has_gpus and not node.offers_mig
         ),
         per_gib,
     )
 
 
-def _has_cards(node: Node) -> bool:
-    if node.offers_mig:
-        return False
-    return names.LABEL_CARDS in node.labels or any(map(node.allocatable.get, _GPUS))
-
-
 def _read_memory(node: Node, per_gib: int) -> int | None:
     if offered := observe_node_capacity(node, ()).card_total:
-        in_mib = offered >= MIB_PER_GIB
-        return offered * per_gib // (MIB_PER_GIB if in_mib else 1)
+        return offered * per_gib // (MIB_PER_GIB if tell_unit(offered) == "MiB" else 1)
     for key in (names.LABEL_CARD_MEMORY, names.LABEL_CARD_MEMORY_NVIDIA):
         if found := _MIB.fullmatch(node.labels.get(key, "")):
             return int(found[1]) * per_gib // MIB_PER_GIB or None
     return None
-
-
-def _selects(
-    selection: NodeSelection, node: CardNode, ignored: Collection[str] = frozenset()
-) -> bool:
-    asked = {*selection.labels, *(key for term in selection.terms or () for key in term)}
-    labels = {**node.labels, "metadata.name": node.name}
-    return selection.may_hold({key: (labels.get(key),) for key in asked if key not in ignored})

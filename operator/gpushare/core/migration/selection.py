@@ -18,7 +18,6 @@ Json = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _BASIC = frozenset({names.LABEL_CGPU, names.LABEL_CGPU_DISABLE_ISOLATION})
-OLD_LABELS = names.MODE_LABELS - {names.LABEL_SCHEDULE}
 _SHARE, _CGPU, _WHOLE = str(Schedule.SHARE), str(Schedule.CGPU), str(Schedule.DEFAULT)
 _AVOIDED = {names.LABEL_GPUSHARE: [_SHARE], names.LABEL_CGPU: [_CGPU, _SHARE]}
 """The modes of those nodes that have the label with the value `true`."""
@@ -115,7 +114,7 @@ class Translation:
     def _translate(self, asked: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
         """The modes that are asked for, by label the values that will do; None where they may stay
         as they are asked for."""
-        if not asked or (not self.is_to_share and asked.keys().isdisjoint(OLD_LABELS)):
+        if not asked or (not self.is_to_share and asked.keys().isdisjoint(names.OLD_MODE_LABELS)):
             return None
         labels = (dict(zip(asked, each, strict=True)) for each in product(*asked.values()))
         modes = list(dict.fromkeys(map(self._find_mode, labels)))
@@ -126,7 +125,7 @@ class Translation:
     def _find_mode(self, labels: Mapping[str, str]) -> str:
         """What a node becomes that has these labels."""
         found = {labels[names.LABEL_SCHEDULE]} if names.LABEL_SCHEDULE in labels else set()
-        if any(labels.get(key, TRUE) not in (TRUE, FALSE) for key in OLD_LABELS):
+        if any(labels.get(key, TRUE) not in (TRUE, FALSE) for key in names.OLD_MODE_LABELS):
             raise _UnclearError(f"{_show(labels)} has a value that no edition knows")
         if names.LABEL_GPUSHARE in labels:
             found.add(find_schedule(Edition.OPEN_SOURCE, labels))
@@ -158,7 +157,7 @@ def _chooses_mode(expression: Json) -> bool:
 
 def _rewrite_other(expression: Json) -> Json:
     key, values = expression.get("key"), expression.get("values")
-    if key not in OLD_LABELS:
+    if key not in names.OLD_MODE_LABELS:
         return expression
     if expression.get("operator") != "NotIn" or values != [TRUE] or key not in _AVOIDED:
         raise _UnclearError(f"what it asks of the label {key} has no counterpart")

@@ -14,38 +14,10 @@ from typing import Any
 import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
+from gpushare.api.documents import Document, is_json, parse_documents
+
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-_INT = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
-_FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
-)
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads values as kubectl does: without times, and without numbers in base 60."""
-
-
-_TAG = "tag:yaml.org,2002:"
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag.removeprefix(_TAG) not in ("timestamp", "int", "float")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
-_Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+0123456789."))
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One of a text's documents."""
-
-    raw: Any
-    node: Node
-    """Where in the text each value stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +38,6 @@ class _Edit:
 
 class _UnplaceableError(Exception):
     """The content can't be changed in place, as where an anchor is used twice."""
-
-
-def parse_documents(text: str) -> tuple[Document, ...]:
-    """The documents of YAML or JSON; empty ones are left out. Raises `yaml.YAMLError`."""
-    # JSON may be indented by tabs, which YAML has not; in its strings there are none.
-    loader = _Loader(text.replace("\t", " ") if _is_json(text) else text)
-    documents = []
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            raw = None if node is None else loader.construct_document(node)
-            if node is not None and raw is not None:
-                documents.append(Document(raw, node))
-    finally:
-        loader.dispose()
-    return tuple(documents)
 
 
 def rewrite_text(text: str, documents: Sequence[Document], wanted: Sequence[Any]) -> Rewritten:
@@ -129,17 +85,9 @@ def _replace_document(text: str, document: Document, wanted: Any) -> _Edit:
     if document.node.start_mark.column:
         # Lines of their own would not be in line with its first.
         written = _dump(wanted)
-    elif _is_json(text):
+    elif is_json(text):
         written = json.dumps(wanted, indent=2, ensure_ascii=False)
     return _Edit(start, start + len(text[start:end].rstrip()), written.rstrip())
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _edit(text: str, node: Node, old: Any, new: Any) -> Iterator[_Edit]:

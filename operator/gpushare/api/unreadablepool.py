@@ -1,0 +1,16 @@
+"""A GPUSharePool whose spec, or status, is none that this version knows, as after a downgrade."""
+
+from dataclasses import dataclass
+
+from gpushare.api.status import PoolStatus
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadablePool:
+    """What of it can be read, and why the rest can't."""
+
+    name: str
+    uid: str
+    generation: int
+    status: PoolStatus
+    error: str
