@@ -37,7 +37,7 @@ test: lint test-unit test-image test-chart test-integration test-demo ## Run eve
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
-	$(LIMIT) 240 $(BIN)/pytest tests/unit --timeout=20 $(SHARDS)
+	$(LIMIT) 300 $(BIN)/pytest tests/unit --timeout=20 $(SHARDS)
 
 .PHONY: test-image
 test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and start the program from there

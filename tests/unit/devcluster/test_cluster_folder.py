@@ -11,6 +11,7 @@ from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder, State
 from devcluster.processes import is_marked, kill_processes, observe_processes, runs_module, spawn
+from devcluster.waiting import wait_until
 
 STATE = State("demo", binaries="/b", first_port=21000)
 
@@ -89,7 +90,12 @@ def test_a_module_runs_for_as_long_as_its_process_and_for_its_own_cluster(tmp_pa
     log = tmp_path / "log"
     with spawn(command, folder=folder, working_folder=tmp_path, log=log, env=os.environ) as child:
         try:
-            assert runs_module(folder, "http.server")
+            wait_until(
+                # The kernel shows a program's arguments a moment after it has begun.
+                lambda: runs_module(folder, "http.server"),
+                expectation="the module runs",
+                timeout_seconds=10,
+            )
             assert not runs_module(folder, "http")
             assert not runs_module(tmp_path / "b", "http.server")
         finally:
