@@ -16,6 +16,14 @@ def expect(condition: bool, expectation: str, seen: object) -> None:
         raise UnmetError(f"Expected {expectation}; seen: {seen}.")
 
 
+def expect_said(said: Iterable[str], *parts: str) -> str:
+    """A line that was printed, with all ``parts`` in it; that line, its columns a space apart."""
+    lines = [" ".join(line.split()) for line in said]
+    found = next((line for line in lines if all(part in line for part in parts)), "")
+    expect(bool(found), f"a line with {', and '.join(parts)}", lines)
+    return found
+
+
 def expect_memory(pod: Pod, mib: int, *, isolated: bool) -> str:
     """What nvidia-smi shows in the pod: ``mib``, and whether that is a limit; as a sentence."""
     got = pod.got

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from demo.checks import expect
+from demo.checks import expect, expect_said
 from demo.sights import POOL_LABEL, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -53,11 +53,15 @@ def pools(view: View) -> Facts:
 
 @step(
     "8 GiB of GPU memory and nothing else; then the same pod in namespace vision",
+    f"kubectl gpushare explain -f {FILES}/plain.yaml",
     f"kubectl apply -f {FILES}/plain.yaml",
     f"kubectl apply -f {FILES}/plain.yaml --namespace=vision",
     by_hand="a nodeSelector in every pod of everybody",
 )
 def plain(view: View) -> Facts:
+    expect_said(view.said, "Decision Routed: sent to pool training (cgpu)")
+    expect_said(view.said, "inference share", "lost NotIsolated")
+    expect_said(view.said, "vision cgpu", "lost OnRequestOnly")
     yield from _expect_admitted(
         view,
         Fate("plain", "Routed", TRAINING),
@@ -118,6 +122,21 @@ def mistakes(view: View) -> Facts:
         Fate("without-request", "NoGPURequest", warning="asks for no GPU", noted=""),
         Fate("all-cards", "UnaccountedGPU", warning="it sees every card", noted=""),
     )
+
+
+@step(
+    "Two of them wait: what is in their way?",
+    "kubectl gpushare explain pod torn",
+    "kubectl gpushare explain pod misspelt",
+    by_hand="0/3 nodes are available; compare the pod's labels with those of each node",
+)
+def in_the_way(view: View) -> Facts:
+    expect_said(view.said, NODES["training"], "the pod's required node affinity rules it out")
+    expect_said(view.said, NODES["inference"], "it does not carry gpushare.io/pool=training")
+    expect_said(view.said, f"on {NODES['training']}: change the pod's node affinity")
+    yield "torn: node by node what keeps it out, and the least that would let it in"
+    expect_said(view.said, "trainign", "PoolNotFound", "did you mean training?")
+    yield "misspelt: what its author meant"
 
 
 @step(
@@ -250,5 +269,5 @@ SCENE = Scene(
         )
         for pool, name in NODES.items()
     ),
-    steps=(pools, plain, wishes, own_way, mistakes, allowed, refused, workloads),
+    steps=(pools, plain, wishes, own_way, mistakes, in_the_way, allowed, refused, workloads),
 )

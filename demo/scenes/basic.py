@@ -1,9 +1,9 @@
 """Guide 000: node pools on the Basic edition, one with isolation and one without."""
 
-from demo.checks import expect, expect_memory, expect_one_restart_each
+from demo.checks import expect, expect_memory, expect_one_restart_each, expect_said
 from demo.story import Facts, Scene, step
 from demo.view import View
-from devcluster.names import CGPU, DISABLE_ISOLATION, GPU_MEM, WHOLE_CARD
+from devcluster.names import CGPU, DISABLE_ISOLATION, GPU_MEM, SCHEDULE, WHOLE_CARD
 from devcluster.nodes import build_gpu_node
 
 FILES = "demo/manifests/basic"
@@ -14,6 +14,18 @@ def _node(address: str, node_pool: str) -> dict[str, object]:
     return build_gpu_node(
         f"cn-shanghai.{address}", labels={"alibabacloud.com/nodepool-id": node_pool}
     )
+
+
+@step(
+    "Is everything in place?",
+    "kubectl gpushare doctor",
+    by_hand="look at a Deployment, a Lease, a webhook's certificate and a dozen roles",
+)
+def in_place(view: View) -> Facts:
+    expect_said(view.said, "ok", "WebhookAnswers", "decided on by the webhook")
+    expect_said(view.said, "ok", "ControllerActive", "gpushare-controller")
+    expect_said(view.said, "0 error, 0 warning")
+    yield "a controller is at work, and a pod for trial was decided on; nothing was stored"
 
 
 @step(
@@ -57,6 +69,7 @@ def jobs_that_do_not_select(view: View) -> Facts:
     "Pool cgpu stops isolating",
     """kubectl patch gsp cgpu --type=merge -p '{"spec":{"schedule":"share"}}'""",
     "kubectl wait gsp/cgpu --for=condition=Ready --timeout=45s",
+    "kubectl gpushare explain pool cgpu",
     by_hand="per node: change the label, find the node's gpushare-device-plugin pod, delete it, "
     "look for the new one; a pod that is bound meanwhile fails for good",
 )
@@ -66,7 +79,8 @@ def isolation_off(view: View) -> Facts:
     (pod,) = view.started("cgpu-test")
     yield f"still running: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
     said = view.isolation("cgpu", containers=1, isolated=1, stale=1)
-    yield f"IsolationConsistent is False: {said.message}"
+    expect_said(view.said, "IsolationConsistent False StaleIsolation", said.message)
+    yield "IsolationConsistent is False, since that pod keeps the isolation of before"
 
 
 @step(
@@ -119,6 +133,23 @@ def shared_again(view: View) -> Facts:
         yield f"{node.name}: {node.shows(CGPU, DISABLE_ISOLATION)}; offers {GPU_MEM}: 15"
 
 
+@step(
+    "What would the Professional edition take?",
+    "kubectl gpushare migrate pools",
+    by_hand="the vendor's page on upgrades, read for each node",
+)
+def to_professional(view: View) -> Facts:
+    for pool in ("cgpu", "cgpu-no-isolation"):
+        for node in view.nodes(pool):
+            mode = "cgpu" if pool == "cgpu" else "share"
+            move = f"{node.name} {pool} Basic {mode} Professional cgpu"
+            expect_said(view.said, move, "its plugin is replaced")
+            expect_said(view.said, "kubectl label nodes", node.name, f"{SCHEDULE}=cgpu")
+    yield "node by node, then step by step with its commands; `-o yaml` prints the new pools"
+    writes = view.node_writes()
+    expect(not writes, "no write of the operator to any node", writes)
+
+
 def _jobs(view: View) -> Facts:
     (isolated,), (shared,) = view.started("cgpu-test"), view.started("cgpu-test-no-isolation")
     yield expect_memory(isolated, ISOLATED_MIB, isolated=True)
@@ -139,6 +170,7 @@ SCENE = Scene(
         _node("192.168.7.160", "np-cgpu-no-isolation"),
     ),
     steps=(
+        in_place,
         pools,
         jobs_that_select,
         jobs_that_do_not_select,
@@ -147,5 +179,6 @@ SCENE = Scene(
         isolation_on,
         whole_cards,
         shared_again,
+        to_professional,
     ),
 )

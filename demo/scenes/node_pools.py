@@ -1,6 +1,6 @@
 """Guide 002: node pools on the Professional edition."""
 
-from demo.checks import expect, expect_memory, expect_one_restart_each
+from demo.checks import expect, expect_memory, expect_one_restart_each, expect_said
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import PLACEMENT, SCHEDULE
@@ -8,6 +8,7 @@ from devcluster.nodes import build_gpu_node
 
 FILES = "demo/manifests/node-pools"
 ISOLATED_MIB, WHOLE_MIB = 3226, 16130
+_ISOLATING, _SHARING = (f"cn-zhangjiakou.192.168.3.{number}" for number in (21, 22))
 
 
 @step(
@@ -35,23 +36,31 @@ def jobs(view: View) -> Facts:
 @step(
     "A second pod fills the first card before the second",
     "kubectl scale statefulset cgpu-test --replicas=2",
+    "kubectl rollout status statefulset/cgpu-test --timeout=45s",
+    "kubectl gpushare inspect --pools",
     by_hand="the same: placement is a label that the scheduler reads",
 )
 def binpack(view: View) -> Facts:
     pods = view.started("cgpu-test", pods=2)
     cards = {pod.name: pod.got.cards for pod in pods}
     expect(set(cards.values()) == {(0,)}, "both pods on card 0 of two", cards)
+    expect_said(view.said, "cgpu cgpu, 1/1 nodes ready, 2 GPUs, 6/30 GiB allocated")
+    expect_said(view.said, f"{_ISOLATING} 0 ########............ 6/15 ready")
     yield f"{' and '.join(cards)} are both on card 0; card 1 stays empty"
 
 
 @step(
     "Pool cgpu-no-isolation shall isolate, while a job uses it",
     """kubectl patch gsp cgpu-no-isolation --type=merge -p '{"spec":{"schedule":"cgpu"}}'""",
+    "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready=False --timeout=45s",
+    "kubectl gpushare plan pool cgpu-no-isolation",
     by_hand="the label is simply overwritten: running pods fall out of the scheduler's ledger",
 )
 def waits_for_workloads(view: View) -> Facts:
-    pool = view.blocked_pool("cgpu-no-isolation", "WorkloadsPresent")
-    yield f"{pool.reason}: {pool.message}"
+    view.blocked_pool("cgpu-no-isolation", "WorkloadsPresent")
+    change = f"{_SHARING} share -> cgpu cordon, 1 label, restart plugin"
+    expect_said(view.said, change, "WorkloadsPresent", "default/cgpu-test-no-isolation-0")
+    yield "the plan says what would be done, and for which pod it waits"
     yield _expect_nothing_written(view, "cgpu-no-isolation", "share")
 
 
@@ -91,11 +100,11 @@ SCENE = Scene(
     edition="Professional",
     nodes=tuple(
         build_gpu_node(
-            f"cn-zhangjiakou.192.168.3.{number}",
+            name,
             cards=2,
             labels={"alibabacloud.com/nodepool-id": node_pool},
         )
-        for number, node_pool in ((21, "np-cgpu"), (22, "np-cgpu-no-isolation"))
+        for name, node_pool in ((_ISOLATING, "np-cgpu"), (_SHARING, "np-cgpu-no-isolation"))
     ),
     steps=(
         pools,

@@ -1,6 +1,6 @@
 """Guide 004: the open-source edition, one card for several students, by way of the extender."""
 
-from demo.checks import expect, expect_memory
+from demo.checks import expect, expect_memory, expect_said
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import GPU_MEM, GPUSHARE, MEM_ASSIGNED, MEM_DEV, MEM_IDX, MEM_POD
@@ -12,10 +12,21 @@ WHOLE_MIB = 14 * 1024 + 770
 
 
 @step(
+    "How kube-scheduler comes to ask the extender",
+    "kubectl gpushare render scheduler-config --extender-url http://127.0.0.1:32766",
+    by_hand="rewrite the guide's configuration, whose version no scheduler of today reads",
+)
+def scheduler(view: View) -> Facts:
+    expect_said(view.said, "apiVersion: kubescheduler.config.k8s.io/v1")
+    expect_said(view.said, 'urlPrefix: "http://127.0.0.1:32766/gpushare-scheduler"')
+    expect_said(view.said, f'name: "{GPU_MEM}"')
+    yield "a file for the --config of kube-scheduler, in the version that it reads today"
+
+
+@step(
     "The laboratory's only card is shared",
     f"kubectl apply -f {FILES}/pool.yaml",
-    by_hand="kubectl label node, and look for the plugin's pod; rewrite the guide's scheduler "
-    "configuration, whose version no scheduler of today reads",
+    by_hand="kubectl label node, and look for the plugin's pod",
 )
 def pool(view: View) -> Facts:
     (node,) = view.ready_pool("gpushare", nodes=1)
@@ -50,6 +61,8 @@ def binpack_1(view: View) -> Facts:
 def binpack_2(view: View) -> Facts:
     (pod,) = view.started("binpack-2")
     expect(pod.got.cards == (0,), "card 0", pod.got.cards)
+    expect_said(view.said, pod.name, "default 4")
+    expect_said(view.said, "Allocated/Total GPU Memory In Cluster: 9/14 (64%)")
     yield f"{pod.name} is on card 0 of {pod.node}"
     yield f"allocated: {view.allocation(NODE, '9/14 (64%)')}, as in the guide"
 
@@ -66,5 +79,5 @@ SCENE = Scene(
             labels={"alibabacloud.com/nodepool-id": "np-lab"},
         ),
     ),
-    steps=(pool, binpack_1, binpack_2),
+    steps=(scheduler, pool, binpack_1, binpack_2),
 )

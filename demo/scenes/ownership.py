@@ -1,6 +1,6 @@
 """Whose label is it: a look before the leap, two pools, a rival, and a clean end."""
 
-from demo.checks import expect
+from demo.checks import expect, expect_said
 from demo.sights import POOL_LABEL, Node
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -21,12 +21,16 @@ _PUT_BACK = (
 
 @step(
     "First only look: what would the pool do?",
+    f"kubectl gpushare plan -f {FILES}/observe.yaml",
     f"kubectl apply -f {FILES}/observe.yaml",
     by_hand="nobody can tell before it is done",
 )
 def observe(view: View) -> Facts:
     pool = view.blocked_pool("training", "WouldChange")
-    yield f"{pool.reason}: {pool.message}"
+    expect_said(view.said, "training new, share on 2 nodes")
+    for name in (FIRST, SECOND):
+        expect_said(view.said, f"{name} - 2 labels", pool.samples["WouldChange"])
+    yield "the pool, once it is there, says the same in its status"
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)
     yield "nothing was written to any node"
@@ -79,13 +83,19 @@ def rival(view: View) -> Facts:
 
 @step(
     "The script is gone, and a person asks to try again",
-    f"kubectl annotate node {FIRST} gpushare.io/retry=1",
-    _PUT_BACK,
+    f"kubectl gpushare explain node {FIRST} | head -n 5",
+    f"kubectl gpushare retry {FIRST}",
     by_hand="find the node, and put the label back",
 )
 def retry(view: View) -> Facts:
-    for node in view.nodes("training"):
-        yield f"{node.name}: {node.shows(PLACEMENT)}"
+    expect_said(view.said, "Rival kubectl-label keeps changing the label", PLACEMENT)
+    expect_said(view.said, f"node/{FIRST}: gpushare.io/retry is", "was left to kubectl-label")
+    node = view.node_where(
+        FIRST,
+        f"has {PLACEMENT}=binpack again",
+        lambda node: node.labels.get(PLACEMENT) == "binpack",
+    )
+    yield f"{node.name}: {node.shows(PLACEMENT)}"
 
 
 @step(

@@ -1,7 +1,7 @@
 """Guide 001: the modes of the Professional edition, and what a container can do to itself."""
 
-from demo.checks import expect, expect_memory
-from demo.sights import Pod
+from demo.checks import expect, expect_memory, expect_said
+from demo.sights import Node, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import GPU_MEM, SCHEDULE, TOPOLOGY_CARD, WHOLE_CARD
@@ -11,12 +11,22 @@ FILES = "demo/manifests/professional"
 ROLLOUT = "kubectl rollout status -n test deployment/gpu-share-sample --timeout=45s"
 ISOLATED_MIB, WHOLE_MIB = 3226, 16130
 CARDS = 2
-OFFERS = {
+OFFERS = {  # by the mode that each node was labelled with
     "default": (WHOLE_CARD, CARDS),
     "share": (GPU_MEM, CARDS * 15),
     "cgpu": (GPU_MEM, CARDS * 15),
     "topology": (TOPOLOGY_CARD, CARDS),
 }
+NODES = {mode: f"cn-beijing.192.168.8.{number}" for number, mode in enumerate(OFFERS, start=11)}
+NODE_POOLS = {mode: f"np{number}" for number, mode in enumerate(OFFERS, start=11)}
+POOLS = {mode: f"{node_pool}-{mode}" for mode, node_pool in NODE_POOLS.items()}
+"""What adopt calls them."""
+
+
+def _offering(view: View, name: str, resource: str, units: int) -> Node:
+    return view.node_where(
+        name, f"offers {resource}: {units}", lambda node: node.offers(resource) == units
+    )
 
 
 def _sample(view: View) -> Pod:
@@ -25,15 +35,34 @@ def _sample(view: View) -> Pod:
 
 
 @step(
-    "Each row of the guide's table is a pool",
-    f"kubectl apply -f {FILES}/pools.yaml",
-    by_hand="set the label ack.node.gpu.schedule on each node in the console",
+    "Each row of the guide's table is a node that somebody labelled",
+    f"kubectl get nodes -L {SCHEDULE} -l {SCHEDULE}",
+    by_hand="this was by hand: set the label on each node in the console",
 )
-def modes(view: View) -> Facts:
-    for mode, (resource, units) in OFFERS.items():
-        view.ready_pool(mode, nodes=1)
-        (node,) = view.offering(mode, resource, units=units)
+def labelled(view: View) -> Facts:
+    for mode, name in NODES.items():
+        resource, units = OFFERS[mode]
+        node = _offering(view, name, resource, units)
         yield f"{node.name}: {node.shows(SCHEDULE)}; offers {resource}: {units}"
+
+
+@step(
+    "The operator takes over what is there",
+    "kubectl gpushare adopt",
+    "kubectl gpushare adopt -o yaml | kubectl apply -f -",
+    by_hand="write a pool for each, and hope that nothing changes",
+)
+def adopted(view: View) -> Facts:
+    expect_said(view.said, "The plan is empty")
+    for mode, name in NODES.items():
+        (node,) = view.ready_pool(POOLS[mode], nodes=1)
+        expect_said(view.said, f"{POOLS[mode]} Professional {mode} - 1")
+        expect(node.name == name, f"{name} in pool {POOLS[mode]}", node.name)
+        expect(node.labels[SCHEDULE] == mode, f"{SCHEDULE}={mode} on {name}", node)
+        yield f"pool {POOLS[mode]} has {name}, which has {node.shows(SCHEDULE)} as before"
+    restarts = view.restarts()
+    expect(not restarts, "no restart of a plugin", restarts)
+    yield "no plugin was restarted"
 
 
 @step(
@@ -43,7 +72,7 @@ def modes(view: View) -> Facts:
 )
 def isolated(view: View) -> Facts:
     pod = _sample(view)
-    expect(pod.pool == "cgpu", f"{pod.name} routed to pool cgpu", pod)
+    expect(pod.pool == POOLS["cgpu"], f"{pod.name} routed to pool {POOLS['cgpu']}", pod)
     yield f"routed to pool {pod.pool}"
     yield expect_memory(pod, ISOLATED_MIB, isolated=True)
 
@@ -56,7 +85,7 @@ def isolated(view: View) -> Facts:
 )
 def not_isolated(view: View) -> Facts:
     pod = _sample(view)
-    expect(pod.pool == "share", f"{pod.name} routed to pool share", pod)
+    expect(pod.pool == POOLS["share"], f"{pod.name} routed to pool {POOLS['share']}", pod)
     yield f"routed to pool {pod.pool}"
     yield expect_memory(pod, WHOLE_MIB, isolated=False)
 
@@ -70,8 +99,7 @@ def not_isolated(view: View) -> Facts:
 def not_isolated_among_isolated(view: View) -> Facts:
     pod = _sample(view)
     expect(pod.pool == "", f"the nodeSelector of {pod.name} left as it was", pod)
-    (node,) = view.nodes("cgpu")
-    expect(pod.node == node.name, f"{pod.name} on {node.name}", pod)
+    expect(pod.node == NODES["cgpu"], f"{pod.name} on {NODES['cgpu']}", pod)
     yield "left as its owner wrote it"
     yield expect_memory(pod, WHOLE_MIB, isolated=False)
 
@@ -83,13 +111,12 @@ def not_isolated_among_isolated(view: View) -> Facts:
     by_hand="nothing tells: the cards count as free while this container uses them",
 )
 def unaccounted(view: View) -> Facts:
-    (node,) = view.nodes("cgpu")
     pod = _sample(view)
     cards = pod.got.cards
     expect(len(cards) == CARDS, f"{pod.name} to see all {CARDS} cards", cards)
     yield f"{expect_memory(pod, WHOLE_MIB, isolated=False)}, on each of {len(cards)} cards"
-    ledger = view.allocation(node.name, "0/30 (0%)")
-    yield f"the scheduler's ledger has {ledger} GiB allocated on {node.name}"
+    ledger = view.allocation(NODES["cgpu"], "0/30 (0%)")
+    yield f"the scheduler's ledger has {ledger} GiB allocated on {NODES['cgpu']}"
     told = view.admissions()
     expect(told == {"UnaccountedGPU": 1}, "the webhook asked about one such pod", told)
     yield "left as its owner wrote it; but now kubectl tells, when the workload is applied"
@@ -101,11 +128,11 @@ SCENE = Scene(
     edition="Professional",
     nodes=tuple(
         build_gpu_node(
-            f"cn-beijing.192.168.8.{number}",
+            name,
             cards=CARDS,
-            labels={"alibabacloud.com/nodepool-id": f"np-{mode}", SCHEDULE: "default"},
+            labels={"alibabacloud.com/nodepool-id": NODE_POOLS[mode], SCHEDULE: mode},
         )
-        for number, mode in enumerate(OFFERS, start=11)
+        for mode, name in NODES.items()
     ),
-    steps=(modes, isolated, not_isolated, not_isolated_among_isolated, unaccounted),
+    steps=(labelled, adopted, isolated, not_isolated, not_isolated_among_isolated, unaccounted),
 )

@@ -1,6 +1,6 @@
 """A change over a whole pool: read first, tried on one node, halted by itself, and resumed."""
 
-from demo.checks import expect, expect_restarted_once
+from demo.checks import expect, expect_restarted_once, expect_said
 from demo.sights import Node
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -11,7 +11,6 @@ FILES = "demo/manifests/rollout"
 CANARY, *OTHERS = NODES = [f"cn-shanghai.192.168.9.{number}" for number in range(21, 26)]
 # It stands for the kinds of change, not for the nodes: the same in every cluster.
 AGREED = "9f2b209da3b5"
-_AGREE = f'{{"spec":{{"rollout":{{"approvedPlan":"{AGREED}"}}}}}}'
 
 
 @step(
@@ -31,14 +30,18 @@ def pool(view: View) -> Facts:
 @step(
     "Isolation is wanted: what would that do?",
     """kubectl patch gsp inference --type=merge -p '{"spec":{"schedule":"cgpu"}}'""",
+    "kubectl wait gsp/inference --for=condition=RolloutComplete=False --timeout=45s",
+    "kubectl gpushare plan pool inference",
     by_hand="nobody can tell before it is done",
 )
 def plan(view: View) -> Facts:
     rollout = view.rollout("inference", "WaitingForApproval")
     expect(rollout.left == tuple(NODES), "all five nodes in status.plan", rollout)
     expect(rollout.plan_hash == AGREED, f"the plan's hash {AGREED}", rollout)
-    yield f"status.plan.summary: {rollout.plan_summary}"
-    yield f"status.plan.hash: {rollout.plan_hash}"
+    expect_said(view.said, f"plan {AGREED}: {rollout.plan_summary}")
+    for wave, name in zip((1, 2, 2, 3, 3), NODES, strict=True):
+        expect_said(view.said, f"{wave} {name} share -> cgpu cordon, 1 label, restart plugin")
+    yield "one node first, then two at a time; the pool's status.plan says the same"
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)
     yield "nothing was written to any node"
@@ -47,10 +50,11 @@ def plan(view: View) -> Facts:
 @step(
     "The plan is agreed to. What nobody knows: the first node's driver is broken",
     f"""kubectl annotate node {CANARY} {FAULT}='{{"plugin_never_ready": true}}'""",
-    f"kubectl patch gsp inference --type=merge -p '{_AGREE}'",
+    f"kubectl gpushare approve inference --hash {AGREED}",
     by_hand="a loop over all nodes: by the time that somebody looks, every plugin was restarted",
 )
 def halt(view: View) -> Facts:
+    expect_said(view.said, "inference", AGREED)
     rollout = view.rollout("inference", "RolloutHalted", failed=1)
     expect(CANARY in rollout.message, f"{CANARY} to be blamed", rollout)
     yield f"the pool is halted: {view.told('inference', 'RolloutHalted')}"
@@ -60,10 +64,13 @@ def halt(view: View) -> Facts:
 
 @step(
     "The driver is mended: the node finishes by itself, the pool stays halted",
+    "kubectl gpushare explain pool inference",
     f"kubectl annotate node {CANARY} {FAULT}-",
     by_hand="find out which step the script had reached on that node, and do the rest",
 )
 def mended(view: View) -> Facts:
+    expect_said(view.said, f"failed DeadlineExceeded {CANARY}", "gpushare-device-plugin-ds")
+    expect_said(view.said, "Nodes 0 of 5 ready, 4 waiting, 1 failed")
     rollout = view.rollout("inference", "RolloutHalted", failed=0)
     expect(rollout.left == tuple(OTHERS), "the other four still to be changed", rollout)
     node = _find(view, CANARY)
@@ -77,11 +84,12 @@ def mended(view: View) -> Facts:
 
 @step(
     "Somebody has looked, and resumes it",
-    "kubectl annotate gsp inference gpushare.io/retry=mended --overwrite",
+    "kubectl gpushare retry inference",
     "kubectl wait gsp/inference --for=condition=RolloutComplete --timeout=45s",
     by_hand="the rest of the loop, without the nodes that were done",
 )
 def resumed(view: View) -> Facts:
+    expect_said(view.said, "pool/inference: gpushare.io/retry is")
     for node in view.ready_pool("inference", nodes=5):
         isolates = node.labels[DISABLE_ISOLATION] == "false" and node.schedulable
         expect(isolates, f"{node.name} to isolate and to be in service", node)

@@ -1,6 +1,6 @@
 """Guide 003: an application moves to a shared card, and a greedy one comes beside it."""
 
-from demo.checks import expect, expect_memory
+from demo.checks import expect, expect_memory, expect_said
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import CGPU, GPU_MEM, WHOLE_CARD
@@ -9,6 +9,7 @@ from devcluster.nodes import build_gpu_node
 FILES = "demo/manifests/shared-card"
 NODE = "cn-hangzhou.192.168.2.167"
 ISOLATED_MIB, WHOLE_MIB = 4301, 16130
+_MIGRATE = f"kubectl gpushare migrate workloads -f {FILES}/app-3g-v1-whole.yaml --share 4"
 
 
 @step(
@@ -40,20 +41,26 @@ def waits_for_workloads(view: View) -> Facts:
 
 @step(
     "The application asks for memory instead of a card: two of it on one card",
-    "kubectl delete statefulset app-3g-v1",
-    "kubectl wait gsp/gpu --for=condition=Ready --timeout=45s",
-    f"kubectl apply -f {FILES}/app-3g-v1.yaml",
+    _MIGRATE,
+    f"{_MIGRATE} -o yaml | kubectl apply -f -",
+    "kubectl scale statefulset app-3g-v1 --replicas=2",
     "kubectl rollout status statefulset/app-3g-v1 --timeout=45s",
     f"kubectl gpushare inspect {NODE}",
-    by_hand="delete the application, label the node, wait for its plugin, apply again",
+    by_hand="rewrite the manifest; delete the application, label the node, wait for its plugin, "
+    "apply again",
 )
 def two_on_one_card(view: View) -> Facts:
+    expect_said(view.said, f"- {WHOLE_CARD}: 1")
+    expect_said(view.said, f"+ {GPU_MEM}: 4")
+    expect_said(view.said, "its pods go to pool gpu (cgpu)")
+    yield "its old pod left, which was what the node's change waited for"
     (node,) = view.ready_pool("gpu", nodes=1)
     yield f"{node.name}: {node.shows(CGPU)}; offers {GPU_MEM}: {node.offers(GPU_MEM)}"
     pods = view.started("app-3g-v1", pods=2)
     for pod in pods:
         expect(pod.got.cards == (0,), f"{pod.name} on card 0", pod.got.cards)
         yield expect_memory(pod, ISOLATED_MIB, isolated=True)
+    expect_said(view.said, NODE, "8/15 8/15")
     yield f"both are on card 0; allocated: {view.allocation(NODE, '8/15 (53%)')}, as in the guide"
 
 

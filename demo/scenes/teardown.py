@@ -1,6 +1,6 @@
 """Guide 002's warning: leaving cgpu for share takes more than a label; by hand, and by Jobs."""
 
-from demo.checks import expect, expect_memory
+from demo.checks import expect, expect_memory, expect_said
 from demo.sights import Node, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -73,6 +73,7 @@ def label_alone(view: View) -> Facts:
     f"kubectl delete pod -l app=vision --field-selector=spec.nodeName={FIRST}",
     "kubectl wait pod -n kube-system -l name=cgpu-installer "
     f"--field-selector=spec.nodeName={FIRST} --for=delete --timeout=30s",
+    f"kubectl gpushare render teardown {FIRST}",
     by_hand="the same, in this order: where the label comes last, the installer is still there and "
     "puts the module back",
 )
@@ -84,8 +85,10 @@ def begun(view: View) -> Facts:
     expect(node.has_module, f"the kernel module still loaded on {FIRST}", node)
     yield f"{FIRST}: empty, cordoned, {node.shows(SCHEDULE)}; the installer has left"
     yield "the module is still loaded"
-    yield "its Event says what to type on it:"
-    yield from _indented(view.told(FIRST, "ModuleRemoval", kind="Node", about="uninstall.sh"))
+    told = view.told(FIRST, "ModuleRemoval", kind="Node", about="uninstall.sh").splitlines()[1:]
+    for line in told:
+        expect_said(view.said, " ".join(line.split()))
+    yield f"its Event says the same {len(told)} lines of what to type on it"
     yield from _untouched(view, SECOND)
 
 
@@ -101,6 +104,17 @@ def rebooted(view: View) -> Facts:
     expect(not node.schedulable, f"{FIRST} still cordoned", node)
     yield f"another boot is seen, and not taken for proof: {FIRST} stays cordoned"
     yield f"ModuleUnverified: {pool.samples['ModuleUnverified']}"
+
+
+@step(
+    "What does it wait for?",
+    f"kubectl gpushare explain node {FIRST} | head -n 7",
+    by_hand="nobody knows how far it is but who began it",
+)
+def waits_for_proof(view: View) -> Facts:
+    expect_said(view.said, f"Node {FIRST} Ready, cordoned by the operator")
+    expect_said(view.said, "Change cgpu -> share for pool vision, under way, at step Rebooted")
+    yield expect_said(view.said, "Kernel module cGPU's may be loaded")
 
 
 @step(
@@ -165,10 +179,6 @@ def _untouched(view: View, name: str) -> Facts:
     yield f"{name}: not one write"
 
 
-def _indented(text: str) -> Facts:
-    return (f"  {line}" for line in text.splitlines())
-
-
 _NODES = tuple(
     build_gpu_node(name, labels={"alibabacloud.com/nodepool-id": node_pool, SCHEDULE: "cgpu"})
     for name, node_pool in ((FIRST, "np-vision"), (SECOND, "np-vision"), (ALONE, "np-other"))
@@ -181,5 +191,14 @@ SCENE = Scene(
     "kernel module and restarting the instance does",
     edition="Professional",
     nodes=_NODES,
-    steps=(isolated, requires_teardown, label_alone, begun, rebooted, done, by_job),
+    steps=(
+        isolated,
+        requires_teardown,
+        label_alone,
+        begun,
+        rebooted,
+        waits_for_proof,
+        done,
+        by_job,
+    ),
 )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from demo.checks import expect
+from demo.checks import expect, expect_said
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import GPU_MEM, SCHEDULE
@@ -25,11 +25,14 @@ def pools(view: View) -> Facts:
 
 @step(
     "Six pods that need isolation, and select nothing",
+    f"kubectl gpushare explain -f {FILES}/job-b.yaml",
     f"kubectl apply -f {FILES}/job-b.yaml",
     by_hand="a nodeSelector in each: without one they land on any of the four nodes, and those on "
     "the last two run without isolation",
 )
 def needs_isolation(view: View) -> Facts:
+    expect_said(view.said, "Decision Routed: sent to pool cgpu (cgpu)")
+    expect_said(view.said, "cgpu-no-isolation share 100 30/30 GiB 15 lost NotIsolated")
     pods = view.started("job-b", pods=6)
     expect(all(pod.got.isolated for pod in pods), "every pod isolated", pods)
     yield _expect_all_in(view, "job-b", "cgpu")
@@ -48,6 +51,7 @@ def needs_none(view: View) -> Facts:
     pods = view.started("job-a", pods=2)
     expect(not any(pod.got.isolated for pod in pods), "no pod isolated", pods)
     yield _expect_all_in(view, "job-a", "cgpu-no-isolation")
+    expect_said(view.said, "cgpu-no-isolation share, 2/2 nodes ready, 2 GPUs, 6/30 GiB allocated")
 
 
 def _expect_all_in(view: View, app: str, pool: str) -> str:

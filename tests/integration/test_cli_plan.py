@@ -189,7 +189,11 @@ def expect_waiting(bench: Bench) -> None:
     expect(
         bench,
         "the pool waits for an agreement",
-        lambda: find_condition(bench.pool(), "RolloutComplete")["reason"] == "WaitingForApproval",
+        lambda: (
+            find_condition(pool := bench.pool(), "RolloutComplete")["reason"]
+            == "WaitingForApproval"
+            and pool["status"]["observedGeneration"] == pool["metadata"]["generation"]
+        ),
     )
 
 
@@ -268,6 +272,21 @@ def test_what_failed_is_tried_again(bench: Bench) -> None:
     expect_reason(bench, "n1", "PluginRestarting")
     bench.set_faults("n1")
     expect_pool_ready(bench, nodes=2)
+
+
+def test_an_agreement_outlives_a_retry(manual: Bench) -> None:
+    manual.change_pool(rollout={"readyTimeoutSeconds": 4})
+    expect_waiting(manual)
+    manual.set_faults("n1", plugin_never_ready=True)
+    agreed = read(manual, "approve", "training")["value"]
+    expect_reason(manual, "n1", "DeadlineExceeded")
+    expect_reason(manual, "n2", "RolloutHalted")
+    manual.set_faults("n1")
+
+    assert read(manual, "retry", "training")["written"] is True
+
+    expect_pool_ready(manual, nodes=2)
+    assert manual.pool()["spec"]["rollout"]["approvedPlan"] == agreed
 
 
 def read_retry(raw: Json) -> str:

@@ -26,6 +26,7 @@ from gpushare.kube.throttle import Throttle, parse_retry_after
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 """Server-side apply; JSON is YAML."""
 
@@ -90,8 +91,10 @@ class ApiServer:
     async def replace(self, path: str, body: Json) -> Json:
         return await self._request("PUT", path, body=body)
 
-    async def patch(self, path: str, body: Any, *, content_type: str) -> Json:
-        return await self._request("PATCH", path, body=body, content_type=content_type)
+    async def patch(self, path: str, body: Any, *, content_type: str, **params: str) -> Json:
+        return await self._request(
+            "PATCH", path, params=params, body=body, content_type=content_type
+        )
 
     async def apply(
         self,
