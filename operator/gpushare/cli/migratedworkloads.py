@@ -19,13 +19,13 @@ from gpushare.cli.failures import find_failure
 from gpushare.cli.manifestfiles import ManifestFile, read_manifest_files, write_folder
 from gpushare.cli.migratingworkloads import Printed
 from gpushare.cli.output import print_remark, print_text
-from gpushare.core.inspect.pools import guess_unit
 from gpushare.core.migration.cards import Cards, assume_cards, observe_cards
 from gpushare.core.migration.finding import Code, Finding
 from gpushare.core.migration.live import build_manifest, is_migratable
 from gpushare.core.migration.manifests import Told, migrate_manifest
 from gpushare.core.migration.pods import Target
 from gpushare.core.migration.text import rewrite_text
+from gpushare.core.setup import guess_unit
 from gpushare.core.world import World
 
 Json = dict[str, Any]

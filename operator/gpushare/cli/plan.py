@@ -14,10 +14,10 @@ from gpushare.cli.givenpools import find_pools
 from gpushare.cli.manifests import Given
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.world import PLANNED, observe_cluster, observe_pools, with_pools
-from gpushare.core.forecast.estimate import Estimate, Pace
-from gpushare.core.forecast.pools import Installation, PoolForecast, forecast_pools
+from gpushare.core.forecast.estimate import Estimate
+from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.forecast.steps import NodeForecast
-from gpushare.core.inspect.pools import guess_unit
+from gpushare.core.setup import Setup, guess_unit
 from gpushare.core.world import World
 from gpushare.names import Condition
 from gpushare.settings import Settings
@@ -77,14 +77,11 @@ def plan_pool(access: Access, name: str, switches: Switches) -> Planned:
 def _forecast(
     world: World, asked: Collection[str], cluster: Cluster, switches: Switches
 ) -> tuple[PoolForecast, ...]:
-    second_look = Settings.model_fields["second_look_seconds"].default
-    installation = Installation(
-        Pace(timedelta(seconds=second_look)),
-        may_evict=switches.eviction,
-        may_tear_down=switches.teardown_jobs,
-        memory_unit=guess_unit(world),
+    second_look = timedelta(seconds=Settings.model_fields["second_look_seconds"].default)
+    setup = Setup(
+        guess_unit(world), may_evict=switches.eviction, may_tear_down=switches.teardown_jobs
     )
-    return forecast_pools(world, asked, installation, cluster.taken_at)
+    return forecast_pools(world, asked, setup, second_look, cluster.taken_at)
 
 
 def _answer(

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpushare.core.actions import CreateJob
-from gpushare.core.observed import Timing
-from gpushare.core.plan import Planner
+from gpushare.core.setup import Setup
 from gpushare.core.world import World
 
 
@@ -26,7 +25,7 @@ def find_due_job(world: World, node: str, now: datetime) -> DueJob:
 
     Also where it has made it: `world` has no Jobs. Raises `NoJobDueError`.
     """
-    planner = Planner(Timing(), may_tear_down=True)
+    planner = Setup(may_tear_down=True).build_planner()
     for decision in planner.update(world, None, now).decisions:
         if decision.plan.node == node and isinstance(decision.plan.action, CreateJob):
             return DueJob(decision.plan.action, decision.pool)

@@ -8,9 +8,9 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.forecast.estimate import Pace
-from gpushare.core.forecast.pools import Installation, PoolForecast, forecast_pools
+from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.kinds import hash_kinds
+from gpushare.core.setup import Setup
 from tests.kit.members import a_kind, a_settled, changing, done, has_failed, some_settled
 from tests.kit.values import (
     MEMORY,
@@ -21,7 +21,8 @@ from tests.kit.values import (
     a_world,
 )
 
-INSTALLATION = Installation(Pace(timedelta(seconds=2)), may_evict=True)
+SETUP = Setup(may_evict=True)
+SECOND_LOOK = timedelta(seconds=2)
 SHARED = "ack.node.gpu.schedule"
 
 
@@ -32,7 +33,7 @@ def forecast(pool: Pool, nodes: Iterable[Node], *pods: Pod, **more: Any) -> Pool
         for name, took in STARTED.items()
     )
     world = a_world(pools=(pool,), nodes=nodes, pods=(*elsewhere, *pods))
-    (found,) = forecast_pools(world, {pool.name}, more.get("by", INSTALLATION), NOW)
+    (found,) = forecast_pools(world, {pool.name}, more.get("by", SETUP), SECOND_LOOK, NOW)
     return found
 
 
@@ -106,7 +107,7 @@ def test_pods_that_are_evicted_are_told_where_the_installation_allows_it() -> No
     pod = a_gpu_pod(node="gpu-1")
     (step,) = forecast(pool, some_settled(1), pod).steps
     assert (step.pods, step.evicted, step.wave) == (("default/train-1",),) * 2 + (1,)
-    careful = Installation(Pace(timedelta(seconds=2)))
+    careful = Setup()
     (step,) = forecast(pool, some_settled(1), pod, by=careful).steps
     assert (step.evicted, step.blocker) == ((), "EvictionDisabled")
 
@@ -126,7 +127,7 @@ def test_labels_that_change_are_told_and_those_that_stay_are_not() -> None:
 def test_a_node_that_another_pool_has_is_told_with_its_owner() -> None:
     taker = a_pool("taker", "share", priority=200)
     world = a_world(pools=(a_pool(schedule="share"), taker), nodes=(a_settled("gpu-1"),))
-    (taken,) = forecast_pools(world, {"taker"}, INSTALLATION, NOW)
+    (taken,) = forecast_pools(world, {"taker"}, SETUP, SECOND_LOOK, NOW)
     (step,) = taken.steps
     assert (step.pool, step.owner) == ("taker", "training")
     assert step.labels == {names.LABEL_POOL: "taker"}
@@ -164,7 +165,7 @@ def test_a_pools_own_deadline_counts() -> None:
 
 def test_what_nobody_measured_is_not_guessed() -> None:
     world = a_world(pools=(a_pool(),), nodes=tuple(some_settled(1)))
-    (found,) = forecast_pools(world, {"training"}, INSTALLATION, NOW)
+    (found,) = forecast_pools(world, {"training"}, SETUP, SECOND_LOOK, NOW)
     assert found.estimate is not None
     assert (found.estimate.expected, found.estimate.longest) == (None, timedelta(seconds=602))
     assert "no pod of gpushare-device-plugin-ds and cgpu-installer runs" in found.estimate.basis
@@ -176,7 +177,7 @@ def test_a_pod_that_restarted_measures_nothing() -> None:
         a_plugin_pod(name, node="x", daemonset=name, created=NOW, restarts=1) for name in STARTED
     )
     world = a_world(pools=(a_pool(),), nodes=(node,), pods=pods)
-    (found,) = forecast_pools(world, {"training"}, INSTALLATION, NOW)
+    (found,) = forecast_pools(world, {"training"}, SETUP, SECOND_LOOK, NOW)
     assert found.estimate is not None
     assert found.estimate.expected is None
 

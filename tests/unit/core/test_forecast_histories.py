@@ -15,9 +15,9 @@ from gpushare.api.pool import Edition, Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.cli.world import with_pools
 from gpushare.core.actions import ApplyNode, DeletePlugins, EvictPods
-from gpushare.core.forecast.estimate import Pace
-from gpushare.core.forecast.pools import Installation, forecast_pools
+from gpushare.core.forecast.pools import forecast_pools
 from gpushare.core.forecast.steps import NodeForecast
+from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
 from tests.kit import machinery
@@ -33,7 +33,8 @@ ENOUGH_STEPS = 300
 NODES = tuple(f"n{number}" for number in range(1, 6))
 HARMLESS = ("", "WorkloadsPresent", "WaitingForApproval")
 """Reasons that go away here: pods end, and people agree."""
-INSTALLATION = Installation(Pace(timedelta(seconds=2)), may_evict=True)
+SETUP = Setup(may_evict=True)
+SECOND_LOOK = timedelta(seconds=2)
 
 
 @dataclass
@@ -181,7 +182,7 @@ def test_what_is_foretold_is_what_happens(
     before = history.read_labels()
     asked = {pool.name for pool in pools}
 
-    forecasts = forecast_pools(world, asked, INSTALLATION, history.cluster.now)
+    forecasts = forecast_pools(world, asked, SETUP, SECOND_LOOK, history.cluster.now)
     history.begin_anew()
     history.put_pools(pools)
     history.come_to_rest()

@@ -12,9 +12,8 @@ from datetime import datetime
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.core.actions import ApplyNode, NodePlan
-from gpushare.core.inspect.pools import guess_unit
-from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
+from gpushare.core.setup import Setup, guess_unit
 from gpushare.core.world import World
 
 _PASSES = 5
@@ -57,7 +56,7 @@ class Foreseen:
 
 def foresee(world: World, pools: Collection[str], now: datetime) -> tuple[Foreseen, ...]:
     """What would become of the members of these `pools` of `world`, by node."""
-    planner = Planner(Timing(), memory_unit=guess_unit(world))
+    planner = Setup(guess_unit(world)).build_planner()
     nodes, changed = dict(world.nodes), None
     for _ in range(_PASSES):
         plan = planner.update(replace(world, nodes=nodes), changed, now)

@@ -28,9 +28,7 @@ from gpushare.core.doctor.webhook import (
     judge_endpoints,
     judge_trial,
 )
-from gpushare.core.inspect.pools import guess_unit
-from gpushare.core.observed import Pass, Timing
-from gpushare.core.plan import Planner
+from gpushare.core.setup import Setup, guess_unit
 from gpushare.core.world import World
 
 Json = Mapping[str, Any]
@@ -140,17 +138,16 @@ def judge_machines(machines: Machines, settings: Mapping[str, str], now: datetim
     if unseen.keys() - {"pools", "namespaces"}:
         return found
     world = machines.world
-    unit = settings.get(MEMORY_UNIT) or guess_unit(world)
-    planner = Planner(
-        Timing(),
+    setup = Setup(
+        settings.get(MEMORY_UNIT) or guess_unit(world),
         may_evict=settings.get(ALLOW_EVICTION) == "true",
         may_tear_down=settings.get(ALLOW_TEARDOWN_JOBS) == "true",
-        memory_unit=unit,
     )
+    planner = setup.build_planner()
     planner.update(world, None, now)
     pooled = {node for book in planner.books.values() for node in book.plans}
-    at = Pass(now, daemonsets=world.daemonsets, memory_unit=unit)
-    nodes = list(judge_nodes(world, None if "pools" in unseen else pooled, at))
+    known = None if "pools" in unseen else pooled
+    nodes = list(judge_nodes(world, known, setup.build_pass(world, now)))
     pools = list(judge_pools(world, machines.unreadable, planner, now))
     return [*found, *nodes, *drop_repeated(pools, nodes)]
 

@@ -11,13 +11,14 @@ from gpushare.api.pool import Edition, Pool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.blockers import find_mig, find_missing_daemonset, find_other_edition
 from gpushare.core.diagnosis import diagnose, find_competing_plugins
-from gpushare.core.inspect.pools import Card, guess_unit, view_cards
+from gpushare.core.inspect.pools import Card, view_cards
 from gpushare.core.isolation import NodeIsolation, observe_isolation
 from gpushare.core.modes import MODES, Mode, desired_labels, find_edition, find_mode, find_schedule
 from gpushare.core.observed import Pass
 from gpushare.core.plan import Planner
 from gpushare.core.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
 from gpushare.core.records import NodeRecords
+from gpushare.core.setup import guess_setup
 from gpushare.core.verify import verify_mode
 from gpushare.core.world import World, judge
 from gpushare.names import Reason
@@ -126,7 +127,7 @@ def explain_node(world: World, planner: Planner, name: str, now: datetime) -> No
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
-    at = Pass(now, daemonsets=world.daemonsets, memory_unit=guess_unit(world))
+    at = guess_setup(world).build_pass(world, now)
     findings = [*_tell_of_pools(world, judged.remembered_pools)]
     if judged.unreadable is not None:
         findings.append(Finding(judged.unreadable.reason, judged.unreadable.message))

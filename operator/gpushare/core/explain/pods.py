@@ -24,7 +24,8 @@ from gpushare.core.explain.fits import (
 )
 from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
-from gpushare.core.inspect.pools import Why, guess_unit
+from gpushare.core.inspect.pools import Why
+from gpushare.core.setup import guess_unit
 from gpushare.core.world import World
 from gpushare.names import Reason
 

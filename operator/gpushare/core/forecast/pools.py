@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
@@ -17,38 +17,10 @@ from gpushare.core.membership import find_owner
 from gpushare.core.observed import Pass
 from gpushare.core.outlook import build_plan
 from gpushare.core.plan import Decision, Planner
+from gpushare.core.setup import Setup
 from gpushare.core.status import build_status
 from gpushare.core.world import World, judge
 from gpushare.names import Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """What of an installation's settings decisions depend on."""
-
-    pace: Pace
-    may_evict: bool = False
-    may_tear_down: bool = False
-    memory_unit: str = "GiB"
-
-    def build_planner(self) -> Planner:
-        return Planner(
-            self.pace.timing,
-            may_evict=self.may_evict,
-            may_tear_down=self.may_tear_down,
-            memory_unit=self.memory_unit,
-        )
-
-    def build_pass(self, world: World, now: datetime) -> Pass:
-        """What the planner tells each decision."""
-        return Pass(
-            now,
-            self.pace.timing,
-            world.daemonsets,
-            may_evict=self.may_evict,
-            may_tear_down=self.may_tear_down,
-            memory_unit=self.memory_unit,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +47,18 @@ class PoolForecast:
 
 
 def forecast_pools(
-    world: World, asked: Collection[str], installation: Installation, now: datetime
+    world: World, asked: Collection[str], setup: Setup, second_look: timedelta, now: datetime
 ) -> tuple[PoolForecast, ...]:
     """What the controller will do for the pools `asked`, decided by its own planner.
 
-    Waves are told as if everything was agreed to that must be.
+    `second_look` is its time between two readings of a cordoned node's pods. Waves are told as if
+    everything was agreed to that must be.
     """
-    planner = installation.build_planner()
+    planner = setup.build_planner()
     decisions = planner.update(world, None, now).decisions
     if (noted := _note_approvals(world, planner.books)) is not world:
         world, decisions = noted, planner.update(noted, None, now).decisions
-    at = installation.build_pass(world, now)
+    at = setup.build_pass(world, now)
     steps = tuple(_list_steps(world, planner, decisions, at))
     told = {
         pool.name: (_build_status(pool, planner, now), _build_plan(pool, planner.books[pool.name]))
@@ -99,7 +72,7 @@ def forecast_pools(
         if pool.name in told:
             own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
             own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
-            estimated = estimate(pool, own, world.pods, installation.pace)
+            estimated = estimate(pool, own, world.pods, Pace(second_look, setup.timing))
             found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated))
     return tuple(found)
 

@@ -15,13 +15,11 @@ from gpushare.core.capacity import (
     count_used,
     observe_node_capacity,
     sum_capacity,
-    tell_unit,
 )
-from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
+from gpushare.core.setup import guess_setup
 from gpushare.core.unplaced import PoolRoom, judge_pod
 from gpushare.core.world import World
-from gpushare.names import Reason
 
 _PENDING = "Pending"
 _NOT_LOOKED_AT = "no scheduler has looked at it yet"
@@ -101,18 +99,8 @@ def view_pools(
 
 
 def plan_world(world: World, now: datetime) -> Planner:
-    """What a controller would plan for all of `world` at once.
-
-    How its installation is set is not written in the cluster: the unit is that of most nodes, and
-    it may evict and tear down unless a pool's status says that it may not.
-    """
-    told = {sample.reason for pool in world.pools for sample in pool.status.samples}
-    planner = Planner(
-        Timing(),
-        may_evict=Reason.EVICTION_DISABLED not in told,
-        may_tear_down=Reason.TEARDOWN_DISABLED not in told,
-        memory_unit=guess_unit(world),
-    )
+    """What a controller would plan for all of `world` at once; how it is set is guessed."""
+    planner = guess_setup(world).build_planner()
     planner.update(world, None, now)
     return planner
 
@@ -131,13 +119,6 @@ def find_waiting(
     rooms |= dict.fromkeys(world.unreadable_pools)
     candidates = [*unbound, *(pod for pods in world.pods.values() for pod in pods)]
     return tuple(_judge_all(candidates, rooms, opted_out, now))
-
-
-def guess_unit(world: World) -> str:
-    """That of most nodes: which one the installation is set to is not written in the cluster."""
-    totals = (observe_node_capacity(node, ()).card_total for node in world.nodes.values())
-    in_mib = [tell_unit(total) == "MiB" for total in totals if total]
-    return "MiB" if sum(in_mib) * 2 > len(in_mib) else "GiB"
 
 
 def _judge_all(
