@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -13,6 +12,7 @@ from gpushare import names
 from gpushare.api.crd import build_crd
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Pool
 from gpushare.api.selector import DNS_NAME, LABEL_KEY
+from gpushare.api.suggestion import suggest
 
 Json = dict[str, Any]
 
@@ -123,9 +123,7 @@ def _find_misshapen(value: Any, schema: Json, path: str) -> Iterator[str]:
         elif key in known:
             yield from _find_misshapen(each, known[key], f"{path}.{key}")
         else:
-            close = get_close_matches(str(key), known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            yield f"there is no field {path}.{key}{hint}"
+            yield f"there is no field {path}.{key}{suggest(str(key), known)}"
 
 
 def _find_broken_rules(value: Any, schema: Json, path: str) -> Iterator[str]:

@@ -144,12 +144,7 @@ async def _retry_node(api: ApiServer, write: Write, name: str) -> Answer:
 
 async def _find(api: ApiServer, kind: Kind, name: str) -> Json | None:
     """The object; None where there is none of that name."""
-    try:
-        return await api.get(f"{PATHS[kind]}/{quote(name, safe='')}")
-    except ApiError as error:
-        if error.is_not_found:
-            return None
-        raise
+    return await api.find(f"{PATHS[kind]}/{quote(name, safe='')}")
 
 
 async def _build_unknown(api: ApiServer, what: str, name: str, *kinds: Kind) -> CommandError:

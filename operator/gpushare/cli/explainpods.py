@@ -9,7 +9,7 @@ from gpushare.api.namespace import parse_namespace
 from gpushare.api.pod import Pod
 from gpushare.api.podshape import parse_pod_shape
 from gpushare.api.taint import parse_taints
-from gpushare.cli.access import Access
+from gpushare.cli.access import Access, check_namespace
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.manifests import Given
@@ -101,8 +101,8 @@ def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
     known = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in cluster.pods}
     if (namespace, name) in known:
         return known[namespace, name]
-    if cluster.namespaces and namespace not in (spaces := _list_namespaces(cluster)):
-        raise build_unknown("namespace", namespace, spaces)
+    if cluster.namespaces:
+        check_namespace(cluster, namespace)
     elsewhere = sorted(space for space, pod in known if pod == name)
     if elsewhere:
         raise CommandError(

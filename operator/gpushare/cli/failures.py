@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 
 import typer
 
@@ -16,10 +15,9 @@ TRACEBACK = "GPUSHARE_TRACEBACK"
 
 def build_unknown(what: str, name: str, known: Iterable[str]) -> CommandError:
     """The error for a name that there is not, with the known one that looks most like it."""
-    folded = {each.casefold(): each for each in sorted(known)}
-    close = get_close_matches(name.casefold(), folded, n=1)
-    hint = f"; did you mean {folded[close[0]]}?" if close else ""
-    return CommandError(Exit.NOT_FOUND, f"there is no {what} {name}{hint}")
+    from gpushare.api.suggestion import suggest
+
+    return CommandError(Exit.NOT_FOUND, f"there is no {what} {name}{suggest(name, known)}")
 
 
 @contextmanager

@@ -85,6 +85,15 @@ class ApiServer:
     async def get(self, path: str, **params: str) -> Json:
         return await self._request("GET", path, params=params)
 
+    async def find(self, path: str, **params: str) -> Json | None:
+        """What `get` gets; None where the API server has nothing there."""
+        try:
+            return await self.get(path, **params)
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            raise
+
     async def create(self, path: str, body: Json, **params: str) -> Json:
         return await self._request("POST", path, params=params, body=body)
 

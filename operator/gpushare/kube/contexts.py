@@ -7,12 +7,12 @@ the first that says something is believed.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from gpushare.api.suggestion import suggest
 from gpushare.kube.entries import Entry, parse_names
 from gpushare.kube.errors import CredentialsError
 
@@ -65,9 +65,7 @@ def find_context(paths: Sequence[Path], asked: str | None) -> Context:
             f"({', '.join(sorted(contexts)) or 'it has none'})"
         )
     if name not in contexts:
-        close = get_close_matches(name, sorted(contexts), n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise CredentialsError(f"{shown} has no context {name}{hint}")
+        raise CredentialsError(f"{shown} has no context {name}{suggest(name, contexts)}")
     names = parse_names(contexts[name])
     for part, named, known in (("cluster", names.cluster, clusters), ("user", names.user, users)):
         if named not in known:

@@ -59,7 +59,7 @@ async def read_installation(api: ApiServer, namespace: str | None) -> Installati
         namespace=namespace,
         deployments=deployments,
         leader=await see(_read_leader(api, namespace)),
-        crd=await see(_find(api, _CRD)),
+        crd=await see(api.find(_CRD)),
         configuration=configuration,
         service=service,
         endpoints=await see(_count_endpoints(api, service)) if service else 0,
@@ -69,18 +69,9 @@ async def read_installation(api: ApiServer, namespace: str | None) -> Installati
     )
 
 
-async def _find(api: ApiServer, path: str, **params: str) -> Json | None:
-    try:
-        return await api.get(path, **params)
-    except ApiError as error:
-        if error.is_not_found:
-            return None
-        raise
-
-
 async def _list_deployments(api: ApiServer, namespace: str | None) -> tuple[Deployment, ...]:
     where = f"namespaces/{namespace}/" if namespace else ""
-    answer = await _find(api, f"apis/apps/v1/{where}deployments", labelSelector=_LABEL)
+    answer = await api.find(f"apis/apps/v1/{where}deployments", labelSelector=_LABEL)
     return tuple(map(parse_deployment, (answer or {}).get("items") or ()))
 
 
@@ -112,7 +103,7 @@ async def _find_namespace(api: ApiServer, deployments: tuple[Deployment, ...] | 
     """Where the Deployments are, or else the controller's account."""
     if deployments and not isinstance(deployments, Unseen):
         return deployments[0].namespace
-    binding = await see(_find(api, f"{_RBAC}/clusterrolebindings/{CONTROLLER}"))
+    binding = await see(api.find(f"{_RBAC}/clusterrolebindings/{CONTROLLER}"))
     if binding is None or isinstance(binding, Unseen):
         return DEFAULT_NAMESPACE
     accounts = (each.get("namespace") for each in binding.get("subjects") or ())
@@ -121,7 +112,7 @@ async def _find_namespace(api: ApiServer, deployments: tuple[Deployment, ...] | 
 
 async def _read_leader(api: ApiServer, namespace: str) -> Leader | None:
     path = f"apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"
-    lease = await _find(api, path)
+    lease = await api.find(path)
     if lease is None:
         return None
     spec = lease.get("spec") or {}
@@ -154,8 +145,8 @@ async def _read_held(
 ) -> Held:
     where = _find_scope(grant.scope, namespace, settings)
     path = f"{_RBAC}/namespaces/{where}/role" if where else f"{_RBAC}/clusterrole"
-    role = await see(_find(api, f"{path}s/{grant.role}"))
-    binding = await see(_find(api, f"{path}bindings/{grant.role}"))
+    role = await see(api.find(f"{path}s/{grant.role}"))
+    binding = await see(api.find(f"{path}bindings/{grant.role}"))
     return Held(
         grant,
         where,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +19,9 @@ class Secret:
 
 async def read_secret(api: ApiServer, namespace: str, name: str) -> Secret | None:
     """The Secret, or None where there is none; what is not base64 in it reads as empty."""
-    try:
-        raw = await api.get(_path(namespace, name))
-    except ApiError as error:
-        if error.is_not_found:
-            return None
-        raise
+    raw = await api.find(_path(namespace, name))
+    if raw is None:
+        return None
     return Secret({key: _decode(value) for key, value in (raw.get("data") or {}).items()}, raw)
 
 

@@ -5,19 +5,13 @@ import binascii
 from typing import Any
 
 from gpushare.kube.client import JSON_PATCH, ApiServer, Json
-from gpushare.kube.errors import ApiError
 
 _COLLECTION = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 async def read_configuration(api: ApiServer, name: str) -> Json | None:
     """The configuration, or None where it is not installed."""
-    try:
-        return await api.get(f"{_COLLECTION}/{name}")
-    except ApiError as error:
-        if error.is_not_found:
-            return None
-        raise
+    return await api.find(f"{_COLLECTION}/{name}")
 
 
 async def apply_ca_bundle(api: ApiServer, name: str, raw: Json, ca_pem: bytes) -> bool:

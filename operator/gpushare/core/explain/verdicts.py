@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 
 from gpushare import names
+from gpushare.api.suggestion import suggest
 from gpushare.core.admission.case import Case
 from gpushare.core.admission.decision import Decision
 from gpushare.core.admission.eligibility import explain_obstacle, find_misfit, find_obstacle
@@ -85,9 +85,7 @@ def _judge_missing(case: Case, decision: Decision) -> Iterator[Verdict]:
     known = [pool.name for pool in case.pools]
     asked = {name for _, name in decision.lost} | case.pod.selection.find_values(names.LABEL_POOL)
     for name in asked.difference(known):
-        close = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        message = f"there is no such pool{hint}"
+        message = f"there is no such pool{suggest(name, known)}"
         yield Verdict(name, Standing.LOST, Reason.POOL_NOT_FOUND, message)
 
 
