@@ -21,6 +21,7 @@ from tests.kit.expect import (
     is_out_of_service,
 )
 from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.modes import LOOKS, expect_offer
 from tests.kit.persons import a_person, a_rule
 
 Json = dict[str, Any]
@@ -138,12 +139,8 @@ def test_a_pool_that_is_not_there_yet_is_planned_as_it_will_be(
     bench.install("Professional")
     bench.add_nodes("n1", labels={"ack.node.gpu.schedule": "default"})
     bench.add_nodes("n2", labels={"ack.node.gpu.schedule": "share"})
-    expect(bench, "n2 offers GPU memory", lambda: not is_out_of_service(bench.node("n2")))
-    expect(
-        bench,
-        "n1 offers cards",
-        lambda: bench.node("n1")["status"]["allocatable"].get("nvidia.com/gpu", "0") != "0",
-    )
+    for node, mode in (("n1", "default"), ("n2", "share")):
+        expect_offer(bench, node, LOOKS["Professional"][mode])
     pool = build_pool()
     file = write_manifest(tmp_path, pool)
     with FaultProxy(bench.cluster) as proxy:

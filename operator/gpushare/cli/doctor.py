@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gpushare import __version__
+from gpushare import __version__, names
 from gpushare.api.cluster import Cluster, Kind
 from gpushare.api.crd import build_crd
 from gpushare.cli.access import Access, check_namespace
@@ -69,7 +69,7 @@ async def _examine_live(
         allowed = await ask_for_rights(api, YOURS)
         tried = None
         if installation.configuration:
-            exempt = {"kube-system", installation.namespace}
+            exempt = {names.EXEMPT_NAMESPACE, installation.namespace}
             tried = doubt(await try_pod(api, namespace, exempt), installation.configuration)
     return build_page(
         judge_installation(

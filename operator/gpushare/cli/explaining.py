@@ -71,6 +71,7 @@ def explain(
         list[str] | None,
         typer.Option(
             "--scheduler",
+            metavar="<str>",
             help="A scheduler that gives out GPU memory card by card, as the installation says "
             f"(webhook.schedulers); else {names.DEFAULT_SCHEDULER}. May be given several times.",
         ),

@@ -30,9 +30,6 @@ from gpushare.webhook.patch import plan_patch
 
 Json = dict[str, Any]
 
-EXEMPT = "kube-system"
-"""Of this namespace the chart's configuration never asks the webhook."""
-
 
 def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) -> Answer:
     """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
@@ -127,12 +124,12 @@ def _find_notes(cluster: Cluster, seen: Seen) -> Iterator[str]:
 
 
 def _is_asked(cluster: Cluster, namespace: str) -> bool:
-    return cluster.pools is not None and namespace != EXEMPT
+    return cluster.pools is not None and namespace != names.EXEMPT_NAMESPACE
 
 
 def _find_own_notes(namespace: str, cluster: Cluster) -> Iterator[str]:
-    if namespace == EXEMPT:
-        yield f"The webhook is never asked about {EXEMPT}: nothing is written to its pods."
+    if namespace == names.EXEMPT_NAMESPACE:
+        yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
     if namespace not in _list_namespaces(cluster):
         yield f"Namespace {namespace} does not exist yet; taken as one without labels."
 

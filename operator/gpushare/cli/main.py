@@ -62,7 +62,7 @@ def begin(
         typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """GPU-sharing node pools: the operator's processes and its manifests."""
+    """GPU-sharing node pools: look at them, plan and change them; and the operator's processes."""
 
 
 @app.command()

@@ -17,7 +17,7 @@ from gpushare.cli.data import format_json
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import find_failure
 from gpushare.cli.manifestfiles import ManifestFile, read_manifest_files, write_folder
-from gpushare.cli.migratingworkloads import Printed
+from gpushare.cli.options import Printed
 from gpushare.cli.output import print_remark, print_text
 from gpushare.core.migration.cards import Cards, assume_cards, observe_cards
 from gpushare.core.migration.finding import Code, Finding

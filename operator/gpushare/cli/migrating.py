@@ -9,7 +9,8 @@ from gpushare.cli import options
 from gpushare.cli.adopting import NodePoolLabel, check_node_pool_label
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.failures import told_in_a_sentence
-from gpushare.cli.migratingworkloads import Unisolated, add_migrate_workloads
+from gpushare.cli.migratingworkloads import add_migrate_workloads
+from gpushare.cli.options import Unisolated
 from gpushare.cli.output import Format
 
 

@@ -1,6 +1,5 @@
 """`gpushare migrate workloads`: its options and help."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,21 +9,7 @@ from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.exits import Exit
 from gpushare.cli.failures import told_in_a_sentence
-
-
-class Printed(StrEnum):
-    """What is printed of manifests."""
-
-    DIFF = "diff"
-    YAML = "yaml"
-    JSON = "json"
-
-
-class Unisolated(StrEnum):
-    """What nodes of the Basic edition become whose isolation is off."""
-
-    CGPU = "cgpu"
-    SHARE = "share"
+from gpushare.cli.options import Printed, Unisolated
 
 
 def add_migrate_workloads(app: typer.Typer) -> None:

@@ -1,6 +1,7 @@
 """Options that commands have in common."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,10 +24,25 @@ Recursive = Annotated[
 ]
 
 
+class Printed(StrEnum):
+    """What is printed of manifests."""
+
+    DIFF = "diff"
+    YAML = "yaml"
+    JSON = "json"
+
+
+class Unisolated(StrEnum):
+    """What nodes of the Basic edition become whose isolation is off."""
+
+    CGPU = "cgpu"
+    SHARE = "share"
+
+
 def filename(what: str) -> Any:
     """The option -f, for manifests; `what` says of what, and in place of what."""
     how = "A file or a folder, - is standard input; may be given several times."
-    return typer.Option("--filename", "-f", help=f"{what} {how}")
+    return typer.Option("--filename", "-f", metavar="<path>", help=f"{what} {how}")
 
 
 def check_recursive(files: Sequence[Path] | None, *, recursive: bool) -> None:

@@ -67,7 +67,8 @@ def scheduler_config(
     managed_resource: Annotated[
         list[str] | None,
         typer.Option(
-            help="Pods that ask for it are the extender's business (may be given several times).",
+            metavar="<str>",
+            help="Pods that ask for it are the extender's business; may be given several times.",
             show_default=names.RESOURCE_GPU_MEMORY,
         ),
     ] = None,
@@ -135,7 +136,8 @@ def device_plugin(
     node_selector: Annotated[
         list[str] | None,
         typer.Option(
-            help="KEY=VALUE of the nodes where it runs (may be given several times). Pools of the "
+            metavar="<key=value>",
+            help="Label of the nodes where it runs; may be given several times. Pools of the "
             "OpenSource edition switch sharing on by gpushare=true.",
             show_default=f"{names.LABEL_GPUSHARE}=true",
         ),

@@ -11,6 +11,7 @@ from gpushare.core.doctor.grants import CONTROLLER, Grant, Scope, list_grants
 from gpushare.core.doctor.installation import Deployment, Leader
 from gpushare.core.doctor.page import Installation
 from gpushare.core.doctor.rights import Held
+from gpushare.core.doctor.variables import Variable
 from gpushare.core.doctor.webhook import NAME
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.errors import ApiError, OtherVersionError
@@ -162,9 +163,9 @@ def _find_scope(scope: Scope, namespace: str, settings: Mapping[str, str]) -> st
         case Scope.INSTALLATION:
             return namespace
         case Scope.PLUGINS:
-            return settings.get("GPUSHARE_PLUGIN_NAMESPACE") or names.PLUGIN_NAMESPACE
+            return settings.get(Variable.PLUGIN_NAMESPACE) or names.PLUGIN_NAMESPACE
         case Scope.TEARDOWN:
-            return settings.get("GPUSHARE_TEARDOWN_NAMESPACE") or "gpushare-teardown"
+            return settings.get(Variable.TEARDOWN_NAMESPACE) or "gpushare-teardown"
 
 
 def _list_subjects(binding: Json) -> frozenset[tuple[str, str]]:

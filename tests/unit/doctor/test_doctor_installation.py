@@ -11,9 +11,6 @@ from gpushare.api.crd import build_crd
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Severity, Unseen
 from gpushare.core.doctor.grants import (
-    ALLOW_EVICTION,
-    ALLOW_TEARDOWN_JOBS,
-    CERTIFICATE_MODE,
     Grant,
     Need,
     Scope,
@@ -27,7 +24,10 @@ from gpushare.core.doctor.installation import (
 )
 from gpushare.core.doctor.page import Installation, judge_installation
 from gpushare.core.doctor.rights import YOURS, Held, judge_accounts, judge_person
+from gpushare.core.doctor.variables import Variable
 from gpushare.kube.installations import parse_deployment, read_installation
+from gpushare.names import SETTINGS_PREFIX
+from gpushare.settings import Settings
 from tests.kit.fakeapi import FakeApi
 from tests.kit.findings import expect_one, list_codes
 from tests.kit.values import NOW
@@ -180,7 +180,11 @@ def all_held(settings: Mapping[str, str]) -> list[Held]:
     return [hold(grant) for grant in list_grants(settings)]
 
 
-FULL = {ALLOW_EVICTION: "true", ALLOW_TEARDOWN_JOBS: "true", CERTIFICATE_MODE: "self"}
+FULL = {
+    Variable.ALLOW_EVICTION: "true",
+    Variable.ALLOW_TEARDOWN_JOBS: "true",
+    Variable.CERTIFICATE_MODE: "self",
+}
 
 
 @pytest.mark.parametrize("settings", [{}, FULL])
@@ -189,9 +193,10 @@ def test_accounts_that_have_what_the_chart_gives_are_complete(settings: Mapping[
 
 
 def test_what_a_switch_needs_besides_is_looked_for() -> None:
+    evicting: dict[str, str] = {Variable.ALLOW_EVICTION: "true"}
     held = [
         Held(grant, "", plain.rules, plain.subjects)
-        for grant, plain in zip(list_grants({ALLOW_EVICTION: "true"}), all_held({}), strict=True)
+        for grant, plain in zip(list_grants(evicting), all_held({}), strict=True)
     ]
     found = judge_accounts(held, NS)
     expect_one(found, Code.RIGHTS_MISSING, ERROR, "may not create pods/eviction")
@@ -343,3 +348,8 @@ async def test_endpoints_that_are_ready_are_counted_where_a_service_is_called() 
     assert (installation.namespace, installation.service) == (NS, f"{NS}/gpushare-webhook")
     assert installation.endpoints == 2
     assert fake.writes == []
+
+
+def test_each_variable_is_a_setting_of_the_operators() -> None:
+    named = {variable.removeprefix(SETTINGS_PREFIX).lower() for variable in Variable}
+    assert named <= Settings.model_fields.keys()

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpushare import names
+from gpushare.core.doctor.variables import Variable
 
 CONTROLLER, WEBHOOK = "gpushare-controller", "gpushare-webhook"
 """Accounts, and roles."""
-ALLOW_EVICTION = "GPUSHARE_ALLOW_EVICTION"
-ALLOW_TEARDOWN_JOBS = "GPUSHARE_ALLOW_TEARDOWN_JOBS"
-CERTIFICATE_MODE = "GPUSHARE_CERTIFICATE_MODE"
 _ADMISSION = "admissionregistration.k8s.io"
 _CONFIGURATIONS = "mutatingwebhookconfigurations"
 
@@ -51,14 +49,12 @@ def list_grants(settings: Mapping[str, str]) -> tuple[Grant, ...]:
     `settings` are the variables of its containers.
     """
     pools = names.PLURAL
-    evicts = (
-        (Need("", "pods/eviction", ("create",)),) if settings.get(ALLOW_EVICTION) == "true" else ()
-    )
-    issues = settings.get(CERTIFICATE_MODE) == "self"
+    may_evict = settings.get(Variable.ALLOW_EVICTION) == "true"
+    evicts = (Need("", "pods/eviction", ("create",)),) if may_evict else ()
+    certificates = settings.get(Variable.CERTIFICATE_MODE)
+    issues = certificates == "self"
     makes = (Need("", "secrets", ("create",)),) if issues else ()
-    writes = (
-        ("get", "patch") if settings.get(CERTIFICATE_MODE) in ("self", "provided") else ("get",)
-    )
+    writes = ("get", "patch") if certificates in ("self", "provided") else ("get",)
     grants = (
         Grant(
             CONTROLLER,
@@ -111,7 +107,7 @@ def list_grants(settings: Mapping[str, str]) -> tuple[Grant, ...]:
             ),
         ),
     )
-    if settings.get(ALLOW_TEARDOWN_JOBS) != "true":
+    if settings.get(Variable.ALLOW_TEARDOWN_JOBS) != "true":
         return grants
     jobs = Need("batch", "jobs", ("get", "list", "watch", "create"))
     return (*grants, Grant("gpushare-teardown", Scope.TEARDOWN, CONTROLLER, (jobs,)))

@@ -9,7 +9,6 @@ from gpushare import names
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Finding, Unseen, find, skip
-from gpushare.core.doctor.grants import ALLOW_EVICTION, ALLOW_TEARDOWN_JOBS
 from gpushare.core.doctor.installation import (
     INSTALL,
     Deployment,
@@ -20,6 +19,7 @@ from gpushare.core.doctor.installation import (
 from gpushare.core.doctor.nodes import judge_nodes
 from gpushare.core.doctor.pools import drop_repeated, judge_pools, order
 from gpushare.core.doctor.rights import Held, Right, judge_accounts, judge_person
+from gpushare.core.doctor.variables import Variable
 from gpushare.core.doctor.webhook import (
     Bundle,
     Tried,
@@ -32,8 +32,6 @@ from gpushare.core.setup import Setup, guess_unit
 from gpushare.core.world import World
 
 Json = Mapping[str, Any]
-MEMORY_UNIT = "GPUSHARE_MEMORY_UNIT"
-PLUGIN_NAMESPACE = "GPUSHARE_PLUGIN_NAMESPACE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ class Machines:
 def judge_machines(machines: Machines, settings: Mapping[str, str], now: datetime) -> list[Finding]:
     """What nodes serve, and what pools say; as far as that was read."""
     unseen = dict(machines.unseen)
-    if (elsewhere := settings.get(PLUGIN_NAMESPACE, names.PLUGIN_NAMESPACE)) != (
+    if (elsewhere := settings.get(Variable.PLUGIN_NAMESPACE, names.PLUGIN_NAMESPACE)) != (
         names.PLUGIN_NAMESPACE
     ):
         told = f"the installation's are in {elsewhere}, and commands read {names.PLUGIN_NAMESPACE}"
@@ -139,9 +137,9 @@ def judge_machines(machines: Machines, settings: Mapping[str, str], now: datetim
         return found
     world = machines.world
     setup = Setup(
-        settings.get(MEMORY_UNIT) or guess_unit(world),
-        may_evict=settings.get(ALLOW_EVICTION) == "true",
-        may_tear_down=settings.get(ALLOW_TEARDOWN_JOBS) == "true",
+        settings.get(Variable.MEMORY_UNIT) or guess_unit(world),
+        may_evict=settings.get(Variable.ALLOW_EVICTION) == "true",
+        may_tear_down=settings.get(Variable.ALLOW_TEARDOWN_JOBS) == "true",
     )
     planner = setup.build_planner()
     planner.update(world, None, now)

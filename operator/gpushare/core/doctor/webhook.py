@@ -119,7 +119,7 @@ def _find_selector_change(
     }
     exempt = found.pop((_HOST, "NotIn"), frozenset())
     # Besides these two only the namespace of teardowns' Jobs, which has any name.
-    if lacking := sorted({"kube-system", namespace} - exempt):
+    if lacking := sorted({names.EXEMPT_NAMESPACE, namespace} - exempt):
         return f"does not exempt {' and '.join(lacking)}: they must start without a webhook"
     if len(exempt) > 3:
         return f"exempts {len(exempt)} namespaces: pods in those are not routed"
