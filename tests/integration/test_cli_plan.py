@@ -212,6 +212,8 @@ def test_an_agreement_lets_the_controller_go_on(manual: Bench) -> None:
     assert agreed.out == (
         f"pool/training: spec.rollout.approvedPlan is {plan['hash']} "
         "(share -> cgpu on 2 nodes: the device plugin restarts)\n"
+        "The same changes of nodes that come later are agreed to as well, until approvedPlan is "
+        "another.\n"
     )
     expect_pool_ready(manual, nodes=2)
     pool = manual.pool()

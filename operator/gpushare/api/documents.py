@@ -1,4 +1,5 @@
-"""Documents of YAML or JSON, read as kubectl does, and where in the text each value stands."""
+"""Documents of YAML or JSON, read and written as kubectl does, and where in the text each value
+stands."""
 
 import json
 import re
@@ -6,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from yaml.nodes import Node
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
 
 _INT = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 _FLOAT = re.compile(
@@ -31,6 +32,14 @@ _Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
 _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+0123456789."))
 
 
+_MERGE = f"{_TAG}merge"
+_ALIASED_NODES = 100_000
+"""What aliases may make of a text; without them a text has fewer values than characters."""
+_LOOKALIKE = re.compile(r"[-+.0-9]|[yYnN]$")
+"""How text begins that go-yaml may take for a number or a time, and what it takes for a boolean
+(YAML 1.1); PyYAML knows the other words itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One of a text's documents."""
@@ -41,19 +50,91 @@ class Document:
 
 
 def parse_documents(text: str) -> tuple[Document, ...]:
-    """The documents of YAML or JSON; empty ones are left out. Raises `yaml.YAMLError`."""
+    """The documents of YAML or JSON; empty ones are left out.
+
+    Raises `yaml.YAMLError`, also for a key that is there twice and for aliases that make a small
+    text a huge document; and `RecursionError` for what is nested too deep.
+    """
     # JSON may be indented by tabs, which YAML has not; in its strings there are none.
     loader = _Loader(text.replace("\t", " ") if is_json(text) else text)
     documents = []
     try:
         while loader.check_node():
             node = loader.get_node()
+            if node is not None:
+                _count_nodes(node, max(_ALIASED_NODES, len(text)), {})
             raw = None if node is None else loader.construct_document(node)
             if node is not None and raw is not None:
                 documents.append(Document(raw, node))
     finally:
         loader.dispose()
     return tuple(documents)
+
+
+def _count_nodes(node: Node, most: int, counted: dict[int, int | None]) -> int:
+    """Values in it, those behind an alias each time anew."""
+    if not isinstance(node, CollectionNode):
+        return 1
+    if id(node) in counted:
+        count = counted[id(node)]
+        if count is None:
+            raise _fault("a value is a part of itself", node)
+        return count
+    counted[id(node)] = None
+    parts = node.value
+    if isinstance(node, MappingNode):
+        _check_keys(node)
+        parts = [part for entry in node.value for part in entry]
+    count = 1
+    for part in parts:
+        count += _count_nodes(part, most, counted)
+        if count > most:
+            raise _fault("its aliases make it too large", node)
+    counted[id(node)] = count
+    return count
+
+
+def _check_keys(node: MappingNode) -> None:
+    seen: dict[tuple[str, str], Node] = {}
+    for key, _ in node.value:
+        if isinstance(key, ScalarNode) and key.tag != _MERGE:
+            first = seen.setdefault((key.tag, key.value), key)
+            if first is not key:
+                line = first.start_mark.line + 1
+                raise _fault(f"key {key.value!r} is there already, in line {line}", key)
+
+
+def _fault(what: str, node: Node) -> yaml.YAMLError:
+    return yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """The quick one where it is there; an anchor of its own would be one that nobody wrote."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: Any, text: str) -> ScalarNode:
+    style = None
+    if not text.replace("\n", "").isprintable():
+        style = '"'
+    elif "\n" in text:
+        style = "|"
+    elif _LOOKALIKE.match(text):
+        style = "'"
+    return dumper.represent_scalar(f"{_TAG}str", text, style=style)  # type: ignore[no-any-return]
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def format_yaml(raw: Any) -> str:
+    """Lists, mappings, strings and numbers as YAML in which kubectl finds the same again.
+
+    Every character that does not print, but for the ends of lines, is between double quotes.
+    """
+    return yaml.dump(raw, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def is_json(text: str) -> bool:

@@ -7,8 +7,8 @@ from pydantic import ConfigDict, Field
 
 from gpushare.api.model import ApiModel, rule, rules
 
-_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-DNS_NAME = f"{_DNS_LABEL}([.]{_DNS_LABEL})*"
+DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_NAME = f"{DNS_LABEL}([.]{DNS_LABEL})*"
 LABEL_KEY = f"^({DNS_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 _KEY_MESSAGE = (
     "a label key is a name of at most 63 letters, digits, '-', '_' and '.', which may follow a "

@@ -9,6 +9,7 @@ from gpushare import names
 from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.objectnames import check_label_key
 from gpushare.cli.output import Answer, Format, print_answer, print_remark, print_text
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 NODE_POOL = "--node-pool-label"
 NodePoolLabel = Annotated[
-    str, typer.Option(NODE_POOL, help="The label of nodes that names their node pool.")
+    str,
+    typer.Option(
+        NODE_POOL, help="The label of nodes that names their node pool.", callback=check_label_key
+    ),
 ]
 
 

@@ -38,6 +38,10 @@ Json = dict[str, Any]
 ATTEMPTS = 5
 """The controller writes statuses all the time; each time it was first, all is judged anew."""
 _OWNED = "FieldManagerConflict"
+_LATER = (
+    "The same changes of nodes that come later are agreed to as well, until approvedPlan is "
+    "another."
+)
 _RIGHTS = {
     Kind.POOLS: f"get and patch on {names.PLURAL}.{names.GROUP}",
     Kind.NODES: "get and patch on nodes",
@@ -80,7 +84,8 @@ async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
                     apply_approval(api, raw, word.value, force=write.force, dry_run=write.dry_run)
                 )
             stands = raw["spec"].get("rollout", {}).get("approvedPlan", "")
-            return _answer(write, f"pool/{name}", "spec.rollout.approvedPlan", word, stands)
+            field = "spec.rollout.approvedPlan"
+            return _answer(write, f"pool/{name}", field, word, stands, more=_LATER)
 
         return await _insist(say, Kind.POOLS)
 
@@ -206,7 +211,9 @@ def _tell_time() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _answer(write: Write, target: str, field: str, word: Word, stands: str) -> Answer:
+def _answer(
+    write: Write, target: str, field: str, word: Word, stands: str, *, more: str = ""
+) -> Answer:
     """What was written, or stands there already."""
     written = bool(word.value)
     value = word.value or stands
@@ -226,5 +233,5 @@ def _answer(write: Write, target: str, field: str, word: Word, stands: str) -> A
             "dryRun": write.dry_run,
             "fieldManager": names.COMMAND_MANAGER,
         },
-        lambda: [(told,)],
+        lambda: [(told,), *([(more,)] if more else [])],
     )

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import orjson
-import yaml
 
+from gpushare.api import documents
 from gpushare.cli.output import CONTROLS, escape_controls
 
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
@@ -32,20 +32,6 @@ def _quote(character: str) -> str:
     return f"\\u{ord(character):04x}"
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """The quick one where it is there; texts with controls are quoted, so that they can be
-    escaped."""
-
-
-def _represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
-    style = None if escape_controls(text, but=_SHAPES) == text else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)  # type: ignore[no-any-return]
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
 def format_yaml(document: Any) -> str:
     """The same as YAML."""
-    text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
-    return escape_controls(text, but=_SHAPES)
+    return escape_controls(documents.format_yaml(document), but=_SHAPES)

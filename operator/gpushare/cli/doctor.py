@@ -66,6 +66,7 @@ async def _examine_live(
         cluster, unseen = await _read_parts(api, now)
         if Kind.NAMESPACES not in unseen:
             check_namespace(cluster, namespace)
+            check_namespace(cluster, operator_namespace)
         allowed = await ask_for_rights(api, YOURS)
         tried = None
         if installation.configuration:

@@ -8,6 +8,7 @@ from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.exits import Exit
 from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.objectnames import check_namespace_name
 from gpushare.cli.output import Format
 
 
@@ -31,11 +32,15 @@ def doctor(
             "-n",
             help="Where a pod is created for trial, to see whether the webhook answers: as a dry "
             "run, of which nothing is stored.",
+            callback=check_namespace_name,
         ),
     ] = "default",
     operator_namespace: Annotated[
         str | None,
-        typer.Option(help="Namespace of the operator; else found by its Deployments or account."),
+        typer.Option(
+            help="Namespace of the operator; else found by its Deployments or account.",
+            callback=check_namespace_name,
+        ),
     ] = None,
     output: options.Output = Format.TABLE,
     snapshot: options.Snapshot = None,

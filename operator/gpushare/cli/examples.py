@@ -12,8 +12,8 @@ class CommandWithExamples(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse what is empty: mostly a variable that is not set, and never all there is."""
         for before, given in zip(("", *args), args, strict=False):
-            if not given:
-                what = before if before.startswith("-") else "an argument"
+            if not given or (given.startswith("--") and given.endswith("=")):
+                what = given[:-1] or (before if before.startswith("-") else "an argument")
                 raise BadParameter(f"{what} is empty; is a variable not set?", ctx)
         return super().parse_args(ctx, args)
 

@@ -10,6 +10,7 @@ from gpushare import names
 from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.objectnames import check_name, check_namespace_name
 from gpushare.cli.output import Format
 
 
@@ -45,7 +46,7 @@ def add_explaining_commands(app: typer.Typer) -> None:
 
 def explain(
     subject: Annotated[Subject | None, typer.Argument(help="What is to be explained.")] = None,
-    name: Annotated[str, typer.Argument(help="Its name.")] = "",
+    name: Annotated[str, typer.Argument(help="Its name.", callback=check_name)] = "",
     files: Annotated[
         list[Path] | None,
         options.filename(
@@ -57,7 +58,10 @@ def explain(
     namespace: Annotated[
         str | None,
         typer.Option(
-            "--namespace", "-n", help="Of the pod, or of objects in a manifest that name none."
+            "--namespace",
+            "-n",
+            help="Of the pod, or of objects in a manifest that name none.",
+            callback=check_namespace_name,
         ),
     ] = None,
     on_no_pool: Annotated[

@@ -33,7 +33,10 @@ class ManifestFile:
             documents = parse_documents(self.text)
             # A value that is part of itself is YAML, and no manifest.
             orjson.dumps([each.raw for each in documents], option=orjson.OPT_NON_STR_KEYS)
-        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        except RecursionError as error:
+            message = f"{self.shown} is no manifest: it is nested too deep"
+            raise CommandError(Exit.MANIFEST, message) from error
+        except (yaml.YAMLError, ValueError, TypeError) as error:
             hint = "; a template is to be rendered first" if "{{" in self.text else ""
             message = f"{self.shown} is no manifest: {error}{hint}"
             raise CommandError(Exit.MANIFEST, message) from error

@@ -8,9 +8,8 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gpushare.api.cluster import Kind
+from gpushare.api.documents import format_yaml
 from gpushare.api.node import parse_node
 from gpushare.cli.access import Access, check_namespace
 from gpushare.cli.data import format_json
@@ -96,8 +95,7 @@ async def _read_live(access: Access, namespace: str | None, selector: str) -> tu
 def _build_file(raw: Json) -> ManifestFile:
     metadata = raw["metadata"]
     place = f"{metadata['namespace']}/{raw['kind'].lower()}-{metadata['name']}.yaml"
-    text = yaml.safe_dump(build_manifest(raw), sort_keys=False, allow_unicode=True)
-    return ManifestFile(place, place, text)
+    return ManifestFile(place, place, format_yaml(build_manifest(raw)))
 
 
 def _migrate(file: ManifestFile, target: Target) -> MigratedFile:

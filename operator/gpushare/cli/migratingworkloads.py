@@ -9,6 +9,7 @@ from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.exits import Exit
 from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.objectnames import check_namespace_name, check_selector
 from gpushare.cli.options import Printed, Unisolated
 
 
@@ -32,13 +33,25 @@ def migrate_workloads(
     ] = None,
     recursive: options.Recursive = False,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Without -f: workloads of this one.")
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Without -f: workloads of this one.",
+            callback=check_namespace_name,
+        ),
     ] = None,
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Without -f: workloads of all.")
     ] = False,
     selector: Annotated[
-        str, typer.Option("--selector", "-l", help="With -n or -A: workloads with these labels.")
+        str,
+        typer.Option(
+            "--selector",
+            "-l",
+            help="With -n or -A: workloads with these labels.",
+            callback=check_selector,
+        ),
     ] = "",
     share: Annotated[
         int | None,

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from shlex import quote
 from typing import Any
 
 from gpushare.api.cluster import Cluster
@@ -122,6 +123,9 @@ def _describe(forecast: PoolForecast, *, is_new: bool) -> Json:
         "hash": plan.hash,
         "summary": plan.summary,
         "waitsForApproval": forecast.waits_for_approval,
+        "approved": None
+        if plan.approved is None
+        else {"hash": plan.approved.hash, "kinds": list(plan.approved.kinds)},
         "nodes": status.nodes.model_dump(by_alias=True),
         "conditions": [
             {"type": c.type, "status": c.status, "reason": c.reason, "message": c.message}
@@ -202,12 +206,16 @@ def _build_pool(
         yield (f"  reconcile is {pool.spec.reconcile}: none of it is begun",)
     if plan.hash:
         yield (f"  plan {plan.hash}: {plan.summary}",)
+    if plan.approved is not None:
+        agreed = "; ".join(plan.approved.kinds)
+        yield (f"  agreed to already by rollout.approvedPlan {plan.approved.hash}: {agreed}",)
     if forecast.steps:
         yield from _build_steps(forecast.steps, wide=wide)
     if forecast.estimate is not None:
         yield from _tell_estimate(forecast.estimate)
     if forecast.waits_for_approval:
-        yield (f"  to agree to it: gpushare approve {pool.name} --hash {plan.hash}",)
+        name = quote(pool.name)
+        yield (f"  to agree to it: gpushare approve {name} --hash {plan.hash}",)
 
 
 def _build_steps(steps: Sequence[NodeForecast], *, wide: bool) -> Iterator[Line]:

@@ -9,6 +9,7 @@ import typer
 from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.objectnames import check_kind_and_name, check_name
 from gpushare.cli.output import Format
 
 DryRun = Annotated[
@@ -56,7 +57,7 @@ def plan(
     subject: Annotated[
         Subject | None, typer.Argument(help="With NAME: of a pool that there is.")
     ] = None,
-    name: Annotated[str, typer.Argument(help="Name of that pool.")] = "",
+    name: Annotated[str, typer.Argument(help="Name of that pool.", callback=check_name)] = "",
     files: Annotated[
         list[Path] | None,
         options.filename("In place of a name: manifests of pools, which need not exist yet."),
@@ -116,7 +117,10 @@ def plan(
 
 
 def approve(
-    pool: Annotated[str, typer.Argument(help="Name of a pool with rollout.approval Manual.")],
+    pool: Annotated[
+        str,
+        typer.Argument(help="Name of a pool with rollout.approval Manual.", callback=check_name),
+    ],
     seen: Annotated[
         str, typer.Option("--hash", help="Only if this still is the plan's hash, as you saw it.")
     ] = "",
@@ -148,7 +152,11 @@ def approve(
 
 def retry(
     name: Annotated[
-        str, typer.Argument(help="Of a pool or a node; pool/NAME and node/NAME say which.")
+        str,
+        typer.Argument(
+            help="Of a pool or a node; pool/NAME and node/NAME say which.",
+            callback=check_kind_and_name,
+        ),
     ],
     dry_run: DryRun = False,
     output: options.Output = Format.TABLE,

@@ -3,13 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import yaml
-
+from gpushare.api.documents import format_yaml
 from gpushare.cli.output import escape_controls
 
 Json = dict[str, Any]
-
-_WIDTH = 100
 
 
 def render_manifests(
@@ -19,8 +16,7 @@ def render_manifests(
     parts = [_comment(head)]
     for manifest in manifests:
         said = _comment(comments.get(manifest["metadata"]["name"], ()))
-        body = yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=_WIDTH)
-        parts.append(f"---\n{said}{body}")
+        parts.append(f"---\n{said}{format_yaml(manifest)}")
     return "".join(parts)
 
 

@@ -8,6 +8,7 @@ import typer
 from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.objectnames import check_name, check_namespace_name
 from gpushare.cli.output import Format
 
 
@@ -32,7 +33,9 @@ def add_reading_commands(app: typer.Typer) -> None:
 
 
 def inspect(
-    node: Annotated[str, typer.Argument(help="Only this node, whether it shares or not.")] = "",
+    node: Annotated[
+        str, typer.Argument(help="Only this node, whether it shares or not.", callback=check_name)
+    ] = "",
     details: Annotated[
         bool, typer.Option("-d", "--details", help="Show the pods of each node.")
     ] = False,
@@ -46,7 +49,12 @@ def inspect(
     ] = False,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", help="With --pools: of pods that wait, only its own."),
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="With --pools: of pods that wait, only its own.",
+            callback=check_namespace_name,
+        ),
     ] = None,
     output: options.Output = Format.TABLE,
     snapshot: options.Snapshot = None,

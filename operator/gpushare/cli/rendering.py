@@ -10,6 +10,7 @@ from gpushare import names
 from gpushare.cli import options
 from gpushare.cli.examples import CommandWithExamples
 from gpushare.cli.failures import told_in_a_sentence
+from gpushare.cli.objectnames import check_name, check_namespace_name
 from gpushare.cli.output import print_text
 
 
@@ -131,7 +132,12 @@ def device_plugin(
     ] = MemoryUnit.GIB,
     namespace: Annotated[
         str,
-        typer.Option("--namespace", "-n", help="Its namespace, the chart's pluginNamespace too."),
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Its namespace, the chart's pluginNamespace too.",
+            callback=check_namespace_name,
+        ),
     ] = names.PLUGIN_NAMESPACE,
     node_selector: Annotated[
         list[str] | None,
@@ -165,7 +171,12 @@ def device_plugin(
 
 
 def teardown(
-    node: Annotated[str, typer.Argument(help="Name of the node that must not isolate any more.")],
+    node: Annotated[
+        str,
+        typer.Argument(
+            help="Name of the node that must not isolate any more.", callback=check_name
+        ),
+    ],
     job: Annotated[
         bool,
         typer.Option(
@@ -178,7 +189,10 @@ def teardown(
     namespace: Annotated[
         str,
         typer.Option(
-            "--namespace", "-n", help="With --job: its namespace, teardown.jobs.namespace."
+            "--namespace",
+            "-n",
+            help="With --job: its namespace, teardown.jobs.namespace.",
+            callback=check_namespace_name,
         ),
     ] = "gpushare-teardown",
     snapshot: options.Snapshot = None,

@@ -9,7 +9,7 @@ from gpushare.api.cluster import Cluster, Kind
 from gpushare.api.namespace import parse_namespace
 from gpushare.api.node import parse_node
 from gpushare.api.pod import Pod, parse_pod
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.world import World
 from gpushare.kube.errors import CrdMissingError
@@ -67,6 +67,14 @@ def observe_pools(cluster: Cluster) -> Seen:
     return observe_cluster(cluster)
 
 
+def _keep_agreement(old: PoolSpec, new: PoolSpec) -> PoolSpec:
+    """What `gpushare approve` wrote is its own: an apply of a manifest without it leaves it."""
+    if new.rollout.approved_plan is not None or old.rollout.approved_plan is None:
+        return new
+    kept = {"approved_plan": old.rollout.approved_plan}
+    return new.model_copy(update={"rollout": new.rollout.model_copy(update=kept)})
+
+
 def with_pools(world: World, pools: Iterable[Pool]) -> World:
     """`world` once these pools are applied to it: each in place of the one that has its name.
 
@@ -79,10 +87,11 @@ def with_pools(world: World, pools: Iterable[Pool]) -> World:
             update: dict[str, object] = {"finalizers": new.finalizers | {names.FINALIZER}}
             present[new.name] = new.model_copy(update=update)
             continue
+        spec = _keep_agreement(old.spec, new.spec)
         update = {
-            "spec": new.spec,
+            "spec": spec,
             "retry": new.retry or old.retry,
-            "generation": old.generation + (old.spec != new.spec),
+            "generation": old.generation + (old.spec != spec),
         }
         present[new.name] = old.model_copy(update=update)
     return replace(

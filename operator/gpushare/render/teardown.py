@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from gpushare import names
+from gpushare.api.documents import format_yaml
 from gpushare.core.actions import CreateJob
 from gpushare.render import read_template, render
 
@@ -42,18 +43,6 @@ def render_teardown_commands(node: str) -> str:
     return render("teardown-commands.sh.j2", node=node, annotation=done)
 
 
-class _Dumper(yaml.SafeDumper):
-    """A text of several lines is written line by line: people are to read the script."""
-
-
-_Dumper.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
-    ),
-)
-
-
 def format_teardown_job(manifest: dict[str, Any]) -> str:
     """The Job as YAML for a person, or for kubectl."""
-    return yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, width=100)
+    return format_yaml(manifest)

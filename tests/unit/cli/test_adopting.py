@@ -110,6 +110,38 @@ def test_no_pool_selects_a_label_that_the_operator_writes(command: list[str], ke
     assert "is a label that the operator writes" in ended.err
 
 
+@pytest.mark.parametrize("key", ["a b", "$(id)", "a\nb", "/x", "-"])
+def test_what_is_no_key_of_a_label_is_refused(key: str) -> None:
+    ended = run_command("adopt", f"--node-pool-label={key}")
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert "is not the key of a label" in ended.err
+
+
+HOSTILE = "a\n---\nkind: ConfigMap\u2028x\x85y"
+
+
+@pytest.mark.parametrize("command", [["adopt"], ["migrate", "pools"]])
+def test_a_name_with_a_lines_end_is_no_document_of_its_own(
+    type_in: Typed, command: list[str]
+) -> None:
+    nodes = [LabelledNode(HOSTILE, "OpenSource", "share", node_pool="")]
+    shown = type_in(*command, "-o", "yaml", nodes=nodes)
+    kinds = [each["kind"] for each in yaml.safe_load_all(shown.out) if each]
+    assert kinds in ([], ["GPUSharePool"])
+
+
+def test_a_command_names_a_node_as_one_word(type_in: Typed) -> None:
+    nodes = [LabelledNode("a; reboot", "OpenSource", "share")]
+    shown = type_in("migrate", "pools", nodes=nodes)
+    assert "kubectl label nodes 'a; reboot' ack.node.gpu.schedule=share" in shown.out
+
+
+@pytest.mark.parametrize("node_pool", ["y", "1e3", "08", "n"])
+def test_a_node_pools_name_stays_text_in_the_file(type_in: Typed, node_pool: str) -> None:
+    shown = type_in("adopt", "-o", "yaml", nodes=[LabelledNode("a", node_pool=node_pool)])
+    assert f"alibabacloud.com/nodepool-id: '{node_pool}'\n" in shown.out
+
+
 def test_a_migration_as_a_file_to_apply(type_in: Typed) -> None:
     nodes = [LabelledNode(name, "OpenSource", "share") for name in ("a", "b")]
     assert type_in("migrate", "pools", "-o", "yaml", nodes=nodes) == Ended(Exit.OK, MIGRATION, "")

@@ -9,8 +9,9 @@ from gpushare.cli.exits import Exit
 from gpushare.cli.snapshots import build_snapshot
 from tests.kit.builders import build_pool
 from tests.kit.commandline import expect_told, run_command
-from tests.unit.cli.test_snapshots import build_cluster
+from tests.unit.cli.test_snapshots import build_cluster, build_raw_pool
 
+HASH = "21626ecea6bf"
 PLANNED = """\
 training  share on 1 node
   Ready False, ComponentMissing: 0 of 1 nodes are ready; n1: MISSING
@@ -58,6 +59,19 @@ def test_a_pool_that_only_looks_on_says_so(snapshot: str, tmp_path: Path) -> Non
     file = write(tmp_path, build_pool(nodes={"names": ["n1"]}, reconcile="Observe"))
     ended = run_command("plan", "-f", file, "--snapshot", snapshot)
     assert "\n  reconcile is Observe: none of it is begun\n" in ended.out
+
+
+def test_an_agreement_that_an_apply_leaves_counts(tmp_path: Path) -> None:
+    nodes = {"names": ["n1"]}
+    manual = {"approval": "Manual"}
+    live = build_raw_pool()
+    live["spec"]["rollout"] = {**manual, "approvedPlan": HASH}
+    cluster = tmp_path / "cluster.json"
+    cluster.write_bytes(build_snapshot(build_cluster(pools=[live])))
+    file = write(tmp_path, build_pool(nodes=nodes, rollout=manual))
+    ended = run_command("plan", "-f", file, "--snapshot", str(cluster))
+    assert f"  agreed to already by rollout.approvedPlan {HASH}: " in ended.out
+    assert "gpushare approve" not in ended.out
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ def test_help_has_a_short_name() -> None:
         (("approve", "training", "--hash", ""), "--hash"),
         (("inspect", "--snapshot", ""), "--snapshot"),
         (("render", "teardown", ""), "an argument"),
+        (("migrate", "workloads", "--namespace="), "--namespace"),
     ],
 )
 def test_a_variable_that_is_not_set_is_no_wish_for_all(
@@ -199,6 +200,27 @@ def test_a_variable_that_is_not_set_is_no_wish_for_all(
     ended = run_command(*arguments)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert f"{what} is empty; is a variable not set?" in ended.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("doctor", "-n", "default/pods?x=1#"),
+        ("doctor", "--operator-namespace", ".."),
+        ("migrate", "workloads", "-n", "../x"),
+    ],
+)
+def test_a_namespace_is_no_part_of_an_address(arguments: tuple[str, ...]) -> None:
+    ended = run_command(*arguments)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert "is not a namespace" in ended.err
+
+
+@pytest.mark.parametrize("name", ["node/", "pool/"])
+def test_a_kind_without_a_name_is_not_understood(name: str) -> None:
+    ended = run_command("retry", name)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert "pool/NAME, node/NAME or NAME is expected" in ended.err
 
 
 def test_a_name_in_other_letters_looks_alike() -> None:

@@ -72,6 +72,13 @@ def test_where_a_change_failed_nobody_has_a_wave() -> None:
     assert found.estimate is None
 
 
+def test_a_node_whose_turn_never_comes_says_what_holds_it_up() -> None:
+    out = a_settled("gpu-1", unschedulable=True)
+    found = forecast(a_pool(rollout={"max_unavailable": 1}), [out, a_settled("gpu-2")])
+    waiting = next(step for step in found.steps if step.node == "gpu-2")
+    assert (waiting.wave, waiting.blocker) == (None, "WaitingForBudget")
+
+
 def test_a_node_that_is_as_its_pool_says_is_no_step() -> None:
     pods = (a_plugin_pod("plugin-gpu-1"), a_plugin_pod("i", daemonset="cgpu-installer"))
     found = forecast(a_pool(), [done("gpu-1")], *pods)

@@ -34,6 +34,8 @@ Json = dict[str, Any]
 WORLDS = 50
 PODS_PER_WORLD = 8
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+AFTERWARDS = "2026-03-01T12:00:00Z"
+"""Of pods that no pool's figures count yet."""
 WORKLOADS = {
     "Deployment": ("apps", "deployments"),
     "StatefulSet": ("apps", "statefulsets"),
@@ -157,7 +159,7 @@ def _create(pod: Json, answer: Answered) -> Json | None:
         return None
     created: Json = jsonpatch.apply_patch(pod, answer.patch)
     uid = f"uid-of-{pod['metadata']['name']}"
-    created["metadata"] |= {"uid": uid, "creationTimestamp": "2026-01-02T03:04:05Z"}
+    created["metadata"] |= {"uid": uid, "creationTimestamp": AFTERWARDS}
     for owner in created["metadata"].get("ownerReferences", ()):
         owner["uid"] = "owner"
     return {**created, "status": {"phase": "Pending"}}

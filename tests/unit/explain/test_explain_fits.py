@@ -99,6 +99,43 @@ def test_a_pod_that_spreads_over_more_cards_than_there_are() -> None:
     assert fit(spread(12, 4), edition="OpenSource", schedule="share").fits
 
 
+@pytest.mark.parametrize(
+    ("gib", "cards", "free", "remedy"),
+    [
+        (12, 4, 16, "set the pod's label aliyun.com/gpu-count to 2"),
+        (
+            40,
+            3,
+            16,
+            "set the pod's label aliyun.com/gpu-count to 2, and ask for at most 16 GiB on a card",
+        ),
+        (
+            30,
+            3,
+            14,
+            "set the pod's label aliyun.com/gpu-count to 2, and wait until pods free 1 GiB more, "
+            "or ask for 14 GiB on each of 2 cards",
+        ),
+    ],
+)
+def test_fewer_cards_are_told_with_what_each_of_them_then_lacks(
+    gib: int, cards: int, free: int, remedy: str
+) -> None:
+    held = [holding(card, 16 - free, f"holder-{card}") for card in (0, 1)]
+    (obstacle,) = fit(spread(gib, cards), None, *(held if free < 16 else [])).obstacles
+    assert (obstacle.reason, obstacle.remedy) == (Reason.TOO_FEW_CARDS, remedy)
+
+
+def test_what_is_too_large_is_to_ask_for_what_is_free_now() -> None:
+    (obstacle,) = fit(build_pod("p", gib=17), None, holding(0, 8), holding(1, 9, "x")).obstacles
+    assert obstacle.remedy == "ask for at most 8 GiB on a card"
+    full = (holding(0, 16), holding(1, 16, "x"))
+    (obstacle,) = fit(build_pod("p", gib=17), None, *full).obstacles
+    assert obstacle.remedy == (
+        "ask for at most 16 GiB on a card, and wait until pods free 16 GiB more"
+    )
+
+
 def test_a_pod_that_wants_a_card_of_its_own_needs_one_that_is_empty() -> None:
     pod = build_pod("p", gib=4)
     pod["metadata"]["labels"] = {names.LABEL_CARD_PLACEMENT: names.REQUIRE_WHOLE_DEVICE}

@@ -64,6 +64,46 @@ def test_each_kind_of_workload_is_explained_by_its_template(snapshot: Path) -> N
     ]
 
 
+def test_a_pod_that_waits_is_not_counted_against_itself(tmp_path: Path) -> None:
+    """Two equal pools, one of which counts the pod that it got."""
+    capacity = {
+        "gpus": 1,
+        "memoryTotal": 15,
+        "memoryAllocated": 0,
+        "memoryRequested": 0,
+        "largestFreeBlock": 15,
+        "largestCard": 15,
+        "freeBlocks": [{"size": 15, "cards": 1}],
+        "strandedMemory": 0,
+        "unit": "GiB",
+        "summary": "0/15",
+        "observedAt": "2026-03-01T11:00:00Z",
+    }
+    pools = [build_living_pool(name, schedule="cgpu") for name in ("pa", "pb")]
+    for pool, requested in zip(pools, (14, 0), strict=True):
+        of_pool = {**capacity, "memoryRequested": requested}
+        pool["status"] = {"nodes": {"matched": 1}, "capacity": of_pool}
+    pod = build_pod("self", gib=14, selects={"gpushare.io/pool": "pa"})
+    decided = {"gpushare.io/decision": '{"v":1,"reason":"Routed","pool":"pa"}'}
+    pod["metadata"] |= {
+        "uid": "self",
+        "namespace": "default",
+        "creationTimestamp": "2026-03-01T10:59:00Z",
+        "annotations": decided,
+    }
+    pod["status"] = {"phase": "Pending"}
+    kept = [keep_object(Kind.POOLS, pool) for pool in pools]
+    found = keep_object(Kind.PODS, pod)
+    assert found is not None
+    cluster = Cluster(NOW, pools=tuple(pool for pool in kept if pool), pods=(found,))
+    file = tmp_path / "cluster.json"
+    file.write_bytes(build_snapshot(cluster))
+    ended = run_command("explain", "pod", "self", "--snapshot", str(file), "-o", "json")
+    said = json.loads(ended.out)
+    assert said["decision"]["pool"] == "pa"
+    assert said["pools"][0]["figures"]["free"] == 15
+
+
 def test_other_kinds_are_skipped_and_named(snapshot: Path) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
     other = {**build_workload("Deployment", "x", pod=build_pod("x")), "apiVersion": "acme.io/v1"}

@@ -12,20 +12,18 @@ from gpushare.core.migration.pods import Target
 from gpushare.core.migration.text import Rewritten, rewrite_text
 from tests.kit.wholecards import build_whole_pod
 
-TARGET = Target(assume_cards(15))
 
-
-def migrate(text: str) -> Rewritten:
+def migrate(text: str, share: int | None = None) -> Rewritten:
     """The text migrated, and that its content is what it should be."""
     documents = parse_documents(text)
-    wanted = [migrate_manifest(each.raw, TARGET).raw for each in documents]
+    wanted = [migrate_manifest(each.raw, Target(assume_cards(15), share)).raw for each in documents]
     rewritten = rewrite_text(text, documents, wanted)
     assert [each.raw for each in parse_documents(rewritten.text)] == wanted
     return rewritten
 
 
-def expect_text(before: str, after: str) -> None:
-    rewritten = migrate(before)
+def expect_text(before: str, after: str, share: int | None = None) -> None:
+    rewritten = migrate(before, share)
     assert rewritten.text == after
     assert not rewritten.reformatted
 
@@ -202,7 +200,7 @@ def test_a_list_is_looked_through() -> None:
 def test_an_anchor_that_all_of_its_users_want_changed_is_changed_once() -> None:
     shared = POD.format(selection="", resource="nvidia.com/gpu: 1")
     text = shared.replace("{limits:", "&gpu {limits:") + "  - {name: d, resources: *gpu}\n"
-    expect_text(text, text.replace("nvidia.com/gpu: 1", "aliyun.com/gpu-mem: 15"))
+    expect_text(text, text.replace("nvidia.com/gpu: 1", "aliyun.com/gpu-mem: 4"), share=4)
 
 
 ANCHOR = """\

@@ -83,9 +83,31 @@ def test_several_cards_are_several_cards_by_the_label() -> None:
 
 
 def test_each_container_with_a_card_gets_its_own_memory() -> None:
-    migrated = migrate(build_whole_pod(build_gpu_container(), build_gpu_container(1, "second")))
-    assert [limits_of(migrated.raw, n)[MEMORY] for n in (0, 1)] == [15, 15]
+    pod = build_whole_pod(build_gpu_container(), build_gpu_container(1, "second"))
+    migrated = migrate(pod, share=7)
+    assert [limits_of(migrated.raw, n)[MEMORY] for n in (0, 1)] == [7, 7]
     assert list_codes(migrated) == [Code.SEVERAL_CONTAINERS]
+
+
+@pytest.mark.parametrize("share", [None, 8])
+def test_containers_that_together_are_too_large_for_a_card_are_left(share: int | None) -> None:
+    pod = build_whole_pod(build_gpu_container(), build_gpu_container(1, "second"))
+    migrated = expect_left(pod, Code.SHARE_TOO_LARGE, share=share)
+    (finding,) = migrated.findings
+    assert finding.message.endswith("which has 15; --share 7 and less fits")
+
+
+def test_containers_that_spread_count_for_each_of_their_cards() -> None:
+    pod = build_whole_pod(build_gpu_container(2), build_gpu_container(2, "second"))
+    expect_left(pod, Code.SHARE_TOO_LARGE, share=8)
+    assert limits_of(migrate(pod, share=7).raw)[MEMORY] == 14
+
+
+@pytest.mark.parametrize(
+    "resources", [{"requests": {WHOLE: 1}}, {"requests": {WHOLE: 1}, "limits": {WHOLE: 2}}]
+)
+def test_requests_that_the_api_server_refuses_are_left(resources: Json) -> None:
+    expect_left(build_whole_pod({"name": "c", "resources": resources}), Code.UNREADABLE)
 
 
 def test_memory_is_given_in_the_plugins_unit() -> None:

@@ -1,7 +1,7 @@
 """A pool as admission sees it: what it gives, to whom, and what room it has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
 from types import MappingProxyType
@@ -71,6 +71,17 @@ class PoolView:
     """None while the pool's capacity is not known."""
     observed_at: str = ""
     """When `room` last changed."""
+
+    def without_pending(self, units: int) -> "PoolView":
+        """As if no pod that asks for `units` waited for a card here."""
+        room = self.room
+        if room is None:
+            return self
+        units = min(units, room.pending)
+        return replace(
+            self,
+            room=replace(room, pending=room.pending - units, requested=room.requested - units),
+        )
 
     @property
     def mode(self) -> Mode:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from gpushare import names
 from gpushare.api.pool import DeletionPolicy, Edition, Pool
@@ -45,7 +46,7 @@ def _list_steps(
     upgrades: Sequence[Upgrade], replaced: Sequence[Pool], waiting: int, chosen: str, key: str
 ) -> Iterator[Step]:
     editions = {upgrade.of.edition for upgrade in upgrades} | {p.spec.edition for p in replaced}
-    by = "" if key == names.LABEL_NODE_POOL else f" --node-pool-label {key}"
+    by = "" if key == names.LABEL_NODE_POOL else f" --node-pool-label {quote(key)}"
     yield Step(
         "Have the pools in a file before anything is changed.",
         (f"gpushare migrate pools{chosen}{by} -o yaml > professional.yaml",),
@@ -105,8 +106,8 @@ def _list_steps(
 def _delete(pool: Pool) -> Iterator[str]:
     if pool.spec.deletion_policy is not DeletionPolicy.RETAIN:
         patch = '{"spec":{"deletionPolicy":"Retain"}}'
-        yield f"kubectl patch {names.PLURAL} {pool.name} --type=merge -p '{patch}'"
-    yield f"kubectl delete {names.PLURAL} {pool.name}"
+        yield f"kubectl patch {names.PLURAL} {quote(pool.name)} --type=merge -p '{patch}'"
+    yield f"kubectl delete {names.PLURAL} {quote(pool.name)}"
 
 
 def _relabel(upgrades: Sequence[Upgrade]) -> Iterator[str]:
@@ -123,4 +124,4 @@ def _relabel(upgrades: Sequence[Upgrade]) -> Iterator[str]:
 
 def _batch(nodes: Sequence[str]) -> Iterator[str]:
     for at in range(0, len(nodes), NODES_IN_ONE):
-        yield " ".join(nodes[at : at + NODES_IN_ONE])
+        yield " ".join(map(quote, nodes[at : at + NODES_IN_ONE]))

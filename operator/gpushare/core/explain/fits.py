@@ -7,6 +7,9 @@ not.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
+
+from msgspec import structs
 
 from gpushare import names
 from gpushare.api.node import Node
@@ -142,7 +145,7 @@ def _find_state_obstacles(seeker: Seeker, place: Place) -> Iterator[Obstacle]:
         yield Obstacle(
             Reason.NODE_CORDONED,
             f"it is cordoned {by}",
-            f"kubectl uncordon {node.name}",
+            f"kubectl uncordon {quote(node.name)}",
             _ADMINISTER,
         )
     if not node.ready:
@@ -168,38 +171,46 @@ def _find_memory_obstacles(request: PodRequest, place: Place) -> Iterator[Obstac
     unit, total = place.unit, capacity.card_total
     free = sorted(capacity.free_blocks, reverse=True)
     if cards > len(free):
-        yield Obstacle(
-            Reason.TOO_FEW_CARDS,
-            f"the pod needs {cards} cards, and it tells of {len(free)}",
-            f"set the pod's label {names.LABEL_CARD_COUNT} to at most {len(free)}"
-            if free
-            else "have its device plugin write how many cards it has",
-            _ADAPT if free else _MEND,
-            cards - len(free),
-        )
+        yield _tell_too_few(request, place, cards, len(free))
         return
+    block, whole = free[cards - 1], needs_whole_card(request, place.pool)
+    on = f"on each of {cards} cards" if cards > 1 else "on one card"
     if asked > total:
+        fits = total if whole else block
+        waits = block < (total if whole else 1)
+        wait = f", and wait until pods free {total - block} {unit} more" if waits else ""
         yield Obstacle(
             Reason.LARGER_THAN_ANY_CARD,
-            f"the pod asks for {asked} {unit} on one card, and its cards have {total}",
-            f"ask for at most {total} {unit} on a card",
-            _ADAPT,
+            f"the pod asks for {asked} {unit} {on}, and its cards have {total}",
+            f"ask for at most {total if waits else fits} {unit} on a card{wait}",
+            _ADAPT + (_PASSES if waits else 0),
             asked - total,
         )
         return
-    whole = needs_whole_card(request, place.pool)
     least = total if whole else asked
-    if free[cards - 1] >= least:
+    if block >= least:
         return
-    on = f"on each of {cards} cards" if cards > 1 else "on one card"
-    instead = "" if whole or not free[cards - 1] else f", or ask for {free[cards - 1]} {unit} {on}"
+    instead = "" if whole or not block else f", or ask for {block} {unit} {on}"
     yield Obstacle(
         Reason.NO_FREE_BLOCK,
         f"the pod needs {least} {unit} free {on}, and its cards have {_list(free)} {unit} free",
-        f"wait until pods free {least - free[cards - 1]} {unit} more{instead}",
+        f"wait until pods free {least - block} {unit} more{instead}",
         _PASSES,
-        least - free[cards - 1],
+        least - block,
     )
+
+
+def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> Obstacle:
+    """Over fewer cards it needs more of each, which may be more than those have."""
+    message = f"the pod needs {cards} cards, and it tells of {there}"
+    if not there:
+        remedy = "have its device plugin write how many cards it has"
+        return Obstacle(Reason.TOO_FEW_CARDS, message, remedy, _MEND, cards)
+    then = [*_find_memory_obstacles(structs.replace(request, card_count=there), place)]
+    remedies = [f"set the pod's label {names.LABEL_CARD_COUNT} to {there}"]
+    remedies += [each.remedy for each in then]
+    weight = _ADAPT + sum(each.weight for each in then)
+    return Obstacle(Reason.TOO_FEW_CARDS, message, ", and ".join(remedies), weight, cards - there)
 
 
 def _find_amount_obstacles(asks: Mapping[str, int], place: Place) -> Iterator[Obstacle]:
@@ -220,7 +231,9 @@ def _find_amount_obstacles(asks: Mapping[str, int], place: Place) -> Iterator[Ob
             f"the pod asks for {asked} {resource}, and of its {offered} there are {free} free",
             f"wait until pods free {asked - free} {resource} more{instead}"
             if asked <= offered
-            else f"ask for at most {offered} {resource}",
+            else f"ask for at most {free} {resource}"
+            if free
+            else f"ask for at most {offered} {resource}, and wait until pods free them",
             _PASSES if asked <= offered else _ADAPT,
             asked - free,
         )

@@ -1,7 +1,7 @@
 """One pod: where admission sends it, by what the other pools lose, and on which nodes it fits."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpushare import names
 from gpushare.api.namespace import Namespace
@@ -102,7 +102,7 @@ def explain_found_pod(
     """A pod that exists: what is decided of one like it that is created now, and if it has no
     node, where it fits as it is. `found` is None where it asks for nothing that nodes give."""
     written = rewind(pod, around.pools)
-    request, decision, verdicts = _decide(written, namespace, around)
+    request, decision, verdicts = _decide(written, namespace, _leave_out(found, around))
     fits: tuple[NodeFit, ...] = ()
     if found is not None and not found.node and found.is_live and not found.deleting:
         fits = tuple(_find_fits(_seek(pod), None, around))
@@ -110,6 +110,18 @@ def explain_found_pod(
         namespace, name, written, request, decision, verdicts,
         past=parse_past(pod), found=found, waits=waits, fits=fits,
     )  # fmt: skip
+
+
+def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
+    """As it was before this pod: one that waits is in the figures of the pools that it selects,
+    once these are younger."""
+    if found is None or found.node or not found.gpu_memory or found.created is None:
+        return around
+    pools = []
+    for view in around.pools:
+        counts = view.name in found.pools and view.observed_at >= found.created.isoformat()
+        pools.append(view.without_pending(found.gpu_memory) if counts else view)
+    return replace(around, pools=tuple(pools))
 
 
 def _decide(

@@ -72,9 +72,10 @@ class NodeForecast:
 
     @property
     def blocker(self) -> str:
-        """Reason code of what it waits for; empty where that is only its turn."""
+        """Reason code of what it waits for; empty where that is only its turn, which comes."""
         waits = self.plan.state not in (NodeState.READY, NodeState.UPDATING)
-        return str(self.plan.reason) if waits and self.plan.reason not in _TURNS else ""
+        comes = self.plan.reason in _TURNS and self.wave is not None
+        return str(self.plan.reason) if waits and not comes else ""
 
 
 def forecast_member(judged: Judged, pool: Pool, plan: NodePlan, *, may_evict: bool) -> NodeForecast:

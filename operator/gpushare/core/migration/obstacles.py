@@ -33,6 +33,15 @@ def count_cards(container: Json) -> int | None:
     return 0 if asked is None else parse_quantity(asked)
 
 
+def _asks_oddly(container: Json) -> bool:
+    """Requests of extended resources may be left out, and else must equal the limits."""
+    resources = container.get("resources") or {}
+    limits, requests = ((resources.get(part) or {}).get(names.RESOURCE_WHOLE_GPU) for part in PARTS)
+    return requests is not None and (
+        limits is None or parse_quantity(limits) != parse_quantity(requests)
+    )
+
+
 def find_obstacles(pod: Json) -> Iterator[Finding]:
     """What keeps a pod, or a template of one, from asking for memory."""
     spec = pod["spec"]
@@ -46,6 +55,12 @@ def find_obstacles(pod: Json) -> Iterator[Finding]:
         yield Finding(
             Code.UNREADABLE,
             f"left as it is: what it asks of {names.RESOURCE_WHOLE_GPU} is no whole number",
+        )
+    if any(map(_asks_oddly, containers)):
+        yield Finding(
+            Code.UNREADABLE,
+            f"left as it is: a container's requests of {names.RESOURCE_WHOLE_GPU} are not its "
+            "limits, which the API server refuses of such a resource",
         )
     if any(map(count_cards, spec.get("initContainers") or ())):
         yield Finding(

@@ -112,6 +112,8 @@ def _share(raw: Json, request: PodRequest, target: Target) -> Migrated:
     if isinstance(memory, Finding):
         return Migrated(raw, (memory,))
     counts = [count for container in spec["containers"] if (count := count_cards(container))]
+    if (crowd := _find_crowd(target, selection, memory, len(counts))) is not None:
+        return Migrated(raw, (crowd,))
     containers = [_ask_for_memory(container, memory) for container in spec["containers"]]
     shared = raw | {"spec": spec | {"containers": containers}}
     if counts[0] > 1:
@@ -149,6 +151,22 @@ def _find_memory(target: Target, selection: NodeSelection) -> int | Finding:
             f"{share} {cards.unit} is more than any card has that it may get ({largest})",
         )
     return share
+
+
+def _find_crowd(
+    target: Target, selection: NodeSelection, memory: int, containers: int
+) -> Finding | None:
+    """A card is looked for that holds what all containers ask of one."""
+    largest = target.cards.find_largest(selection)
+    if largest is None or memory * containers <= largest:
+        return None
+    unit, fair = target.cards.unit, largest // containers // target.cards.per_gib
+    return Finding(
+        Code.SHARE_TOO_LARGE,
+        f"{containers} of its containers would ask for {memory} {unit} each, and all of it is to "
+        f"be on one card, which has {largest}"
+        + (f"; --share {fair} and less fits" if fair else ""),
+    )
 
 
 def _ask_for_memory(container: Json, memory: int) -> Json:

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
-from gpushare.api.documents import Document, is_json, parse_documents
+from gpushare.api.documents import Document, format_yaml, is_json, parse_documents
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -81,7 +81,7 @@ def _apply(text: str, edits: Sequence[_Edit], start: int, end: int) -> str:
 
 def _replace_document(text: str, document: Document, wanted: Any) -> _Edit:
     start, end = document.node.start_mark.index, document.node.end_mark.index
-    written = yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
+    written = format_yaml(wanted)
     if document.node.start_mark.column:
         # Lines of their own would not be in line with its first.
         written = _dump(wanted)

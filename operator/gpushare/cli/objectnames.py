@@ -1,0 +1,71 @@
+"""Names, label keys and selectors as they are typed: what no API server has is refused at once.
+
+Each raises `BadParameter`, and returns what it was given, as a parameter's callback does. What a
+path or a query is made of holds nothing then that ends it.
+"""
+
+import re
+
+import typer
+
+_MOST = 253
+_VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)"
+
+
+def check_name(name: str) -> str:
+    """That of a node, pool or pod; empty where none is given.
+
+    Capitals are let in, though no name has them: the one that is meant is proposed then.
+    """
+    from gpushare.api.selector import DNS_NAME
+
+    if name and not (len(name) <= _MOST and re.fullmatch(DNS_NAME, name, re.ASCII | re.IGNORECASE)):
+        raise _refuse(name, "a name: lower-case letters, digits, '-' and '.' are expected")
+    return name
+
+
+def check_kind_and_name(name: str) -> str:
+    """The same, perhaps behind a kind and a slash."""
+    kind, slash, rest = name.rpartition("/")
+    if slash and not (kind and rest):
+        raise _refuse(name, "a name: pool/NAME, node/NAME or NAME is expected")
+    check_name(rest)
+    return name
+
+
+def check_namespace_name(name: str | None) -> str | None:
+    """That of a namespace; None where none is given."""
+    from gpushare.api.selector import DNS_LABEL
+
+    if name is None:
+        return None
+    if not (len(name) <= 63 and re.fullmatch(DNS_LABEL, name, re.ASCII | re.IGNORECASE)):
+        raise _refuse(name, "a namespace: lower-case letters, digits and '-' are expected")
+    return name
+
+
+def check_label_key(key: str) -> str:
+    """The key of a label."""
+    from gpushare.api.selector import LABEL_KEY
+
+    if not (re.fullmatch(LABEL_KEY, key) and key.find("/") <= _MOST):
+        raise _refuse(key, "the key of a label, such as example.com/node-pool")
+    return key
+
+
+def check_selector(selector: str) -> str:
+    """A selector of labels, as kubectl has them; empty where none is given."""
+    from gpushare.api.selector import DNS_NAME
+
+    key = f"(?:{DNS_NAME}/)?{_VALUE}"
+    term = (
+        rf"\s*(?:!\s*{key}|{key}(?:\s*(?:=|==|!=)\s*{_VALUE}?"
+        rf"|\s+(?:in|notin)\s*\(\s*{_VALUE}?(?:\s*,\s*{_VALUE}?)*\s*\))?)\s*"
+    )
+    if selector and not re.fullmatch(f"{term}(?:,{term})*", selector, re.ASCII):
+        raise _refuse(selector, "a selector of labels, such as app=detector,tier!=test")
+    return selector
+
+
+def _refuse(given: str, wanted: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{given!r} is not {wanted}")

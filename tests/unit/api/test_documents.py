@@ -1,0 +1,82 @@
+"""Documents as they are read and written."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.api.documents import format_yaml, parse_documents
+
+LOOKALIKES = (
+    "1e3", "1234e56", "6e7", "5e-3", "08", "09", "0o17", "0x1F", "+1", "-1", ".5", "1_000", "12:30",
+    "2001-01-01", "y", "n", "Y", "N", "yes", "on", "null", "~", "true", "=", "<<", ".inf", "",
+)  # fmt: skip
+
+
+def _read(text: str) -> list[object]:
+    return [document.raw for document in parse_documents(text)]
+
+
+@pytest.mark.parametrize("word", LOOKALIKES)
+def test_text_that_looks_like_another_type_is_quoted(word: str) -> None:
+    assert format_yaml({word: word}).strip() in (f"'{word}': '{word}'", f'"{word}": "{word}"')
+
+
+@given(
+    st.recursive(
+        st.text(st.characters(exclude_categories=["Cs"])) | st.integers() | st.booleans(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text("aé1.\n -#:", max_size=5), inner),
+        max_leaves=8,
+    ).map(lambda value: {"of": value})
+)
+def test_what_is_written_is_read_as_the_same(raw: dict[str, object]) -> None:
+    assert _read(format_yaml(raw)) == [raw]
+
+
+def test_text_in_several_lines_is_written_line_by_line() -> None:
+    assert format_yaml({"script": "set -e\nexit 0\n"}) == "script: |\n  set -e\n  exit 0\n"
+
+
+def test_characters_that_do_not_print_are_between_double_quotes() -> None:
+    assert format_yaml(["a\u2028b", "c\x85d\n"]) == '- "a\\Lb"\n- "c\\Nd\\n"\n'
+
+
+def test_aliases_that_make_a_small_text_huge_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
+    with pytest.raises(yaml.YAMLError, match="aliases make it too large"):
+        parse_documents("\n".join(lines))
+
+
+def test_merged_aliases_that_make_a_small_text_huge_are_refused() -> None:
+    lines = ["a0: &a0 {x: y}"]
+    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 9)]
+    with pytest.raises(yaml.YAMLError, match="aliases make it too large"):
+        parse_documents("\n".join(lines))
+
+
+def test_an_alias_that_is_used_twice_is_read() -> None:
+    assert _read("a: &a {x: 1}\nb: *a\nc: {<<: *a, x: 2}") == [
+        {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 2}}
+    ]
+
+
+def test_a_large_document_without_aliases_is_read() -> None:
+    items = ["a"] * 120_000
+    assert _read(f"[{','.join(items)}]") == [items]
+
+
+def test_a_value_that_is_part_of_itself_is_refused() -> None:
+    with pytest.raises(yaml.YAMLError, match="part of itself"):
+        parse_documents("a: &a [*a]")
+
+
+def test_a_key_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(yaml.YAMLError, match="key 'x' is there already, in line 1"):
+        parse_documents("x: 1\ny: 2\nx: 3\n")
+
+
+@pytest.mark.parametrize("deep", ["[" * 20_000, "{a: " * 3_000, "- " * 3_000])
+def test_what_is_nested_too_deep_is_told_by_one_exception(deep: str) -> None:
+    with pytest.raises((RecursionError, yaml.YAMLError)):
+        parse_documents(deep)
