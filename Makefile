@@ -57,6 +57,21 @@ test-integration: $(READY) ## Run the tests against the real control plane
 			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart" $(CLUSTERS) \
 		&& $(BIN)/python -m tests.rights "$$rights"
 
+BROWSER := $(VENV)/.browser
+$(BROWSER): $(READY) requirements/browser.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt
+	@touch $@
+
+.PHONY: test-browser
+test-browser: $(BROWSER) ## Look at the page in a Chromium without a window, by Playwright, beside the real control plane
+	$(LIMIT) 600 $(BIN)/python -m devcluster browser || test "$${CI:-}" != true # then they are skipped
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 600 $(BIN)/pytest tests/browser -p no:randomly --timeout=120 $(SHARDS)
+
+.PHONY: screenshots
+screenshots: $(BROWSER) ## Draw the page's pictures of the README, docs/images/page-{light,dark}.png
+	$(LIMIT) 300 $(BIN)/python -m tests.browser.screenshots docs/images
+
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the chart installed by Helm
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
@@ -131,7 +146,7 @@ cluster-down: $(READY) ## End it; nothing is left running
 .PHONY: requirements
 requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
 	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
-	for name in runtime dev go build audit; do CUSTOM_COMPILE_COMMAND="make requirements" \
+	for name in runtime dev go build audit browser; do CUSTOM_COMPILE_COMMAND="make requirements" \
 		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements/$$name.txt requirements/$$name.in; done

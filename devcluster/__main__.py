@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from devcluster.chromium import ensure_chromium
 from devcluster.cluster import Cluster
 from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
@@ -45,6 +46,12 @@ def build(
     if prometheus:
         folder = ensure_binaries(os.environ, PROMETHEUS, report=_report)
         _report(f"prometheus and promtool are in {folder}")
+
+
+@app.command()
+def browser() -> None:
+    """Find a Chromium, or get Debian's, where this machine has none."""
+    _report(f"Chromium is {ensure_chromium(os.environ, report=_report).program}")
 
 
 @app.command()

@@ -154,7 +154,7 @@ def ensure_binaries(
     """
     if override := environment.get("DEVCLUSTER_BIN"):
         return expect_binaries(Path(override), module)
-    cache = _cache_folder(environment)
+    cache = find_cache(environment)
     toolchain = observe_toolchain(environment)
     folder = cache / build_cache_key(
         go_mod=(module.folder / "go.mod").read_bytes(),
@@ -306,6 +306,7 @@ def _ask_version(go: Path, environment: Mapping[str, str]) -> str:
     return words[2] if len(words) > 2 else ""
 
 
-def _cache_folder(environment: Mapping[str, str]) -> Path:
+def find_cache(environment: Mapping[str, str]) -> Path:
+    """The folder of what is made once on this machine."""
     base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
     return Path(base).expanduser() / "gpushare-devcluster"

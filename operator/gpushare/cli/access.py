@@ -4,11 +4,15 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpushare.api.cluster import Cluster, Kind
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.snapshots import parse_snapshot
+
+if TYPE_CHECKING:
+    from gpushare.kube.client import ApiServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +31,18 @@ class Access:
         """
         if self.snapshot is None:
             return asyncio.run(self._read_live(kinds, node))
+        cluster = self.read_snapshot(self.snapshot)
+        if node and node not in (known := _names(cluster)):
+            raise build_unknown("node", node, known)
+        return cluster
+
+    def read_snapshot(self, snapshot: Path) -> Cluster:
+        """The cluster in that file. Raises `CommandError`."""
         if self.kubeconfig is not None or self.context is not None:
             raise CommandError(
                 Exit.USAGE, "--snapshot is read without a cluster: leave --kubeconfig and --context"
             )
-        cluster = parse_snapshot(_read_file(self.snapshot), str(self.snapshot))
-        if node and node not in (known := _names(cluster)):
-            raise build_unknown("node", node, known)
-        return cluster
+        return parse_snapshot(_read_file(snapshot), str(snapshot))
 
     def find_namespace(self, asked: str | None) -> str:
         """The one asked for; else that of the context, or of the Pod; in a snapshot `default`."""
@@ -44,13 +52,28 @@ class Access:
 
         return find_own_namespace(self.kubeconfig, self.context)
 
-    async def _read_live(self, kinds: tuple[Kind, ...], node: str) -> Cluster:
+    def find_source(self) -> str:
+        """What is read, for a person: the context's name, or the cluster that a Pod is in."""
+        from gpushare.kube.owncredentials import find_own_context
+
+        name = find_own_context(self.kubeconfig, self.context)
+        return f"context {name}" if name else "the cluster of this Pod"
+
+    async def connect(self) -> "ApiServer":
+        """The API server of whoever types the command; to be used as a context manager.
+
+        Raises `CredentialsError`; nothing is sent yet.
+        """
         from gpushare.kube.client import connect
-        from gpushare.kube.clusters import read_cluster
         from gpushare.kube.owncredentials import load_own_credentials
 
+        return connect(await load_own_credentials(self.kubeconfig, self.context))
+
+    async def _read_live(self, kinds: tuple[Kind, ...], node: str) -> Cluster:
+        from gpushare.kube.clusters import read_cluster
+
         now = datetime.now(UTC)
-        async with connect(await load_own_credentials(self.kubeconfig, self.context)) as api:
+        async with await self.connect() as api:
             cluster = await read_cluster(api, kinds, now, node=node)
             if node and not cluster.nodes:
                 every = await read_cluster(api, (Kind.NODES,), now)

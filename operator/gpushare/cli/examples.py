@@ -12,7 +12,7 @@ class CommandWithExamples(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse what is empty: mostly a variable that is not set, and never all there is."""
         for before, given in zip(("", *args), args, strict=False):
-            if not given or (given.startswith("--") and given.endswith("=")):
+            if not given or (given.startswith("--") and given.find("=") == len(given) - 1):
                 what = given[:-1] or (before if before.startswith("-") else "an argument")
                 raise BadParameter(f"{what} is empty; is a variable not set?", ctx)
         return super().parse_args(ctx, args)

@@ -1,19 +1,24 @@
 """`gpushare explain node`: what its labels say, what its plugins serve, and whose it is."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from gpushare import names
 from gpushare.api.taint import Taint, parse_taints
 from gpushare.cli.access import Access
 from gpushare.cli.failures import build_unknown
+from gpushare.cli.nodefacts import (
+    describe_card,
+    describe_change,
+    describe_isolation,
+    tell_stale,
+    tell_time,
+)
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
 from gpushare.cli.world import PLANNED, observe_cluster
 from gpushare.core.drift import describe_rival
 from gpushare.core.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.inspect.pools import plan_world
-from gpushare.core.isolation import Claim
 
 Json = dict[str, Any]
 
@@ -83,58 +88,20 @@ def _describe(explained: NodeExplanation, taints: tuple[Taint, ...], *, installe
                 "pod": each.pod,
                 "serves": list(each.serves),
                 "ready": each.is_ready,
-                "readySince": _tell_time(each.ready_since),
+                "readySince": tell_time(each.ready_since),
                 "restarts": each.restarts,
                 "ofMode": each.is_of_mode,
             }
             for each in explained.plugins
         ],
-        "change": None
-        if change is None
-        else {
-            "pool": change.pool,
-            "from": str(change.of),
-            "to": str(change.to),
-            "step": str(change.step),
-            "since": _tell_time(change.since),
-            "waitsFor": None if owner is None else owner.plan.message,
-            "deadline": None if owner is None else _tell_time(owner.plan.deadline),
-            "failed": None if change.failure is None else change.failure.message,
-        },
+        "change": describe_change(change, None if owner is None else owner.plan),
         "rivals": [describe_rival(rival) for rival in (owner.plan.rivals if owner else ())],
-        "isolation": {
-            "containers": isolation.containers,
-            "isolated": isolation.isolated,
-            "stale": isolation.stale,
-            "optedOut": isolation.opted_out,
-            "unknown": isolation.unknown,
-            "samples": [_tell_stale(claim) for claim in isolation.samples],
-        },
-        "cards": [
-            {
-                "index": card.index,
-                "total": card.total,
-                "allocated": card.allocated,
-                "pods": list(card.pods),
-            }
-            for card in explained.cards
-        ],
+        "isolation": describe_isolation(isolation),
+        "cards": [describe_card(card) for card in explained.cards],
         "findings": [
             {"reason": str(each.reason), "message": each.message} for each in explained.findings
         ],
     }
-
-
-def _tell_time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="seconds")
-
-
-def _tell_stale(claim: Claim) -> str:
-    has = "is" if claim.isolated else "is not"
-    return (
-        f"{claim.container} of pod {claim.pod.namespace}/{claim.pod.name} {has} isolated: admitted "
-        f"under {claim.admitted}, and the node is {claim.mode}"
-    )
 
 
 # For people.
@@ -216,13 +183,13 @@ def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
             "Change",
             Styled(
                 f"{change.of} -> {change.to} for pool {change.pool}, {under_way}, at step "
-                f"{change.step} since {_tell_time(change.since)}",
+                f"{change.step} since {tell_time(change.since)}",
                 "yellow",
             ),
         )
         if owner is not None:
             end = owner.plan.deadline
-            deadline = f"; fails at {_tell_time(end)}" if end is not None else ""
+            deadline = f"; fails at {tell_time(end)}" if end is not None else ""
             yield "Waits for", f"{owner.plan.message}{deadline}"
     for rival in owner.plan.rivals if owner is not None else ():
         yield "Rival", Styled(describe_rival(rival), "red")
@@ -236,7 +203,7 @@ def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
             f"{isolation.unknown} unknown",
         )
     for claim in isolation.samples:
-        yield "Stale", Styled(_tell_stale(claim), "yellow")
+        yield "Stale", Styled(tell_stale(claim), "yellow")
 
 
 def _build_labels(explained: NodeExplanation) -> Iterator[Line]:

@@ -33,7 +33,7 @@ def told_in_a_sentence() -> Iterator[None]:
         if failure is None:
             if os.environ.get(TRACEBACK):
                 raise
-            failure = _confess(error)
+            failure = confess(error)
         print_remark(f"gpushare: {' '.join(str(failure).split())}")
         raise typer.Exit(failure.exit_code) from error
 
@@ -51,7 +51,8 @@ def find_failure(error: Exception) -> CommandError | None:
     return None
 
 
-def _confess(error: Exception) -> CommandError:
+def confess(error: Exception) -> CommandError:
+    """The sentence for a mistake of the program's own."""
     return CommandError(
         Exit.FAILURE,
         f"a mistake of the program, please report it: {type(error).__name__}: {error} "

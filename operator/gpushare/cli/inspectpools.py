@@ -6,6 +6,7 @@ from typing import Any
 from gpushare.api.cluster import Kind
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.cli.access import Access, check_namespace
+from gpushare.cli.nodefacts import describe_card, describe_change, describe_isolation
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
@@ -26,7 +27,7 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
     waiting = [w for w in view.waiting if namespace is None or w.pod.namespace == namespace]
     shown = PoolsView(view.pools, tuple(waiting))
     return Answer(
-        document=_build_document(shown, seen.unreadable),
+        document=describe_pools(shown, seen.unreadable),
         table=lambda: list(_build_page(shown, seen.unreadable, wide=False)),
         wide=lambda: list(_build_page(shown, seen.unreadable, wide=True)),
     )
@@ -35,7 +36,8 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
 # As data.
 
 
-def _build_document(view: PoolsView, unreadable: Sequence[UnreadablePool]) -> Json:
+def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool]) -> Json:
+    """All of it; `unreadable` are pools whose spec can't be read."""
     return {
         "pools": [_describe_pool(pool) for pool in view.pools],
         "unreadable": [{"name": pool.name, "error": pool.error} for pool in unreadable],
@@ -68,15 +70,12 @@ def _describe_node(node: PoolNode) -> Json:
         "reason": str(node.plan.reason),
         "message": node.plan.message,
         "takesPods": node.takes_pods,
-        "cards": [
-            {
-                "index": card.index,
-                "total": card.total,
-                "allocated": card.allocated,
-                "pods": list(card.pods),
-            }
-            for card in node.cards
-        ],
+        "cordoned": node.cordoned,
+        "modeByLabels": node.labelled or None,
+        "modeApplied": None if node.records.applied is None else str(node.records.applied.schedule),
+        "change": describe_change(node.records.change, node.plan),
+        "isolation": describe_isolation(node.isolation),
+        "cards": [describe_card(card) for card in node.cards],
     }
 
 

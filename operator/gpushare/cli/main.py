@@ -25,6 +25,7 @@ from gpushare.cli.output import give_output_up, print_remark, print_text
 from gpushare.cli.planning import add_planning_commands
 from gpushare.cli.reading import add_reading_commands
 from gpushare.cli.rendering import add_rendering_commands
+from gpushare.cli.showing import add_ui_command
 from gpushare.names import PoolFate
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 add_reading_commands(app)
 add_explaining_commands(app)
+add_ui_command(app)
 add_planning_commands(app)
 add_adopt(app)
 add_migrate(app)

@@ -37,8 +37,8 @@ chmod +x ~/bin/kubectl_complete-gpushare
 
 ## Rights
 
-- `inspect`: to `list` nodes and pods; with `--pools`, `explain` and `snapshot` also gpusharepools,
-  namespaces, and the DaemonSets of kube-system.
+- `inspect`: to `list` nodes and pods; with `--pools`, and `ui`, `explain` and `snapshot`, also
+  gpusharepools, namespaces, and the DaemonSets of kube-system.
 - `plan`, `adopt`, `migrate pools`: what `snapshot` needs, but for namespaces.
 - `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
   of a node it needs to `get` and `patch` nodes, and to `get` gpusharepools.

@@ -32,6 +32,17 @@ def find_own_namespace(
         return "default"
 
 
+def find_own_context(
+    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Name of the context that kubectl would mean; empty where there is no kubeconfig.
+
+    Raises `CredentialsError`.
+    """
+    paths = find_kubeconfigs(kubeconfig, environ)
+    return find_context(paths, context).name if paths else ""
+
+
 async def load_own_credentials(
     kubeconfig: Path | None,
     context: str | None,

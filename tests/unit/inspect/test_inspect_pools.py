@@ -245,3 +245,17 @@ def test_a_node_counts_in_another_unit_where_most_others_do(
     world = a_world(pools=(pool,), nodes=(node, *rest), pods=(a_plugin_pod(),))
     (view,) = view_pools(world, (), (), APPLIED_AT + timedelta(minutes=5)).pools
     assert {each.name: each.plan.reason for each in view.nodes}[node.name] is reason
+
+
+def test_a_node_tells_its_modes_its_cordon_and_what_each_pod_holds(show: Shown) -> None:
+    cluster = {
+        "nodes": [build_member("n1", unschedulable=True)],
+        "pods": [build_holder("small", "n1", 4, allocation={"0": {"1": 4}})],
+        "pools": [build_found_pool(schedule="cgpu")],
+    }
+    (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
+    (node,) = pool["nodes"]
+    assert (node["cordoned"], node["takesPods"]) == (True, False)
+    assert (node["modeByLabels"], node["modeApplied"], node["change"]) == ("share", None, None)
+    assert (node["isolation"]["containers"], node["isolation"]["unknown"]) == (1, 1)
+    assert [card["held"] for card in node["cards"]] == [{}, {"default/small": 4}]

@@ -1,6 +1,6 @@
 """What each pool's cards hold, and which pods wait: decided as the controller decides it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,10 +16,13 @@ from gpushare.core.capacity import (
     observe_node_capacity,
     sum_capacity,
 )
+from gpushare.core.isolation import NOTHING_SHARED, NodeIsolation
+from gpushare.core.modes import find_schedule
 from gpushare.core.plan import Planner
+from gpushare.core.records import NodeRecords
 from gpushare.core.setup import guess_setup
 from gpushare.core.unplaced import PoolRoom, judge_pod
-from gpushare.core.world import World
+from gpushare.core.world import World, judge
 
 _PENDING = "Pending"
 _NOT_LOOKED_AT = "no scheduler has looked at it yet"
@@ -33,8 +36,13 @@ class Card:
     total: int
     """0 where an entry names a card that the node has not."""
     allocated: int
-    pods: tuple[str, ...]
-    """Namespace and name of those that hold it."""
+    held: Mapping[str, int]
+    """What of it each pod holds, by namespace and name; 0 for one that has ended."""
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        """Namespace and name of those that hold it."""
+        return tuple(self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,11 @@ class PoolNode:
     plan: NodePlan
     takes_pods: bool
     """It is Ready and not cordoned."""
+    cordoned: bool
+    labelled: str
+    """The mode that its labels stand for."""
+    records: NodeRecords
+    isolation: NodeIsolation
     cards: tuple[Card, ...]
 
 
@@ -57,6 +70,17 @@ class PoolCards:
     """By name."""
     ready: int
     capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideNode:
+    """A node with GPUs that no pool has, and its cards if it shares them."""
+
+    name: str
+    takes_pods: bool
+    """It is Ready and not cordoned."""
+    cordoned: bool
+    cards: tuple[Card, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +175,7 @@ def _view_pool(pool: Pool, book: Book, world: World, unbound: Sequence[Pod]) -> 
     room = _find_room(pool, book, unbound)
     return PoolCards(
         pool=pool,
-        nodes=tuple(_view_node(book.plans[name], world) for name in sorted(book.capacities)),
+        nodes=tuple(_view_node(name, pool, book, world) for name in sorted(book.capacities)),
         ready=room.ready,
         capacity=room.capacity,
     )
@@ -166,9 +190,43 @@ def _find_room(pool: Pool, book: Book, unbound: Sequence[Pod]) -> PoolRoom:
     )
 
 
-def _view_node(plan: NodePlan, world: World) -> PoolNode:
-    node, pods = world.nodes[plan.node], world.pods.get(plan.node, ())
-    return PoolNode(plan.node, plan, node.ready and not node.unschedulable, view_cards(node, pods))
+def _view_node(name: str, pool: Pool, book: Book, world: World) -> PoolNode:
+    seen = judge(world, name).seen
+    return PoolNode(
+        name=name,
+        plan=book.plans[name],
+        takes_pods=_takes_pods(seen.node),
+        cordoned=seen.node.unschedulable,
+        labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
+        records=seen.records,
+        isolation=book.isolations.get(name, NOTHING_SHARED),
+        cards=view_cards(seen.node, seen.pods),
+    )
+
+
+def view_outside(world: World, view: PoolsView) -> tuple[OutsideNode, ...]:
+    """The nodes with GPUs that are in none of the pools of `view`, by name."""
+    members = {node.name for pool in view.pools for node in pool.nodes}
+    others = (world.nodes[name] for name in sorted(world.nodes.keys() - members))
+    viewed = (
+        OutsideNode(
+            name=node.name,
+            takes_pods=_takes_pods(node),
+            cordoned=node.unschedulable,
+            cards=view_cards(node, world.pods.get(node.name, ())),
+        )
+        for node in others
+    )
+    return tuple(each for each in viewed if each.cards or _has_gpus(world.nodes[each.name]))
+
+
+def _has_gpus(node: Node) -> bool:
+    offered = any(node.allocatable.get(resource) for resource in names.GPU_RESOURCES)
+    return offered or bool(node.gpu_count) or names.LABEL_CARDS in node.labels
+
+
+def _takes_pods(node: Node) -> bool:
+    return node.ready and not node.unschedulable
 
 
 def view_cards(node: Node, pods: Sequence[Pod]) -> tuple[Card, ...]:
@@ -181,7 +239,13 @@ def view_cards(node: Node, pods: Sequence[Pod]) -> tuple[Card, ...]:
             index=index,
             total=capacity.card_total if index < capacity.gpus else 0,
             allocated=used.get(index, 0),
-            pods=tuple(sorted(f"{p.namespace}/{p.name}" for p in pods if index in p.cards)),
+            held=dict(sorted(_list_held(pods, index))),
         )
         for index in sorted({*(range(capacity.gpus) if shares else ()), *used})[:MAX_CARDS]
     )
+
+
+def _list_held(pods: Sequence[Pod], card: int) -> Iterator[tuple[str, int]]:
+    for pod in pods:
+        if card in pod.cards:
+            yield f"{pod.namespace}/{pod.name}", count_used((pod,)).get(card, 0)

@@ -1,0 +1,51 @@
+"""Who may ask the page's server for anything at all.
+
+It listens on 127.0.0.1, where every program of the machine can call it, and every web page through
+the browser. So each request must be one that a browser makes from the address bar or from the page
+itself; who is let in further must know the secret in the path.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+HOSTS = ("127.0.0.1", "localhost")
+"""Another name may be an attacker's that leads here (DNS rebinding)."""
+OWN_SITES = frozenset({"same-origin", "none"})
+"""Of Sec-Fetch-Site: from the page itself, or typed ("Fetch Metadata Request Headers", W3C)."""
+HEADERS: Mapping[str, str] = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "object-src 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "gpushare",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Of every answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer in place of what was asked for."""
+
+    status: int
+    text: str
+
+
+def find_refusal(method: str, headers: Mapping[str, str], port: int) -> Refusal | None:
+    """Why a request with these headers gets nothing from the server at `port`; None if it may."""
+    hosts = {f"{host}:{port}" for host in HOSTS}
+    if headers.get("Host", "").lower() not in hosts:
+        return Refusal(421, f"this server is 127.0.0.1:{port}, under no other name")
+    if method != "GET":
+        return Refusal(405, "nothing can be changed here: GET is all there is")
+    if headers.get("Sec-Fetch-Site", "none") not in OWN_SITES:
+        return Refusal(403, "asked for by another site")
+    origin = headers.get("Origin")
+    if origin is not None and origin.lower() not in {f"http://{host}" for host in hosts}:
+        return Refusal(403, "asked for by another site")
+    return None

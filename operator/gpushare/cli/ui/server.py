@@ -1,0 +1,118 @@
+"""The page's HTTP server: a few files and the state, behind a secret in the path."""
+
+import contextlib
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from aiohttp import web
+
+from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.ui.feed import Feed
+from gpushare.cli.ui.guard import HEADERS, find_refusal
+
+ADDRESS = "127.0.0.1"
+TICKET_SECONDS = 60.0
+"""A ticket that nobody used by then is worth nothing."""
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_SILENT = logging.Logger("http", logging.CRITICAL + 1)
+"""aiohttp logs what is no HTTP with a traceback that quotes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the page is."""
+
+    page: str
+    """For whoever typed the command: it holds the secret."""
+    ticket: str
+    """Leads to the page, once. The command line by which a browser is started can be read by other
+    users of the machine."""
+
+
+class PageServer:
+    """Answers what passes `find_refusal` and knows the secret; all else is a 404 or a refusal."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._files = dict(_load_files())
+        self._secret = secrets.token_urlsafe(24)
+        self._ticket: str | None = secrets.token_urlsafe(24)
+        self._ticket_ends = time.monotonic() + TICKET_SECONDS
+        self._port = 0
+
+    @contextlib.asynccontextmanager
+    async def listening(self, port: int) -> AsyncIterator[Address]:
+        """Serve within the block. `port` 0 takes a free one. Raises `CommandError` for a port that
+        can't be had."""
+        server = web.Server(self._handle, access_log=None, logger=_SILENT)
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            try:
+                await web.TCPSite(runner, ADDRESS, port).start()
+            except OSError as error:
+                raise CommandError(
+                    Exit.FAILURE,
+                    f"port {port} of {ADDRESS} can't be had ({error.strerror}); name another with "
+                    "--port, or leave it out for a free one",
+                ) from error
+            self._port = runner.addresses[0][1]
+            origin = f"http://{ADDRESS}:{self._port}"
+            yield Address(f"{origin}/{self._secret}/", f"{origin}/open/{self._ticket}")
+        finally:
+            await runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        refusal = find_refusal(request.method, request.headers, self._port)
+        if refusal is not None:
+            response = web.Response(status=refusal.status, text=f"{refusal.text}\n")
+        else:
+            response = self._respond(request.path, request.query)
+        response.headers.update(HEADERS)
+        return response
+
+    def _respond(self, path: str, query: Mapping[str, str]) -> web.Response:
+        first, _, rest = path.removeprefix("/").partition("/")
+        if first == "open":
+            return self._take_ticket(rest)
+        if not hmac.compare_digest(first.encode(), self._secret.encode()):
+            return web.Response(status=404, text="nothing is here; the terminal names the page\n")
+        if rest == "state":
+            return web.Response(body=self._tell(query), content_type="application/json")
+        name = rest or "index.html"
+        if name not in self._files:
+            return web.Response(status=404, text="nothing is here\n")
+        suffix = name[name.rindex(".") :]
+        return web.Response(body=self._files[name], headers={"Content-Type": _TYPES[suffix]})
+
+    def _take_ticket(self, shown: str) -> web.Response:
+        ticket, self._ticket = self._ticket, None
+        if ticket is None or time.monotonic() > self._ticket_ends:
+            text = "this link leads here once, and is used up; the terminal names the page\n"
+            return web.Response(status=410, text=text)
+        if not hmac.compare_digest(ticket.encode(), shown.encode()):
+            self._ticket = ticket
+            return web.Response(status=404, text="nothing is here\n")
+        return web.Response(status=303, headers={"Location": f"/{self._secret}/"})
+
+    def _tell(self, query: Mapping[str, str]) -> bytes:
+        since = query.get("since", "")
+        # More digits than that are no version of ours.
+        known = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else None
+        return self._feed.tell(query.get("epoch"), known)
+
+
+def _load_files() -> Iterator[tuple[str, bytes]]:
+    for file in files("gpushare.cli.ui").joinpath("static").iterdir():
+        if any(file.name.endswith(suffix) for suffix in _TYPES):
+            yield file.name, file.read_bytes()

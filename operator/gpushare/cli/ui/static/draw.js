@@ -1,0 +1,106 @@
+// What is in a row.
+
+import { line, make } from "./elements.js";
+import { isOvercommitted, namespaceOf } from "./rows.js";
+import { describeCard, describeIsolation, describeMode, describeState } from "./words.js";
+
+/** The cells of a row. */
+export function drawRow(row, filters) {
+  switch (row.kind) {
+    case "pool":
+      return drawPool(row);
+    case "node":
+      return drawNode(row, filters);
+    case "pod":
+      return drawPod(row.item);
+    case "unreadable":
+      return band(row.item.name, `it can't be read: ${row.item.error}`, "failed");
+    default:
+      return band(row.item.title, row.item.text);
+  }
+}
+
+/** Classes of a row's element. */
+export function classesOf(row) {
+  const isBand = row.kind !== "node" && row.kind !== "pod";
+  return `row ${row.kind}${isBand ? " band" : " opens"}`;
+}
+
+function band(name, text, classes = "soft") {
+  return [
+    make("div", { role: "rowheader" }, line(name, "name")),
+    make("div", { role: "gridcell", "aria-colspan": 3 }, line(text, classes)),
+  ];
+}
+
+function drawPool({ item: pool, total }) {
+  const memory = `${pool.memoryAllocatedGiB}/${pool.memoryTotalGiB} GiB allocated`;
+  const facts = [
+    `${pool.nodesReady}/${total} nodes ready`,
+    `${pool.gpus} GPUs`,
+    memory,
+    `largest free block ${pool.largestFreeBlockGiB} GiB`,
+    `stranded ${pool.strandedMemoryGiB} GiB`,
+  ];
+  return [
+    make("div", { role: "rowheader" }, line(pool.name, "name")),
+    make(
+      "div",
+      { role: "gridcell", "aria-colspan": 3 },
+      line(`${pool.schedule} (${pool.edition})`),
+      line(facts.join(" · "), "soft"),
+    ),
+  ];
+}
+
+function drawNode({ item: node, pool }, filters) {
+  const state = describeState(node);
+  const isolation = describeIsolation(node.isolation);
+  return [
+    make("div", { role: "rowheader" }, line(node.name, "name"), line(describeMode(node, pool), "soft")),
+    make("div", { role: "gridcell", class: "state" }, line(state.text, state.classes), line(state.why, "soft")),
+    make("div", { role: "gridcell", class: "isolation" }, line(isolation.text, isolation.classes), line(isolation.why, "soft")),
+    make("div", { role: "gridcell", class: "cards" }, ...drawCards(node, pool?.unit ?? "units", filters)),
+  ];
+}
+
+function drawCards(node, unit, filters) {
+  if (node.cards.length === 0) return [line("no card is shared", "soft")];
+  return node.cards.map((card) => {
+    const label = describeCard(card, unit);
+    const total = card.total || "?";
+    return make(
+      "div",
+      { class: "card", role: "img", "aria-label": label, title: label },
+      drawBar(card, filters),
+      make("p", { "aria-hidden": "true" }, `${card.index}: ${card.allocated}/${total}`),
+    );
+  });
+}
+
+function drawBar(card, filters) {
+  const isOver = isOvercommitted(card);
+  const bar = make("div", { class: `bar${isOver ? " over" : ""}${card.total ? "" : " lost"}` });
+  for (const [pod, units] of Object.entries(card.held)) {
+    if (units === 0) continue;
+    const isOther = filters.namespace && namespaceOf(pod) !== filters.namespace;
+    const held = make("span", { class: isOther ? "held other" : "held" }, pod.slice(pod.indexOf("/") + 1));
+    // The policy of the page allows no style in markup; this is none.
+    held.style.flexGrow = units;
+    bar.append(held);
+  }
+  const rest = make("span", { class: "rest" });
+  rest.style.flexGrow = Math.max(card.total - card.allocated, 0);
+  bar.append(rest);
+  return bar;
+}
+
+function drawPod(pod) {
+  const asks = pod.requested ? `asks for ${pod.requested}` : "asks for no memory";
+  const pools = pod.pools.length ? `in ${pod.pools.join(" or ")}` : "in no pool";
+  return [
+    make("div", { role: "rowheader" }, line(pod.name, "name"), line(pod.namespace, "soft")),
+    make("div", { role: "gridcell", class: "state" }, line(`… ${pod.reason}`, "waiting"), line(`${asks} ${pools}`, "soft")),
+    make("div", { role: "gridcell", class: "message", "aria-colspan": 2 }, line(pod.message)),
+  ];
+}

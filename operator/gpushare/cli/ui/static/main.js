@@ -1,0 +1,128 @@
+// The page: what is told goes to the rows, what is chosen to the details.
+
+import { drawDetails, hasDetails } from "./details.js";
+import { classesOf, drawRow } from "./draw.js";
+import { Feed } from "./feed.js";
+import { readFilters, setChoices, writeFilters } from "./filters.js";
+import { Grid } from "./grid.js";
+import { count, listNamespaces, listRows } from "./rows.js";
+import { tellAge, tellTime } from "./words.js";
+
+const find = (id) => document.getElementById(id);
+const form = find("filters");
+let filters = readFilters(form);
+let chosen = null;
+let shownVersion = null;
+
+const feed = new Feed(show);
+const grid = new Grid({
+  grid: find("grid"),
+  view: find("view"),
+  sheet: find("rows"),
+  draw: (row) => drawRow(row, filters),
+  classesOf,
+  onOpen: openDetails,
+});
+
+form.addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("input", () => {
+  filters = readFilters(form);
+  writeFilters(filters);
+  showRows();
+});
+find("close").addEventListener("click", () => closeDetails());
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && chosen !== null) closeDetails();
+  if (event.key === "/" && !event.target.closest("input, select")) {
+    event.preventDefault();
+    form.elements.node.focus();
+  }
+});
+setInterval(showFreshness, 1000);
+feed.start();
+
+function show() {
+  showFreshness();
+  showTroubles();
+  if (!feed.told) return;
+  find("source").textContent = feed.told.source;
+  const version = `${feed.told.epoch} ${feed.told.version}`;
+  if (version === shownVersion) return;
+  shownVersion = version;
+  setChoices(form.elements.pool, "all pools", feed.told.pools.map((pool) => pool.name), filters.pool);
+  setChoices(form.elements.namespace, "all namespaces", listNamespaces(feed), filters.namespace);
+  showRows();
+}
+
+function showRows() {
+  if (!feed.told) return;
+  const rows = listRows(feed, filters);
+  grid.setRows(rows);
+  find("count").textContent = count(rows.filter((row) => row.kind === "node").length, "node");
+  const empty = find("empty");
+  empty.hidden = rows.length > 0;
+  empty.textContent = isFiltered() ? "Nothing is left by the filters." : "There are no pools, and no nodes with GPUs.";
+  showDetails();
+}
+
+function isFiltered() {
+  return Boolean(filters.pool || filters.node || filters.namespace || filters.attention);
+}
+
+function showFreshness() {
+  const { told } = feed;
+  if (!told) return;
+  const age = (new Date(told.now) - new Date(told.takenAt) + performance.now() - feed.heardAt) / 1000;
+  find("freshness").textContent = told.live
+    ? `read ${tellAge(age)} ago, at ${tellTime(told.takenAt)}`
+    : `taken at ${new Date(told.takenAt).toLocaleString()}`;
+}
+
+function showTroubles() {
+  const { told, silence } = feed;
+  const read = told ? `What you see is of ${tellTime(told.takenAt)}.` : "";
+  let trouble = "";
+  if (silence) {
+    trouble = `✕ The program behind this page has not answered since ${tellTime(silence.since)} (${silence.why}): it has ended, or is too busy. ${read}`;
+  } else if (told?.problem) {
+    trouble = `✕ Not read since ${tellTime(told.problem.since)}: ${told.problem.message}. ${read}`;
+  }
+  setText(find("problem"), trouble);
+  setText(
+    find("notice"),
+    told && !told.installed
+      ? "⚠ The cluster has no GPUSharePools: the operator is not installed. These are its nodes with GPUs."
+      : "",
+  );
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+  element.hidden = text === "";
+}
+
+function openDetails(row, byKeyboard) {
+  if (!hasDetails(row)) return;
+  chosen = row.key;
+  grid.choose(chosen);
+  showDetails();
+  if (byKeyboard) find("details-title").focus();
+}
+
+function showDetails() {
+  const row = chosen === null ? undefined : grid.find(chosen);
+  const panel = find("details");
+  panel.hidden = row === undefined;
+  if (row === undefined) return;
+  const hadFocus = document.activeElement === find("details-title");
+  find("details-body").replaceChildren(...drawDetails(row));
+  if (hadFocus) find("details-title").focus();
+}
+
+function closeDetails() {
+  const hadFocus = find("details").contains(document.activeElement);
+  chosen = null;
+  grid.choose(null);
+  find("details").hidden = true;
+  if (hadFocus) grid.focusActive();
+}

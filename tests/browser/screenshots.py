@@ -1,0 +1,42 @@
+"""`python -m tests.browser.screenshots FOLDER`: the page's pictures, of a snapshot that stays."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import sync_playwright
+
+from devcluster.chromium import ensure_chromium
+from tests.browser.browsing import start_browser
+from tests.kit.pageserver import showing_page
+
+SNAPSHOT = Path(__file__).with_name("cluster.json")
+WIDTH, HEIGHT = 1280, 1010
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def main(folder: Path) -> None:
+    """Write page-light.png and page-dark.png there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chromium = ensure_chromium(os.environ)
+    with (
+        showing_page("--snapshot", str(SNAPSHOT)) as shown,
+        sync_playwright() as playwright,
+        start_browser(playwright, chromium) as browser,
+    ):
+        for scheme in SCHEMES:
+            page = browser.new_page(
+                viewport={"width": WIDTH, "height": HEIGHT},
+                color_scheme=scheme,
+                timezone_id="UTC",
+                locale="en-GB",
+            )
+            page.goto(shown.url)
+            page.get_by_role("rowheader").first.wait_for()
+            page.screenshot(path=folder / f"page-{scheme}.png")
+            page.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

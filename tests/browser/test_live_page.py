@@ -1,0 +1,83 @@
+"""The page in a browser beside a real API server: it moves with the cluster, and says when it
+can't."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.browser.conftest import Open
+from tests.kit.arrange import given_sharing_pool, place_pod
+from tests.kit.bench import Bench
+from tests.kit.commandline import start_command
+from tests.kit.expect import expect_pool_ready, expect_running
+from tests.kit.pageserver import ShownPage, showing_page
+
+
+@pytest.fixture
+def shown(bench: Bench) -> Iterator[ShownPage]:
+    """The page of a pool with two nodes."""
+    given_sharing_pool(bench, "Basic", "n1", "n2")
+    with showing_page(kubeconfig=bench.cluster.kubeconfig) as shown:
+        yield shown
+
+
+def test_a_pod_appears_on_its_card_and_goes_and_a_change_of_mode_is_seen(
+    bench: Bench, shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url)
+    card = seen.row("n1").get_by_role("img")
+    seen.expect(card).to_have_attribute("aria-label", "GPU 0: 0 of 15 GiB allocated")
+
+    expect_running(bench, place_pod(bench, "trainer", "n1", gib=6))
+    label = "GPU 0: 6 of 15 GiB allocated: default/trainer 6"
+    seen.expect(card).to_have_attribute("aria-label", label)
+    read = bench.pod("trainer")["metadata"]["annotations"]
+    assert (read["ALIYUN_COM_GPU_MEM_IDX"], read["ALIYUN_COM_GPU_MEM_POD"]) == ("0", "6")
+
+    bench.change_pool(schedule="cgpu")
+    seen.expect(seen.row("n1")).to_contain_text("⚠ stale")
+    expect_pool_ready(bench, nodes=2)
+    for node in ("n1", "n2"):
+        seen.expect(seen.row(node)).to_contain_text("✓ ready")
+        labels = bench.node(node)["metadata"]["labels"]
+        assert (labels["cgpu"], labels["cgpu.disable.isolation"]) == ("true", "false")
+    seen.expect(seen.row("n1").locator(".soft").first).to_have_text("cgpu")
+
+    bench.cordon("n2")
+    seen.expect(seen.row("n2")).to_contain_text("it is cordoned")
+    bench.delete_pod("trainer")
+    seen.expect(card).to_have_attribute("aria-label", "GPU 0: 0 of 15 GiB allocated")
+
+
+def test_what_it_shows_at_rest_is_what_the_api_server_has(
+    bench: Bench, shown: ShownPage, open_page: Open
+) -> None:
+    expect_running(bench, place_pod(bench, "one", "n1", gib=4))
+    expect_running(bench, place_pod(bench, "two", "n2", gib=9))
+    seen = open_page(shown.url)
+    for node, held in (("n1", "4"), ("n2", "9")):
+        bar = seen.row(node).get_by_role("img")
+        seen.expect(bar).to_have_attribute("aria-label", re.compile(f"GPU 0: {held} of 15 GiB"))
+    seen.expect(seen.row("n2")).to_contain_text("0 of 1 isolated")
+    kubeconfig = str(bench.cluster.kubeconfig)
+    ended = start_command("inspect", "--pools", "-o", "json", KUBECONFIG=kubeconfig)
+    (pool,) = json.loads(ended.out)["pools"]
+    assert seen.names() == ["training", *(node["name"] for node in pool["nodes"])]
+    facts = f"{pool['nodesReady']}/2 nodes ready · {pool['gpus']} GPUs"
+    seen.expect(seen.row("training")).to_contain_text(facts)
+
+
+def test_a_program_that_has_ended_is_said_to_be_silent_and_what_is_shown_stays(
+    bench: Bench, shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url)
+    seen.row("n2").wait_for()
+    shown.end()
+    alert = seen.page.get_by_role("alert")
+    seen.expect(alert).to_contain_text("has not answered since")
+    seen.expect(alert).to_contain_text("What you see is of")
+    assert seen.names() == ["training", "n1", "n2"]
+    # The browser logs each call that nobody answers.
+    seen.complaints.clear()

@@ -1,0 +1,95 @@
+"""The page at 5,000 nodes: only what is in view is drawn."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Open
+from tests.kit.pageserver import ShownPage, showing_page
+
+Json = dict[str, Any]
+
+SNAPSHOT = Path(__file__).with_name("cluster.json")
+NODES = 5000
+PATTERN = "cn-beijing.10.0.1.22"
+MOST_DRAWN = 60
+WITHIN_SECONDS = 8.0
+"""From the address to the first rows, on a busy machine; an idle one takes a second."""
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownPage]:
+    file = tmp_path_factory.mktemp("many") / "cluster.json"
+    file.write_text(json.dumps(multiply(json.loads(SNAPSHOT.read_text()))))
+    with showing_page("--snapshot", str(file)) as shown:
+        yield shown
+
+
+def multiply(cluster: Json) -> Json:
+    """The cluster with 5,000 nodes more that are as one of its own, with its pods."""
+    (node,) = (each for each in cluster["nodes"] if each["metadata"]["name"] == PATTERN)
+    pods = [pod for pod in cluster["pods"] if (pod.get("spec") or {}).get("nodeName") == PATTERN]
+    own = [each["metadata"][key] for each in (node, *pods) for key in ("uid", "name")]
+    # Much quicker than copies of what is in it.
+    text = json.dumps([node, *pods]).replace(PATTERN, "many")
+    for number in range(NODES):
+        again = text.replace('"many"', f'"many-{number:04}"')
+        for word in own:
+            again = again.replace(f'"{word}"', f'"{word}-{number:04}"')
+        more = json.loads(again)
+        cluster["nodes"].append(more[0])
+        cluster["pods"] += more[1:]
+    return cluster
+
+
+def test_5000_nodes_are_there_at_once_and_only_some_of_them_are_drawn(
+    shown: ShownPage, open_page: Open
+) -> None:
+    started = time.monotonic()
+    seen = open_page(shown.url)
+    seen.row("inference").wait_for()
+    took = time.monotonic() - started
+
+    assert seen.page.locator("#count").inner_text() == "5,010 nodes"
+    assert took < WITHIN_SECONDS
+    assert 0 < seen.rows.count() <= MOST_DRAWN
+
+    seen.page.locator("#view").evaluate("view => view.scrollTo(0, 2500 * 56)")
+    seen.page.get_by_text("many-2495").wait_for()
+    assert seen.rows.count() <= MOST_DRAWN
+
+
+def test_the_focus_goes_to_the_last_of_5000_and_back(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url)
+    seen.row("inference").wait_for()
+    seen.page.get_by_role("checkbox").focus()
+    seen.page.keyboard.press("Tab")
+    for key, focused in (
+        ("End", "giant"),
+        ("Home", "inference"),
+        ("ArrowDown", "cn-beijing.10.0.1.21"),
+    ):
+        seen.page.keyboard.press(key)
+        assert seen.focused() == focused
+    assert seen.rows.count() <= MOST_DRAWN
+
+
+def test_a_row_that_is_scrolled_away_keeps_the_focus(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url)
+    seen.row("inference").click()
+    seen.page.locator("#view").evaluate("view => view.scrollTo(0, 100000)")
+    seen.page.get_by_text("many-1790").wait_for()
+    assert seen.focused() == "inference"
+    seen.page.keyboard.press("ArrowDown")
+    assert seen.focused() == "cn-beijing.10.0.1.21"
+
+
+def test_one_of_5000_is_found_by_its_name(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url)
+    seen.page.get_by_role("searchbox", name="Node").fill("many-4321")
+    seen.row("many-4321").wait_for()
+    assert seen.names() == ["inference", "many-4321"]

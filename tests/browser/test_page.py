@@ -1,0 +1,243 @@
+"""The page in a browser, of a snapshot: what it says, to whom, and that it asks nobody else."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.conftest import Open
+from tests.kit.commandline import start_command
+from tests.kit.pageserver import ShownPage, showing_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ViewportSize
+
+Json = dict[str, Any]
+
+SNAPSHOT = Path(__file__).with_name("cluster.json")
+TALL: "ViewportSize" = {"width": 1280, "height": 1600}
+PHONE: "ViewportSize" = {"width": 360, "height": 740}
+READABLE = 4.5
+"""Contrast of text, at least (WCAG 2.2, 1.4.3)."""
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[ShownPage]:
+    with showing_page("--snapshot", str(SNAPSHOT)) as shown:
+        yield shown
+
+
+def inspect_pools() -> Json:
+    ended = start_command("inspect", "--pools", "-o", "json", "--snapshot", str(SNAPSHOT))
+    said: Json = json.loads(ended.out)
+    return said
+
+
+def describe_card(card: Json, unit: str) -> str:
+    held = ", ".join(f"{pod} {units}" for pod, units in card["held"].items())
+    total = (
+        f"of {card['total']} {unit}" if card["total"] else f"{unit} of a card that is not offered"
+    )
+    said = f"GPU {card['index']}: {card['allocated']} {total} allocated"
+    return f"{said}: {held}" if held else said
+
+
+def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(
+    shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url, viewport=TALL)
+    said = inspect_pools()
+    seen.row("inference").wait_for()
+
+    named: list[str] = []
+    for pool in said["pools"]:
+        named += [pool["name"], *(node["name"] for node in pool["nodes"])]
+        for node in pool["nodes"]:
+            assert seen.cards(node["name"]) == [
+                describe_card(c, pool["unit"]) for c in node["cards"]
+            ]
+            if node["state"] != "ready":
+                text = seen.row(node["name"]).inner_text()
+                assert f"{node['state']}: {node['reason']}" in text
+                assert node["message"] in text
+    waiting = [pod["name"] for pod in said["waiting"]]
+    assert seen.names() == [
+        *named,
+        "In no pool",
+        "cn-beijing.10.0.1.41",
+        "Pods that wait",
+        *waiting,
+    ]
+    for pod in said["waiting"]:
+        assert pod["message"] in seen.row(pod["name"]).inner_text()
+
+
+def test_stale_isolation_has_a_sign_and_a_word_and_says_of_what(
+    shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url, viewport=TALL)
+    stale, kept = seen.row("cn-beijing.10.0.1.11"), seen.row("cn-beijing.10.0.1.13")
+    assert "⚠ stale\n4 of 4 containers" in stale.inner_text().replace("\n\n", "\n")
+    assert "✓ true" in kept.inner_text()
+
+    stale.click()
+
+    panel = seen.page.get_by_role("complementary")
+    assert "main of pod vision/resnet-0 is not isolated: admitted under share" in panel.inner_text()
+
+
+def test_a_change_under_way_shows_its_modes_and_its_step(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url, viewport=TALL)
+    text = seen.row("cn-beijing.10.0.1.31").inner_text()
+    assert "↻ updating: PluginRestarting" in text
+    assert "share → cgpu, Restarting" in text
+    assert "share, pool wants cgpu" in seen.row("cn-beijing.10.0.1.32").inner_text()
+    assert "it is cordoned" in seen.row("cn-beijing.10.0.1.23").inner_text()
+
+
+# What is shown.
+
+
+def test_a_pool_a_part_of_a_name_a_namespace_and_trouble_each_leave_their_rows(
+    shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url, viewport=TALL)
+    page = seen.page
+    seen.row("training").wait_for()
+
+    page.get_by_label("Pool").select_option("notebooks")
+    nodes = [f"cn-beijing.10.0.1.{number}" for number in (31, 32, 33)]
+    assert seen.names() == ["notebooks", *nodes]
+    page.get_by_role("searchbox", name="Node").fill("1.32")
+    assert seen.names() == ["notebooks", "cn-beijing.10.0.1.32"]
+    page.get_by_label("Pool").select_option("")
+    page.get_by_role("searchbox", name="Node").fill("")
+    page.get_by_label("Namespace").select_option("notebooks")
+    assert seen.names() == ["notebooks", *nodes[:2]]
+    page.get_by_label("Namespace").select_option("")
+    page.get_by_label("Only what needs attention").check()
+    kept = [name for name in seen.names() if name.startswith("cn-")]
+    numbers = [name.rpartition(".")[2] for name in kept]
+    assert numbers == ["23", "31", "32", "33", "11", "12"]
+
+
+def test_other_namespaces_fade_in_the_bars_of_the_one_that_is_chosen(
+    shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url, viewport=TALL)
+    seen.page.get_by_label("Namespace").select_option("speech")
+    bar = seen.row("cn-beijing.10.0.1.11").locator(".bar").first
+    assert bar.locator(".held:not(.other)").all_inner_texts() == ["whisper-train"]
+    assert bar.locator(".held.other").all_inner_texts() == ["resnet-0"]
+
+
+def test_the_filters_outlive_a_reload(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url, viewport=TALL)
+    seen.page.get_by_label("Pool").select_option("training")
+    seen.page.get_by_role("searchbox", name="Node").fill("1.12")
+    seen.page.reload()
+    seen.row("cn-beijing.10.0.1.12").wait_for()
+    assert seen.names() == ["training", "cn-beijing.10.0.1.12"]
+
+
+def test_filters_that_leave_nothing_say_so(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url)
+    seen.page.get_by_role("searchbox", name="Node").fill("nonesuch")
+    seen.page.get_by_text("Nothing is left by the filters.").wait_for()
+
+
+# By keyboard, in the dark, on a phone.
+
+
+def test_all_of_it_can_be_done_by_keyboard(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url)
+    keys = seen.page.keyboard
+    seen.row("inference").wait_for()
+    keys.press("/")
+    keys.type("1.1")
+    for _ in range(3):
+        keys.press("Tab")
+    seen.page.get_by_role("checkbox").focus()
+    keys.press("Tab")
+    assert seen.focused() == "training"
+
+    keys.press("ArrowDown")
+    keys.press("ArrowDown")
+    assert seen.focused() == "cn-beijing.10.0.1.12"
+    keys.press("Enter")
+    panel = seen.page.get_by_role("complementary")
+    assert "vision/detector" in panel.inner_text()
+    assert seen.page.evaluate("document.activeElement.id") == "details-title"
+    keys.press("Escape")
+    assert seen.focused() == "cn-beijing.10.0.1.12"
+    assert panel.is_hidden()
+    keys.press("Home")
+    assert seen.focused() == "training"
+    keys.press("End")
+    assert seen.focused() == "cn-beijing.10.0.1.13"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [TALL, PHONE], ids=["desk", "phone"])
+def test_every_text_stands_out_from_what_is_behind_it(
+    shown: ShownPage, open_page: Open, scheme: str, viewport: Any
+) -> None:
+    seen = open_page(shown.url, viewport=viewport, color_scheme=scheme)
+    seen.row("inference").wait_for()
+    seen.row("cn-beijing.10.0.1.21").click()
+    contrasts = seen.measure_contrasts()
+    assert len(contrasts) > 30
+    assert [(text, ratio) for text, ratio in contrasts if ratio < READABLE] == []
+
+
+def test_it_is_dark_where_the_reader_s_machine_is(shown: ShownPage, open_page: Open) -> None:
+    def find_back(scheme: str) -> str:
+        page = open_page(shown.url, color_scheme=scheme).page
+        back: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return back
+
+    assert (find_back("light"), find_back("dark")) == ("rgb(255, 255, 255)", "rgb(16, 22, 30)")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(shown: ShownPage, open_page: Open) -> None:
+    seen = open_page(shown.url, viewport=PHONE, has_touch=True)
+    row = seen.row("cn-beijing.10.0.1.21")
+    row.wait_for()
+    width = "document.documentElement.scrollWidth"
+    assert seen.page.evaluate(width) == PHONE["width"]
+    for bar in row.get_by_role("img").all():
+        box = bar.bounding_box()
+        assert box is not None
+        assert box["width"] > 20
+        assert box["x"] + box["width"] <= PHONE["width"]
+
+    row.tap()
+
+    assert "speech/serve-1" in seen.page.get_by_role("complementary").inner_text()
+    assert seen.page.evaluate(width) == PHONE["width"]
+
+
+def test_who_can_t_see_it_is_told_rows_their_headers_and_their_number(
+    shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url, viewport=TALL)
+    seen.row("inference").wait_for()
+    grid = seen.page.get_by_role("grid", name="Nodes and their cards")
+    rows = seen.rows.all()
+    assert grid.get_attribute("aria-rowcount") == str(len(rows) + 1)
+    for place, row in enumerate(rows):
+        assert row.get_attribute("aria-rowindex") == str(place + 2)
+        assert row.get_by_role("rowheader").count() == 1
+    assert len(seen.page.get_by_role("columnheader").all()) == 4
+
+
+def test_what_a_cluster_says_is_never_markup(tmp_path: Path, open_page: Open) -> None:
+    hostile = tmp_path / "cluster.json"
+    markup = "<img src=x onerror=alert(1)>"
+    hostile.write_text(SNAPSHOT.read_text().replace('"nowhere"', json.dumps(markup)))
+    with showing_page("--snapshot", str(hostile)) as shown:
+        seen = open_page(shown.url, viewport=TALL)
+        assert markup in seen.row("stray").inner_text()
+        assert seen.page.locator("img").count() == 0
