@@ -18,12 +18,12 @@ from gpushare.cli.exits import Exit
 from gpushare.render.teardown import render_teardown_commands
 from tests.kit.bench import DAEMONSETS, PODS, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod, build_pool
-from tests.kit.commandline import expect_told, run_command
+from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import expect, expect_pool_ready
 from tests.kit.installations import teardown_jobs_allowed
 from tests.kit.plainextender import PlainExtender
 from tests.kit.teardownjobs import TEARDOWN_JOBS
-from tests.kit.teardownstory import expect_isolating, given_isolating_pool
+from tests.kit.teardownstory import expect_isolating, expect_says, given_isolating_pool, say
 from tests.kit.tls import build_tls
 
 Json = dict[str, Any]
@@ -229,22 +229,41 @@ def test_the_operator_takes_the_device_plugin_as_its_own(without_edition: Bench)
 # Teardowns.
 
 
-def test_the_commands_are_for_a_node_that_there_is(bench: Bench) -> None:
+def test_a_teardown_is_of_a_node_that_there_is(bench: Bench) -> None:
     bench.add_nodes("n1")
     kubeconfig = bench.cluster.kubeconfig
-    ended = run_command("render", "teardown", "n1", kubeconfig=kubeconfig)
-    assert (ended.code, ended.out, ended.err) == (0, render_teardown_commands("n1"), "")
     unknown = run_command("render", "teardown", "n11", kubeconfig=kubeconfig)
     expect_told(unknown, Exit.NOT_FOUND, "there is no node n11; did you mean n1?")
 
 
-def test_without_a_change_under_way_no_job_is_due(bench: Bench) -> None:
+def test_without_a_change_under_way_nothing_is_to_be_typed_and_no_job_is_due(bench: Bench) -> None:
     bench.add_nodes("n1")
-    ended = run_command(
-        "render", "teardown", "n1", "--job", "--image", IMAGE,
-        kubeconfig=bench.cluster.kubeconfig,
+    kubeconfig = bench.cluster.kubeconfig
+    by_hand = run_command("render", "teardown", "n1", kubeconfig=kubeconfig)
+    told = "nothing is to be typed on node n1 now (no pool has it); first"
+    expect_told(by_hand, Exit.NOT_CALLED_FOR, told)
+    job = run_command(
+        "render", "teardown", "n1", "--job", "--image", IMAGE, kubeconfig=kubeconfig
     )  # fmt: skip
-    expect_told(ended, Exit.NOT_FOUND, "node n1 needs no teardown's Job now (no pool has it)")
+    told = "node n1 needs no teardown's Job now (no pool has it)"
+    expect_told(job, Exit.NOT_CALLED_FOR, told)
+
+
+def test_the_commands_are_told_once_the_node_asks_for_them(bench: Bench) -> None:
+    def render_teardown() -> Ended:
+        return run_command("render", "teardown", "n1", kubeconfig=bench.cluster.kubeconfig)
+
+    bench.install("Professional")
+    bench.operators.start()
+    given_isolating_pool(bench, "training", "n1")
+    expect_isolating(bench, training=1)
+    bench.change_pool(schedule="share")
+    expect_says(bench, "training", "n1", "RequiresTeardown")
+    expect_told(render_teardown(), Exit.NOT_CALLED_FOR, "RequiresTeardown: cgpu -> share: annotate")
+    say(bench, "n1", "start")
+    expect_says(bench, "training", "n1", "ModuleRemoval", "render teardown n1")
+    ended = render_teardown()
+    assert (ended.code, ended.out, ended.err) == (0, render_teardown_commands("n1"), "")
 
 
 def test_the_job_is_the_one_that_the_controller_makes(bench: Bench) -> None:

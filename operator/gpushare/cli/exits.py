@@ -29,7 +29,10 @@ class Exit(IntEnum):
     INCOMPLETE = 9, "the API server failed on the way; nothing was printed"
     CHANGES = 10, "all was printed, and says that there is something to do"
     MANIFEST = 11, "a manifest can't be read, or the API server would refuse it"
-    NOT_CALLED_FOR = 12, "nothing was written: there is nothing to approve or to try again"
+    NOT_CALLED_FOR = (
+        12,
+        "nothing was written: there is nothing to approve, to try again or to tear down now",
+    )
     ERRORS_FOUND = 13, "all was printed, and says that something is wrong"
 
 

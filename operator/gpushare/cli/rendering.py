@@ -201,8 +201,10 @@ def teardown(
 ) -> None:
     """What to type to remove the cGPU kernel module from a node of the cluster.
 
-    For a shell of the node's. With --job the manifest of the Job that does it instead, where the
-    node's change is so far and its pool says `isolationTeardown.policy: Job`.
+    For a shell of the node's, once the node says ModuleRemoval: before, the module would be put
+    back, or taken from pods that rely on it. With --job the manifest of the Job that does it
+    instead, where the pool says `isolationTeardown.policy: Job`. Where the node's change is not so
+    far it says what comes first, and exits with 12.
     """
     if job is not bool(image):
         raise typer.BadParameter("go together", param_hint="--job and --image")

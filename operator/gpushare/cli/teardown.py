@@ -1,11 +1,15 @@
 """`gpushare render teardown`: what removes the kernel module from a node that there is."""
 
-from gpushare.api.cluster import Kind
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
 from gpushare.cli.access import Access
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
-from gpushare.cli.world import observe_pools
-from gpushare.core.duejob import NoJobDueError, find_due_job
+from gpushare.cli.world import PLANNED, observe_pools
+from gpushare.core.dueteardown import NotDueError, expect_commands_due, find_due_job
+from gpushare.core.world import World
 from gpushare.render.teardown import (
     format_teardown_job,
     render_teardown_commands,
@@ -14,20 +18,33 @@ from gpushare.render.teardown import (
 
 
 def render_commands(access: Access, node: str) -> str:
-    """What a person types on `node`. Raises `CommandError` where there is no such node."""
-    access.read(Kind.NODES, node=node)
+    """What a person types on `node`. Raises `CommandError` where nothing is to be typed now."""
+    world, now = _observe(access, node)
+    with _refused():
+        expect_commands_due(world, node, now)
     return render_teardown_commands(node)
 
 
 def render_job(access: Access, node: str, *, namespace: str, image: str) -> str:
     """The Job of the phase that `node` is in. Raises `CommandError` where it needs none."""
-    cluster = access.read(*Kind)
+    world, now = _observe(access, node)
+    with _refused():
+        due = find_due_job(world, node, now)
+    manifest = render_teardown_job(due.job, pool=due.pool, namespace=namespace, image=image)
+    return format_teardown_job(manifest)
+
+
+def _observe(access: Access, node: str) -> tuple[World, datetime]:
+    cluster = access.read(*PLANNED)
     world = observe_pools(cluster).world
     if node not in world.nodes:
         raise build_unknown("node", node, world.nodes)
+    return world, cluster.taken_at
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
     try:
-        due = find_due_job(world, node, cluster.taken_at)
-    except NoJobDueError as error:
-        raise CommandError(Exit.NOT_FOUND, str(error)) from error
-    manifest = render_teardown_job(due.job, pool=due.pool, namespace=namespace, image=image)
-    return format_teardown_job(manifest)
+        yield
+    except NotDueError as error:
+        raise CommandError(Exit.NOT_CALLED_FOR, str(error)) from error

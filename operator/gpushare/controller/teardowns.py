@@ -1,10 +1,10 @@
 """What a person is to type on a node, where people look for it."""
 
 from gpushare.api.node import Node
-from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.actions import NodePlan
 from gpushare.core.records import RecordError, parse_records
+from gpushare.core.teardown import asks_for_commands
 from gpushare.kube.events import Events, Subject
-from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_commands
 
 
@@ -18,7 +18,7 @@ class Instructions:
 
     def tell(self, pool: str, plan: NodePlan, node: Node) -> None:
         """Tell it where `plan`, which is that of `node`, waits for that."""
-        if (plan.state, plan.reason) != (NodeState.BLOCKED, Reason.MODULE_REMOVAL):
+        if not asks_for_commands(plan):
             self._told.pop(node.uid, None)
             return
         try:

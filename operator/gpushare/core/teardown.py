@@ -112,6 +112,11 @@ def resume(seen: Observed, change: Change) -> dict[str, object]:
     return update
 
 
+def asks_for_commands(plan: NodePlan) -> bool:
+    """Whether a person is to remove the module now, by what is typed on the node."""
+    return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
+
+
 def waits_for_person(seen: Observed, change: Change, policy: Policy, at: Pass) -> bool:
     """Whether the next step is a person's, or kured's: that has no deadline.
 
