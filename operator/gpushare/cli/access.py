@@ -14,6 +14,10 @@ from gpushare.cli.snapshots import parse_snapshot
 if TYPE_CHECKING:
     from gpushare.kube.client import ApiServer
 
+MAX_SNAPSHOT_BYTES = 512 * 1024**2
+"""Several times what a cluster of 5,000 nodes and 100,000 pods has."""
+_PIECE_BYTES = 1024**2
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -89,11 +93,19 @@ def check_namespace(cluster: Cluster, namespace: str | None) -> None:
 
 
 def _read_file(path: Path) -> bytes:
+    text = bytearray()
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            # Piece by piece: a device or a pipe may have no end.
+            while piece := file.read(_PIECE_BYTES):
+                text += piece
+                if len(text) > MAX_SNAPSHOT_BYTES:
+                    message = f"{path} is no snapshot: it has more than {MAX_SNAPSHOT_BYTES} bytes"
+                    raise CommandError(Exit.SNAPSHOT, message)
     except OSError as error:
         message = f"the snapshot {path} can't be read: {error.strerror}"
         raise CommandError(Exit.FAILURE, message) from error
+    return bytes(text)
 
 
 def _names(cluster: Cluster) -> tuple[str, ...]:

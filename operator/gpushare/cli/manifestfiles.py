@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 
 import orjson
@@ -83,10 +83,15 @@ def _decode(text: bytes, name: str) -> str:
 def write_folder(folder: Path, files: Sequence[ManifestFile]) -> None:
     """Make `folder` with these files at their places: all of them, or nothing.
 
-    Raises `CommandError` where it is there already and not empty, or two have one place.
+    Raises `CommandError` where it is there already and not empty, two have one place, or one has
+    none in it.
     """
     by_place: dict[str, ManifestFile] = {}
     for file in files:
+        place = PurePosixPath(file.place)
+        # Of what a cluster says it is made of the names there.
+        if place.is_absolute() or ".." in place.parts or "\0" in file.place:
+            raise CommandError(Exit.FAILURE, f"{file.shown} would be written outside {folder}")
         if (other := by_place.setdefault(file.place, file)) is not file:
             message = f"{other.shown} and {file.shown} are both {file.place}"
             raise CommandError(Exit.USAGE, message)

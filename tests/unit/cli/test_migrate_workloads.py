@@ -8,8 +8,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from gpushare.cli.exits import Exit
+from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.main import app
+from gpushare.cli.manifestfiles import ManifestFile, write_folder
 from tests.kit.commandline import Ended, expect_told, run_command
 
 APP = """\
@@ -178,3 +179,11 @@ def test_a_patch_has_lines_where_a_file_has(tmp_path: Path) -> None:
     diff = migrate("-f", file).out.encode()
     subprocess.run(["patch", "-p1", "-d", "/"], input=diff, check=True)
     assert file.read_bytes() == text.replace("nvidia.com/gpu: 1", "aliyun.com/gpu-mem: 15").encode()
+
+
+@pytest.mark.parametrize("place", ["../out.yaml", "a/../../out.yaml", "/out.yaml", "a\0.yaml"])
+def test_nothing_is_written_outside_the_folder(tmp_path: Path, place: str) -> None:
+    made = tmp_path / "made"
+    with pytest.raises(CommandError, match="would be written outside"):
+        write_folder(made, [ManifestFile("good", "good.yaml", ""), ManifestFile("bad", place, "")])
+    assert list(tmp_path.iterdir()) == []

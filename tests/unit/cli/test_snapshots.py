@@ -344,3 +344,9 @@ def test_standard_output_is_a_place_to_write(capsys: pytest.CaptureFixture[str])
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"nowhere/file can't be written: No such file"):
         write_file(tmp_path / "nowhere" / "file", b"")
+
+
+def test_what_has_no_end_is_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpushare.cli.access.MAX_SNAPSHOT_BYTES", 3_000_000)
+    ended = run_command("inspect", "--snapshot", "/dev/zero")
+    expect_told(ended, Exit.SNAPSHOT, "/dev/zero is no snapshot: it has more than 3000000 bytes")
