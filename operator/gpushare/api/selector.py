@@ -30,9 +30,9 @@ class SelectorOperator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+LABEL_VALUE = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 LabelKey = Annotated[str, Field(max_length=317)]  # what else it must be is a rule: `_is_key`
-LabelValue = Annotated[str, Field(max_length=63, pattern=f"^({_NAME})?$")]
+LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
 
 
 class SelectorRequirement(ApiModel):

@@ -130,6 +130,11 @@ def test_a_name_with_a_lines_end_is_no_document_of_its_own(
     assert kinds in ([], ["GPUSharePool"])
 
 
+def test_a_node_pool_that_no_selector_can_name_is_none(type_in: Typed) -> None:
+    shown = type_in("adopt", "-o", "yaml", nodes=[LabelledNode("a", node_pool="x y\n")])
+    assert yaml.safe_load(shown.out)["spec"]["nodes"] == {"names": ["a"]}
+
+
 def test_a_command_names_a_node_as_one_word(type_in: Typed) -> None:
     nodes = [LabelledNode("a; reboot", "OpenSource", "share")]
     shown = type_in("migrate", "pools", nodes=nodes)

@@ -15,7 +15,13 @@ from typing import Any
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Nodes
-from gpushare.api.selector import DNS_NAME, LabelSelector, SelectorOperator, SelectorRequirement
+from gpushare.api.selector import (
+    DNS_NAME,
+    LABEL_VALUE,
+    LabelSelector,
+    SelectorOperator,
+    SelectorRequirement,
+)
 from gpushare.core.adoption.carried import Carried
 from gpushare.core.adoption.remarks import Code, Remark, remark
 
@@ -53,7 +59,9 @@ class Labelled:
     node_pool_label: str = names.LABEL_NODE_POOL
 
     def node_pool(self, node: str) -> str:
-        return self.nodes[node].labels.get(self.node_pool_label, "")
+        """Empty where none is named, or none that a selector could have: a snapshot has any."""
+        named = self.nodes[node].labels.get(self.node_pool_label, "")
+        return named if len(named) <= MAX_NAME and re.fullmatch(LABEL_VALUE, named) else ""
 
     def retained(self, node: str) -> str:
         """The pool, there no more, whose label the node still carries: its pods select that."""
