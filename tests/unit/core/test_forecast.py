@@ -10,6 +10,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.kinds import hash_kinds
+from gpushare.core.records import Step
 from gpushare.core.setup import Setup
 from tests.kit.members import a_kind, a_settled, changing, done, has_failed, some_settled
 from tests.kit.values import (
@@ -153,6 +154,22 @@ def test_a_node_that_leaves_is_told_by_the_pool_that_had_it() -> None:
 
 
 # How long it takes.
+
+
+def test_a_node_that_leaves_names_the_pods_that_hold_it_up_and_what_comes_then() -> None:
+    pool = a_pool(nodes={"names": ["gpu-9"]}, deletion_policy="WholeCard", schedule="share")
+    busy = a_gpu_pod("busy", node="gpu-1", selects=frozenset({(names.LABEL_POOL, pool.name)}))
+    (step,) = forecast(pool, [a_settled("gpu-1")], busy).steps
+    assert step.blocker == "WorkloadsPresent"
+    assert [name.rpartition("/")[2] for name in step.pods] == ["busy"]
+    assert step.kind is not None
+    assert (step.kind.change, step.cordons) == ("share -> default", True)
+
+
+def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> None:
+    (step,) = forecast(a_pool(schedule="share"), [has_failed(step=Step.RESTARTING)]).steps
+    assert step.kind is not None
+    assert (step.kind.change, step.reboots) == ("cgpu -> share", True)
 
 
 def test_time_is_reckoned_from_the_slowest_that_was_measured() -> None:

@@ -45,6 +45,7 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
         {"key": names.LABEL_INJECT, "operator": "NotIn", "values": ["disabled"]},
     ]
     conditions = [{"name": "concerns-gpu-sharing"}]
+    operations = ["CREATE", "UPDATE"] if name == WORKLOADS else ["CREATE"]
     if name == WORKLOADS:
         conditions.append({"name": "template-is-new"})
     else:
@@ -59,7 +60,7 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
         "sideEffects": "None",
         "objectSelector": {},
         "namespaceSelector": {"matchExpressions": expressions},
-        "rules": [{"resources": list(resources)}],
+        "rules": [{"resources": list(resources), "operations": operations}],
         "matchConditions": conditions,
     }
 
@@ -106,6 +107,10 @@ def _exempt(raw: Json) -> None:
     raw["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] += ["a", "b"]
 
 
+def _delete_only(raw: Json) -> None:
+    raw["webhooks"][2]["rules"][0]["operations"] = ["UPDATE", "DELETE"]
+
+
 def _intercept_all(raw: Json) -> None:
     raw["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] = ["kube-system"]
 
@@ -122,6 +127,7 @@ def _forget_inject(raw: Json) -> None:
         (_set(0, "sideEffects", "Some"), "sideEffects is Some"),
         (_set(0, "objectSelector", {"matchLabels": {"a": "b"}}), "it has an objectSelector"),
         (_set(0, "rules", []), "its rules are about nothing"),
+        (_delete_only, "workloads.gpushare.io: a rule of it leaves CREATE out"),
         (_set(2, "matchConditions", None), "its matchConditions are none"),
         (_select(0, matchLabels={"team": "a"}), "has matchLabels"),
         (_exempt, "exempts 4 namespaces"),

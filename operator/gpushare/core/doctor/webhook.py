@@ -28,6 +28,11 @@ _RESOURCES: Mapping[str, frozenset[str]] = {
     OTHER_PODS: frozenset({"pods"}),
     WORKLOADS: frozenset({"deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"}),
 }
+_OPERATIONS: Mapping[str, frozenset[str]] = {
+    PODS: frozenset({"CREATE"}),
+    OTHER_PODS: frozenset({"CREATE"}),
+    WORKLOADS: frozenset({"CREATE", "UPDATE"}),
+}
 _CONDITIONS: Mapping[str, tuple[str, ...]] = {
     PODS: ("concerns-gpu-sharing",),
     OTHER_PODS: ("concerns-gpu-sharing",),
@@ -82,7 +87,10 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
     for told in changes:
         yield find(Code.WEBHOOK_CHANGED, _ABOUT, told, _REMEDY)
     if not (missing or changes):
-        told = f"its {len(webhooks)} webhooks are as the chart makes them"
+        told = (
+            f"its {len(webhooks)} webhooks have the chart's policies, selectors and rules; what "
+            "their matchConditions say was not looked at"
+        )
         yield find(Code.WEBHOOK_CONFIGURED, _ABOUT, told)
 
 
@@ -103,6 +111,12 @@ def _find_changes(webhook: Json, webhooks: Mapping[str, Json], namespace: str) -
     resources = {each for rule in webhook.get("rules") or () for each in rule["resources"]}
     if resources != _RESOURCES[name]:
         yield f"its rules are about {', '.join(sorted(resources)) or 'nothing'}"
+    for operation in sorted(_OPERATIONS[name]):
+        if any(
+            not {operation, "*"} & {*rule.get("operations", ())}
+            for rule in webhook.get("rules") or ()
+        ):
+            yield f"a rule of it leaves {operation} out"
     conditions = tuple(each["name"] for each in webhook.get("matchConditions") or ())
     if conditions != _CONDITIONS[name]:
         yield f"its matchConditions are {', '.join(conditions) or 'none'}"

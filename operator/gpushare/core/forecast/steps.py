@@ -104,7 +104,19 @@ def forecast_leaver(judged: Judged, pool: Pool | None, plan: NodePlan, at: Pass)
         forecast = replace(forecast, labels=written, removed=tuple(sorted(removed)))
     # What it needs in its turn; the planner's own plan says no more than that it waits.
     due = plan if judged.unreadable else plan_leaving(seen, pool, at, OPEN)
-    return _with_change(forecast, seen, pool, due or plan, may_evict=at.may_evict)
+    tenants: tuple[Pod, ...] = ()
+    if due is not None and due.kind is None and due.reason is Reason.WORKLOADS_PRESENT:
+        # What comes once the pods are gone that select its pool.
+        tenants = _find_tenants(seen)
+        rest = tuple(pod for pod in seen.pods if pod not in tenants)
+        due = plan_leaving(replace(seen, pods=rest), pool, at, OPEN)
+    told = _with_change(forecast, seen, pool, due or plan, may_evict=at.may_evict)
+    return replace(told, pods=tuple(sorted({*told.pods, *_name(tenants)})))
+
+
+def _find_tenants(seen: Observed) -> tuple[Pod, ...]:
+    own = (names.LABEL_POOL, seen.node.labels.get(names.LABEL_POOL))
+    return tuple(pod for pod in seen.pods if pod.is_live and own in pod.selects)
 
 
 def _find_written(seen: Observed, plan: NodePlan, wanted: Mapping[str, str]) -> Mapping[str, str]:
@@ -137,6 +149,9 @@ def _with_change(
         stale = find_evictable_pods(REPAIR, find_stale_pods(seen)) if evicts_stale else ()
         return replace(forecast, kind=kind, evicted=_name(stale))
     edition = _find_edition(change, pool)
+    if change is not None and (str(change.of), str(change.to)) != (kind.of, kind.to):
+        # Another one is planned in its place, such as the way back from one that failed.
+        change = None
     of, to = MODES[edition, Schedule(kind.of)], MODES[edition, Schedule(kind.to)]
     transition = _find_transition(kind, edition)
     is_labelled = change is not None and change.is_labelled
