@@ -44,8 +44,8 @@ are in the cluster, and no Deployment of it
 ok        ControllerActive    lease gpushare-system/gpushare-controller  {holder} holds it
 ok        CrdCurrent          crd gpusharepools.gpushare.io              it serves v1alpha1 with \
 this program's schema
-ok        WebhookConfigured   webhook configuration gpushare-webhook     its 3 webhooks are as the \
-chart makes them
+ok        WebhookConfigured   webhook configuration gpushare-webhook     its 3 webhooks have the \
+chart's policies, selectors and rules; what their matchConditions say was not looked at
 ok        CertificateTrusted  webhook configuration gpushare-webhook     the CA of its caBundle is \
 valid for 3649 days more
 ok        RightsComplete      rights of the operator's accounts          5 roles and their \

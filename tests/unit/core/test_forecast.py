@@ -1,6 +1,7 @@
 """What will be done to nodes, in which order, and how long it takes: told before it is done."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -212,3 +213,14 @@ def test_where_pods_must_go_first_nobody_knows_the_time() -> None:
     assert found is not None
     assert (found.expected, found.longest) == (None, None)
     assert "on 1 node pods must go first" in found.basis
+
+
+def test_what_shows_once_the_first_labels_are_written_is_told_with_them() -> None:
+    node = a_settled("gpu-1")
+    labels = {k: v for k, v in node.labels.items() if k not in names.NODE_LABELS}
+    bare = replace(node, labels={**labels, SHARED: "share"}, annotations={}, owned=frozenset())
+    module = a_plugin_pod("cgpu-installer-1", node="gpu-1", daemonset="cgpu-installer")
+    found = forecast(a_pool(schedule="share"), [bare], a_plugin_pod(node="gpu-1"), module)
+    (step,) = found.steps
+    assert step.labels == {names.LABEL_POOL: "training"}
+    assert step.plan.reason == "RequiresTeardown"

@@ -1,23 +1,16 @@
-"""What would become of nodes if pools were there that are not: the planner's own word.
-
-One pass of it is not enough: what it does to a node once the first labels and records are written
-is decided only then. So its quiet writes, which touch neither service nor plugin, are carried out
-in memory, and it is asked again until it has none left.
-"""
+"""What would become of nodes if pools were there that are not: the planner's own word."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.core.actions import ApplyNode, NodePlan
+from gpushare.core.actions import NodePlan
 from gpushare.core.plan import Planner
+from gpushare.core.settling import settle
 from gpushare.core.setup import Setup, guess_unit
 from gpushare.core.world import World
-
-_PASSES = 5
-"""More than a node at rest needs: labels and records, and what is noted after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +50,11 @@ class Foreseen:
 def foresee(world: World, pools: Collection[str], now: datetime) -> tuple[Foreseen, ...]:
     """What would become of the members of these `pools` of `world`, by node."""
     planner = Setup(guess_unit(world)).build_planner()
-    nodes, changed = dict(world.nodes), None
-    for _ in range(_PASSES):
-        plan = planner.update(replace(world, nodes=nodes), changed, now)
-        changed = set()
-        for decision in plan.decisions:
-            action = decision.plan.action
-            if (
-                decision.pool in pools
-                and isinstance(action, ApplyNode)
-                and _is_quiet(action, nodes)
-            ):
-                nodes[action.node] = _apply(action, nodes[action.node])
-                changed.add(action.node)
-        if not changed:
-            break
+    decisions = planner.update(world, None, now).decisions
+    settled, _ = settle(planner, world, decisions, pools, now)
     plans = {node: (pool, p) for pool in sorted(pools) for node, p in _members(planner, pool)}
     return tuple(
-        _describe(pool, plan, world.nodes[node], nodes[node])
+        _describe(pool, plan, world.nodes[node], settled.nodes[node])
         for node, (pool, plan) in sorted(plans.items())
     )
 
@@ -82,25 +62,6 @@ def foresee(world: World, pools: Collection[str], now: datetime) -> tuple[Forese
 def _members(planner: Planner, pool: str) -> list[tuple[str, NodePlan]]:
     book = planner.books[pool]
     return [(node, plan) for node, plan in book.plans.items() if node in book.capacities]
-
-
-def _is_quiet(action: ApplyNode, nodes: Mapping[str, Node]) -> bool:
-    """A change begins with its cordon; all else leaves the node in service."""
-    return action.cordon is nodes[action.node].owns_cordon
-
-
-def _apply(action: ApplyNode, node: Node) -> Node:
-    """The node as the API server would have it after a server-side apply with force."""
-    dropped = (names.NODE_LABELS & node.owned) - action.labels.keys()
-    kept = {key: value for key, value in node.labels.items() if key not in dropped}
-    shared = {k: m for k, m in node.managers.items() if action.labels.get(k) == node.labels.get(k)}
-    return replace(
-        node,
-        labels={**kept, **action.labels},
-        annotations=dict(action.annotations),
-        owned=frozenset(action.labels) | frozenset(action.annotations),
-        managers=shared,
-    )
 
 
 def _describe(pool: str, plan: NodePlan, before: Node, after: Node) -> Foreseen:

@@ -96,7 +96,7 @@ class Code(StrEnum):
     )  # fmt: skip
     WEBHOOK_CONFIGURED = (
         "WebhookConfigured", Severity.OK,
-        "The webhook configuration is as the chart makes it.",
+        "The webhook configuration has the chart's policies, selectors and rules.",
     )  # fmt: skip
     WEBHOOK_MISSING = (
         "WebhookMissing", Severity.ERROR,

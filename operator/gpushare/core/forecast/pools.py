@@ -17,6 +17,7 @@ from gpushare.core.membership import find_owner
 from gpushare.core.observed import Pass
 from gpushare.core.outlook import build_plan
 from gpushare.core.plan import Decision, Planner
+from gpushare.core.settling import settle
 from gpushare.core.setup import Setup
 from gpushare.core.status import build_status
 from gpushare.core.world import World, judge
@@ -59,7 +60,9 @@ def forecast_pools(
     if (noted := _note_approvals(world, planner.books)) is not world:
         world, decisions = noted, planner.update(noted, None, now).decisions
     at = setup.build_pass(world, now)
-    steps = tuple(_list_steps(world, planner, decisions, at))
+    first = tuple(_list_steps(world, planner, decisions, at))
+    world, settled = settle(planner, world, decisions, asked, now)
+    steps = _join(first, _list_steps(world, planner, settled, at))
     told = {
         pool.name: (_build_status(pool, planner, now), _build_plan(pool, planner.books[pool.name]))
         for pool in world.pools
@@ -146,6 +149,21 @@ def _list_steps(
             # It claims the node, and another pool has it.
             if (name, plan.node) not in told:
                 yield NodeForecast(name, plan)
+
+
+def _join(first: Iterable[NodeForecast], then: Iterable[NodeForecast]) -> tuple[NodeForecast, ...]:
+    """All steps of a node: those of `first`, and what shows once its quiet writes are done."""
+    later = {(step.pool, step.node): step for step in then}
+    joined = []
+    for step in first:
+        shown = later.get((step.pool, step.node))
+        if shown is None or shown.plan == step.plan or shown.plan.state is NodeState.READY:
+            joined.append(step)
+            continue
+        removed = tuple(sorted({*step.removed, *shown.removed}))
+        labels = {**step.labels, **shown.labels}
+        joined.append(replace(shown, owner=step.owner, labels=labels, removed=removed))
+    return tuple(joined)
 
 
 def _number(step: NodeForecast, waves: Mapping[str, int]) -> NodeForecast:
