@@ -21,7 +21,7 @@ from gpushare.cli.exits import Exit
 from gpushare.core.doctor.grants import Scope, list_grants
 from tests.kit.bench import DAEMONSETS, NODES, Bench
 from tests.kit.builders import build_pool
-from tests.kit.commandline import Ended, run_command
+from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import expect, expect_pool_ready
 from tests.kit.faultproxy import FaultProxy, Rule
 
@@ -44,8 +44,8 @@ are in the cluster, and no Deployment of it
 ok        ControllerActive    lease gpushare-system/gpushare-controller  {holder} holds it
 ok        CrdCurrent          crd gpusharepools.gpushare.io              it serves v1alpha1 with \
 this program's schema
-ok        WebhookConfigured   webhook configuration gpushare-webhook     its 3 webhooks have the \
-chart's policies, selectors and rules; what their matchConditions say was not looked at
+ok        WebhookConfigured   webhook configuration gpushare-webhook     its 3 webhooks are as the \
+chart makes them, whatever its values
 ok        CertificateTrusted  webhook configuration gpushare-webhook     the CA of its caBundle is \
 valid for 3649 days more
 ok        RightsComplete      rights of the operator's accounts          5 roles and their \
@@ -223,6 +223,15 @@ def test_a_namespace_that_is_exempt_is_not_tried(scene: Scene) -> None:
     (skipped,) = scene.find("-n", "kube-system").of("Skipped")
     assert skipped["object"] == "trial pod in namespace kube-system"
     assert "exempt" in skipped["message"]
+
+
+def test_an_operator_in_a_namespace_that_is_not_there_is_a_slip(scene: Scene) -> None:
+    ended = scene.run("--operator-namespace", "gpushare-sytem")
+    told = "there is no namespace gpushare-sytem; did you mean gpushare-system?"
+    expect_told(ended, Exit.NOT_FOUND, told)
+    elsewhere = scene.run("--operator-namespace", "default")
+    told = "there is no installation in namespace default; there is one in gpushare-system"
+    expect_told(elsewhere, Exit.NOT_FOUND, told)
 
 
 # What is broken.

@@ -11,6 +11,7 @@ from gpushare import __version__, names
 from gpushare.api.cluster import Cluster, Kind
 from gpushare.api.crd import build_crd
 from gpushare.cli.access import Access, check_namespace
+from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.world import observe_cluster
 from gpushare.core.doctor.finding import Finding, Severity, Unseen
@@ -67,6 +68,23 @@ async def _examine_live(
         if Kind.NAMESPACES not in unseen:
             check_namespace(cluster, namespace)
             check_namespace(cluster, operator_namespace)
+        if operator_namespace is not None and not installation.is_inhabited:
+            found = await read_installation(api, None)
+            if found.is_inhabited and found.namespace != operator_namespace:
+                raise CommandError(
+                    Exit.NOT_FOUND,
+                    f"there is no installation in namespace {operator_namespace}; "
+                    f"there is one in {found.namespace}",
+                )
+            check_namespace(cluster, operator_namespace)
+        if operator_namespace is not None and not installation.is_inhabited:
+            found = await read_installation(api, None)
+            if found.is_inhabited and found.namespace != operator_namespace:
+                raise CommandError(
+                    Exit.NOT_FOUND,
+                    f"there is no installation in namespace {operator_namespace}; "
+                    f"there is one in {found.namespace}",
+                )
         allowed = await ask_for_rights(api, YOURS)
         tried = None
         if installation.configuration:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from gpushare import names
 from gpushare.core.doctor.finding import Unseen
@@ -12,7 +13,7 @@ from gpushare.core.doctor.installation import Deployment, Leader
 from gpushare.core.doctor.page import Installation
 from gpushare.core.doctor.rights import Held
 from gpushare.core.doctor.variables import Variable
-from gpushare.core.doctor.webhook import NAME
+from gpushare.core.doctor.webhooknames import NAME
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.errors import ApiError, OtherVersionError
 from gpushare.kube.webhookconfigurations import read_configuration
@@ -71,7 +72,7 @@ async def read_installation(api: ApiServer, namespace: str | None) -> Installati
 
 
 async def _list_deployments(api: ApiServer, namespace: str | None) -> tuple[Deployment, ...]:
-    where = f"namespaces/{namespace}/" if namespace else ""
+    where = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
     answer = await api.find(f"apis/apps/v1/{where}deployments", labelSelector=_LABEL)
     return tuple(map(parse_deployment, (answer or {}).get("items") or ()))
 
@@ -112,7 +113,8 @@ async def _find_namespace(api: ApiServer, deployments: tuple[Deployment, ...] | 
 
 
 async def _read_leader(api: ApiServer, namespace: str) -> Leader | None:
-    path = f"apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{CONTROLLER}"
+    within = f"namespaces/{quote(namespace, safe='')}"
+    path = f"apis/coordination.k8s.io/v1/{within}/leases/{CONTROLLER}"
     lease = await api.find(path)
     if lease is None:
         return None
@@ -145,7 +147,7 @@ async def _read_held(
     api: ApiServer, grant: Grant, namespace: str, settings: Mapping[str, str]
 ) -> Held:
     where = _find_scope(grant.scope, namespace, settings)
-    path = f"{_RBAC}/namespaces/{where}/role" if where else f"{_RBAC}/clusterrole"
+    path = f"{_RBAC}/namespaces/{quote(where, safe='')}/role" if where else f"{_RBAC}/clusterrole"
     role = await see(api.find(f"{path}s/{grant.role}"))
     binding = await see(api.find(f"{path}bindings/{grant.role}"))
     return Held(

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
+from urllib.parse import quote
 
 from gpushare import names
 from gpushare.core.doctor.finding import Unseen
 from gpushare.core.doctor.rights import Right
-from gpushare.core.doctor.webhook import OTHER_PODS, PODS, Trial, Tried
+from gpushare.core.doctor.webhook import Trial, Tried
+from gpushare.core.doctor.webhooknames import OTHER_PODS, PODS
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.errors import ApiError
 from gpushare.kube.installations import see
@@ -37,8 +39,9 @@ async def try_pod(api: ApiServer, namespace: str, exempt: Collection[str]) -> Tr
     """
     if namespace in exempt:
         return Unseen("its pods are exempt from the webhook; name another namespace with -n")
+    path = f"api/v1/namespaces/{quote(namespace, safe='')}"
     try:
-        found = await api.get(f"api/v1/namespaces/{namespace}")
+        found = await api.get(path)
     except ApiError as error:
         if error.is_not_found:
             return Tried(Trial.REFUSED, error.message)
@@ -49,9 +52,7 @@ async def try_pod(api: ApiServer, namespace: str, exempt: Collection[str]) -> Tr
     if labels.get(names.LABEL_INJECT) == names.INJECT_DISABLED:
         return Unseen(f"it has {names.LABEL_INJECT}=disabled; name another namespace with -n")
     try:
-        answer = await api.create(
-            f"api/v1/namespaces/{namespace}/pods", build_trial_pod(), dryRun="All"
-        )
+        answer = await api.create(f"{path}/pods", build_trial_pod(), dryRun="All")
     except ApiError as error:
         return read_refusal(error)
     annotations = answer["metadata"].get("annotations") or {}

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from gpushare import names
 from gpushare.core.doctor.finding import Code, Severity, Unseen
 from gpushare.core.doctor.webhook import (
-    OTHER_PODS,
-    PODS,
-    WORKLOADS,
     Bundle,
     Trial,
     Tried,
@@ -22,6 +21,7 @@ from gpushare.core.doctor.webhook import (
     judge_endpoints,
     judge_trial,
 )
+from gpushare.core.doctor.webhooknames import OTHER_PODS, PODS, WORKLOADS
 from gpushare.kube.errors import ApiError
 from gpushare.kube.trials import build_trial_pod, read_refusal, try_pod
 from tests.kit.fakeapi import FakeApi
@@ -30,6 +30,8 @@ from tests.kit.values import NOW
 
 Json = dict[str, Any]
 NS = "gpushare-system"
+GROUPS = {"pods": "", "jobs": "batch", "cronjobs": "batch"}
+EXPRESSIONS = yaml.safe_load(Path(__file__).with_name("expressions.yaml").read_text())
 FORBIDDEN = Unseen("a right is missing: no")
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 
@@ -44,24 +46,34 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
         },
         {"key": names.LABEL_INJECT, "operator": "NotIn", "values": ["disabled"]},
     ]
-    conditions = [{"name": "concerns-gpu-sharing"}]
-    operations = ["CREATE", "UPDATE"] if name == WORKLOADS else ["CREATE"]
-    if name == WORKLOADS:
-        conditions.append({"name": "template-is-new"})
-    else:
+    if name != WORKLOADS:
         other = "fail" if default == "Ignore" else "ignore"
         operator = "NotIn" if name == PODS else "In"
         expressions.append(
             {"key": names.LABEL_FAILURE_POLICY, "operator": operator, "values": [other]}
         )
+    by_group: dict[str, list[str]] = {}
+    for each in resources:
+        group = GROUPS.get(each, "apps")
+        by_group.setdefault(group, []).append(each)
+    verbs = ["CREATE", "UPDATE"] if name == WORKLOADS else ["CREATE"]
+    path = "/warn-workloads" if name == WORKLOADS else "/mutate-pods"
     return {
         "name": name,
         "failurePolicy": policy,
         "sideEffects": "None",
         "objectSelector": {},
         "namespaceSelector": {"matchExpressions": expressions},
-        "rules": [{"resources": list(resources), "operations": operations}],
-        "matchConditions": conditions,
+        "rules": [
+            {"apiGroups": [group], "apiVersions": ["v1"], "resources": each, "operations": verbs}
+            for group, each in by_group.items()
+        ],
+        "matchConditions": [
+            {"name": key, "expression": text} for key, text in EXPRESSIONS[name].items()
+        ],
+        "clientConfig": {"service": {"namespace": NS, "name": "gpushare-webhook", "path": path}},
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "Never" if name == WORKLOADS else "IfNeeded",
     }
 
 
@@ -103,12 +115,16 @@ def _set(index: int, key: str, value: Any) -> Callable[[Json], None]:
     return change
 
 
+def _expression(raw: Json) -> None:
+    raw["webhooks"][2]["matchConditions"][0]["expression"] = "false"
+
+
+def _operations(raw: Json) -> None:
+    raw["webhooks"][0]["rules"][0]["operations"] = ["DELETE"]
+
+
 def _exempt(raw: Json) -> None:
     raw["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] += ["a", "b"]
-
-
-def _delete_only(raw: Json) -> None:
-    raw["webhooks"][2]["rules"][0]["operations"] = ["UPDATE", "DELETE"]
 
 
 def _intercept_all(raw: Json) -> None:
@@ -127,8 +143,16 @@ def _forget_inject(raw: Json) -> None:
         (_set(0, "sideEffects", "Some"), "sideEffects is Some"),
         (_set(0, "objectSelector", {"matchLabels": {"a": "b"}}), "it has an objectSelector"),
         (_set(0, "rules", []), "its rules are about nothing"),
-        (_delete_only, "workloads.gpushare.io: a rule of it leaves CREATE out"),
         (_set(2, "matchConditions", None), "its matchConditions are none"),
+        (_expression, "the expression of its matchCondition concerns-gpu-sharing is another one"),
+        (_operations, "its rules are about DELETE of pods"),
+        (_set(1, "reinvocationPolicy", "Never"), "reinvocationPolicy is Never, and IfNeeded"),
+        (_set(1, "matchPolicy", "Exact"), "matchPolicy is Exact"),
+        (_set(2, "clientConfig", {"url": "https://a/else"}), "it calls https://a/else"),
+        (
+            _set(0, "clientConfig", {"service": {"namespace": "b", "name": "c", "path": "/d"}}),
+            f"it calls b/c/d, and {NS}/gpushare-webhook/mutate-pods was expected",
+        ),
         (_select(0, matchLabels={"team": "a"}), "has matchLabels"),
         (_exempt, "exempts 4 namespaces"),
         (_intercept_all, f"does not exempt {NS}"),

@@ -104,7 +104,7 @@ class Code(StrEnum):
     )  # fmt: skip
     WEBHOOK_CHANGED = (
         "WebhookChanged", Severity.WARNING,
-        "A webhook's failurePolicy, selectors, rules or conditions are not the chart's.",
+        "A webhook's policies, selectors, rules, conditions or place are not the chart's.",
     )  # fmt: skip
     WEBHOOK_SERVED = (
         "WebhookServed", Severity.OK,

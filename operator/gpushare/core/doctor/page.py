@@ -68,6 +68,11 @@ class Installation:
         yield "webhook configuration", self.configuration
 
     @property
+    def is_inhabited(self) -> bool:
+        """Whether some process of it is, or was, in its namespace, or nobody may look."""
+        return bool(self.deployments) or self.leader is not None
+
+    @property
     def settings(self) -> Mapping[str, str]:
         """The variables of its containers, as far as they are known."""
         if isinstance(self.deployments, Unseen):

@@ -1,0 +1,90 @@
+"""When and how the API server calls each webhook, against what the chart writes."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpushare.core.doctor.webhooknames import NAME, OTHER_PODS, PODS, WORKLOADS
+
+Json = Mapping[str, Any]
+Rule = tuple[str, str, frozenset[str]]
+"""API group, resource and operations."""
+
+_CREATE, _WRITE = frozenset({"CREATE"}), frozenset({"CREATE", "UPDATE"})
+_POD_RULES: frozenset[Rule] = frozenset({("", "pods", _CREATE)})
+_RULES: Mapping[str, frozenset[Rule]] = {
+    PODS: _POD_RULES,
+    OTHER_PODS: _POD_RULES,
+    WORKLOADS: frozenset(
+        {
+            *(("apps", each, _WRITE) for each in ("deployments", "statefulsets", "daemonsets")),
+            *(("batch", each, _WRITE) for each in ("jobs", "cronjobs")),
+        }
+    ),
+}
+_POD_CONDITIONS = {"concerns-gpu-sharing": "d59d13a47e22fe85"}
+_CONDITIONS: Mapping[str, Mapping[str, str]] = {
+    PODS: _POD_CONDITIONS,
+    OTHER_PODS: _POD_CONDITIONS,
+    WORKLOADS: {
+        "concerns-gpu-sharing": "39a25f7653f888bd",
+        "template-is-new": "1ddfff9d62d6025b",
+    },
+}
+"""Each expression by the digest of its text without white space."""
+_PATHS = {PODS: "/mutate-pods", OTHER_PODS: "/mutate-pods", WORKLOADS: "/warn-workloads"}
+_REINVOCATION = {PODS: "IfNeeded", OTHER_PODS: "IfNeeded", WORKLOADS: "Never"}
+_DEFAULTS = {"matchPolicy": "Equivalent", "reinvocationPolicy": "Never"}
+"""Of the API server, for what is left out."""
+
+
+def find_call_changes(webhook: Json, namespace: str) -> Iterator[str]:
+    """What of the calls of `webhook`, of an installation in `namespace`, is not the chart's.
+
+    Not its timeout, nor the host of a URL: those are values.
+    """
+    name = webhook["name"]
+    for field, wanted in (
+        ("matchPolicy", "Equivalent"),
+        ("reinvocationPolicy", _REINVOCATION[name]),
+    ):
+        if (found := webhook.get(field, _DEFAULTS[field])) != wanted:
+            yield f"{field} is {found}, and {wanted} was expected"
+    rules = frozenset(rule for raw in webhook.get("rules") or () for rule in _list_rules(raw))
+    if rules != _RULES[name]:
+        shown = sorted(f"{'/'.join(sorted(ops))} of {what}" for _, what, ops in rules)
+        yield f"its rules are about {', '.join(shown) or 'nothing'}"
+    conditions = webhook.get("matchConditions") or ()
+    found_names = [each["name"] for each in conditions]
+    if found_names != [*_CONDITIONS[name]]:
+        yield f"its matchConditions are {', '.join(found_names) or 'none'}"
+    for each in conditions:
+        digest = _CONDITIONS[name].get(each["name"])
+        if digest is not None and _digest(each.get("expression", "")) != digest:
+            yield f"the expression of its matchCondition {each['name']} is another one"
+    if (told := _find_other_place(webhook, namespace)) is not None:
+        yield told
+
+
+def _list_rules(raw: Json) -> Iterator[Rule]:
+    """A rule that leaves out versions or scopes of ours is none of ours."""
+    if {"v1", "*"}.isdisjoint(raw.get("apiVersions") or ()) or raw.get("scope") == "Cluster":
+        return
+    for group in raw.get("apiGroups") or ():
+        for resource in raw.get("resources") or ():
+            yield group, resource, frozenset(raw.get("operations") or ())
+
+
+def _find_other_place(webhook: Json, namespace: str) -> str | None:
+    client, path = webhook.get("clientConfig") or {}, _PATHS[webhook["name"]]
+    if (service := client.get("service")) is None:
+        url = client.get("url", "")
+        return None if url.endswith(path) else f"it calls {url}, and a URL with {path} was expected"
+    found = f"{service.get('namespace')}/{service.get('name')}{service.get('path', '')}"
+    wanted = f"{namespace}/{NAME}{path}"
+    return None if found == wanted else f"it calls {found}, and {wanted} was expected"
+
+
+def _digest(expression: str) -> str:
+    text = "".join(expression.split())
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
