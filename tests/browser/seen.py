@@ -3,14 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import (
-    ConsoleMessage,
-    Locator,
-    LocatorAssertions,
-    Page,
-    Request,
-    expect,
-)
+from playwright.sync_api import ConsoleMessage, Locator, Page, Request, expect
 
 Json = dict[str, Any]
 
@@ -72,9 +65,13 @@ class Seen:
         )
         return self.rows.filter(has=header)
 
-    def expect(self, found: Locator) -> LocatorAssertions:
-        """What is to be so with it, within a while."""
-        return expect(found)
+    def expect_text(self, found: Locator, text: str) -> None:
+        """It has this text in it, within a while."""
+        expect(found).to_contain_text(text)
+
+    def expect_card(self, node: str, said: str) -> None:
+        """A screen reader says that of the node's one card, within a while."""
+        expect(self.row(node).get_by_role("img")).to_have_attribute("aria-label", said)
 
     def names(self) -> list[str]:
         """What the drawn rows are about, from top to bottom."""

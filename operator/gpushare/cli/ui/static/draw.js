@@ -73,7 +73,7 @@ function drawCards(node, unit, filters) {
       "div",
       { class: "card", role: "img", "aria-label": label, title: label },
       drawBar(card, filters),
-      make("p", { "aria-hidden": "true" }, `${card.index}: ${card.allocated}/${total}`),
+      make("p", { "aria-hidden": "true" }, make("span", { class: "index" }, `${card.index}: `), `${card.allocated}/${total}`),
     );
   });
 }
@@ -84,7 +84,8 @@ function drawBar(card, filters) {
   for (const [pod, units] of Object.entries(card.held)) {
     if (units === 0) continue;
     const isOther = filters.namespace && namespaceOf(pod) !== filters.namespace;
-    const held = make("span", { class: isOther ? "held other" : "held" }, pod.slice(pod.indexOf("/") + 1));
+    const name = make("span", {}, pod.slice(pod.indexOf("/") + 1));
+    const held = make("span", { class: isOther ? "held other" : "held" }, name);
     // The policy of the page allows no style in markup; this is none.
     held.style.flexGrow = units;
     bar.append(held);
