@@ -29,15 +29,16 @@ THREE = ("n1", "n2", "n3")
 GROUP = "gpushare.io"
 PLANNED = """\
 training  cgpu on 3 nodes
-  plan 9f2b209da3b5: share -> cgpu on 3 nodes: the device plugin restarts; 1 wait for pods to finish
+  plan 9f2b209da3b5: share -> cgpu on 3 nodes: the device plugin restarts; 1 waits for pods \
+to finish
   WAVE  NODE  CHANGE         DOES                              PODS  WAITS FOR
   1     n1    share -> cgpu  cordon, 2 labels, restart plugin  -
   2     n3    share -> cgpu  cordon, 2 labels, restart plugin  -
   -     n2    share -> cgpu  cordon, 2 labels, restart plugin  1     WorkloadsPresent: pods that \
 use aliyun.com/gpu-mem must finish or be moved first: default/busy
-  how long is not known, at most 20 min before a node counts as failed: 2 waves, one after \
-another, without 1 node that must wait for something else; no pod of cgpu-installer runs here by \
-which a start could be measured
+  how long is not known, at most 20 min until each node is done or counts as failed: 2 waves, one \
+after another, without 1 node that must wait for something else; no pod of cgpu-installer runs \
+here by which a start could be measured
 """
 DONE = """\
 training  cgpu on 3 nodes

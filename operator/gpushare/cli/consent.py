@@ -22,6 +22,7 @@ from gpushare.cli.output import Answer
 from gpushare.core.consent import (
     NotCalledForError,
     Word,
+    explain_no_pool,
     find_pool_of,
     judge_approval,
     judge_node_retry,
@@ -32,6 +33,7 @@ from gpushare.kube.clusters import PATHS, read_cluster
 from gpushare.kube.consent import apply_approval, apply_node_retry, apply_pool_retry
 from gpushare.kube.errors import ApiError, KubeError, describe_failure
 from gpushare.kube.owncredentials import load_own_credentials
+from gpushare.kube.pools import parse_pools
 
 Json = dict[str, Any]
 
@@ -141,10 +143,23 @@ async def _retry_node(api: ApiServer, write: Write, name: str) -> Answer:
     node = parse_node(raw)
     owner = find_pool_of(node)
     pool = await _find(api, Kind.POOLS, owner) if owner is not None else None
-    word = judge_node_retry(node, _parse_pool(pool) if pool else None, _tell_time())
+    if pool is None:
+        raise explain_no_pool(node, await _list_pools(api))
+    word = judge_node_retry(node, _parse_pool(pool), _tell_time())
     if word.value:
         await _send(apply_node_retry(api, raw, word.value, dry_run=write.dry_run))
     return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, word, node.retry)
+
+
+async def _list_pools(api: ApiServer) -> tuple[Pool, ...]:
+    """Those that can be read; none where they may not be listed."""
+    try:
+        cluster = await read_cluster(api, (Kind.POOLS,), datetime.now(UTC))
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return ()
+    return parse_pools(cluster.pools or ())[0]
 
 
 async def _find(api: ApiServer, kind: Kind, name: str) -> Json | None:

@@ -196,9 +196,12 @@ def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
     if explained.records.module:
         yield "Kernel module", "cGPU's may be loaded: nobody has shown since that it is gone"
     if isolation.containers:
+        sharing = "1 container shares a card"
+        if isolation.containers > 1:
+            sharing = f"{isolation.containers} containers share cards"
         yield (
             "Isolation",
-            f"{isolation.containers} containers share cards: {isolation.isolated} isolated, "
+            f"{sharing}: {isolation.isolated} isolated, "
             f"{isolation.stale} stale, {isolation.opted_out} opted out, "
             f"{isolation.unknown} unknown",
         )

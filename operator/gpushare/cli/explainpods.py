@@ -13,6 +13,7 @@ from gpushare.cli.access import Access, check_namespace
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.manifests import Given
+from gpushare.cli.nodefacts import tell_stale
 from gpushare.cli.output import Answer, Line
 from gpushare.cli.podpage import Told, build_pod_page
 from gpushare.cli.podtemplates import find_pod_templates
@@ -26,6 +27,8 @@ from gpushare.core.explain.pods import (
 )
 from gpushare.core.explain.verdicts import Verdict
 from gpushare.core.inspect.pools import Waiting, find_waiting, plan_world
+from gpushare.core.isolation import Claim, claim_isolation
+from gpushare.core.world import judge
 from gpushare.webhook.patch import plan_patch
 
 Json = dict[str, Any]
@@ -44,7 +47,8 @@ def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) 
         parse_pod_shape(raw), found, waits, around, namespace=where, name=name
     )
     notes = (*_find_notes(cluster, seen), *_find_own_notes(where, cluster))
-    told = Told("Pod", explained, notes, _is_asked(cluster, where))
+    stale = tuple(_find_stale(seen, found)) if found is not None and found.node else ()
+    told = Told("Pod", explained, notes, _is_asked(cluster, where), stale)
     return Answer(
         document=_describe(told),
         table=lambda: list(build_pod_page(told, wide=False)),
@@ -92,6 +96,14 @@ def _observe(cluster: Cluster, rules: Rules) -> tuple[Seen, Surroundings, tuple[
     )
     waiting = find_waiting(seen.world, books, seen.unbound, seen.opted_out, cluster.taken_at)
     return seen, around, waiting
+
+
+def _find_stale(seen: Seen, pod: Pod) -> Iterator[Claim]:
+    """The pod's containers whose isolation is not what their node's mode gives."""
+    if pod.node in seen.world.nodes:
+        for claim in claim_isolation(judge(seen.world, pod.node).seen):
+            if claim.is_stale and claim.pod.uid == pod.uid:
+                yield claim
 
 
 def _find_pod(cluster: Cluster, namespace: str, name: str) -> Json:
@@ -166,7 +178,7 @@ def _describe(told: Told) -> Json:
             "sameNow": explained.is_as_then,
         },
         "pools": [_describe_verdict(verdict) for verdict in explained.verdicts],
-        "placed": _describe_placed(explained.found),
+        "placed": _describe_placed(explained.found, told.stale),
         "waits": None
         if explained.waits is None
         else {"reason": str(explained.waits.reason), "message": explained.waits.message},
@@ -203,13 +215,14 @@ def _describe_verdict(verdict: Verdict) -> Json:
     }
 
 
-def _describe_placed(found: Pod | None) -> Json | None:
+def _describe_placed(found: Pod | None, stale: Sequence[Claim]) -> Json | None:
     if found is None or not found.node:
         return None
     return {
         "node": found.node,
         "phase": found.phase,
         "cards": {str(card): units for card, units in sorted(found.cards.items())},
+        "staleIsolation": [tell_stale(claim) for claim in stale],
     }
 
 

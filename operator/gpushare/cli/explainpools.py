@@ -37,7 +37,7 @@ def explain_one_pool(access: Access, name: str) -> Answer:
     books, opted_out = planner.books, seen.opted_out
     every = find_waiting(seen.world, books, seen.unbound, opted_out, cluster.taken_at)
     waiting = [each for each in every if name in each.pod.pools]
-    adopted = _is_adopted(cluster, name)
+    adopted = _is_adopted(cluster, explained)
     return Answer(
         document=_describe(explained, waiting, is_adopted=adopted),
         table=lambda: list(_build_page(explained, waiting, is_adopted=adopted, wide=False)),
@@ -45,9 +45,13 @@ def explain_one_pool(access: Access, name: str) -> Answer:
     )
 
 
-def _is_adopted(cluster: Cluster, name: str) -> bool:
-    """Whether a controller has put its finalizer on the pool."""
-    (raw,) = (raw for raw in cluster.pools or () if raw["metadata"]["name"] == name)
+def _is_adopted(cluster: Cluster, explained: PoolExplanation) -> bool:
+    """Whether a controller has taken the pool on: by its finalizer, which one that only observes
+    never gets, or there by what it told."""
+    pool = explained.pool
+    if pool.observes:
+        return not explained.is_unheard
+    (raw,) = (raw for raw in cluster.pools or () if raw["metadata"]["name"] == pool.name)
     return names.FINALIZER in (raw["metadata"].get("finalizers") or ())
 
 
@@ -196,7 +200,8 @@ def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fa
         f"{capacity.largest_free_block} GiB, stranded {capacity.stranded_memory} GiB",
     )
     if explained.pool.deleting:
-        yield "Deleted", Styled(f"{explained.leaving} nodes are still to be given back", "yellow")
+        nodes_are = "node is" if explained.leaving == 1 else "nodes are"
+        yield "Deleted", Styled(f"{explained.leaving} {nodes_are} still to be given back", "yellow")
     elif not is_adopted:
         yield "Controller", Styled("no controller has taken the pool on yet", "yellow")
     elif explained.hears_nothing:

@@ -23,6 +23,7 @@ from gpushare.cli.failures import told_in_a_sentence
 from gpushare.cli.migrating import add_migrate
 from gpushare.cli.output import give_output_up, print_remark, print_text
 from gpushare.cli.planning import add_planning_commands
+from gpushare.cli.program import CALLED
 from gpushare.cli.reading import add_reading_commands
 from gpushare.cli.rendering import add_rendering_commands
 from gpushare.cli.showing import add_ui_command
@@ -159,6 +160,7 @@ def _start(program: str) -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         # Of a name in Chinese, a terminal without it shows what it can.
         sys.stdout.reconfigure(errors="backslashreplace")
+    CALLED.set(program)
     try:
         app(prog_name=program)
     except OSError as error:

@@ -41,7 +41,8 @@ chmod +x ~/bin/kubectl_complete-gpushare
   gpusharepools, namespaces, and the DaemonSets of kube-system.
 - `plan`, `adopt`, `migrate pools`: what `snapshot` needs, but for namespaces.
 - `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
-  of a node it needs to `get` and `patch` nodes, and to `get` gpusharepools.
+  of a node it needs to `get` and `patch` nodes, and to `get` gpusharepools (to `list` them, where
+  it is to say that a pool only observes the node).
 - `migrate workloads`: to `list` nodes, unless a card's memory is given; with `-n` and `-A` also
   deployments, statefulsets, daemonsets, replicasets, jobs, cronjobs, pods, resourcequotas and
   limitranges.

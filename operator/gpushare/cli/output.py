@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.program import name_program
 
 _GAP = 2
 CONTROLS = re.compile(
@@ -82,7 +83,7 @@ def print_text(text: str) -> None:
 def print_remark(text: str) -> None:
     """Print a line on standard error; whatever it has in it stays one line."""
     if sys.stderr is not None:
-        sys.stderr.write(f"{escape_controls(text)}\n")
+        sys.stderr.write(f"{name_program(escape_controls(text))}\n")
         sys.stderr.flush()
 
 
@@ -152,7 +153,7 @@ def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:
 
 
 def _text(cell: Cell) -> str:
-    return escape_controls(cell if isinstance(cell, str) else cell.text)
+    return name_program(escape_controls(cell if isinstance(cell, str) else cell.text))
 
 
 def _measure(cell: Cell) -> int:

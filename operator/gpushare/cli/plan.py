@@ -260,7 +260,8 @@ def _tell_estimate(estimate: Estimate) -> Iterator[Line]:
     if estimate.expected is not None:
         parts = [f"about {_tell_time(estimate.expected)}"]
     if estimate.longest is not None:
-        parts.append(f"at most {_tell_time(estimate.longest)} before a node counts as failed")
+        longest = _tell_time(estimate.longest)
+        parts.append(f"at most {longest} until each node is done or counts as failed")
     yield (f"  {', '.join(parts)}: {estimate.basis}",)
 
 

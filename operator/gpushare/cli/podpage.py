@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpushare import names
+from gpushare.cli.nodefacts import tell_stale
 from gpushare.cli.output import Cell, Fact, Line, Styled, lay_out, lay_out_facts
 from gpushare.core.explain.fits import NodeFit
 from gpushare.core.explain.pods import PodExplanation
 from gpushare.core.explain.verdicts import Figures, Standing, Verdict
+from gpushare.core.isolation import Claim
 
 MAX_NODES = 20
 """In the narrow table."""
@@ -23,6 +25,8 @@ class Told:
     notes: Sequence[str]
     is_asked: bool
     """The webhook is asked about such pods; else nobody writes anything."""
+    stale: Sequence[Claim] = ()
+    """Its containers whose isolation is not what their node's mode gives."""
 
 
 def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
@@ -35,7 +39,7 @@ def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
     yield (Styled(title, "bold"), f"  asks for {asks or 'no GPU that a pool gives'}")
     for note in told.notes:
         yield (Styled(f"  {note}", "yellow"),)
-    yield from lay_out_facts(_build_facts(explained))
+    yield from lay_out_facts(_build_facts(explained, told.stale))
     if explained.verdicts:
         yield ()
         yield (Styled("Pools", "bold"),)
@@ -59,7 +63,7 @@ def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
         yield (f"  {change}",)
 
 
-def _build_facts(explained: PodExplanation) -> Iterator[Fact]:
+def _build_facts(explained: PodExplanation, stale: Sequence[Claim]) -> Iterator[Fact]:
     decision, past, found = explained.decision, explained.past, explained.found
     told = f"{decision.reason}: {decision.message}"
     when = "Decision" if found is None else "Now"
@@ -78,6 +82,8 @@ def _build_facts(explained: PodExplanation) -> Iterator[Fact]:
         yield "Node", f"none yet, {found.phase}"
     if explained.waits is not None:
         yield "Trouble", Styled(f"{explained.waits.reason}: {explained.waits.message}", "yellow")
+    for claim in stale:
+        yield "Stale", Styled(tell_stale(claim), "yellow")
 
 
 def _tell_lost(lost: Mapping[str, Sequence[str]], more: int) -> str:

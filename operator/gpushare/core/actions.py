@@ -134,7 +134,7 @@ class NodePlan:
     wake_after_seconds: float | None = None
     """When to decide again even if nothing happens."""
     labelled: bool = False
-    """Every label that the pool wants is there, and ours."""
+    """Every label that the pool wants is there, and ours unless it only observes."""
     rivals: tuple[Rival, ...] = ()
     """Other managers that keep writing those labels."""
     kind: Kind | None = None

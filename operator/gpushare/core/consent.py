@@ -11,7 +11,7 @@ from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
 from gpushare.core.failure import describe_failure
-from gpushare.core.membership import find_owner
+from gpushare.core.membership import decide_claim, find_owner
 from gpushare.core.policy import build_attempt, build_claim
 from gpushare.core.records import Failure, NodeRecords, RecordError, parse_records
 from gpushare.names import Condition, Reason
@@ -93,14 +93,12 @@ def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
     raise NotCalledForError(f"no change of a node of pool {pool.name} has failed")
 
 
-def judge_node_retry(node: Node, pool: Pool | None, now: str) -> Word:
+def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
     """The value `now` for the node's annotation; empty where what failed is tried again.
 
     `pool` is the one that has the node. Raises `NotCalledForError`.
     """
     records = _read(node)
-    if pool is None:
-        raise NotCalledForError(f"node {node.name} belongs to no pool: nothing of it can fail")
     failure, drift = _find_failure(records), records.drift
     if failure is not None:
         about = describe_failure(node.name, failure)
@@ -113,6 +111,17 @@ def judge_node_retry(node: Node, pool: Pool | None, now: str) -> Word:
     raise NotCalledForError(
         f"no change of node {node.name} has failed, and no label of it was left to anybody; "
         f"gpushare plan pool {pool.name} says what it waits for"
+    )
+
+
+def explain_no_pool(node: Node, pools: Iterable[Pool]) -> NotCalledForError:
+    """Why nothing can be tried again of a node that none of all `pools` has."""
+    claim = decide_claim(node, None, [pool for pool in pools if pool.observes])
+    if claim is None:
+        return NotCalledForError(f"node {node.name} belongs to no pool: nothing of it can fail")
+    return NotCalledForError(
+        f"pool {claim.winner.name} only observes node {node.name} (its reconcile is Observe): it "
+        "changes nothing, and nothing of it can fail"
     )
 
 

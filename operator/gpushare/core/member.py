@@ -49,7 +49,9 @@ def plan_member(seen: Observed, pool: Pool, at: Pass, turn: Turn = CLOSED) -> No
     plan = _plan_next(seen, pool, policy, at, turn)
     if seen.node.carries_ours and _find_reason_to_stay_away(seen, pool) is None:
         plan = plan_module_noted(seen, plan, MODES[pool.spec.edition, pool.spec.schedule])
-    if wanted.items() <= seen.node.labels.items() and wanted.keys() <= seen.node.owned:
+    # Where nothing is written, nothing is ever ours.
+    held = pool.observes or wanted.keys() <= seen.node.owned
+    if held and wanted.items() <= seen.node.labels.items():
         plan = replace(plan, labelled=True)
     if (doubt := find_doubt(seen, at)) is not None and plan.action is None:
         wakes = [doubt.total_seconds(), plan.wake_after_seconds or doubt.total_seconds()]

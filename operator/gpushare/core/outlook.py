@@ -110,7 +110,7 @@ def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
         Outcome.REQUIRES_TEARDOWN: f"the kernel module goes, with a reboot ({kind.teardown})",
         Outcome.REQUIRES_PERSON: "needs a person, and is not done by itself",
     }[kind.outcome]
-    waits = f"; {held_up} wait for pods to finish" if held_up else ""
+    waits = f"; {held_up} wait{'s' if held_up == 1 else ''} for pods to finish" if held_up else ""
     return f"{kind.change} on {nodes} node{'s' if nodes > 1 else ''}: {needs}{waits}"
 
 

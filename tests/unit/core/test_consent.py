@@ -9,6 +9,7 @@ from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import ConditionStatus, PoolPlan, PoolStatus
 from gpushare.core.consent import (
     NotCalledForError,
+    explain_no_pool,
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
@@ -118,5 +119,13 @@ def test_a_node_whose_label_was_left_to_another_is_tried_again() -> None:
 def test_a_node_that_has_not_failed_is_left_alone() -> None:
     with pytest.raises(NotCalledForError, match="no change of node gpu-1 has failed"):
         judge_node_retry(a_settled("gpu-1"), a_pool(), TIME)
-    with pytest.raises(NotCalledForError, match="belongs to no pool"):
-        judge_node_retry(a_node("gpu-1"), None, TIME)
+
+
+def test_of_a_node_that_no_pool_has_it_is_told_which_one_only_observes_it() -> None:
+    node = a_node("gpu-1")
+    looking_on = a_pool("careful", reconcile="Observe", nodes={"names": ["gpu-1"]})
+    elsewhere = a_pool("other", nodes={"names": ["gpu-2"]}, reconcile="Observe")
+    acting = a_pool(nodes={"names": ["gpu-1"]})
+    told = str(explain_no_pool(node, [elsewhere, acting, looking_on]))
+    assert told.startswith("pool careful only observes node gpu-1 (its reconcile is Observe)")
+    assert "gpu-1 belongs to no pool" in str(explain_no_pool(node, [elsewhere, acting]))

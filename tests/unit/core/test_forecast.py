@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
@@ -14,6 +16,7 @@ from gpushare.core.kinds import hash_kinds
 from gpushare.core.records import Step
 from gpushare.core.setup import Setup
 from tests.kit.members import a_kind, a_settled, changing, done, has_failed, some_settled
+from tests.kit.teardowns import by_hand, torn
 from tests.kit.values import (
     MEMORY,
     NOW,
@@ -154,9 +157,6 @@ def test_a_node_that_leaves_is_told_by_the_pool_that_had_it() -> None:
     assert step.kind.change == "share -> default"
 
 
-# How long it takes.
-
-
 def test_a_node_that_leaves_names_the_pods_that_hold_it_up_and_what_comes_then() -> None:
     pool = a_pool(nodes={"names": ["gpu-9"]}, deletion_policy="WholeCard", schedule="share")
     busy = a_gpu_pod("busy", node="gpu-1", selects=frozenset({(names.LABEL_POOL, pool.name)}))
@@ -171,6 +171,29 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
     (step,) = forecast(a_pool(schedule="share"), [has_failed(step=Step.RESTARTING)]).steps
     assert step.kind is not None
     assert (step.kind.change, step.reboots) == ("cgpu -> share", True)
+
+
+# How long it takes.
+
+
+@pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED, Step.REBOOTED])
+def test_how_long_a_module_takes_to_go_is_not_known_before_it_is_seen_to_be_gone(
+    step: Step,
+) -> None:
+    found = forecast(by_hand(), [torn(step, boot="boot-2")])
+    assert found.estimate is not None
+    assert (found.estimate.waves, found.estimate.expected, found.estimate.longest) == (
+        1,
+        None,
+        None,
+    )
+    assert found.estimate.basis.endswith("how long it takes until a kernel module is gone")
+
+
+def test_once_the_module_is_gone_a_teardown_ends_as_any_change() -> None:
+    found = forecast(by_hand(), [torn(Step.RESTARTING, boot="boot-2")])
+    assert found.estimate is not None
+    assert found.estimate.expected is not None
 
 
 def test_time_is_reckoned_from_the_slowest_that_was_measured() -> None:

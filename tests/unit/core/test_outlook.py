@@ -158,7 +158,7 @@ def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
         ),
         (
             [_waiting("a"), _waiting("b", reason=Reason.WORKLOADS_PRESENT)],
-            "share -> cgpu on 2 nodes: the device plugin restarts; 1 wait for pods to finish",
+            "share -> cgpu on 2 nodes: the device plugin restarts; 1 waits for pods to finish",
         ),
         (
             [_waiting(kind=FOLLOW)],

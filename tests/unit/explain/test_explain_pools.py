@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
@@ -12,7 +13,7 @@ from gpushare.core.explain.pools import PoolExplanation, explain_pool
 from gpushare.core.inspect.pools import plan_world
 from gpushare.core.world import World
 from gpushare.names import Condition, Reason
-from tests.kit.members import a_settled, changing, has_failed
+from tests.kit.members import SHARE, a_settled, changing, has_failed
 from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
 LATER = NOW + timedelta(minutes=5)
@@ -97,6 +98,20 @@ def test_a_pool_that_observes_says_what_it_would_do() -> None:
     node = a_node(labels={"ack.node.gpu.schedule": "cgpu"})
     explained = explain(a_pool(reconcile="Observe"), node)
     assert [group.reason for group in explained.groups] == [Reason.WOULD_CHANGE]
+
+
+def test_a_pool_that_observes_counts_the_nodes_that_lack_a_label_whoever_wrote_the_others() -> None:
+    pool = a_pool(reconcile="Observe", schedule="share")
+    carries = a_node("a", labels={**SHARE, names.LABEL_POOL: pool.name})
+    lacks = a_node("b", labels=SHARE)
+    (line,) = (
+        line
+        for line in explain(pool, carries, lacks).conditions
+        if line.now.type == Condition.NODES_LABELLED
+    )
+    assert line.now.message.startswith("1 of 2 nodes do not carry all of the pool's labels yet")
+    assert line.now.message.endswith("such as b")
+    assert find_reason(explain(pool, carries), Condition.NODES_LABELLED) == "AllNodesLabelled"
 
 
 def test_whether_the_installation_evicts_is_read_from_what_its_controller_says() -> None:

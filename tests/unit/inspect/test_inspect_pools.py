@@ -112,6 +112,16 @@ def test_the_wide_table_names_the_pods_of_each_card(show: Shown) -> None:
     assert "vision/a" not in show(**cluster)
 
 
+def test_a_pod_that_runs_and_has_no_pool_does_not_wait(show: Shown) -> None:
+    """The controller reports it; here it holds a card."""
+    runs = build_holder("older", "n1", 4, allocation={"0": {"0": 4}})
+    waits = build_waiting("c", 40, "training")
+    cluster = {"nodes": [build_member("n1")], "pods": [runs, waits], "pools": [build_found_pool()]}
+    waiting = json.loads(show("-o", "json", **cluster))["waiting"]
+    assert [each["name"] for each in waiting] == ["c"]
+    assert "Unrouted" not in show(**cluster)
+
+
 def test_pods_that_wait_are_sorted_and_filtered_by_namespace(show: Shown) -> None:
     waiting = [
         build_waiting("b", 2, "nowhere"),

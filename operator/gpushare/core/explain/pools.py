@@ -71,6 +71,8 @@ class PoolExplanation:
     capacity: Capacity
     hears_nothing: bool
     """No controller has acted on the spec as it is."""
+    is_unheard: bool
+    """No controller has ever said anything of it."""
 
 
 def explain_pool(
@@ -91,6 +93,7 @@ def explain_pool(
         leaving=leaving,
         capacity=sum_capacity(book.capacities.values(), pending),
         hears_nothing=pool.status.observed_generation < pool.generation or not told,
+        is_unheard=not told,
     )
 
 

@@ -51,8 +51,9 @@ def estimate(
     if held_up := sum(bool(step.pods) for step in changing):
         basis += f"; on {_count(held_up)} pods must go first, and nobody knows when"
         return Estimate(waves, None, None, basis)
-    if any(step.reboots for step in changing):
-        return Estimate(waves, None, None, f"{basis}; nobody has measured how long reboots take")
+    if any(step.tears_down for step in changing):
+        basis += "; nobody has measured how long it takes until a kernel module is gone"
+        return Estimate(waves, None, None, basis)
     deadline = pace.timing.ready_timeout
     if (own := pool.spec.rollout.ready_timeout_seconds) is not None:
         deadline = timedelta(seconds=own)

@@ -47,6 +47,8 @@ class NodeForecast:
     cordons: bool = False
     restarts_plugin: bool = False
     reboots: bool = False
+    tears_down: bool = False
+    """The kernel module goes, or has yet to be seen to be gone."""
     pods: tuple[str, ...] = ()
     """Pods that must be gone before its change."""
     evicted: tuple[str, ...] = ()
@@ -168,6 +170,7 @@ def _with_change(
         cordons=not forecast.plan.under_way,
         restarts_plugin=kind.restarts_plugin and not _is_restarted(seen, change),
         reboots=kind.reboots and not _is_rebooted(change),
+        tears_down=kind.reboots and not (change and change.step is Step.RESTARTING),
         pods=_name(pods),
         evicted=_name(evicted),
     )

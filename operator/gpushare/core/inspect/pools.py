@@ -119,7 +119,9 @@ def view_pools(
         _view_pool(pool, books[pool.name], world, unbound)
         for pool in sorted(world.pools, key=lambda pool: pool.name)
     )
-    return PoolsView(views, find_waiting(world, books, unbound, opted_out, now))
+    waiting = find_waiting(world, books, unbound, opted_out, now)
+    # One that runs may have no pool, and waits for nothing.
+    return PoolsView(views, tuple(each for each in waiting if not each.pod.node))
 
 
 def plan_world(world: World, now: datetime) -> Planner:

@@ -1,0 +1,122 @@
+"""The pages of `explain` for people, from snapshots: what is told of whom, and what is not."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.api.pool import Schedule
+from gpushare.cli.snapshots import build_snapshot
+from tests.kit.builders import build_pool
+from tests.kit.cards import build_card_node, build_holder
+from tests.kit.commandline import run_command
+from tests.kit.members import SHARE, applied
+
+Json = dict[str, Any]
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+TOLD: Json = {
+    "observedGeneration": 1,
+    "conditions": [
+        {
+            "type": "Ready", "status": "False", "reason": "WouldChange", "message": "",
+            "lastTransitionTime": "2026-02-01T00:00:00Z",
+        }
+    ],
+}  # fmt: skip
+NOT_TAKEN_ON = "no controller has taken the pool on yet"
+
+
+def build_found_pool(**spec: Any) -> Json:
+    pool = build_pool(nodes={"names": ["n1"]}, schedule="share", **spec)
+    pool["metadata"] |= {"uid": "p", "creationTimestamp": "2026-02-01T00:00:00Z", "generation": 1}
+    return pool
+
+
+class Explained:
+    """What `explain` says of a cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "cluster.json"
+
+    def __call__(self, *arguments: str, **kinds: list[Json]) -> str:
+        given: dict[str, list[Json]] = {"pools": [], **kinds}
+        given["namespaces"] = [{"metadata": {"name": "default", "uid": "1"}}]
+        kept = {
+            kind: tuple(raw for each in items if (raw := keep_object(Kind(kind), each)) is not None)
+            for kind, items in given.items()
+        }
+        self._file.write_bytes(build_snapshot(Cluster(NOW, **kept)))
+        ended = run_command("explain", *arguments, "--snapshot", str(self._file))
+        assert (ended.code, ended.err) == (0, ""), ended
+        return ended.out
+
+
+@pytest.fixture
+def explain(tmp_path: Path) -> Explained:
+    return Explained(tmp_path)
+
+
+def test_a_pool_that_only_observes_is_taken_on_without_a_finalizer(explain: Explained) -> None:
+    pool = build_found_pool(reconcile="Observe")
+    assert NOT_TAKEN_ON in explain("pool", "training", pools=[pool])
+    told = {**pool, "status": TOLD}
+    assert "Controller  " not in explain("pool", "training", pools=[told])
+    assert json.loads(explain("pool", "training", "-o", "json", pools=[told]))["adopted"] is True
+
+
+def test_any_other_pool_is_taken_on_by_its_finalizer(explain: Explained) -> None:
+    pool = {**build_found_pool(), "status": TOLD}
+    assert NOT_TAKEN_ON in explain("pool", "training", pools=[pool])
+    pool["metadata"]["finalizers"] = [names.FINALIZER]
+    assert NOT_TAKEN_ON not in explain("pool", "training", pools=[pool])
+
+
+def test_one_node_that_is_left_is_one(explain: Explained) -> None:
+    pool = build_found_pool()
+    pool["metadata"]["deletionTimestamp"] = "2026-02-02T00:00:00Z"
+    assert "0 nodes are still to be given back" in explain("pool", "training", pools=[pool])
+    node = build_card_node("n1", gpus=1, total=15)
+    owned: Json = {"f:metadata": {"f:labels": {f"f:{names.LABEL_POOL}": {}}}}
+    node["metadata"] |= {
+        "labels": {**SHARE, names.LABEL_POOL: "training"},
+        "annotations": applied(Schedule.SHARE).annotations(),
+        "managedFields": [
+            {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": owned}
+        ],
+    }
+    said = explain("pool", "training", pools=[pool], nodes=[node])
+    assert "1 node is still to be given back" in said
+
+
+def build_stale() -> dict[str, list[Json]]:
+    """A node that shares, and a pod that came while it isolated."""
+    pod = build_holder("old", "n1", 4, card="0")
+    record = applied(
+        Schedule.SHARE, before=("pod-default-old",), admitted={"pod-default-old": "cgpu"}
+    )
+    node = build_card_node("n1", gpus=1, total=15)
+    node["metadata"] |= {"labels": SHARE, "annotations": record.annotations()}
+    node["status"]["nodeInfo"] = {"bootID": "boot-1"}
+    return {"nodes": [node], "pods": [pod]}
+
+
+def test_a_pod_is_told_that_its_isolation_is_of_a_former_mode(explain: Explained) -> None:
+    stale = "c0 of pod default/old is isolated: admitted under cgpu, and the node is share"
+    assert f"  Stale  {stale}\n" in explain("pod", "old", **build_stale())
+    placed = json.loads(explain("pod", "old", "-o", "json", **build_stale()))["placed"]
+    assert placed["staleIsolation"] == [stale]
+
+
+def test_a_pod_with_the_isolation_of_its_nodes_mode_is_told_nothing(explain: Explained) -> None:
+    cluster = build_stale()
+    del cluster["nodes"][0]["metadata"]["annotations"]
+    assert "Stale" not in explain("pod", "old", **cluster)
+
+
+def test_one_container_shares_a_card(explain: Explained) -> None:
+    said = explain("node", "n1", **build_stale())
+    assert "  1 container shares a card: 1 isolated, 1 stale, 0 opted out, 0 unknown\n" in said
