@@ -14,7 +14,8 @@ LIMIT = timeout --foreground --kill-after=30
 
 SHARDS = --numprocesses=2 --dist=loadfile
 # Three clusters side by side: the tests mostly wait.
-CLUSTERS = --numprocesses=3 --dist=loadfile
+# In the order of the names: files of one long test would all come last otherwise, side by side.
+CLUSTERS = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Show the targets
@@ -53,7 +54,7 @@ test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score
 test-integration: $(READY) ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
-		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/integration tests/chaos \
+		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/chaos tests/integration \
 			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart" $(CLUSTERS) \
 		&& $(BIN)/python -m tests.rights "$$rights"
 

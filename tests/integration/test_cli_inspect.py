@@ -359,4 +359,6 @@ def test_a_server_with_another_certificate_is_not_trusted(scene: Scene) -> None:
 
 @pytest.mark.parametrize("name", ["..", "a/b", "?limit=1", "a,b=c\\"])
 def test_a_name_that_is_none_leads_nowhere(scene: Scene, name: str) -> None:
-    expect_told(scene.run("inspect", name), Exit.NOT_FOUND, f"there is no node {name}")
+    ended = scene.run("inspect", name)
+    assert (ended.code, ended.out) == (Exit.USAGE, "")
+    assert f"{name!r} is not a name" in ended.err
