@@ -103,6 +103,9 @@ ANNOTATION_CARD: Final = "ALIYUN_COM_GPU_MEM_IDX"
 ANNOTATION_CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 """Basic and OpenSource: the pod's units of gpu-mem."""
 
+ANNOTATION_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's own: the manifest that it applied last, other than by server-side apply."""
+
 # Labels on nodes that ACK writes when they join.
 LABEL_NODE_POOL: Final = "alibabacloud.com/nodepool-id"
 LABEL_CARDS: Final = "aliyun.accelerator/nvidia_count"

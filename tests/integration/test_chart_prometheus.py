@@ -38,7 +38,7 @@ generation, of n3."""
 
 
 @pytest.fixture(scope="module")
-def told(installed: Bench) -> Iterator[Prometheus]:
+def told(prometheus_programs: Path, installed: Bench) -> Iterator[Prometheus]:
     """What Prometheus has read while the nodes of a pool changed their mode, and somebody fought
     over a label."""
     installation = installed.operators.installation
@@ -51,6 +51,9 @@ def told(installed: Bench) -> Iterator[Prometheus]:
         prometheus(installed.cluster, operator.metrics_port, port) as reading,
     ):
         play(installed)
+        # A rate is of what rises after it was first read, and on a busy machine that may be late.
+        expect_data(reading, ["gpushare_admission_requests_total"])
+        installed.create_pod(build_pod("late", gib=3, selects={POOL: "training"}))
         yield reading
     installed.operators.end_all()
     installed.empty()
@@ -148,6 +151,56 @@ def test_what_is_used_stands_beside_what_is_allocated_whoever_tells_of_it(
         ("default", "web-1"): 3293 * MIB,
         ("other", "x"): 7,
     }
+
+
+@pytest.mark.parametrize(
+    ("panel", "metric", "by"),
+    [
+        ("Isolation changes", "changes_total", "outcome"),
+        ("Why nodes began to wait", "node_waits_total", "reason"),
+        ("Plugin restarts and evictions", "plugin_restarts_total", "reason"),
+        ("Plugin restarts and evictions", "evictions_total", "outcome"),
+        ("Labels that others changed", "label_flips_total", "pool"),
+        ("Labels that others changed", "label_conflicts_total", "pool"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_happened_once_is_on_the_dashboard(
+    told: Prometheus, panel: str, metric: str, by: str
+) -> None:
+    # The counters are as young as what they count: nothing of them is before it.
+    counted = told.query(f"sum by ({by}) (gpushare_{metric})")
+    shown = told.query(find_query("gpu-pools", panel, metric))
+    assert counted
+    assert shown == counted
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ("sum(gpushare_pool_memory_bytes)", 3 * 15 * GIB),
+        ("sum(gpushare_pool_memory_allocated_bytes)", (8 + 3) * GIB),
+        ("sum(gpushare_card_memory_allocated_bytes)", (8 + 3) * GIB),
+        ('sum(gpushare_pool_nodes{state="ready"})', 3),
+        ('count(gpushare_node_info{state="ready"})', 3),
+        # Nodes that join change their mode as well.
+        ('gpushare_changes_total{outcome="completed"}', 2 * 3),
+        ("gpushare_change_duration_seconds_count", 2 * 3),
+        ("sum(gpushare_plugin_restarts_total)", 3),
+        # What was given way to is put back when the pool changes.
+        ("gpushare_label_flips_total >= bool 2", 1),
+        ("gpushare_label_conflicts_total", 1),
+    ],
+)
+def test_what_happened_is_told_as_often_as_it_did(
+    told: Prometheus, query: str, value: float
+) -> None:
+    wait_until(
+        lambda: [sample.value for sample in told.query(query)] == [value],
+        expectation=f"{query} is {value:g}",
+        timeout_seconds=20,
+        advice=lambda: f"It brings {told.query(query)}",
+    )
 
 
 def test_an_application_holds_in_prometheus_what_its_pods_ask_for(told: Prometheus) -> None:

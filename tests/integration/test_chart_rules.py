@@ -1,6 +1,5 @@
 """Rules and dashboards by Prometheus' own tools, and as the chart gives them to a cluster."""
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 import yaml
 
 from devcluster.startup import CHART
-from devcluster.toolchain import PROMETHEUS, ensure_binaries
 from tests.kit.bench import Bench
 from tests.kit.chartmatrix import Values, render_objects
 from tests.kit.dashboards import FILES, list_queries, read
@@ -23,8 +21,8 @@ CASES = Path(__file__).with_name("rules-test.yaml")
 
 
 @pytest.fixture(scope="module")
-def promtool() -> Path:
-    return ensure_binaries(os.environ, PROMETHEUS) / "promtool"
+def promtool(prometheus_programs: Path) -> Path:
+    return prometheus_programs / "promtool"
 
 
 def run(promtool: Path, *arguments: str) -> str:

@@ -18,15 +18,15 @@ FOREIGN = {
     "DCGM_FI_DEV_GPU_UTIL": {"Hostname", "NodeName", "gpu"},
     "DCGM_CUSTOM_PROCESS_MEM_USED": {"NamespaceName", "PodName"},
     "nvidia_gpu_memory_used_bytes": {"node_name", "minor_number", "namespace_name", "pod_name"},
+    "process_cpu_seconds_total": {"instance"},
     "process_resident_memory_bytes": {"instance"},
     "up": {"job", "namespace"},
 }
 """Others' metrics: DCGM's exporter, ACK's of both generations, and what every process tells; with
 those of their labels that are used."""
-OWN = frozenset({"process_resident_memory_bytes", "up"})
+OWN = frozenset({"process_cpu_seconds_total", "process_resident_memory_bytes", "up"})
 """Of these, what there is without any exporter on nodes."""
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_EVERY = {"__rate_interval": "5m"}
 
 
 def read(file: Path) -> Json:
@@ -47,10 +47,11 @@ def list_queries(page: Json) -> Iterator[tuple[str, str]]:
             yield panel["title"], fill_in(target["expr"])
 
 
-def fill_in(expression: str) -> str:
+def fill_in(expression: str, *, rate_interval: str = "5m") -> str:
     """The query that Grafana sends while nothing is chosen."""
+    known = {"__rate_interval": rate_interval}
     return _VARIABLE.sub(
-        lambda found: found[0] if found[1].isdigit() else _EVERY.get(found[1], ".*"), expression
+        lambda found: found[0] if found[1].isdigit() else known.get(found[1], ".*"), expression
     )
 
 

@@ -12,12 +12,16 @@ import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpushare.kube.client import ApiServer, connect
+from gpushare.kube.client import ApiServer, RequestObserver, connect
 from gpushare.kube.credentials import Credentials
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _EMPTY_LIST = {"metadata": {"resourceVersion": "1"}, "items": []}
+
+
+def _ignore(verb: str, resource: str, code: int) -> None:
+    return None
 
 
 class FakeApi:
@@ -40,9 +44,9 @@ class FakeApi:
         self.objects[path] = {**body, "metadata": metadata}
 
     @contextlib.asynccontextmanager
-    async def connected(self) -> AsyncIterator[ApiServer]:
-        """The API server that is asked about these objects."""
-        async with served_by(self._answer) as api:
+    async def connected(self, observer: RequestObserver = _ignore) -> AsyncIterator[ApiServer]:
+        """The API server that is asked about these objects; `observer` is told of each call."""
+        async with served_by(self._answer, observer) as api:
             yield api
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -76,13 +80,15 @@ class FakeApi:
 
 
 @contextlib.asynccontextmanager
-async def served_by(answer: Answer) -> AsyncIterator[ApiServer]:
-    """An API server that answers everything so."""
+async def served_by(
+    answer: Answer, observer: RequestObserver = _ignore
+) -> AsyncIterator[ApiServer]:
+    """An API server that answers everything so; `observer` is told of each call."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server:
         credentials = Credentials(str(server.make_url("/")), None, _be_anybody)
-        async with connect(credentials) as api:
+        async with connect(credentials, observer) as api:
             yield api
 
 

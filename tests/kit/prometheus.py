@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import tempfile
 import threading
 import urllib.error
 import urllib.parse
@@ -15,6 +16,7 @@ from typing import Any
 import yaml
 
 from devcluster.cluster import Cluster
+from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.ports import is_free
 from devcluster.startup import CHART
 from devcluster.toolchain import PROMETHEUS, ensure_binaries
@@ -35,6 +37,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Series:
+    """One series of an answer over time: its values by seconds since 1970."""
+
+    labels: Mapping[str, str]
+    points: Mapping[int, float]
+
+
+@dataclass(frozen=True)
 class Prometheus:
     """One that reads every second, and knows the chart's rules."""
 
@@ -42,27 +52,49 @@ class Prometheus:
 
     def query(self, expression: str) -> list[Sample]:
         """What it answers now; raises AssertionError for what it does not understand."""
-        arguments = urllib.parse.urlencode({"query": expression})
-        try:
-            with _direct.open(f"{self.url}/api/v1/query?{arguments}", timeout=10) as answer:
-                data: Json = json.load(answer)["data"]
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{expression}: {error.read().decode()}") from error
         return [
             Sample(
                 {key: value for key, value in series["metric"].items() if key not in _OF_TARGETS},
                 float(series["value"][1]),
             )
-            for series in data["result"]
+            for series in self._ask("query", query=expression)
         ]
+
+    def query_range(
+        self, expression: str, *, start: int, end: int, step_seconds: int
+    ) -> list[Series]:
+        """What it would have answered at each step from `start` on, seconds since 1970; the same.
+
+        Labels of the targets stay: a legend may name them.
+        """
+        times = {"start": start, "end": end, "step": step_seconds}
+        return [
+            Series(
+                {key: value for key, value in series["metric"].items() if key != "__name__"},
+                {round(time): float(value) for time, value in series["values"]},
+            )
+            for series in self._ask("query_range", query=expression, **times)
+        ]
+
+    def _ask(self, what: str, *, query: str, **arguments: int) -> list[Json]:
+        encoded = urllib.parse.urlencode({"query": query, **arguments})
+        try:
+            with _direct.open(f"{self.url}/api/v1/{what}?{encoded}", timeout=10) as answer:
+                result: list[Json] = json.load(answer)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{query}: {error.read().decode()}") from error
+        return result
 
 
 _OF_TARGETS = ("instance", "job", "__name__")
 
 
 @contextlib.contextmanager
-def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
-    """One that reads `/metrics` at these ports of this machine, for a block."""
+def prometheus(
+    cluster: Cluster, *ports: int, with_api_server: bool = False
+) -> Iterator[Prometheus]:
+    """One that reads `/metrics` at these ports of this machine, for a block, and what the API
+    server counts of webhooks, where it is to."""
     program = ensure_binaries(os.environ, PROMETHEUS) / "prometheus"
     own = next(port for port in reversed(cluster.ports.spare) if is_free(port))
     folder = cluster.logs.parent / "prometheus"
@@ -78,14 +110,18 @@ def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
             {
                 "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
                 "rule_files": [str(CHART / "files/rules.yaml")],
-                "scrape_configs": [scraping],
+                "scrape_configs": [
+                    scraping,
+                    *([_scrape_api_server(cluster)] if with_api_server else ()),
+                ],
             }
         )
     )
     command = [
         str(program),
         f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
+        # Of its own: what one read that was killed would be there for another five minutes.
+        f"--storage.tsdb.path={tempfile.mkdtemp(dir=folder)}",
         f"--web.listen-address=127.0.0.1:{own}",
         "--log.level=warn",
     ]
@@ -102,6 +138,28 @@ def prometheus(cluster: Cluster, *ports: int) -> Iterator[Prometheus]:
     finally:
         process.kill()
         process.wait()
+
+
+def _scrape_api_server(cluster: Cluster) -> Json:
+    config = read_own_kubeconfig(cluster.kubeconfig)
+    server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    return {
+        "job_name": "apiserver",
+        "scheme": "https",
+        "tls_config": {
+            "ca_file": server["certificate-authority"],
+            "cert_file": user["client-certificate"],
+            "key_file": user["client-key"],
+        },
+        "static_configs": [{"targets": [urllib.parse.urlsplit(server["server"]).netloc]}],
+        "metric_relabel_configs": [
+            {
+                "source_labels": ["__name__"],
+                "regex": "apiserver_admission_webhook_.*_count",
+                "action": "keep",
+            }
+        ],
+    }
 
 
 def _is_ready(started: Prometheus) -> bool:

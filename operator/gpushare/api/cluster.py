@@ -28,6 +28,7 @@ class Kind(StrEnum):
     POOLS = "pools"
     DAEMONSETS = "daemonsets"
     NAMESPACES = "namespaces"
+    DEPLOYMENTS = "deployments"
 
 
 class MalformedObjectError(ValueError):
@@ -50,6 +51,8 @@ class Cluster:
     daemonsets: tuple[Json, ...] = ()
     """Of the device plugins' namespace."""
     namespaces: tuple[Json, ...] = ()
+    deployments: tuple[Json, ...] | None = ()
+    """The operator's; None where they may not be read."""
 
 
 def keep_object(kind: Kind, raw: Any) -> Json | None:

@@ -14,3 +14,8 @@ class UnreadablePool:
     generation: int
     status: PoolStatus
     error: str
+
+    @property
+    def part(self) -> str:
+        """What of it can't be read: `spec` or `status`."""
+        return "status" if self.error.startswith("status") else "spec"

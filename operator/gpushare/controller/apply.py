@@ -60,7 +60,8 @@ class Applier:
     async def carry_out(
         self, action: Action, *, pool: str, reason: Reason, is_wanted: Callable[[], bool]
     ) -> None:
-        """Do `action` for `pool`; `reason` is why, for log and metrics.
+        """Do `action` for `pool`; `reason` is why. Each write that changes something is a line of
+        the log.
 
         Where that takes a while, `is_wanted` is asked before the write: the pool may want
         something else by then.
@@ -86,9 +87,7 @@ class Applier:
                 if seen is not None and is_job_due(seen, action):
                     await self._create_job(action, pool, reason)
             case ReleaseNode():
-                if (node := await release_node(self.api, action)) is not None:
-                    self.caches.nodes.offer(node)
-                self._log("released; labels stay", action.node, pool, reason)
+                await self._release(action)
                 if action.note:
                     note = f"pool {pool} lets go of the node; {action.note}"
                     subject = Subject("v1", "Node", action.node, action.uid)
@@ -103,14 +102,23 @@ class Applier:
         before = self.caches.nodes.records.get(action.node)
         node = await apply_node(self.api, action)
         self.caches.nodes.offer(node)
-        if node["metadata"]["resourceVersion"] == action.resource_version:
+        if node["metadata"]["resourceVersion"] != action.resource_version:
+            log.info("%s", action.message)
+        else:
             # Somebody else holds what we let go of: without a pause this would be sent for ever.
-            log.warning("write changed nothing", extra={"pool": pool, "node": action.node})
+            log.warning("%s: that changed nothing", action.message)
             await asyncio.sleep(NO_CHANGE_SECONDS)
         now = datetime.now(UTC)
         outcome = judge_write(before, action, now) if before is not None else WriteOutcome()
         self.metrics.observe_write(pool, reason, outcome)
-        self._log(action.message, action.node, pool, reason)
+
+    async def _release(self, action: ReleaseNode) -> None:
+        released = await release_node(self.api, action)
+        if released.node is not None:
+            self.caches.nodes.offer(released.node)
+        level = logging.INFO if released.is_changed else logging.DEBUG
+        gone = f"labels taken away: {', '.join(action.remove)}" if action.remove else "labels stay"
+        log.log(level, "%s", "; ".join(filter(None, ("released", gone, action.note))))
 
     async def _look_again(
         self, action: LookAgain, pool: str, reason: Reason, is_wanted: Callable[[], bool]
@@ -154,7 +162,7 @@ class Applier:
             if answer.get("kind") == "Pod":
                 self.caches.pods.offer(answer)
             self.metrics.plugin_restarts.labels(pool, reason).inc()
-            self._log(f"deleted plugin pod {plugin.name}", action.node, pool, reason)
+            log.info("deleted plugin pod %s", plugin.name)
             node = self.caches.nodes.records.get(action.node)
             self.events.post(
                 Subject("v1", "Node", action.node, node.uid if node else ""),
@@ -180,7 +188,7 @@ class Applier:
                 continue
             self.metrics.evictions.labels(pool, "evicted" if is_evicted else "gone").inc()
             if is_evicted:
-                self._log(f"evicted pod {pod}", action.node, pool, reason)
+                log.info("evicted pod %s", pod)
                 note = f"pool {pool}: evicted, since node {action.node} gives up what it uses"
                 self._tell_pod(pod, Reason.POD_EVICTED, note)
         if refused:
@@ -208,7 +216,7 @@ class Applier:
         if self.caches.jobs is not None:
             self.caches.jobs.offer(answer)
         if is_made:
-            self._log(f"made Job {job}", action.node, pool, reason)
+            log.info("made Job %s", job)
             does = (
                 "removes its kernel module"
                 if action.phase is Phase.UNINSTALL
@@ -221,6 +229,3 @@ class Applier:
     def _tell_pod(self, pod: EvictedPod, reason: Reason, note: str, *, warns: bool = False) -> None:
         subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
         self.events.post(subject, reason, note, warns=warns, once=True)
-
-    def _log(self, message: str, node: str, pool: str, reason: Reason) -> None:
-        log.info(message, extra={"pool": pool, "node": node, "reason": str(reason)})

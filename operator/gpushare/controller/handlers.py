@@ -98,7 +98,4 @@ def build_settings(webhook_server: Any = None) -> kopf.OperatorSettings:
     # Kopf takes away a finalizer of this name from objects that no handler of it holds: it must
     # not be ours.
     settings.persistence.finalizer = f"{names.GROUP}/unused"
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    # Each retry of a request is logged as an error there; the watch's own age tells of outages.
-    logging.getLogger("kopf._core.reactor").setLevel(logging.WARNING)
     return settings

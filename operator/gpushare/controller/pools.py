@@ -96,18 +96,24 @@ class Pools:
 
     async def _release(self, pool: Pool, left: list[str], now: datetime) -> None:
         try:
-            await pools_api.drop_finalizer(self._api, pool)
+            is_dropped = await pools_api.drop_finalizer(self._api, pool)
         except CALL_FAILURES as error:
             self._note_failure(pool.name, error)
             return
+        level = logging.INFO if is_dropped else logging.DEBUG
+        log.log(
+            level,
+            "finalizer taken off: nothing is left to do",
+            extra=about(pool, Reason.LEAVING),
+        )
         if left and has_stalled(pool, now, self._patience):
             shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
-            self.tell(
-                pool,
-                Reason.NODES_LEFT_BEHIND,
+            note = (
                 f"no node finished for {self._patience.total_seconds():g} s, so the pool goes "
-                f"without these {len(left)}, which keep their labels: {shown}",
+                f"without these {len(left)}, which keep their labels: {shown}"
             )
+            log.warning("%s", note, extra=about(pool, Reason.NODES_LEFT_BEHIND))
+            self.tell(pool, Reason.NODES_LEFT_BEHIND, note)
         self.mark_changed()
 
     async def write_status(self, pool: Pool | UnreadablePool, status: PoolStatus) -> bool:
@@ -143,6 +149,7 @@ class Pools:
             self.not_adopted[pool.uid] = str(error)
             return
         self.not_adopted.pop(pool.uid, None)
+        log.info("finalizer set: its nodes come next", extra=about(pool, Reason.UPDATING))
         finalizers = pool.finalizers | {names.FINALIZER}
         self._replace(pool.model_copy(update={"finalizers": finalizers}))
 
@@ -150,7 +157,11 @@ class Pools:
         status = build_unreadable_status(pool.status, pool.generation, pool.error, now)
         if status == pool.status:
             return
-        log.error("the spec can't be read: %s", pool.error, extra={"pool": pool.name})
+        log.error(
+            "the spec can't be read: %s",
+            pool.error,
+            extra=about(pool, Reason.SPEC_INVALID),
+        )
         if await self.write_status(pool, status):
             self.tell(pool, Reason.SPEC_INVALID, pool.error)
 
@@ -160,3 +171,8 @@ class Pools:
     def _note_failure(self, pool: str, error: BaseException) -> None:
         log.warning("pool not written: %s", describe_failure(error), extra={"pool": pool})
         self.must_retry = True
+
+
+def about(pool: Pool | UnreadablePool, reason: str) -> dict[str, object]:
+    """What a line of the log about `pool` carries."""
+    return {"pool": pool.name, "generation": pool.generation, "reason": reason}

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
@@ -32,6 +33,7 @@ from gpushare.kube.errors import (
 )
 from gpushare.kube.events import Events
 from gpushare.names import Reason
+from gpushare.observe.logs import reporting
 from gpushare.observe.metrics import Metrics, Sight
 from gpushare.settings import Settings
 
@@ -89,14 +91,15 @@ class Reconciler:
         self._statuses = Statuses(
             self._pools, self._planner, self.caches.nodes.records, self._events, metrics
         )
-        self._unplaced = UnplacedPods(
-            self._events, self._planner, self.caches.namespaces.records, metrics
-        )
+        self._unplaced = UnplacedPods(self._events, self._planner, self.caches.namespaces.records)
         self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)
         self._writes = asyncio.Semaphore(settings.write_concurrency)
         self._changed = asyncio.Event()
+        self._process = uuid4().hex[:8]
+        self._passes = 0
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
+        self._has_decided = False
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._busy_for: dict[str, str] = {}
         """By node that is being worked on, the pool that it is done for."""
@@ -117,12 +120,18 @@ class Reconciler:
         self._changed.set()
 
     def _look(self) -> Sight:
-        """What metrics are worked out from, when somebody reads them."""
+        """What metrics are worked out from, when somebody reads them.
+
+        Nothing while it stands by: its caches are full, and what they hold another tells of.
+        """
+        if not self._has_decided:
+            return Sight()
         return Sight(
             pools=self._pools.all,
             books=self._planner.books,
             pods=self.caches.pods.records,
             waiting=self.caches.unplaced.values(),
+            unplaced=self._unplaced.found,
         )
 
     def find_standstill(self) -> str | None:
@@ -149,6 +158,7 @@ class Reconciler:
                     continue
                 await asyncio.sleep(COALESCE_SECONDS)
         finally:
+            self._has_decided = False
             for task in self._busy.values():
                 task.cancel()
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
@@ -158,22 +168,24 @@ class Reconciler:
         """One pass; seconds until the next even if nothing changes."""
         self._changed.clear()
         self._pass_started_at = time.monotonic()
-        started = time.perf_counter()
-        try:
-            wake = await self._pass()
-        except CALL_FAILURES as error:
-            log.warning("pass not finished: %s", describe_failure(error))
-            self._pools.mark_changed()
-            self._metrics.reconciles.labels("error").inc()
-            return _retry_after(error)
+        self._passes += 1
+        with reporting(reconcile_id=f"{self._process}-{self._passes}"):
+            try:
+                with self._metrics.reconcile_seconds.time():
+                    wake = await self._pass()
+            except CALL_FAILURES as error:
+                log.warning("pass not finished: %s", describe_failure(error))
+                self._pools.mark_changed()
+                self._metrics.reconciles.labels("error").inc()
+                return _retry_after(error)
         self._metrics.reconciles.labels("ok").inc()
-        self._metrics.reconcile_seconds.observe(time.perf_counter() - started)
         return wake
 
     async def _pass(self) -> float:
         now = datetime.now(UTC)
         listed = await self._pools.refresh(now)
         plan = self._decide(now)
+        self._has_decided = True
         self._statuses.mark_stale(None if listed else self.caches.take_waited_for())
         # Nothing that is under way for a pool may come after its release.
         free = [pool for pool in plan.release if pool.name not in self._busy_for.values()]
@@ -227,8 +239,15 @@ class Reconciler:
                     self._starting.add(node)
 
     async def _work_on(self, pool: str, member: NodePlan) -> None:
-        assert member.action is not None
         version = self._pools.version_of(pool)
+        generation = version[1] if version is not None else None
+        with reporting(pool=pool, node=member.node, reason=member.reason, generation=generation):
+            await self._carry_out(pool, member, version)
+
+    async def _carry_out(
+        self, pool: str, member: NodePlan, version: tuple[str, int] | None
+    ) -> None:
+        assert member.action is not None
         try:
             # The second look only reads and waits, and an eviction may take the API server 10 s:
             # they must not hold up others' writes.
@@ -252,13 +271,13 @@ class Reconciler:
                 message = f"a write was refused, and is tried again: {error}"
                 self._note_refusal(member.node, Reason.WRITE_REFUSED, message)
                 self._refused[member.node] += 1
-            await self._rest(error, pool, member.node)
+            await self._rest(error, member.node)
         except NotLeaderError:
             # The Lease's own task ends the process; nothing was sent.
             return
         except Exception:
             # One node that can't be dealt with must not stop the others.
-            log.exception("node not dealt with", extra={"pool": pool, "node": member.node})
+            log.exception("node not dealt with")
             await asyncio.sleep(RETRY_SECONDS)
         finally:
             del self._busy[member.node], self._busy_for[member.node]
@@ -275,17 +294,17 @@ class Reconciler:
         self._refusals.pop(node, None)
         del self._refused[node]
 
-    async def _rest(self, error: BaseException, pool: str, node: str) -> None:
+    async def _rest(self, error: BaseException, node: str) -> None:
         """Leave a node alone for a while after a call failed."""
         if isinstance(error, ApiError) and error.is_conflict:
             # Somebody wrote meanwhile, and our copy does not show it yet: else the same would be
             # tried for as long as the watch is behind.
-            log.info("node changed meanwhile: %s", error, extra={"pool": pool, "node": node})
+            log.debug("node changed meanwhile: %s", error)
             await asyncio.sleep(CONFLICT_SECONDS)
             with suppress(*CALL_FAILURES):
                 await self._applier.read_anew(node)
             return
-        log.warning("tried again: %s", describe_failure(error), extra={"pool": pool, "node": node})
+        log.warning("tried again: %s", describe_failure(error))
         delay = RETRY_SECONDS * 2 ** min(self._refused[node], 10)
         refused = min(delay, LONGEST_RETRY_SECONDS) if self._refused[node] else 0.0
         await asyncio.sleep(max(_retry_after(error), refused))

@@ -83,7 +83,7 @@ async def _run_with_crd(
         lease = Lease(api, _terms(settings))
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
         webhook = build_webhook(api, settings, metrics) if build_webhook else None
-        hearing = Hearing(names.PLURAL, on_sign=partial(metrics.observe_watch, names.PLURAL))
+        hearing = Hearing(names.PLURAL, on_heard=partial(metrics.observe_watch, names.PLURAL))
         liveness: list[http.Check] = [
             reconciler.find_standstill,
             partial(reconciler.caches.find_deafness, settings.deaf_seconds),
@@ -94,9 +94,9 @@ async def _run_with_crd(
         if webhook is not None:
             liveness.append(webhook.find_deafness)
             readiness.append(webhook.find_unready)
-        app = http.build_app(metrics.registry, liveness=liveness, readiness=readiness)
+        server = http.ProcessServer(metrics.registry, liveness=liveness, readiness=readiness)
         await stack.enter_async_context(
-            http.listening(app, host=settings.metrics_host, port=settings.metrics_port)
+            server.listening(host=settings.metrics_host, port=settings.metrics_port)
         )
         finding = asyncio.create_task(crd.wait(api), name="CRD")
         told = asyncio.create_task(stopping.wait(), name="stop")
@@ -113,6 +113,7 @@ async def _run_with_crd(
             await asyncio.gather(active, return_exceptions=True)
             await lease.release()
             metrics.leader.set(0)
+            metrics.forget_watches()
             await stack.aclose()
 
         registry = build_registry(

@@ -2,12 +2,13 @@
 
 Two ledgers tell: what pods ask for, which kube-scheduler counts per node, and what the GPU
 scheduler wrote on them, card by card. Amounts are in the device plugin's unit until they are summed
-up: GiB, or MiB where the plugin runs with `--memory-unit=MiB`.
+up: GiB, or MiB where the plugin runs with `--memory-unit=MiB`. A node whose plugin was set to
+another than the rest is summed up by its own.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from gpushare import names
@@ -15,6 +16,7 @@ from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
 
 MIB_PER_GIB = 1024
+MIB_PER_UNIT = {"GiB": MIB_PER_GIB, "MiB": 1}
 MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
 MAX_FREE_BLOCKS = 20
@@ -41,6 +43,23 @@ class NodeCapacity:
         """Memory of one card: all cards of a node count as equal."""
         return self.total // self.gpus if self.gpus else 0
 
+    def find_unit(self, usual: str) -> str:
+        """What its plugin counts in: `usual` where it offers no memory to tell by."""
+        return tell_unit(self.card_total) if self.card_total else usual
+
+    def scale(self, factor: int) -> "NodeCapacity":
+        """The same in a unit that is so many times smaller."""
+        if factor == 1:
+            return self
+        return replace(
+            self,
+            total=self.total * factor,
+            allocated=self.allocated * factor,
+            requested=self.requested * factor,
+            free_blocks=tuple(block * factor for block in self.free_blocks),
+            requests=tuple(amount * factor for amount in self.requests),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
@@ -53,7 +72,8 @@ class Capacity:
     largest_free_block: int = 0
     stranded_memory: int = 0
     unit: str = "GiB"
-    """The device plugin's unit, in which pods ask, and which holds for what follows."""
+    """That of most device plugins: in it pods ask, and it holds for what follows. The cards of a
+    node that counts in another are there as it counts, which is how the scheduler compares."""
     largest_card: int = 0
     """Memory of the largest card; 0 while some node offers none, since its cards may be larger."""
     free_blocks: tuple[tuple[int, int], ...] = ()
@@ -67,8 +87,10 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The GPU memory of some nodes together, in the plugin's unit, and their cards."""
+    """The GPU memory of some nodes together, and their cards."""
 
+    unit: str = "GiB"
+    """The smallest that one of the nodes counts in; all sums are in it."""
     gpus: int = 0
     total: int = 0
     allocated: int = 0
@@ -120,8 +142,7 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
     nodes = list(nodes)
     memory = sum_memory(nodes, pending)
     totals = [node.card_total for node in nodes]
-    in_mib = counts_in_mib(nodes)
-    per_gib = MIB_PER_GIB if in_mib else 1
+    per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
     return Capacity(
         gpus=memory.gpus,
         memory_total=memory.total // per_gib,
@@ -129,7 +150,7 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
         memory_requested=memory.requested // per_gib,
         largest_free_block=memory.largest_free // per_gib,
         stranded_memory=memory.stranded // per_gib,
-        unit="MiB" if in_mib else "GiB",
+        unit=find_unit(nodes),
         largest_card=max(totals, default=0) if all(totals) else 0,
         free_blocks=_count_blocks(_list_blocks(nodes)),
     )
@@ -139,13 +160,26 @@ def sum_memory(nodes: Sequence[NodeCapacity], pending: Iterable[Pod] = ()) -> Me
     """The sums of a pool with these nodes; `pending` pods select it and have no node yet.
 
     Memory is stranded where a card has less of it free than the pool's median pod asks of one.
+    What is `pending`, or on a node that offers no memory, asks in the unit of most nodes.
     """
+    usual = find_unit(nodes)
+    units = [node.find_unit(usual) for node in nodes]
+    unit = min([usual, *units], key=MIB_PER_UNIT.__getitem__)
+    nodes = [
+        node.scale(MIB_PER_UNIT[own] // MIB_PER_UNIT[unit])
+        for node, own in zip(nodes, units, strict=True)
+    ]
     waiting = [pod for pod in pending if pod.gpu_memory]
-    wanted = chain(*(node.requests for node in nodes), (p.gpu_memory_per_card for p in waiting))
+    factor = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
+    wanted = chain(
+        *(node.requests for node in nodes), (p.gpu_memory_per_card * factor for p in waiting)
+    )
     median = _find_median(wanted)
     blocks = _list_blocks(nodes)
-    requested = sum(node.requested for node in nodes) + sum(pod.gpu_memory for pod in waiting)
+    pending_sum = sum(pod.gpu_memory for pod in waiting) * factor
+    requested = sum(node.requested for node in nodes) + pending_sum
     return Memory(
+        unit=unit,
         gpus=sum(node.gpus for node in nodes),
         total=sum(node.total for node in nodes),
         allocated=sum(node.allocated for node in nodes),
@@ -164,9 +198,10 @@ def tell_unit(card_total: int) -> str:
     return "MiB" if card_total >= MIB_PER_GIB else "GiB"
 
 
-def counts_in_mib(nodes: Iterable[NodeCapacity]) -> bool:
-    """Whether the device plugins of these nodes count in MiB: the unit is one for the cluster."""
-    return any(tell_unit(node.card_total) == "MiB" for node in nodes)
+def find_unit(nodes: Iterable[NodeCapacity]) -> str:
+    """What most of these nodes' device plugins count in: it is meant to be one for the cluster."""
+    in_mib = [tell_unit(node.card_total) == "MiB" for node in nodes if node.card_total]
+    return "MiB" if sum(in_mib) * 2 > len(in_mib) else "GiB"
 
 
 def _list_blocks(nodes: Iterable[NodeCapacity]) -> list[int]:

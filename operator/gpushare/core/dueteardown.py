@@ -1,12 +1,12 @@
 """What a node's teardown needs next: a Job, or a person's hand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpushare import names
 from gpushare.core.actions import CreateJob
 from gpushare.core.plan import Planner
-from gpushare.core.setup import Setup, guess_setup
+from gpushare.core.setup import Setup
 from gpushare.core.teardown import asks_for_commands
 from gpushare.core.world import World
 
@@ -23,24 +23,24 @@ class NotDueError(ValueError):
     """The node's teardown is not so far; the message says where the node is."""
 
 
-def find_due_job(world: World, node: str, now: datetime) -> DueJob:
+def find_due_job(world: World, setup: Setup, node: str, now: datetime) -> DueJob:
     """What the controller would make for `node`, were teardowns by Jobs switched on.
 
     Also where it has made it: `world` has no Jobs. Raises `NotDueError`.
     """
-    planner = Setup(may_tear_down=True).build_planner()
+    planner = replace(setup, may_tear_down=True).build_planner()
     for decision in planner.update(world, None, now).decisions:
         if decision.plan.node == node and isinstance(decision.plan.action, CreateJob):
             return DueJob(decision.plan.action, decision.pool)
     raise NotDueError(f"node {node} needs no teardown's Job now ({_tell(planner, node)})")
 
 
-def expect_commands_due(world: World, node: str, now: datetime) -> None:
+def expect_commands_due(world: World, setup: Setup, node: str, now: datetime) -> None:
     """Raise `NotDueError` unless a person is to remove the module from `node` now.
 
     Elsewhere that would take isolation from pods, or the installer would put the module back.
     """
-    planner = guess_setup(world).build_planner()
+    planner = setup.build_planner()
     planner.update(world, None, now)
     plans = (book.plans.get(node) for book in planner.books.values())
     if not any(plan is not None and asks_for_commands(plan) for plan in plans):

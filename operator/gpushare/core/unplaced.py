@@ -1,16 +1,25 @@
 """Pods that ask for GPUs and were sent to no pool, or have no node: which, and why."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpushare import names
 from gpushare.api.pod import Pod
-from gpushare.core.capacity import Capacity
+from gpushare.core.actions import NodeState
+from gpushare.core.book import Book
+from gpushare.core.capacity import Capacity, sum_capacity
 from gpushare.names import Reason
 
 GRACE = timedelta(seconds=5)
 """A pod this young may still get its node, or be gone again."""
+REASONS = (
+    *(Reason.UNROUTED, Reason.POOL_NOT_FOUND, Reason.POOL_HAS_NO_NODES),
+    *(Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
+    Reason.UNSCHEDULABLE,
+)
+"""All that a pod may be unplaced for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,8 @@ class UnplacedPod:
     uid: str
     owner: str
     """UID of what it is one of many of; its own where it is alone."""
+    pool: str
+    """The one that it is for; empty where that is none that there is, or one of several."""
     reason: Reason
     message: str
 
@@ -63,7 +74,27 @@ def judge_pod(
         cause = Reason.UNSCHEDULABLE, f"the scheduler finds no node: {pod.unschedulable}"
     else:
         return None
-    return UnplacedPod(pod.namespace, pod.name, pod.uid, pod.owner or pod.uid, *cause)
+    known = [name for name in pod.pools if name in pools]
+    pool = known[0] if len(known) == 1 else ""
+    return UnplacedPod(pod.namespace, pod.name, pod.uid, pod.owner or pod.uid, pool, *cause)
+
+
+def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
+    """The pods that select pools, by the name of each; none for a pool that nobody selects."""
+    groups: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        for pool in pod.pools:
+            groups[pool].append(pod)
+    return groups
+
+
+def find_room(book: Book, pending: Iterable[Pod] = ()) -> PoolRoom:
+    """What the pool of that `book` has; `pending` pods select it and have no node."""
+    return PoolRoom(
+        nodes=len(book.capacities),
+        ready=book.counts[NodeState.READY],
+        capacity=sum_capacity(book.capacities.values(), pending),
+    )
 
 
 def _explain_unrouted(pod: Pod) -> str:

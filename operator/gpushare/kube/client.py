@@ -3,6 +3,7 @@
 No generated models: a third of the CPU time, and unknown fields survive.
 """
 
+import re
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from types import TracebackType
@@ -97,6 +98,14 @@ class ApiServer:
     async def create(self, path: str, body: Json, **params: str) -> Json:
         return await self._request("POST", path, params=params, body=body)
 
+    async def try_create(self, path: str, body: Json) -> tuple[Json, tuple[str, ...]]:
+        """Create it as a dry run, of which nothing is stored: what would be, and the warnings."""
+        warnings: list[str] = []
+        created = await self._request(
+            "POST", path, params={"dryRun": "All"}, body=body, warnings=warnings
+        )
+        return created, tuple(warnings)
+
     async def replace(self, path: str, body: Json) -> Json:
         return await self._request("PUT", path, body=body)
 
@@ -174,9 +183,11 @@ class ApiServer:
         params: dict[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
+        warnings: list[str] | None = None,
     ) -> Json:
+        """What it answers; what it warns of is added to `warnings`."""
         # The metrics' verb is that of the API server's own: it counts an apply as APPLY.
-        verb = "APPLY" if content_type == APPLY_PATCH else method
+        verb = _name_verb(method, path, content_type)
         await self._throttle.wait(method, path)
 
         def check() -> None:
@@ -199,6 +210,8 @@ class ApiServer:
                 self._observer(verb, _resource(path), response.status)
                 if response.status >= 300:
                     raise await self._refusal(response, f"{verb} {path}", method, path)
+                if warnings is not None:
+                    warnings += map(_parse_warning, response.headers.getall("Warning", ()))
                 return _parse_object(await response.read(), f"{verb} {path}")
         except aiohttp.ClientConnectionError as error:
             if isinstance(error.__cause__, NotLeaderError):
@@ -224,30 +237,52 @@ def connect(credentials: Credentials, observer: RequestObserver = _no_observer) 
     return ApiServer(open_session(credentials), observer)
 
 
+def _parse_warning(header: str) -> str:
+    """The text of `299 - "text"` (RFC 7234, 5.5), in which a backslash escapes."""
+    _, _, quoted = header.partition('"')
+    return re.sub(r"\\(.)", r"\1", quoted.removesuffix('"'))
+
+
 def _parse_object(text: bytes, what: str) -> Json:
     try:
         parsed: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise MalformedAnswerError(f"{what}: {error}") from error
     if not isinstance(parsed, dict):
-        raise MalformedAnswerError(f"{what}: expected a JSON object, got {text[:100]!r}")
+        # Answers are never quoted: they hold Pods and Secrets.
+        kind = type(parsed).__name__
+        raise MalformedAnswerError(
+            f"{what}: expected a JSON object, got {kind} ({len(text)} bytes)"
+        )
     return parsed
 
 
 def _parse_event(line: bytes, path: str) -> Json:
     event = _parse_object(line, f"watch {path}")
     if not isinstance(event.get("type"), str) or not isinstance(event.get("object"), dict):
-        raise MalformedAnswerError(f"watch {path}: expected an event, got {line[:100]!r}")
+        has = ", ".join(sorted(event)) or "nothing"
+        raise MalformedAnswerError(f"watch {path}: expected an event, got an object with {has}")
     return event
 
 
 def _resource(path: str) -> str:
     """The resource that a path is about, for a metric's label: never a name."""
-    parts = path.split("/")
-    parts = parts[3:] if parts[0] == "apis" else parts[2:]
+    parts = _split(path)
     if not parts:
         # What the API server serves.
         return "discovery"
-    if parts[0] == "namespaces" and len(parts) > 2:
-        parts = parts[2:]
     return f"{parts[0]}/{parts[2]}" if len(parts) > 2 else parts[0]
+
+
+def _name_verb(method: str, path: str, content_type: str) -> str:
+    """As in the API server's `apiserver_request_total`."""
+    if content_type == APPLY_PATCH:
+        return "APPLY"
+    return "LIST" if method == "GET" and len(_split(path)) == 1 else method
+
+
+def _split(path: str) -> list[str]:
+    """The resource, name and subresource that a path is about, as far as it goes."""
+    parts = path.split("/")
+    parts = parts[3:] if parts[0] == "apis" else parts[2:]
+    return parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts

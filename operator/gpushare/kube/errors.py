@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientResponseError
 
 from gpushare import names
 
@@ -145,4 +145,8 @@ CALL_FAILURES = (ApiError, MalformedAnswerError, SilentWatchError, ClientError, 
 
 def describe_failure(error: BaseException) -> str:
     """What it says, or else what it is: a timeout says nothing."""
+    if isinstance(error, ClientResponseError):
+        # Its own text quotes the address, where that of a proxy may have a password.
+        url = error.request_info.real_url.with_user(None)
+        return f"{url}: {error.status} {error.message}"
     return str(error) or type(error).__name__

@@ -3,12 +3,15 @@
 import asyncio
 import hashlib
 import logging
+import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpushare import names
-from gpushare.kube.client import ApiServer, Json
+from gpushare.core.telling import Key, Series, Telling
+from gpushare.kube.client import MERGE_PATCH, ApiServer, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError, describe_failure
 from gpushare.names import Reason
 
@@ -22,6 +25,8 @@ MAX_NAME = 236
 AT_ONCE = 4
 """Events must not hold up the writes that matter."""
 MAX_WAITING = 1000
+COUNT_SECONDS = 10.0
+"""From one writing of a count to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,17 @@ class Subject:
 class Events:
     """Posts Events beside the work that they tell of.
 
-    Best effort: what an Event tells stands in a status or a log too, and nothing waits for it.
-    Callers post where something changed, so that none repeats.
+    Best effort: what an Event tells stands in a status or the log too, and nothing waits for it.
+    Callers post where something changed. What is said again within two minutes is counted on the
+    Event that is there, and of an object that has too many to tell less is heard
+    (`core/telling.py`).
     """
 
-    def __init__(self, api: ApiServer, instance: str):
+    def __init__(self, api: ApiServer, instance: str, clock: Callable[[], float] = time.monotonic):
         self._api = api
         self._instance = instance
+        self._clock = clock
+        self._telling = Telling()
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(AT_ONCE)
 
@@ -65,15 +74,27 @@ class Events:
         API server keeps Events, also by a process that starts anew; for each `occasion`, where
         there may be several.
         """
+        said = f"{reason}{occasion}" if once else note
+        key = Key(subject.uid, reason, said)
+        series = self._telling.admit(key, self._clock())
+        if series is None:
+            log.debug("Event %s not posted: too many about %s", reason, subject.name)
+            return
+        if once:
+            series.count = series.shown
+        if series.is_busy or (once and series.path):
+            return
         if len(self._tasks) >= MAX_WAITING:
             log.warning("Event %s not posted: too many wait", reason)
+            self._telling.forget(key)
             return
-        unique = f"{subject.uid}/{reason}{occasion}" if once else uuid.uuid4().hex
+        unique = f"{subject.uid}/{said}" if once else uuid.uuid4().hex
         kind = "Warning" if warns else "Normal"
         body = _build_event(
             subject, reason, note, instance=self._instance, kind=kind, unique=unique
         )
-        task = asyncio.create_task(self._send(body, may_exist=once), name=f"Event {reason}")
+        series.is_busy = True
+        task = asyncio.create_task(self._tell(key, series, body), name=f"Event {reason}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -83,20 +104,43 @@ class Events:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _send(self, body: Json, *, may_exist: bool) -> None:
-        path = f"apis/events.k8s.io/v1/namespaces/{body['metadata']['namespace']}/events"
+    async def _tell(self, key: Key, series: Series, body: Json) -> None:
+        """Post it unless it is there, and show how often it came, for as long as it comes."""
         try:
-            async with self._turns:
-                await self._api.create(path, body)
+            if not series.path:
+                series.path = await self._create(body)
+            while series.count > series.shown:
+                await self._count(series)
+                await asyncio.sleep(COUNT_SECONDS)
         except (*CALL_FAILURES, NotLeaderError) as error:
-            if not (may_exist and isinstance(error, ApiError) and error.is_conflict):
-                log.warning("Event %s not posted: %s", body["reason"], describe_failure(error))
+            log.warning("Event %s not posted: %s", key.reason, describe_failure(error))
+            self._telling.forget(key)
+        finally:
+            series.is_busy = False
+
+    async def _create(self, body: Json) -> str:
+        metadata = body["metadata"]
+        path = f"apis/events.k8s.io/v1/namespaces/{metadata['namespace']}/events"
+        async with self._turns:
+            try:
+                await self._api.create(path, body)
+            except ApiError as error:
+                # Told by a process that ended; no two have the same name by chance.
+                if not error.is_conflict:
+                    raise
+        return f"{path}/{metadata['name']}"
+
+    async def _count(self, series: Series) -> None:
+        count = series.count
+        body = {"series": {"count": count, "lastObservedTime": _format_now()}}
+        async with self._turns:
+            await self._api.patch(series.path, body, content_type=MERGE_PATCH)
+        series.shown = count
 
 
 def _build_event(
     subject: Subject, reason: Reason, note: str, *, instance: str, kind: str, unique: str
 ) -> Json:
-    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     digest = hashlib.sha256(unique.encode()).hexdigest()[:16]
     # An object's name may be as long as an Event's, which is to hold the digest as well.
     name = f"{subject.name[:MAX_NAME].rstrip('.-')}.{digest}"
@@ -105,7 +149,7 @@ def _build_event(
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": namespace},
-        "eventTime": now,
+        "eventTime": _format_now(),
         "type": kind,
         "reason": reason,
         "action": "Reconcile",
@@ -120,6 +164,10 @@ def _build_event(
             **({"namespace": subject.namespace} if subject.namespace else {}),
         },
     }
+
+
+def _format_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _cut(note: str) -> str:

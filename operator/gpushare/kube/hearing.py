@@ -9,6 +9,7 @@ Concepts). What it does promise is the end of a watch when its time is up.
 import time
 from asyncio import CancelledError
 from collections.abc import Callable
+from http import HTTPStatus
 
 from aiohttp import (
     ClientError,
@@ -30,7 +31,8 @@ class Hearing:
 
     Signs of it are a page of its list, an event, a bookmark, its end. A refusal or a failed
     connection counts as much: the API server is away then, and that no restart of ours would mend.
-    `clock` tells seconds, and never goes back; `on_sign` is called at each sign.
+    `clock` tells seconds, and never goes back. `on_heard` is called where one that is overheard was
+    really told something: not at a refusal, and not where nobody is there.
     """
 
     def __init__(
@@ -38,18 +40,17 @@ class Hearing:
         what: str,
         clock: Callable[[], float] = time.monotonic,
         *,
-        on_sign: Callable[[], None] = lambda: None,
+        on_heard: Callable[[], None] = lambda: None,
     ) -> None:
         self._what = what
         self._clock = clock
-        self._on_sign = on_sign
+        self._on_heard = on_heard
         self._sign_at: float | None = None
         self._asked_at: float | None = None
 
     def note(self) -> None:
         """There is a sign just now."""
         self._sign_at = self._clock()
-        self._on_sign()
 
     def find_deafness(self, limit_seconds: float) -> str | None:
         """What to say where there was none for longer than this; None before the first one."""
@@ -81,4 +82,6 @@ class Hearing:
             self.note()
             raise
         answer.content.on_eof(self.note)
+        if answer.status == HTTPStatus.OK:
+            answer.content.on_eof(self._on_heard)
         return answer

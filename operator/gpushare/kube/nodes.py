@@ -1,6 +1,7 @@
 """Nodes: what we write on them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from gpushare import names
@@ -12,6 +13,16 @@ from gpushare.kube.errors import ApiError
 PATH = "api/v1/nodes"
 _ATTEMPTS = 5
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What became of a node that was let go of."""
+
+    node: Json | None = None
+    """As it is now; None where it is gone."""
+    is_changed: bool = False
+    """There was something to give up."""
 
 
 async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
@@ -46,8 +57,8 @@ async def apply_node(api: ApiServer, action: ApplyNode) -> Json:
     return node
 
 
-async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
-    """Give up our ownership, keep every label, take our records away; None if it is gone.
+async def release_node(api: ApiServer, action: ReleaseNode) -> Released:
+    """Give up our ownership, keep every label, take our records away.
 
     What is known of the kernel module stays too: whoever has the node next must know of it.
 
@@ -61,16 +72,18 @@ async def release_node(api: ApiServer, action: ReleaseNode) -> Json | None:
             version, seen = seen, node["metadata"].get("resourceVersion")
             patch = build_release(node, action.uid, action.remove)
             if not patch:
-                return node
-            return await api.patch(f"{PATH}/{action.node}", patch, content_type=JSON_PATCH)
+                return Released(node)
+            path = f"{PATH}/{action.node}"
+            answer = await api.patch(path, patch, content_type=JSON_PATCH)
+            return Released(answer, is_changed=True)
         except ApiError as error:
             if error.is_not_found:
-                return None
+                return Released()
             # A test of the patch failed: somebody wrote meanwhile. If nobody did, it is refused.
             tried = attempt == _ATTEMPTS - 1 or (version is not None and version == seen)
             if not (error.is_invalid or error.is_conflict) or tried:
                 raise
-    return None
+    return Released()
 
 
 def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> list[Json]:

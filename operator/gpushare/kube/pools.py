@@ -127,21 +127,21 @@ async def apply_finalizer(api: ApiServer, pool: Pool) -> None:
     await api.apply(f"{PATH}/{pool.name}", body)
 
 
-async def drop_finalizer(api: ApiServer, pool: Pool) -> None:
+async def drop_finalizer(api: ApiServer, pool: Pool) -> bool:
     """Take our finalizer away, whoever put it there: a restored pool brings it along.
 
-    An apply could only drop what it owns. Raises `ApiError`: a conflict or an invalid patch where
-    the pool changed meanwhile.
+    Whether it was there. An apply could only drop what it owns. Raises `ApiError`: a conflict or
+    an invalid patch where the pool changed meanwhile.
     """
     try:
         raw = await api.get(f"{PATH}/{pool.name}")
     except ApiError as error:
         if error.is_not_found:
-            return
+            return False
         raise
     finalizers = raw["metadata"].get("finalizers") or []
     if raw["metadata"]["uid"] != pool.uid or names.FINALIZER not in finalizers:
-        return
+        return False
     path = f"/metadata/finalizers/{finalizers.index(names.FINALIZER)}"
     patch = [
         {"op": "test", "path": "/metadata/uid", "value": pool.uid},
@@ -149,6 +149,7 @@ async def drop_finalizer(api: ApiServer, pool: Pool) -> None:
         {"op": "remove", "path": path},
     ]
     await api.patch(f"{PATH}/{pool.name}", patch, content_type=JSON_PATCH)
+    return True
 
 
 async def delete_pool(api: ApiServer, pool: Pool) -> None:

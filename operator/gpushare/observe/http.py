@@ -2,15 +2,27 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0, generate_latest
 from prometheus_client.registry import Collector
 
+from gpushare.observe.connections import Connections, Listener
+
 Check = Callable[[], str | None]
 """Says in a sentence what is wrong; None where nothing is."""
+MAX_CONNECTIONS = 100
+"""A kubelet and a few Prometheus servers need less than ten."""
+REST = 9
+"""Metrics are given out again for so many times as long as it took to write them: a tenth of a core
+at the most, however many read them."""
+CHUNK_BYTES = 64 * 2**10
+"""What waits for one reader; the rest is there once for all of them."""
+READER_SECONDS = 30.0
+"""One that takes longer is hung up on; Prometheus gives up itself after 10 s."""
 
 
 class _Taken(Collector):
@@ -23,45 +35,101 @@ class _Taken(Collector):
         return self._metrics
 
 
-def build_app(
-    registry: CollectorRegistry, *, liveness: Sequence[Check] = (), readiness: Sequence[Check] = ()
-) -> web.Application:
-    """The application; a probe answers 200 `ok`, or 503 with a sentence a line.
+class MetricsText:
+    """What /metrics answers: written once for all who ask while it is being written, or soon after.
 
-    `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely
-    on it now; that the API server is away is none of the former.
+    `clock` tells seconds.
     """
 
-    async def metrics(request: web.Request) -> web.Response:
+    def __init__(
+        self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._writing: asyncio.Task[bytes] | None = None
+        self._fresh_until = 0.0
+
+    async def read(self) -> bytes:
+        """The text, of now or nearly so."""
+        task = self._writing
+        if task is None or (task.done() and self._clock() >= self._fresh_until):
+            task = self._writing = asyncio.create_task(self._write(), name="metrics")
+        # Who hangs up must not take it from the others.
+        return await asyncio.shield(task)
+
+    async def _write(self) -> bytes:
+        began = self._clock()
         # Taken in one go, since the loop changes what they are worked out from; to write 50,000
         # lines takes longer, and holds nobody up.
-        taken = _Taken(tuple(registry.collect()))
-        body = await asyncio.to_thread(generate_latest, taken)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0})
+        taken = _Taken(tuple(self._registry.collect()))
+        text = await asyncio.to_thread(generate_latest, taken)
+        ended = self._clock()
+        self._fresh_until = ended + REST * (ended - began)
+        return text
 
-    def probe(checks: Sequence[Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def answer(request: web.Request) -> web.Response:
-            flaws = [flaw for check in checks if (flaw := check())]
-            if flaws:
-                return web.Response(status=503, text="\n".join(flaws) + "\n")
-            return web.Response(text="ok\n")
 
+class ProcessServer:
+    """Answers whoever reaches the port, and nobody is asked who they are: so none may cost much.
+
+    A probe answers 200 `ok`, or 503 with a sentence a line. `liveness` finds what a restart of this
+    process would mend, `readiness` why nobody should rely on it now; that the API server is away is
+    none of the former.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        liveness: Sequence[Check] = (),
+        readiness: Sequence[Check] = (),
+    ) -> None:
+        self.connections = Connections(MAX_CONNECTIONS)
+        self._text = MetricsText(registry)
+        self._checks = {"/livez": liveness, "/readyz": readiness}
+
+    @contextlib.asynccontextmanager
+    async def listening(self, *, host: str, port: int) -> AsyncIterator[None]:
+        """Serve within the block. Raises OSError where the port is taken."""
+        listener = Listener(self.handle, self.connections, access_log=None)
+        runner = web.ServerRunner(listener, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+            yield
+        finally:
+            await runner.cleanup()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The answer to any request."""
+        if request.method != "GET":
+            return web.Response(status=405, headers={"Allow": "GET"})
+        if request.path == "/metrics":
+            answer = await self._tell_metrics(request)
+        elif (checks := self._checks.get(request.path)) is not None:
+            answer = _probe(checks)
+        else:
+            return web.Response(status=404)
+        self.connections.note_answer(request.protocol)
         return answer
 
-    app = web.Application()
-    app.router.add_get("/metrics", metrics)
-    app.router.add_get("/livez", probe(liveness))
-    app.router.add_get("/readyz", probe(readiness))
-    return app
+    async def _tell_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
+        text = memoryview(await self._text.read())
+        answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0})
+        answer.content_length = len(text)
+        try:
+            async with asyncio.timeout(READER_SECONDS):
+                await answer.prepare(request)
+                for start in range(0, len(text), CHUNK_BYTES):
+                    await answer.write(text[start : start + CHUNK_BYTES])
+        except (TimeoutError, ConnectionError):
+            # Slow, or gone; which is nothing to tell of, and anybody can be.
+            if request.transport is not None:
+                request.transport.abort()
+        return answer
 
 
-@contextlib.asynccontextmanager
-async def listening(app: web.Application, *, host: str, port: int) -> AsyncIterator[None]:
-    """Serve `app` within the block. Raises OSError where the port is taken."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-        yield
-    finally:
-        await runner.cleanup()
+def _probe(checks: Sequence[Check]) -> web.Response:
+    flaws = [flaw for check in checks if (flaw := check())]
+    if flaws:
+        return web.Response(status=503, text="\n".join(flaws) + "\n")
+    return web.Response(text="ok\n")

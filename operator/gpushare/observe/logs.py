@@ -1,41 +1,83 @@
-"""One JSON object a line on stderr: ts, level, logger, msg, and what a call adds in `extra`."""
+"""The log: one JSON object a line, on stderr, whatever goes wrong.
 
+INFO is a change of state, DEBUG what changed nothing. A line has `ts level logger msg`, what the
+work in hand is about (`reporting`), and what its own call adds in `extra`.
+"""
+
+import contextlib
 import functools
 import json
 import logging
+import re
 import sys
+import threading
 import time
-from typing import TextIO
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TextIO
 
 import orjson
 
-_QUIET = ("aiohttp.access", "kopf.objects", "kubernetes")
+from gpushare.observe.flood import Flood
+
+if TYPE_CHECKING:
+    # In this module of the standard library only for type checkers.
+    from sys import UnraisableHookArgs
+
+MAX_LINE = 16_000
+"""Characters: container runtimes cut a line at 16 KiB, and half a line is no JSON."""
+_CUTS = (4096, 1024, 256)
+"""Characters of each text on a line that is too long, until it is not."""
+SUBJECT = ("pool", "node", "reason", "generation", "reconcile_id")
+"""Keys of what a change is about, in their order."""
+_HIDDEN = re.compile(r"""(?<=://)[^/\s"'@]*(?=@)|(?<=uthorization': ')[^']*""")
+"""Credentials in an address, and in a request's headers, as errors of libraries quote them."""
+_QUIET = ("aiohttp.access", "kopf", "kubernetes")
+"""Loggers whose INFO is no change of ours."""
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """Attributes that do not come from `extra`; the last one is there from Python 3.12 on."""
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_WORK: ContextVar[Mapping[str, object]] = ContextVar("work", default=_NOTHING)
+
+log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def reporting(**keys: object) -> Iterator[None]:
+    """Have every line of the block, and of the tasks that it starts, carry these keys too.
+
+    What is None is left out.
+    """
+    said = {key: value for key, value in keys.items() if value is not None}
+    token = _WORK.set({**_WORK.get(), **said})
+    try:
+        yield
+    finally:
+        _WORK.reset(token)
 
 
 class JsonFormatter(logging.Formatter):
     """A record as a line of JSON; one whose `extra` has `lines` is as many lines.
 
-    Each of those is when it happened (seconds since 1970), and what the line says.
+    Each of those is when it happened (seconds since 1970), and what the line says. Nothing that is
+    logged makes this fail, or breaks a line: names and sentences may be anybody's.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        attributes = vars(record)
-        said = {key: attributes[key] for key in attributes.keys() - _OF_EVERY_RECORD}
+        said = {key: vars(record)[key] for key in vars(record) if key not in _OF_EVERY_RECORD}
         lines = said.pop("lines", None)
         head = {"level": record.levelname, "logger": record.name}
         if lines is not None:
             return "\n".join(
-                _dump({"ts": _format_second(int(created)), **head, **line})
-                for created, line in lines
+                _dump({"ts": _format_time(created), **head, **line}) for created, line in lines
             )
         if record.exc_info:
             said["exc_info"] = self.formatException(record.exc_info)
         if record.stack_info:
             said["stack_info"] = record.stack_info
-        ts = _format_second(int(record.created))
-        return _dump({"ts": ts, **head, "msg": record.getMessage(), **said})
+        ts, msg = _format_time(record.created), _read_message(record)
+        return _dump({"ts": ts, **head, "msg": msg, **_in_order({**_WORK.get(), **said})})
 
 
 def configure_logs(level: str, stream: TextIO | None = None) -> None:
@@ -45,19 +87,87 @@ def configure_logs(level: str, stream: TextIO | None = None) -> None:
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
+    handler.addFilter(Flood(time.monotonic))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+def log_what_nobody_caught() -> None:
+    """Have the interpreter's own complaints be lines too: warnings, and errors that ended a thread
+    or that nobody could be told of."""
+
+    def log_of_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None:
+            log.critical("a thread ended by an error", exc_info=args.exc_value)
+
+    def log_unraisable(args: "UnraisableHookArgs") -> None:
+        if args.exc_value is not None:
+            log.error(args.err_msg or "an error was ignored", exc_info=args.exc_value)
+
+    logging.captureWarnings(True)
+    threading.excepthook = log_of_thread
+    sys.unraisablehook = log_unraisable
+
+
+def _in_order(said: dict[str, object]) -> dict[str, object]:
+    """What a change is about comes first."""
+    return {key: said.pop(key) for key in SUBJECT if key in said} | said
+
+
+def _read_message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:
+        # Somebody's own __str__, or arguments that don't fit: what is said of it would be no line.
+        return str(record.msg)
+
+
+def _format_time(seconds: float) -> str:
+    """RFC 3339, with milliseconds."""
+    second, milliseconds = divmod(int(seconds * 1000), 1000)
+    return f"{_format_second(second)}.{milliseconds:03d}Z"
+
+
 @functools.lru_cache(maxsize=1)
 def _format_second(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(second))
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
-def _dump(line: dict[str, object]) -> str:
+def _dump(line: Mapping[str, object]) -> str:
+    text = _encode(line)
+    for limit in _CUTS:
+        if len(text) <= MAX_LINE:
+            break
+        text = _encode({key: _cut(key, value, limit) for key, value in line.items()})
+    # Looked for first: most lines have neither.
+    return _HIDDEN.sub("...", text) if "@" in text or "uthorization" in text else text
+
+
+def _encode(line: Mapping[str, object]) -> str:
     try:
-        return orjson.dumps(line, default=str).decode()
+        encoded = orjson.dumps(line, default=_name)
+        if encoded.isascii():
+            return encoded.decode()
     except TypeError:
         # What orjson refuses: an integer beyond 64 bits, a file's name that is no UTF-8.
-        return json.dumps(line, default=str)
+        pass
+    # Escaped: a terminal obeys some characters, others end a line for some readers, and stderr may
+    # have another encoding.
+    return json.dumps(line, default=_name, skipkeys=True)
+
+
+def _cut(key: str, value: object, limit: int) -> object:
+    text = value if isinstance(value, str | int | float | None) else _name(value)
+    if not isinstance(text, str) or len(text) <= limit:
+        return text
+    # The end of a traceback tells what it was.
+    return f"...{text[-limit:]}" if key == "exc_info" else f"{text[:limit]}..."
+
+
+def _name(value: object) -> str:
+    """What JSON has no word for."""
+    try:
+        return str(value)
+    except Exception:
+        return f"a {type(value).__name__}"

@@ -18,11 +18,11 @@ from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.reflector import Reflector
 from gpushare.kube.session import load_credentials
 from gpushare.observe import http
+from gpushare.observe.connections import shrink_read_buffers
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from gpushare.webhook.admitter import Admitter
 from gpushare.webhook.certificate import Certificate
-from gpushare.webhook.connections import shrink_read_buffers
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
 from gpushare.webhook.selfcall import SelfCall
@@ -139,14 +139,14 @@ async def run_webhook(settings: Settings) -> None:
     credentials = await load_credentials(settings.kubeconfig, settings.service_account, os.environ)
     async with connect(credentials, metrics.observe_api_request) as api:
         webhook = Webhook(api, settings, metrics)
-        app = http.build_app(
+        server = http.ProcessServer(
             metrics.registry, liveness=[webhook.find_deafness], readiness=[webhook.find_unready]
         )
         spare_collector()
         serving = asyncio.create_task(webhook.run())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
-        async with http.listening(app, host=settings.metrics_host, port=settings.metrics_port):
+        async with server.listening(host=settings.metrics_host, port=settings.metrics_port):
             with contextlib.suppress(asyncio.CancelledError):
                 await serving
     log.info("stopped")

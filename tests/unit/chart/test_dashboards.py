@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from gpushare.core.actions import NodeState
+from tests.dashboard.look import LOOKS
+from tests.dashboard.panels import parse_panel
 from tests.kit.dashboards import (
     FILES,
     FOREIGN,
@@ -77,6 +80,28 @@ def test_every_panel_has_a_description_a_unit_and_a_place_of_its_own(file: Path)
     ]
     assert len(set(places)) == len(places)
     assert max(x for x, _ in places) < 24
+
+
+@every
+def test_every_column_of_a_table_has_a_place(file: Path) -> None:
+    # Grafana sorts labels by name, and columns without a place come last.
+    page = read(file)
+    shown = [list(titles) for titles in find_all(page, "renameByName")]
+    placed = [sorted(places, key=places.get) for places in find_all(page, "indexByName")]
+    assert placed == shown
+
+
+def test_every_state_of_nodes_has_a_colour_of_its_own() -> None:
+    one, other = (
+        parse_panel(panel).colors
+        for file in FILES
+        for panel in list_panels(read(file))
+        if any(target.get("legendFormat") == "{{state}}" for target in panel["targets"])
+    )
+    assert one == other
+    assert one.keys() == set(NodeState)
+    assert len(set(one.values())) == len(NodeState)
+    assert all(color in look.named for look in LOOKS.values() for color in one.values())
 
 
 @every

@@ -7,11 +7,15 @@ import pytest
 
 from gpushare import names
 from gpushare.api.pool import Pool, Schedule
+from gpushare.api.workload import Workload
 from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
+from gpushare.kube.errors import ApiError
+from gpushare.kube.pools import PoolList
+from gpushare.observe.metrics import Metrics, Sight
 from tests.kit.loop import LoopApi, build_reconciler, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
-from tests.kit.values import a_node, a_pool
+from tests.kit.values import MEMORY, a_gpu_pod, a_node, a_pool
 
 Json = dict[str, Any]
 
@@ -142,6 +146,20 @@ async def test_a_status_is_written_only_where_it_differs(monkeypatch: pytest.Mon
     assert api.written("/status") == ["APPLY"]
 
 
+async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics()
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()], metrics=metrics)
+
+    async def refuse(api: object) -> PoolList:
+        raise ApiError(503, b"{}", what="list pools")
+
+    monkeypatch.setattr(pools_api, "list_pools", refuse)
+    await reconciler._pass_safely()
+    read = metrics.registry.get_sample_value
+    assert read("gpushare_reconcile_total", {"result": "error"}) == 1
+    assert read("gpushare_reconcile_duration_seconds_count") == 1
+
+
 async def test_an_old_list_of_pools_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     api, pools = LoopApi(), [a_pool()]
     node = a_node(labels={**CGPU, **OURS}, records=applied())
@@ -154,3 +172,30 @@ async def test_an_old_list_of_pools_changes_nothing(monkeypatch: pytest.MonkeyPa
     assert await reconciler._pass_safely() == 1
     await settle(reconciler)
     assert api.writes == before
+
+
+async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics = Metrics()
+    member = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
+    pod = a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web"))
+    pool = a_pool(schedule="share")
+    reconciler = build_reconciler(
+        monkeypatch, LoopApi(), [pool], member, pods=[pod], metrics=metrics
+    )
+    reconciler.caches.wait_synced = at_once  # type: ignore[method-assign]
+    # Standing by, it knows nodes and pods as well as the one that is active.
+    assert metrics.look() == Sight()
+    decided = asyncio.Event()
+    monkeypatch.setattr(reconciler, "_start", lambda plan: decided.set())
+    running = asyncio.create_task(reconciler.run())
+    await decided.wait()
+    assert metrics.look().pods
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert metrics.look() == Sight()
+
+
+async def at_once() -> None:
+    """What a cache that is filled waits for."""

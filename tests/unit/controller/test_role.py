@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpushare.controller.handlers import build_settings
 from gpushare.controller.role import run_controller
+from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 
 Json = dict[str, Any]
@@ -48,6 +50,8 @@ class Cluster:
         self.lease: Json | None = None
         self.is_vacated = asyncio.Event()
         """Somebody asks to let go of the Lease."""
+        self.is_waited_for = asyncio.Event()
+        """Somebody who has let go of it asks whether the CRD is back."""
         self.may_vacate = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -56,6 +60,8 @@ class Cluster:
             return web.json_response(DISCOVERY[path])
         if path.startswith(LEASES):
             return await self._answer_lease(request)
+        if path.endswith(POOLS) and not self.has_crd and self.may_vacate.is_set():
+            self.is_waited_for.set()
         if path.endswith(POOLS) and not self.has_crd:
             return web.json_response({}, status=404)
         if "watch" not in request.query:
@@ -116,6 +122,30 @@ async def test_told_to_stop_while_it_takes_in_that_its_crd_is_gone_it_ends(tmp_p
         await controller
     assert cluster.lease is not None
     assert cluster.lease["spec"]["holderIdentity"] == ""
+
+
+async def test_while_it_waits_for_its_crd_it_tells_of_no_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Else each would be told to be silent, by an alert of its own.
+    metrics = Metrics()
+    monkeypatch.setattr("gpushare.controller.role.Metrics", lambda **options: metrics)
+    cluster = Cluster()
+    async with running(cluster, tmp_path) as controller:
+        assert list_watches(metrics)
+        cluster.has_crd = False
+        await cluster.is_vacated.wait()
+        cluster.may_vacate.set()
+        async with asyncio.timeout(10):
+            await cluster.is_waited_for.wait()
+        assert list_watches(metrics) == []
+        os.kill(os.getpid(), signal.SIGTERM)
+        await controller
+
+
+def list_watches(metrics: Metrics) -> list[str]:
+    """What the process says that it watches."""
+    return [s.labels["resource"] for f in metrics.watch_last_event.collect() for s in f.samples]
 
 
 def test_nothing_kills_a_controller_that_waits_for_its_crd() -> None:

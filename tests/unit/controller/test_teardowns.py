@@ -164,11 +164,11 @@ async def test_what_to_type_is_told_once_for_each_teardown() -> None:
     api, node = FakeApi(), torn(Step.LABELLED)
     plan = plan_torn(node, by_hand())
     async with api.connected() as server:
-        events = Events(server, "test")
-        for process in (Instructions(events), Instructions(events)):
+        for events in (Events(server, "first"), Events(server, "its successor")):
+            instructions = Instructions(events)
             for _ in range(3):
-                process.tell("training", plan, node)
-        await _drain(events)
+                instructions.tell("training", plan, node)
+            await _drain(events)
     assert (len(api.writes), len(api.conflicts)) == (1, 1)
     ((reason, note),) = _told(api)
     assert reason == "ModuleRemoval"

@@ -7,6 +7,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.dueteardown import NotDueError, expect_commands_due
 from gpushare.core.records import Step
+from gpushare.core.setup import Setup
 from tests.kit.members import CGPU, INSTALLER, OURS, applied
 from tests.kit.teardowns import PLUGIN, by_hand, by_job, torn
 from tests.kit.values import MEMORY, NOW, a_node, a_pool, a_world
@@ -17,7 +18,7 @@ LABELLED = torn(Step.LABELLED)
 
 def ask(node: Node, pool: Pool, *pods: Pod) -> None:
     world = a_world(pools=(pool,), nodes=(node,), pods=(PLUGIN, *pods))
-    expect_commands_due(world, node.name, NOW)
+    expect_commands_due(world, Setup(may_tear_down=True), node.name, NOW)
 
 
 def test_they_are_typed_once_the_node_is_labelled_and_nothing_puts_the_module_back() -> None:

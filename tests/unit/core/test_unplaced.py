@@ -8,7 +8,7 @@ import pytest
 from gpushare import names
 from gpushare.api.pod import Pod
 from gpushare.core.capacity import Capacity
-from gpushare.core.unplaced import GRACE, PoolRoom, judge_pod
+from gpushare.core.unplaced import GRACE, PoolRoom, group_by_pool, judge_pod
 from gpushare.names import Reason
 from tests.kit.values import MEMORY, NOW, a_gpu_pod
 
@@ -48,6 +48,19 @@ def test_a_pod_that_runs_where_it_was_sent_is_no_case() -> None:
 def test_a_pod_that_nobody_routed_is_one_whether_it_runs_or_waits() -> None:
     for pod in (_unrouted(), _unrouted(node="", phase="Pending", unschedulable=SAYS)):
         assert _reason(pod, training=ROOM) is Reason.UNROUTED
+
+
+def test_it_is_told_of_the_pool_that_it_is_for_where_there_is_such_a_one() -> None:
+    pools = {"training": ROOM, "inference": ROOM}
+    for named, told in (
+        (("training",), "training"),
+        (("training", "nowhere"), "training"),
+        (("nowhere",), ""),
+        (("inference", "training"), ""),
+    ):
+        unplaced = judge_pod(_waiting(pools=named), pools, NOW)
+        assert unplaced is not None
+        assert unplaced.pool == told
 
 
 def test_without_any_pool_nobody_could_have_routed_it() -> None:
@@ -151,3 +164,11 @@ def test_a_message_names_the_unit_in_which_the_pod_asks() -> None:
     unplaced = judge_pod(_waiting(20_000), {"training": PoolRoom(2, 2, capacity)}, NOW)
     assert unplaced is not None
     assert "20000 MiB" in unplaced.message
+
+
+def test_a_pod_that_selects_two_pools_is_pending_for_both() -> None:
+    one, both = _waiting(), _waiting(pools=("training", "inference"))
+    assert dict(group_by_pool([one, both, _unrouted()])) == {
+        "training": [one, both],
+        "inference": [both],
+    }

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpushare.kube.client import ApiServer, Json
+from gpushare.kube.client import ApiServer, Json, connect
 from gpushare.kube.credentials import Credentials
 from gpushare.kube.errors import (
     CALL_FAILURES,
@@ -17,6 +17,7 @@ from gpushare.kube.errors import (
     MalformedAnswerError,
     NotLeaderError,
     SilentWatchError,
+    describe_failure,
 )
 from gpushare.kube.pages import list_pages
 from gpushare.kube.session import open_session
@@ -39,9 +40,46 @@ async def read_watch(api: ApiServer) -> list[Json]:
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"<html>"])
 async def test_an_answer_that_is_no_object_is_a_failed_call(body: bytes) -> None:
     async with served_by(says(body)) as api:
-        with pytest.raises(MalformedAnswerError, match="GET api/v1/things"):
+        with pytest.raises(MalformedAnswerError, match="LIST api/v1/things"):
             await api.get("api/v1/things")
     assert issubclass(MalformedAnswerError, CALL_FAILURES)
+
+
+@pytest.mark.parametrize("body", [b'["hunter2"]', b'"hunter2"', b"hunter2 {", b'{"hunter2": '])
+async def test_what_is_said_of_an_answer_quotes_nothing_of_it(body: bytes) -> None:
+    async with served_by(says(body)) as api:
+        with pytest.raises(MalformedAnswerError) as whole:
+            await api.get("api/v1/secrets")
+        with pytest.raises(MalformedAnswerError) as watched:
+            await read_watch(api)
+    assert "hunter2" not in f"{whole.value} {watched.value}"
+
+
+async def test_of_an_event_that_is_none_only_the_fields_names_are_said() -> None:
+    async with served_by(says(b'{"kind": "Pod", "spec": "hunter2"}\n')) as api:
+        with pytest.raises(MalformedAnswerError, match=r"an object with kind, spec$"):
+            await read_watch(api)
+
+
+async def nobody() -> None:
+    """Whose calls carry no header Authorization."""
+
+
+async def test_a_proxys_password_is_not_said() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        proxy = f"http://user:hunter2@{address}"
+        credentials = Credentials("https://api.example", None, authorize=nobody, proxy=proxy)
+        async with connect(credentials) as api:
+            with pytest.raises(CALL_FAILURES) as failed:
+                await api.get("api/v1/nodes")
+    said = describe_failure(failed.value)
+    assert said == f"http://{address}: 407 Proxy Authentication Required"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from gpushare import names
 from gpushare.core.actions import ApplyNode
-from gpushare.kube.client import ApiServer, _resource
+from gpushare.kube.client import APPLY_PATCH, JSON, ApiServer, _name_verb, _resource
 from gpushare.kube.errors import ApiError, NotLeaderError
 from gpushare.kube.nodes import apply_node, build_release
 
@@ -30,6 +30,24 @@ THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
 )
 def test_metrics_know_the_resource_and_never_a_name(path: str, resource: str) -> None:
     assert _resource(path) == resource
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content_type", "verb"),
+    [
+        ("GET", "api/v1/nodes", JSON, "LIST"),
+        ("GET", "apis/apps/v1/namespaces/kube-system/daemonsets", JSON, "LIST"),
+        ("GET", "api/v1/nodes/gpu-1", JSON, "GET"),
+        ("GET", "api/v1/namespaces/kube-system", JSON, "GET"),
+        ("GET", "apis/gpushare.io/v1alpha1", JSON, "GET"),
+        ("POST", "api/v1/namespaces/kube-system/events", JSON, "POST"),
+        ("PATCH", "api/v1/nodes/gpu-1", APPLY_PATCH, "APPLY"),
+    ],
+)
+def test_metrics_call_a_request_what_the_api_server_s_own_do(
+    method: str, path: str, content_type: str, verb: str
+) -> None:
+    assert _name_verb(method, path, content_type) == verb
 
 
 @pytest.mark.parametrize("body", [b"", b"gateway timeout", b"[]", b'{"details": null}'])

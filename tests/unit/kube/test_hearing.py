@@ -10,18 +10,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpushare.kube.hearing import Hearing
+from tests.kit.clock import Clock
 
 LIMIT_SECONDS = 90.0
-
-
-class Clock:
-    """Seconds, as a test sets them."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -54,14 +45,6 @@ def test_a_watch_is_deaf_once_nothing_came_for_longer_than_the_limit(
         "the watch of nodes is open and brought nothing for 121 s, more than 90 s: no event, no "
         "bookmark, no end"
     )
-
-
-def test_whoever_wants_to_know_is_told_of_each_sign() -> None:
-    told: list[str] = []
-    hearing = Hearing("pools", on_sign=lambda: told.append("heard"))
-    hearing.note()
-    hearing.note()
-    assert told == ["heard", "heard"]
 
 
 def test_with_the_next_sign_it_hears_again(clock: Clock, hearing: Hearing) -> None:
@@ -167,3 +150,14 @@ async def test_that_nobody_is_there_is_no_deafness(clock: Clock, hearing: Hearin
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get("http://127.0.0.1:9/")
     assert not is_deaf(hearing)
+
+
+async def test_whoever_wants_to_know_is_told_of_what_was_answered_and_not_of_refusals() -> None:
+    told: list[str] = []
+    hearing = Hearing("pools", on_heard=lambda: told.append("heard"))
+    async with listening_to(hearing) as session:
+        for way in ("refuse", "stay_silent", "stall", "refuse"):
+            await watch_once(session, f"/{way}")
+        assert told == []
+        await watch_once(session, "/end")
+    assert told == ["heard"]

@@ -9,6 +9,7 @@ import pytest
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError, NotLeaderError
 from gpushare.kube.lease import Lease, LeaseLostError, Terms, boot_clock
+from tests.kit.clock import Clock
 
 Json = dict[str, Any]
 
@@ -49,13 +50,6 @@ class Store:
         assert self.lease is not None
         holder: str = self.lease["spec"]["holderIdentity"]
         return holder
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 CLOCK = Clock()

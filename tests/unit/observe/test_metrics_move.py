@@ -1,5 +1,7 @@
 """Every metric moves with what it tells of, done by the code that does it in a cluster."""
 
+import asyncio
+import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
@@ -27,6 +29,7 @@ from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
 from tests.kit.certificates import build_fake_api, put_secret, start
+from tests.kit.fakeapi import FakeApi
 from tests.kit.loop import LoopApi, build_reconciler, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.reviews import build_gpu_pod, build_review, encode
@@ -162,11 +165,20 @@ async def mistrust(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def request(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics.observe_api_request("PATCH", "nodes", 200)
+    async with FakeApi().connected(metrics.observe_api_request) as api:
+        assert await api.find("api/v1/nodes/gpu-1") is None
 
 
 async def hear(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics.observe_watch("nodes")
+    async with FakeApi("api/v1/nodes").connected() as api:
+        caches = Caches(
+            api, plugin_namespace="kube-system", on_change=lambda: None, metrics=metrics
+        )
+        listening = asyncio.create_task(caches.nodes.run())
+        await caches.nodes.synced.wait()
+        listening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await listening
 
 
 async def exist(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,8 +223,8 @@ MOVES: Mapping[str, Deed] = {
 ELSEWHERE = {
     "pool_conflicting_nodes",
     "pool_containers",
-    "stale_containers",
-    "opted_out_containers",
+    "pool_stale_containers",
+    "pool_opted_out_containers",
     "pool_memory_stranded_bytes",
 }
 """In test_sight_metrics.py, where each has its story."""

@@ -11,8 +11,14 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Schedule
 from gpushare.api.workload import Workload
+from gpushare.core.capacity import sum_capacity
 from gpushare.core.records import Drift, Rival
+from gpushare.core.unplaced import REASONS, UnplacedPod
+from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics, Sight
+from gpushare.observe.metrics.applications import ApplicationCollector
+from gpushare.observe.metrics.cards import CardCollector
+from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.members import OURS, SHARE, applied
 from tests.kit.sights import build_sight, measure, read, read_all
 from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
@@ -71,6 +77,51 @@ def test_plugins_that_count_in_mib_are_understood_to_the_mib() -> None:
     assert read(measure(sight), "pool_memory_bytes", pool="training") == 30 * GIB
 
 
+ZOO = a_pool("zoo", "share", nodes={"names": ["odd", "even-1", "even-2"]}, priority=900)
+MIXED = build_sight(
+    [SHARED, ZOO],
+    [a_member(), a_member("odd", gib=15_360), a_member("even-1"), a_member("even-2")],
+    [*PODS, a_holder("odd-1", {0: 2_048}, node="odd"), a_holder("even", {0: 5}, node="even-1")],
+)
+"""The plugin of one node counts in MiB, by mistake."""
+
+
+def test_a_node_that_counts_in_another_unit_changes_no_other_pools_bytes() -> None:
+    assert read_memory(MIXED) == read_memory(build_sight([SHARED], [a_member()], PODS))
+    assert read_application(MIXED) == [2, 16 * GIB, 16 * GIB]
+    cards = read_all(measure(MIXED), "card_memory_bytes")
+    assert set(cards.values()) == {15 * GIB}
+    assert read_all(measure(MIXED), "card_memory_allocated_bytes")["zoo", "odd", "0"] == 2 * GIB
+
+
+def test_in_its_own_pool_each_nodes_bytes_are_what_they_are() -> None:
+    assert read_memory(MIXED, "zoo")[""] == 90 * GIB
+    assert read_memory(MIXED, "zoo")["allocated_"] == 7 * GIB
+    assert read_application(MIXED, pool="zoo") == [2, 7 * GIB, 7 * GIB]
+
+
+@pytest.mark.parametrize("sight", [SIGHT, MIXED], ids=["alike", "mixed"])
+def test_the_status_says_what_the_metrics_say(sight: Sight) -> None:
+    for pool in sight.pools:
+        waiting = [pod for pod in sight.waiting if pool.name in pod.pools]
+        status = sum_capacity(sight.books[pool.name].capacities.values(), waiting)
+        assert read_memory(sight, pool.name) == {
+            "": status.memory_total * GIB,
+            "allocated_": status.memory_allocated * GIB,
+            "requested_": status.memory_requested * GIB,
+            "largest_free_block_": status.largest_free_block * GIB,
+            "stranded_": status.stranded_memory * GIB,
+        }
+
+
+def test_a_node_without_memory_and_a_pod_without_node_count_as_their_pool_does() -> None:
+    bare = a_member("bare", gib=0)
+    pods = [a_holder("web-1", {0: 1_024}, node="bare"), a_waiting("web-2", 2_048)]
+    sight = build_sight([SHARED], [a_member(gib=15_360), bare], pods)
+    assert read_memory(sight)["requested_"] == 3 * GIB
+    assert read_application(sight) == [1, GIB, 3 * GIB]
+
+
 def test_a_pool_says_how_many_of_its_nodes_are_where() -> None:
     broken = a_node("gpu-2", {**SHARE, "cgpu": "true"}, allocatable={MEMORY: 15})
     metrics = measure(build_sight([SHARED], [a_member(), broken], PODS))
@@ -125,8 +176,8 @@ def test_containers_are_told_by_the_isolation_that_they_really_have() -> None:
         ("training", "shared"): 2,
         ("training", "unknown"): 1,
     }
-    assert read(metrics, "stale_containers", pool="training") == 1
-    assert read(metrics, "opted_out_containers", pool="training") == 1
+    assert read(metrics, "pool_stale_containers", pool="training") == 1
+    assert read(metrics, "pool_opted_out_containers", pool="training") == 1
 
 
 def test_a_pool_that_is_gone_leaves_no_series() -> None:
@@ -141,7 +192,35 @@ def test_a_pool_that_no_pass_has_looked_at_is_not_told_of() -> None:
 
 
 def test_a_process_that_stands_by_tells_of_no_pool() -> None:
-    assert read_all(measure(Sight()), "pool_nodes") == {}
+    metrics = measure(Sight())
+    for family in (
+        *PoolCollector.families,
+        *ApplicationCollector.families,
+        *CardCollector.families,
+    ):
+        assert read_all(metrics, family.name) == {}
+
+
+# Pods without a place.
+
+
+def an_unplaced(pool: str = "training", reason: Reason = Reason.NO_FREE_BLOCK) -> UnplacedPod:
+    return UnplacedPod("default", "web-1", "1", "2", pool, reason, "no room")
+
+
+def test_unplaced_pods_are_counted_by_pool_and_reason_and_there_is_a_zero_for_the_rest() -> None:
+    sight = replace(SIGHT, unplaced=[an_unplaced(), an_unplaced(), an_unplaced("")])
+    found = read_all(measure(sight), "unplaced_pods")
+    assert found.pop(("training", "NoFreeBlock")) == 2
+    assert found.pop(("", "NoFreeBlock")) == 1
+    assert found == {("", reason): 0 for reason in REASONS if reason is not Reason.NO_FREE_BLOCK}
+
+
+def test_what_has_a_place_again_is_told_of_no_more() -> None:
+    metrics = measure(replace(SIGHT, unplaced=[an_unplaced()]))
+    assert read(metrics, "unplaced_pods", pool="training", reason="NoFreeBlock") == 1
+    metrics.look = lambda: SIGHT
+    assert read(metrics, "unplaced_pods", pool="training", reason="NoFreeBlock") is None
 
 
 # Applications.
@@ -174,6 +253,12 @@ def test_an_application_is_told_for_each_pool_where_it_runs_and_apart_from_other
     assert read_application(sight, kind="Pod", workload="alone") == [1, GIB, GIB]
 
 
+def test_what_waits_for_a_pool_that_there_is_not_is_told_of_none() -> None:
+    # Anybody may think of as many names as they like.
+    sight = build_sight([SHARED], [], [a_waiting("web-1", 2, pool="nowhere")])
+    assert read_application(sight, pool="") == [0, 0, 2 * GIB]
+
+
 def test_what_waits_for_one_of_several_pools_is_told_of_none() -> None:
     selects = frozenset({(names.LABEL_POOL, "training"), (names.LABEL_POOL, "other")})
     pod = replace(a_waiting("web-1", 2), selects=selects)
@@ -200,11 +285,14 @@ def test_each_card_says_what_it_has_and_what_of_it_is_given_out() -> None:
     }
 
 
-def test_a_card_that_only_the_ledger_knows_is_told_without_memory() -> None:
-    sight = build_sight([SHARED], [a_member()], [a_holder("web-1", {7: 4})])
-    labels = {"pool": "training", "node": "gpu-1", "card": "7"}
-    assert read(measure(sight), "card_memory_bytes", **labels) == 0
-    assert read(measure(sight), "card_memory_allocated_bytes", **labels) == 4 * GIB
+def test_cards_that_only_the_ledger_knows_are_one_series_without_memory() -> None:
+    # Whoever may write a pod writes its entry.
+    forged = a_holder("web-1", {0: 2, **dict.fromkeys(range(7, 400), 1)})
+    metrics = measure(build_sight([SHARED], [a_member()], [forged]))
+    labels = {"pool": "training", "node": "gpu-1", "card": "unknown"}
+    assert read(metrics, "card_memory_bytes", **labels) == 0
+    assert read(metrics, "card_memory_allocated_bytes", **labels) == 393 * GIB
+    assert len(read_all(metrics, "card_memory_allocated_bytes")) == 3
 
 
 def test_the_sums_of_cards_are_those_of_their_pool() -> None:
@@ -223,6 +311,10 @@ def test_of_two_pools_a_node_is_told_of_in_the_one_that_acts() -> None:
     metrics = measure(build_sight([observing, SHARED], [a_member()], PODS))
     assert {pool for pool, *_ in read_all(metrics, "node_info")} == {"training"}
     assert {pool for pool, *_ in read_all(metrics, "application_pods")} == {"training"}
+    for series in ("memory_bytes", "memory_allocated_bytes", "gpus"):
+        of_pools = {pool for (pool,), value in read_all(metrics, f"pool_{series}").items() if value}
+        assert of_pools == {"training"}
+    assert read(metrics, "pool_memory_bytes", pool="training") == 30 * GIB
 
 
 def test_nodes_and_cards_are_told_only_where_that_is_switched_on() -> None:
@@ -255,11 +347,12 @@ def count_series(sight: Sight, *, per_node: bool) -> int:
 
 
 def test_five_thousand_nodes_are_as_many_series_as_the_page_says(many: Sight) -> None:
-    of_pool, of_application = 18, 3
+    of_cluster, of_pool, of_application = 7, 18, 3
     page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
     assert (
         "So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000 more"
         in page
     )
-    assert count_series(many, per_node=False) == of_pool + of_application
-    assert count_series(many, per_node=True) == of_pool + of_application + 45_000
+    of_all = of_cluster + of_pool + of_application
+    assert count_series(many, per_node=False) == of_all
+    assert count_series(many, per_node=True) == of_all + 45_000

@@ -1,7 +1,7 @@
 """Of each application: the GPU memory that its pods hold and ask for."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -31,15 +31,17 @@ class ApplicationCollector(SightCollector):
     families = (_PODS, _ALLOCATED, _REQUESTED)
 
     def measure(self, sight: Sight) -> Iterator[GaugeMetricFamily]:
-        pools, unit = sight.find_pools(), sight.find_unit_bytes()
+        pools, units = sight.find_pools(), sight.find_units()
+        known = {pool.name for pool in sight.pools}
         pods: Counter[tuple[str, ...]] = Counter()
         allocated: Counter[tuple[str, ...]] = Counter()
         requested: Counter[tuple[str, ...]] = Counter()
         for pod in sight.pods.values():
             if not pod.gpu_memory or not pod.is_live or pod.workload is None:
                 continue
-            pool = pools.get(pod.node, "") if pod.node else _find_pool(pod)
+            pool = pools.get(pod.node, "") if pod.node else _find_pool(pod, known)
             key = (pool, pod.namespace, *pod.workload)
+            unit = units.find_bytes(pod.node, pool)
             pods[key] += bool(pod.node)
             allocated[key] += sum(pod.cards.values()) * unit
             requested[key] += pod.gpu_memory * unit
@@ -48,6 +50,7 @@ class ApplicationCollector(SightCollector):
         yield _REQUESTED.fill(requested)
 
 
-def _find_pool(pod: Pod) -> str:
-    """The pool that a pod without a node waits for; none where it would take several."""
-    return pod.pools[0] if len(pod.pools) == 1 else ""
+def _find_pool(pod: Pod, known: Container[str]) -> str:
+    """The pool that a pod without a node waits for; none where it would take several, or names one
+    that there is not: anybody can think of names."""
+    return pod.pools[0] if len(pod.pools) == 1 and pod.pools[0] in known else ""

@@ -9,6 +9,9 @@ from gpushare.core.capacity import count_used
 from gpushare.observe.metrics.family import Family
 from gpushare.observe.metrics.sight import Sight, SightCollector
 
+UNKNOWN = "unknown"
+"""All cards of a node that only the ledger knows, as one: whoever may write a pod may name in its
+entry as many as they like, and each would be a series. The sums count them all the same."""
 _CARD = ("pool", "node", "card")
 _NODE = Family(
     "node_info",
@@ -32,7 +35,7 @@ class CardCollector(SightCollector):
         info: dict[tuple[str, ...], float] = {}
         total: dict[tuple[str, ...], float] = {}
         allocated: dict[tuple[str, ...], float] = {}
-        pools, unit = sight.find_pools(), sight.find_unit_bytes()
+        pools, units = sight.find_pools(), sight.find_units()
         pods: dict[str, list[Pod]] = {}
         for pod in sight.pods.values():
             if pod.gpu_memory and pod.node in pools:
@@ -42,12 +45,14 @@ class CardCollector(SightCollector):
             if (plan := book.plans.get(node)) is not None:
                 info[pool, node, plan.state, plan.reason] = 1.0
             capacity, used = book.capacities[node], count_used(pods.get(node, ()))
+            unit = units.find_bytes(node, pool)
             cards = range(capacity.gpus if capacity.total else 0)
-            # An entry may name a card that the node has not; the sums count it all the same.
-            for card in {*cards, *used}:
-                key = (pool, node, str(card))
-                total[key] = capacity.card_total * unit if card in cards else 0
-                allocated[key] = used.get(card, 0) * unit
+            for card in cards:
+                total[pool, node, str(card)] = capacity.card_total * unit
+                allocated[pool, node, str(card)] = used.pop(card, 0) * unit
+            if rest := sum(used.values()):
+                total[pool, node, UNKNOWN] = 0
+                allocated[pool, node, UNKNOWN] = rest * unit
         yield _NODE.fill(info)
         yield _TOTAL.fill(total)
         yield _ALLOCATED.fill(allocated)

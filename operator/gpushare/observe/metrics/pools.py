@@ -1,6 +1,8 @@
 """Of each pool: where its nodes are, what its containers have, what its cards hold."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -9,15 +11,22 @@ from gpushare.core.actions import NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import Memory, sum_memory
 from gpushare.core.isolation import NodeIsolation, sum_isolation
+from gpushare.core.unplaced import REASONS, group_by_pool
 from gpushare.observe.metrics.family import Family
-from gpushare.observe.metrics.sight import Sight, SightCollector
+from gpushare.observe.metrics.sight import UNIT_BYTES, Sight, SightCollector
+
+Item = TypeVar("Item")
 
 _INFO = Family(
     "pool_info",
     "1 for each pool, with its mode; an empty placement is not the pool's.",
     ("pool", "edition", "schedule", "placement"),
 )
-_NODES = Family("pool_nodes", "Members of a pool, by state.", ("pool", "state"))
+_NODES = Family(
+    "pool_nodes",
+    "Nodes that a pool claims, by state; one that two pools claim is counted in both.",
+    ("pool", "state"),
+)
 _CONTESTED = Family(
     "pool_conflicting_nodes",
     "Members of a pool on which somebody else keeps changing one of its labels.",
@@ -29,12 +38,12 @@ _CONTAINERS = Family(
     ("pool", "isolation"),
 )
 _STALE = Family(
-    "stale_containers",
+    "pool_stale_containers",
     "Containers whose isolation is not what their node's mode gives.",
     ("pool",),
 )
 _OPTED_OUT = Family(
-    "opted_out_containers",
+    "pool_opted_out_containers",
     "Containers that take isolation off themselves, on nodes whose mode isolates.",
     ("pool",),
 )
@@ -61,13 +70,19 @@ _STRANDED = Family(
     ("pool",),
 )
 
+_UNPLACED = Family(
+    "unplaced_pods",
+    "GPU pods that were sent to no pool or have no node, by the pool that they are for.",
+    ("pool", "reason"),
+)
+
 
 class PoolCollector(SightCollector):
     """A few dozen series for each pool, whatever its size."""
 
     families = (
         *(_INFO, _NODES, _CONTESTED, _CONTAINERS, _STALE, _OPTED_OUT),
-        *(_GPUS, _TOTAL, _ALLOCATED, _REQUESTED, _LARGEST, _STRANDED),
+        *(_GPUS, _TOTAL, _ALLOCATED, _REQUESTED, _LARGEST, _STRANDED, _UNPLACED),
     )
 
     def measure(self, sight: Sight) -> Iterator[GaugeMetricFamily]:
@@ -83,12 +98,16 @@ class PoolCollector(SightCollector):
             {(name, s): book.counts[s] for name, book in books.items() for s in NodeState}
         )
         yield _CONTESTED.fill({(name,): len(book.contested) for name, book in books.items()})
-        yield from _measure_isolation(books.items())
-        yield from _measure_memory(books.items(), sight)
+        pools = sight.find_pools()
+        yield from _measure_isolation(books.items(), pools)
+        yield from _measure_memory(books.items(), pools, sight.waiting)
+        yield _UNPLACED.fill(_count_unplaced(sight))
 
 
-def _measure_isolation(books: Iterable[tuple[str, Book]]) -> Iterator[GaugeMetricFamily]:
-    claims = {name: sum_isolation(book.isolations.values()) for name, book in books}
+def _measure_isolation(
+    books: Iterable[tuple[str, Book]], pools: Mapping[str, str]
+) -> Iterator[GaugeMetricFamily]:
+    claims = {name: sum_isolation(_pick_own(name, book.isolations, pools)) for name, book in books}
     yield _CONTAINERS.fill(
         {(name, kind): n for name, sums in claims.items() for kind, n in _split(sums).items()}
     )
@@ -96,23 +115,43 @@ def _measure_isolation(books: Iterable[tuple[str, Book]]) -> Iterator[GaugeMetri
     yield _OPTED_OUT.fill({(name,): sums.opted_out for name, sums in claims.items()})
 
 
+def _count_unplaced(sight: Sight) -> Counter[tuple[str, ...]]:
+    """By pool and reason; without pool there is a number for each reason, be it 0."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    if sight.pools:
+        counts.update({("", reason): 0 for reason in REASONS})
+    counts.update((pod.pool, pod.reason) for pod in sight.unplaced)
+    return counts
+
+
 def _split(sums: NodeIsolation) -> dict[str, int]:
     shared = sums.containers - sums.isolated - sums.unknown
     return {"isolated": sums.isolated, "shared": shared, "unknown": sums.unknown}
 
 
-def _measure_memory(books: Iterable[tuple[str, Book]], sight: Sight) -> Iterator[GaugeMetricFamily]:
-    pending: dict[str, list[Pod]] = {}
-    for pod in sight.waiting:
-        for pool in pod.pools:
-            pending.setdefault(pool, []).append(pod)
+def _pick_own(name: str, by_node: Mapping[str, Item], pools: Mapping[str, str]) -> list[Item]:
+    """Of the nodes that are in this pool: those that it only looks at are told of elsewhere."""
+    return [item for node, item in by_node.items() if pools.get(node) == name]
+
+
+def _measure_memory(
+    books: Iterable[tuple[str, Book]], pools: Mapping[str, str], waiting: Iterable[Pod]
+) -> Iterator[GaugeMetricFamily]:
+    pending = group_by_pool(waiting)
     sums: dict[str, Memory] = {
-        name: sum_memory([*book.capacities.values()], pending.get(name, ())) for name, book in books
+        name: sum_memory(_pick_own(name, book.capacities, pools), pending.get(name, ()))
+        for name, book in books
     }
-    unit = sight.find_unit_bytes()
+    units = {name: UNIT_BYTES[memory.unit] for name, memory in sums.items()}
     yield _GPUS.fill({(name,): memory.gpus for name, memory in sums.items()})
-    yield _TOTAL.fill({(name,): memory.total * unit for name, memory in sums.items()})
-    yield _ALLOCATED.fill({(name,): memory.allocated * unit for name, memory in sums.items()})
-    yield _REQUESTED.fill({(name,): memory.requested * unit for name, memory in sums.items()})
-    yield _LARGEST.fill({(name,): memory.largest_free * unit for name, memory in sums.items()})
-    yield _STRANDED.fill({(name,): memory.stranded * unit for name, memory in sums.items()})
+    yield _TOTAL.fill({(name,): memory.total * units[name] for name, memory in sums.items()})
+    yield _ALLOCATED.fill(
+        {(name,): memory.allocated * units[name] for name, memory in sums.items()}
+    )
+    yield _REQUESTED.fill(
+        {(name,): memory.requested * units[name] for name, memory in sums.items()}
+    )
+    yield _LARGEST.fill(
+        {(name,): memory.largest_free * units[name] for name, memory in sums.items()}
+    )
+    yield _STRANDED.fill({(name,): memory.stranded * units[name] for name, memory in sums.items()})

@@ -26,7 +26,11 @@ The deadline is 600 s."""
 
 
 class Metrics:
-    """The metrics of one process, in a registry of its own."""
+    """The metrics of one process, in a registry of its own.
+
+    What happens is counted as it happens, by whoever holds this; what is, collectors work out of
+    the controller's view when somebody asks.
+    """
 
     def __init__(self, *, per_application: bool = True, per_node: bool = False) -> None:
         # Else each counter brings a second series that nobody asks for.
@@ -36,9 +40,9 @@ class Metrics:
         self.look: Look = Sight
         """What the controller knows; it puts its own view here."""
         self._shelf = Shelf(self.registry)
-        self._make_controllers()
-        self._make_webhooks()
-        self._make_both()
+        self._add_controllers()
+        self._add_webhooks()
+        self._add_both()
         self._collectors: list[SightCollector] = [
             PoolCollector(self._see),
             *([ApplicationCollector(self._see)] if per_application else []),
@@ -61,6 +65,10 @@ class Metrics:
         """Note that the watch of `resource` was heard of just now."""
         self.watch_last_event.labels(resource).set(time.time())
 
+    def forget_watches(self) -> None:
+        """Note that nothing is watched any more, on purpose: that is no silence."""
+        self.watch_last_event.clear()
+
     def observe_write(self, pool: str, reason: str, outcome: WriteOutcome) -> None:
         """Count a write to a node of `pool`, made for `reason`."""
         self.node_applies.labels(pool, reason).inc()
@@ -75,7 +83,7 @@ class Metrics:
     def _see(self) -> Sight:
         return self.look()
 
-    def _make_controllers(self) -> None:
+    def _add_controllers(self) -> None:
         shelf = self._shelf
         self.leader = shelf.gauge("leader", "1 in the process that holds the Lease.")
         self.reconciles = shelf.counter(
@@ -83,7 +91,7 @@ class Metrics:
         )
         self.reconcile_seconds = shelf.histogram(
             "reconcile_duration_seconds",
-            "Duration of one pass of the reconcile loop.",
+            "Duration of one pass of the reconcile loop, be it one that fails.",
             RECONCILE_BUCKETS_SECONDS,
         )
         self.node_applies = shelf.counter(
@@ -119,11 +127,8 @@ class Metrics:
             "pool",
             "outcome",
         )
-        self.unplaced_pods = shelf.gauge(
-            "unplaced_pods", "GPU pods without a pool or a node, by reason.", "reason"
-        )
 
-    def _make_webhooks(self) -> None:
+    def _add_webhooks(self) -> None:
         shelf = self._shelf
         self.admissions = shelf.counter(
             "admission_requests_total", "Pods that the webhook was asked about.", "reason"
@@ -135,7 +140,7 @@ class Metrics:
         )
         self.admission_seconds = shelf.histogram(
             "admission_duration_seconds",
-            "From the request's body to the answer.",
+            "From a call's head to its answer, of calls about pods and workloads that came whole.",
             ADMISSION_BUCKETS_SECONDS,
         )
         self.certificate_expiry = shelf.gauge(
@@ -147,7 +152,7 @@ class Metrics:
         # A process without a certificate has no expiry that an alert could compare.
         self.certificate_expiry.set(math.nan)
 
-    def _make_both(self) -> None:
+    def _add_both(self) -> None:
         shelf = self._shelf
         self.watch_last_event = shelf.gauge(
             "watch_last_event_timestamp_seconds",
@@ -156,7 +161,7 @@ class Metrics:
         )
         self.api_requests = shelf.counter(
             "api_requests_total",
-            "Answered requests to the API server.",
+            "Answered requests to the API server, but for those of the watch of pools.",
             *("verb", "resource", "code"),
         )
         shelf.gauge("build_info", "The running version.", "version").labels(__version__).set(1)

@@ -12,10 +12,27 @@ from prometheus_client.registry import Collector
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.book import Book
-from gpushare.core.capacity import MIB_PER_GIB, counts_in_mib
+from gpushare.core.capacity import MIB_PER_UNIT, find_unit
+from gpushare.core.unplaced import UnplacedPod
 from gpushare.observe.metrics.family import Family
 
 MIB_BYTES = 2**20
+UNIT_BYTES = {unit: mib * MIB_BYTES for unit, mib in MIB_PER_UNIT.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What the device plugins count in: each node's own, which is meant to be that of all."""
+
+    nodes: Mapping[str, str]
+    pools: Mapping[str, str]
+    """That of most nodes of a pool."""
+    usual: str
+    """That of most nodes."""
+
+    def find_bytes(self, node: str, pool: str) -> int:
+        """How much one unit is on a node, or, where that is in no pool, what waits for `pool`."""
+        return UNIT_BYTES[self.nodes.get(node) or self.pools.get(pool, self.usual)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +45,8 @@ class Sight:
     pods: Mapping[str, Pod] = field(default_factory=dict)
     waiting: Collection[Pod] = ()
     """GPU pods that have no node, or that nobody sent to a pool."""
+    unplaced: Collection[UnplacedPod] = ()
+    """Those of them that were judged, with why."""
 
     def list_books(self) -> list[tuple[Pool, Book]]:
         """The pools of which something is known, by name."""
@@ -39,10 +58,15 @@ class Sight:
         known = sorted(self.list_books(), key=lambda entry: entry[0].acts)
         return {node: pool.name for pool, book in known for node in book.capacities}
 
-    def find_unit_bytes(self) -> int:
-        """How much one unit of the device plugins is."""
-        in_mib = any(counts_in_mib(book.capacities.values()) for book in self.books.values())
-        return MIB_BYTES if in_mib else MIB_BYTES * MIB_PER_GIB
+    def find_units(self) -> Units:
+        """What the device plugins count in."""
+        nodes: dict[str, str] = {}
+        pools: dict[str, str] = {}
+        for name, book in self.books.items():
+            pools[name] = usual = find_unit(book.capacities.values())
+            nodes |= {n: each.find_unit(usual) for n, each in book.capacities.items()}
+        every = (each for book in self.books.values() for each in book.capacities.values())
+        return Units(nodes, pools, find_unit(every))
 
 
 Look = Callable[[], Sight]

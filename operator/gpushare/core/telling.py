@@ -1,0 +1,83 @@
+"""Which Events are news, which are the same again, and which are too many."""
+
+from dataclasses import dataclass, field
+
+SAME_SECONDS = 120.0
+"""An Event that comes again within this time is counted on the one that is there."""
+AT_ONCE = 25
+"""Events of one object in a row, as client-go's limit."""
+REFILL_SECONDS = 10.0
+"""One more each so many seconds: a pool that flaps has the same few things to tell."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One Event, and how often it came."""
+
+    last: float
+    """When it came last."""
+    count: int = 1
+    path: str = ""
+    """Where it is in the cluster; empty before it is there."""
+    shown: int = 1
+    """What its count is there."""
+    is_busy: bool = False
+    """Somebody sees to it that `shown` becomes `count`."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    room: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What makes two Events the same: the object, and what is said of it."""
+
+    uid: str
+    reason: str
+    note: str
+
+
+@dataclass(slots=True)
+class Telling:
+    """What was told lately. Times are seconds of one clock."""
+
+    _series: dict[Key, Series] = field(default_factory=dict)
+    _buckets: dict[str, _Bucket] = field(default_factory=dict)
+    _swept: float = 0.0
+
+    def admit(self, key: Key, now: float) -> Series | None:
+        """The series that an Event belongs to, counted; None where its object has had too many."""
+        self._sweep(now)
+        series = self._series.get(key)
+        if series is not None and now - series.last < SAME_SECONDS:
+            series.last, series.count = now, series.count + 1
+            return series
+        if not self._take(key.uid, now):
+            return None
+        series = self._series[key] = Series(last=now)
+        return series
+
+    def forget(self, key: Key) -> None:
+        """The Event is not in the cluster: the next one of `key` is news."""
+        self._series.pop(key, None)
+
+    def _take(self, uid: str, now: float) -> bool:
+        bucket = self._buckets.setdefault(uid, _Bucket(AT_ONCE, now))
+        bucket.room = min(bucket.room + (now - bucket.since) / REFILL_SECONDS, AT_ONCE)
+        bucket.since = now
+        if bucket.room < 1:
+            return False
+        bucket.room -= 1
+        return True
+
+    def _sweep(self, now: float) -> None:
+        """What is over is not remembered."""
+        if now - self._swept < SAME_SECONDS:
+            return
+        self._swept = now
+        self._series = {k: s for k, s in self._series.items() if now - s.last < SAME_SECONDS}
+        full = AT_ONCE * REFILL_SECONDS
+        self._buckets = {k: b for k, b in self._buckets.items() if now - b.since < full}

@@ -1,0 +1,74 @@
+"""Events on pods without a place: told, not repeated, and there for whoever looks hours later."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare.api.pod import Pod
+from gpushare.controller import unplaced
+from gpushare.controller.unplaced import UnplacedPods
+from gpushare.core.observed import Timing
+from gpushare.core.plan import Planner
+from gpushare.names import LABEL_POOL
+from tests.kit.values import NOW, a_gpu_pod
+
+
+class Posts:
+    """Takes Events as they are posted."""
+
+    def __init__(self) -> None:
+        self.posted: list[str] = []
+
+    def post(self, subject: Any, reason: str, note: str, *, warns: bool, once: bool) -> None:
+        assert warns
+        assert once
+        self.posted.append(f"{subject.name}: {reason}")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr("gpushare.controller.unplaced.time.monotonic", lambda: now[0])
+    return now
+
+
+def a_lost_pod(name: str = "lost", **more: Any) -> Pod:
+    values = {
+        "node": "",
+        "phase": "Pending",
+        "selects": frozenset({(LABEL_POOL, "nowhere")}),
+        "unschedulable": "0/3 nodes are available",
+        "created": NOW - timedelta(minutes=1),
+        **more,
+    }
+    return a_gpu_pod(name, **values)
+
+
+def look(found: UnplacedPods, *pods: Pod) -> None:
+    found.report({f"{pod.namespace}/{pod.name}": pod for pod in pods}, (), (), NOW)
+
+
+def test_a_pod_that_waits_for_hours_is_told_of_again_and_not_at_every_look(
+    clock: list[float],
+) -> None:
+    posts: Any = Posts()
+    found = UnplacedPods(posts, Planner(Timing()), {})
+    for _ in range(10):
+        look(found, a_lost_pod())
+        clock[0] += 30
+    assert posts.posted == ["lost: PoolNotFound"]
+    # The API server refuses a second one for as long as it has the first.
+    clock[0] += unplaced.TOLD_AGAIN_SECONDS
+    look(found, a_lost_pod())
+    assert posts.posted == ["lost: PoolNotFound"] * 2
+
+
+def test_what_was_found_is_what_is_there_now(clock: list[float]) -> None:
+    posts: Any = Posts()
+    found = UnplacedPods(posts, Planner(Timing()), {})
+    look(found, a_lost_pod(), a_lost_pod("other"))
+    assert {pod.name for pod in found.found} == {"lost", "other"}
+    clock[0] += unplaced.PERIOD_SECONDS
+    look(found)
+    assert found.found == ()

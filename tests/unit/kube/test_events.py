@@ -1,0 +1,168 @@
+"""Events as the API server gets them: what is told again is counted on the one that is there."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gpushare.core.telling import AT_ONCE, SAME_SECONDS
+from gpushare.kube.errors import ApiError
+from gpushare.kube.events import Events, Subject
+from gpushare.names import Reason
+from tests.kit.clock import Clock
+
+Json = dict[str, Any]
+
+POOL = Subject("gpushare.io/v1alpha1", "GPUSharePool", "training", "uid-1")
+POD = Subject("v1", "Pod", "job", "uid-2", "team-a")
+
+
+class Api:
+    """An API server that has Events, and answers when it is let."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, Json] = {}
+        self.counts: list[int] = []
+        """As they were written."""
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def create(self, path: str, body: Json) -> Json:
+        await self.may_answer.wait()
+        path = f"{path}/{body['metadata']['name']}"
+        if path in self.events:
+            raise ApiError(409, b"{}", what=path)
+        self.events[path] = body
+        return body
+
+    async def patch(self, path: str, body: Json, *, content_type: str) -> Json:
+        assert content_type == "application/merge-patch+json"
+        if path not in self.events:
+            raise ApiError(404, b"{}", what=path)
+        self.events[path] |= body
+        self.counts.append(body["series"]["count"])
+        return self.events[path]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpushare.kube.events.COUNT_SECONDS", 0.0)
+
+
+async def drain(events: Events) -> None:
+    """Until nothing is on its way."""
+    await asyncio.gather(*events._tasks)
+
+
+async def test_the_same_again_is_one_event_with_its_count() -> None:
+    api = Api()
+    events = Events(api, "me")  # type: ignore[arg-type]
+    for _ in range(3):
+        events.post(POOL, Reason.ALL_NODES_READY, "all 2 nodes are as the spec says")
+        await drain(events)
+    (event,) = api.events.values()
+    assert event["series"]["count"] == 3
+    assert event["series"]["lastObservedTime"].endswith("Z")
+
+
+async def test_what_is_told_once_has_no_series() -> None:
+    api = Api()
+    events = Events(api, "me")  # type: ignore[arg-type]
+    events.post(POOL, Reason.ALL_NODES_READY, "all 2 nodes are as the spec says")
+    await drain(events)
+    (event,) = api.events.values()
+    assert "series" not in event
+
+
+async def test_a_thousand_of_the_same_are_two_writes() -> None:
+    api = Api()
+    events = Events(api, "me")  # type: ignore[arg-type]
+    api.may_answer.clear()
+    for _ in range(1_000):
+        events.post(POOL, Reason.UPDATING, "n1: labels put back")
+        await asyncio.sleep(0)
+    api.may_answer.set()
+    await drain(events)
+    assert len(api.events) == 1
+    assert api.counts == [1_000]
+
+
+async def test_a_storm_about_one_object_is_held_to_a_few_events() -> None:
+    api = Api()
+    events = Events(api, "me")  # type: ignore[arg-type]
+    for number in range(1_000):
+        events.post(POOL, Reason.UPDATING, f"{number} of 1000 nodes are ready")
+    events.post(POD, Reason.UNROUTED, "selects no pool")
+    await drain(events)
+    assert len(api.events) == AT_ONCE + 1
+
+
+async def test_after_two_minutes_it_is_another_event() -> None:
+    api, clock = Api(), Clock()
+    events = Events(api, "me", clock)  # type: ignore[arg-type]
+    for _ in range(2):
+        events.post(POOL, Reason.UPDATING, "n1: labels put back")
+        await drain(events)
+        clock.now += SAME_SECONDS
+    assert len(api.events) == 2
+
+
+async def test_an_event_that_somebody_deleted_is_told_anew_the_next_time() -> None:
+    api = Api()
+    events = Events(api, "me")  # type: ignore[arg-type]
+    for time in range(3):
+        events.post(POOL, Reason.UPDATING, "n1: labels put back")
+        await drain(events)
+        if time == 0:
+            api.events.clear()
+    assert len(api.events) == 1
+
+
+async def test_what_is_told_a_single_time_is_neither_counted_nor_told_again() -> None:
+    api = Api()
+    for _ in range(2):
+        # A process that starts anew.
+        events = Events(api, "me")  # type: ignore[arg-type]
+        for note in ("selects no pool", "selects no pool; it runs on n1"):
+            events.post(POD, Reason.UNROUTED, note, once=True)
+        events.post(POD, Reason.UNROUTED, "selects no pool", once=True)
+        await drain(events)
+    (event,) = api.events.values()
+    assert event["note"] == "selects no pool"
+    assert api.counts == []
+
+
+async def test_it_is_told_again_for_another_occasion() -> None:
+    api = Api()
+    events = Events(api, "me")  # type: ignore[arg-type]
+    for occasion in ("first", "second", "second"):
+        events.post(POD, Reason.UNROUTED, "selects no pool", once=True, occasion=occasion)
+        await drain(events)
+    assert len(api.events) == 2
+
+
+async def test_an_event_is_where_kubectl_describe_looks_for_it() -> None:
+    api = Api()
+    events = Events(api, "me")  # type: ignore[arg-type]
+    events.post(POD, Reason.UNROUTED, "selects no pool", warns=True)
+    events.post(POOL, Reason.ALL_NODES_READY, "all 2 nodes are as the spec says")
+    await drain(events)
+    told = {
+        (event["metadata"]["namespace"], event["type"], event["regarding"]["uid"])
+        for event in api.events.values()
+    }
+    assert told == {("team-a", "Warning", "uid-2"), ("default", "Normal", "uid-1")}
+
+
+async def test_one_that_is_refused_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Closed(Api):
+        async def create(self, path: str, body: Json) -> Json:
+            raise ApiError(403, b'{"message": "no right"}', what=f"POST {path}")
+
+    events = Events(Closed(), "me")  # type: ignore[arg-type]
+    for _ in range(2):
+        events.post(POOL, Reason.UPDATING, "n1: labels put back")
+        await drain(events)
+    assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
+        "Event Updating not posted"
+    ] * 2
