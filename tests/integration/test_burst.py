@@ -28,6 +28,7 @@ _POOLS = ("left", "right")
 _SCHEDULED_SECONDS = 150
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_a_burst_over_two_pools_leaves_few_pods_pending(bench: Bench) -> None:
     bench.install("Professional")

@@ -68,7 +68,7 @@ def rotate(
         assert clients.failures == []
         assert count_lost(bench) == lost
     assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
-    assert clients.asked > 0.5 * NEW_CLIENTS_PER_SECOND * pods.seconds
+    assert clients.asked > 0.2 * NEW_CLIENTS_PER_SECOND * pods.seconds
     print(
         f"certificate-soak certificates={watch.certificate_rotations} "
         f"authorities={watch.authority_rotations} pods={pods.sent} handshakes={clients.asked} "

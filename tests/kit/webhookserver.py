@@ -46,10 +46,25 @@ def build_webhook(
 ) -> AdmissionServer:
     """What `gpushare webhook` serves, out of this memory."""
     metrics = metrics or Metrics()
-    admitter = Admitter(
-        memory or build_memory(), Journal(), metrics, rules=rules or Rules(), replicas=replicas
-    )
+    admitter = build_admitter(memory, rules=rules, metrics=metrics, replicas=replicas)
     return AdmissionServer(admitter, metrics, max_calls)
+
+
+def build_admitter(
+    memory: Memory | None = None,
+    *,
+    rules: Rules | None = None,
+    metrics: Metrics | None = None,
+    replicas: int = 1,
+) -> Admitter:
+    """What decides there, without a server."""
+    return Admitter(
+        memory or build_memory(),
+        Journal(),
+        metrics or Metrics(),
+        rules=rules or Rules(),
+        replicas=replicas,
+    )
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -19,8 +19,6 @@ from gpushare.webhook.memory import Gap, Memory
 from gpushare.webhook.patch import plan_patch
 from gpushare.webhook.template import PODS, WorkloadShape, find_template
 
-log = logging.getLogger(__name__)
-
 
 class UndecidedError(Exception):
     """Any answer would be a guess: the API server's failurePolicy decides. Carries why."""
@@ -80,12 +78,9 @@ class Admitter:
             self._bookings.book(decision.pool, decision.booked, now)
         refusal = decision.refusal
         self._pods(decision.reason).inc()
-        if refusal:
-            log.warning(
-                decision.message, extra={"namespace": namespace.name, "reason": decision.reason}
-            )
-        elif patch:
-            self._journal.note(namespace.name, decision)
+        changes = (patch or refusal) and not review.dry_run
+        level = (logging.WARNING if refusal else logging.INFO) if changes else logging.DEBUG
+        self._journal.note(level, namespace.name, _name(pod), decision)
         return build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
 
     def warn_of_workload(self, body: bytes) -> bytes:
@@ -114,6 +109,13 @@ class Admitter:
         if namespace is None:
             raise UnknownNamespaceError(name)
         return namespace, self._memory.pools
+
+
+def _name(pod: PodShape) -> str:
+    """As far as it is known before the pod is there: what a controller makes has the beginning of
+    a name, which ends with a dash."""
+    metadata = pod.metadata
+    return (metadata.name or metadata.generate_name or "") if metadata is not None else ""
 
 
 def _warn(decision: Decision, pools: Sequence[PoolView]) -> tuple[str, ...]:

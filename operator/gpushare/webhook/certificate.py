@@ -110,7 +110,7 @@ class Certificate:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-                log.info("another process was first (%s); checking again", error)
+                log.debug("another process was first (%s); checking again", error)
             else:
                 return
         await self._check()

@@ -2,25 +2,26 @@
 
 import asyncio
 import contextlib
-import functools
 import logging
 import math
 import ssl
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from aiohttp import web
+from prometheus_client import Counter
 
 from gpushare.api.podshape import MalformedPodError
 from gpushare.names import Reason
+from gpushare.observe.connections import Connections, Listener
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
 from gpushare.webhook.admitter import Admitter, UndecidedError, UnknownNamespaceError
 from gpushare.webhook.answer import Answer
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
-from gpushare.webhook.connections import Connections, Listener
 from gpushare.webhook.template import NoTemplateError
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,15 @@ class BodyTooLongError(ValueError):
     """A body of more than 8 MiB."""
 
 
+@dataclass(frozen=True)
+class Question:
+    """What a path is asked."""
+
+    answer: Callable[[bytes], bytes]
+    asked: Counter
+    """Its calls by reason."""
+
+
 class AdmissionServer:
     """Two paths take an AdmissionReview, and one says that it is served.
 
@@ -57,12 +67,11 @@ class AdmissionServer:
     def __init__(self, admitter: Admitter, metrics: Metrics, max_calls: int) -> None:
         self.calls = Calls(max_calls)
         self.connections = Connections()
-        self._answers: dict[str, Callable[[bytes], bytes]] = {
-            PODS_PATH: admitter.mutate_pod,
-            WORKLOADS_PATH: admitter.warn_of_workload,
+        self._questions = {
+            PODS_PATH: Question(admitter.mutate_pod, metrics.admissions),
+            WORKLOADS_PATH: Question(admitter.warn_of_workload, metrics.workload_admissions),
         }
         self._wait_for_namespace = admitter.wait_for_namespace
-        self._count_failure = functools.cache(metrics.admissions.labels)
         self._observe_seconds = metrics.admission_seconds.observe
         self._logged: dict[Reason, float] = {}
 
@@ -108,39 +117,50 @@ class AdmissionServer:
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         # The API server adds the call's timeout as a query.
         path = request.raw_path.partition("?")[0]
-        answer = self._answers.get(path)
-        if answer is None:
+        question = self._questions.get(path)
+        if question is None:
             return web.Response(text="ok\n") if path == selfcall.PATH else web.Response(status=404)
         if request.method != "POST":
             return web.Response(status=405, headers={"Allow": "POST"})
+        return await self._answer(question, request)
+
+    async def _answer(self, question: Question, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            body = await self._read(request)
-            try:
-                answered = self._decide(answer, body)
-            except UnknownNamespaceError as error:
-                await self._wait_for(error.name, len(body))
-                answered = self._decide(answer, body)
-            return Answer(answered)
+            return Answer(await self._decide(question, request))
         except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
-            return self._fail(400, Reason.MALFORMED_REVIEW, str(error))
+            return self._fail(question, 400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
-            return self._fail(503, error.gap.reason, f"{error}; try again")
+            return self._fail(question, 503, error.gap.reason, f"{error}; try again")
         except CrowdedOutError:
             text = "too many calls wait, and this one has waited longest"
-            return self._fail(429, Reason.TOO_MANY_CALLS, text)
+            return self._fail(question, 429, Reason.TOO_MANY_CALLS, text)
         except TimeoutError:
             text = f"the body took longer than {BODY_SECONDS:g} s"
-            return self._fail(408, Reason.MALFORMED_REVIEW, text)
+            return self._fail(question, 408, Reason.MALFORMED_REVIEW, text)
         except BodyTooLongError:
             text = f"the body is longer than {MAX_BODY_BYTES} bytes"
-            return self._fail(413, Reason.MALFORMED_REVIEW, text)
+            return self._fail(question, 413, Reason.MALFORMED_REVIEW, text)
         except (web.RequestPayloadError, ConnectionError):
-            return self._fail(400, Reason.MALFORMED_REVIEW, "the body ended too soon")
+            return self._fail(question, 400, Reason.MALFORMED_REVIEW, "the body ended too soon")
         except Exception as error:
             # The error's own text may quote the pod.
             where = "".join(traceback.format_tb(error.__traceback__))
             log.error("a decision failed: %s\n%s", type(error).__name__, where)
+            question.asked.labels(Reason.INTERNAL_ERROR).inc()
             return web.Response(status=500, text="internal error; see the webhook's log\n")
+
+    async def _decide(self, question: Question, request: web.BaseRequest) -> bytes:
+        """The answer's body. Of a call that never comes whole no time is taken: it can't be the
+        API server's, and anybody who reaches the port can make it last."""
+        started = time.perf_counter()
+        body = await self._read(request)
+        try:
+            return question.answer(body)
+        except UnknownNamespaceError as error:
+            await self._wait_for(error.name, len(body))
+            return question.answer(body)
+        finally:
+            self._observe_seconds(time.perf_counter() - started)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         """The body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken
@@ -169,14 +189,8 @@ class AdmissionServer:
                     wait.hold(body_bytes)
                     await self._wait_for_namespace(namespace)
 
-    def _decide(self, answer: Callable[[bytes], bytes], body: bytes) -> bytes:
-        started = time.perf_counter()
-        answered = answer(body)
-        self._observe_seconds(time.perf_counter() - started)
-        return answered
-
-    def _fail(self, status: int, reason: Reason, text: str) -> web.Response:
-        self._count_failure(reason).inc()
+    def _fail(self, question: Question, status: int, reason: Reason, text: str) -> web.Response:
+        question.asked.labels(reason).inc()
         now = time.monotonic()
         if now - self._logged.get(reason, -math.inf) >= LOG_SECONDS:
             self._logged[reason] = now

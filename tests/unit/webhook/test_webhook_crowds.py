@@ -11,15 +11,15 @@ import aiohttp
 import pytest
 
 from gpushare.api.namespace import Namespace
-from gpushare.observe.metrics import Metrics
-from gpushare.webhook import calls
-from gpushare.webhook import memory as memory_module
-from gpushare.webhook import server as server_module
-from gpushare.webhook.connections import (
+from gpushare.observe.connections import (
     READ_BUFFER_BYTES,
     Connections,
     shrink_read_buffers,
 )
+from gpushare.observe.metrics import Metrics
+from gpushare.webhook import calls
+from gpushare.webhook import memory as memory_module
+from gpushare.webhook import server as server_module
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 from tests.kit.tls import build_tls

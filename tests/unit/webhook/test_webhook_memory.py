@@ -8,17 +8,8 @@ from gpushare.api.namespace import Namespace
 from gpushare.names import Reason
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
+from tests.kit.clock import Clock
 from tests.kit.webhookserver import DEFAULT, INFERENCE, TRAINING, build_memory
-
-
-class Clock:
-    """Seconds that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def find_reason(memory: Memory) -> Reason | None:

@@ -5,12 +5,13 @@ from copy import deepcopy
 from typing import Any
 
 import jsonpatch
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.podshape import MalformedPodError, parse_pod_shape
+from gpushare.api.podshape import MalformedPodError, Metadata, PodShape, Spec, parse_pod_shape
 from gpushare.core.admission import Decision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module
@@ -37,7 +38,14 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=10,
 )
-unknown = st.dictionaries(st.text(max_size=8), json_values, max_size=4)
+READ = frozenset(
+    field.encode_name
+    for shape in (PodShape, Metadata, Spec)
+    for field in msgspec.structs.fields(shape)
+)
+unknown = st.dictionaries(
+    st.text(max_size=8).filter(lambda key: key not in READ), json_values, max_size=4
+)
 strings = st.none() | st.dictionaries(keys, st.text(max_size=8), max_size=3)
 tolerations = st.none() | st.lists(st.sampled_from([SPOT, GPU, {"operator": "Exists"}]), max_size=3)
 

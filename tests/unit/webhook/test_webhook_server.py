@@ -16,7 +16,7 @@ import pytest
 from aiohttp.test_utils import RawTestServer, TestClient
 
 from gpushare.api.namespace import Namespace
-from gpushare.core.admission import Decision, Rules
+from gpushare.core.admission import Rules
 from gpushare.core.admission.decision import MAX_WARNING
 from gpushare.core.admission.poolview import Room
 from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
@@ -32,7 +32,7 @@ from gpushare.webhook.server import (
     AdmissionServer,
 )
 from tests.kit.reviews import build_container, build_gpu_pod, build_review, encode
-from tests.kit.webhookserver import INFERENCE, TRAINING, build_memory, build_webhook, until
+from tests.kit.webhookserver import INFERENCE, TRAINING, build_memory, build_webhook
 
 Client = TestClient[Any, Any]
 Json = dict[str, Any]
@@ -248,45 +248,39 @@ async def test_each_outcome_is_counted() -> None:
         await ask(webhook, "nonsense")
     reasons = ("Routed", "NotRouted", "MalformedReview")
     assert [count(metrics, reason) for reason in reasons] == [1, 1, 1]
-    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_count") == 2
+
+
+async def test_calls_about_workloads_that_fail_are_none_about_pods() -> None:
+    metrics = Metrics()
+    async with client(build_webhook(metrics=metrics)) as webhook:
+        await webhook.post(WORKLOADS_PATH, data=b"nonsense")
+    told = metrics.registry.get_sample_value
+    assert count(metrics, "MalformedReview") is None
+    asked = "gpushare_workload_admission_requests_total"
+    assert told(asked, {"reason": "MalformedReview"}) == 1
+
+
+async def test_what_a_call_waits_for_is_part_of_its_duration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics = Metrics()
+    server = build_webhook(metrics=metrics)
+    now = [0.0]
+
+    async def wait(name: str) -> None:
+        now[0] += 0.75
+
+    monkeypatch.setattr("gpushare.webhook.server.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(server, "_wait_for_namespace", wait)
+    async with client(server) as webhook:
+        await ask(webhook, build_review(build_gpu_pod(), namespace="unheard-of"))
+    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_sum") == 0.75
 
 
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, "gpushare")
     return caplog
-
-
-async def test_a_decision_that_changes_a_pod_is_logged_once(
-    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gpushare.webhook.journal.FLUSH_SECONDS", 0.0)
-    async with client() as webhook:
-        await ask(webhook, build_review(build_gpu_pod()))
-        await ask(webhook, build_review(build_gpu_pod(nodeSelector={"gpushare.io/pool": "a"})))
-        await ask(webhook, build_review(build_gpu_pod(containers=[])))
-        await until(lambda: logged.records)
-    lines = [line for record in logged.records for _, line in vars(record)["lines"]]
-    assert [line["namespace"] for line in lines if line["reason"] == "Routed"] == ["default"]
-    assert [line["pool"] for line in lines if line["reason"] == "Routed"] == ["training"]
-
-
-async def test_what_was_noted_is_written_when_it_ends(logged: pytest.LogCaptureFixture) -> None:
-    journal = Journal()
-    journal.note("default", Decision(Reason.ROUTED, "sent to pool training", "training"))
-    assert not logged.records
-    journal.flush()
-    journal.flush()
-    assert len(logged.records) == 1
-
-
-async def test_a_refusal_is_logged(logged: pytest.LogCaptureFixture) -> None:
-    await ask_about(
-        build_review(build_gpu_pod()), build_webhook(build_memory(()), rules=Rules(denies=True))
-    )
-    assert [(r.levelname, vars(r)["reason"]) for r in logged.records] == [
-        ("WARNING", "NoEligiblePool")
-    ]
 
 
 async def test_nonsense_is_logged_once_a_second_at_most(logged: pytest.LogCaptureFixture) -> None:
@@ -305,8 +299,10 @@ async def test_a_failure_that_nobody_foresaw_tells_where_it_was_and_nothing_of_t
         raise RuntimeError(secret)
 
     monkeypatch.setattr(Journal, "note", fail)
-    async with client() as webhook:
+    metrics = Metrics()
+    async with client(build_webhook(metrics=metrics)) as webhook:
         status, text = await ask(webhook, build_review(build_gpu_pod()))
+    assert count(metrics, "InternalError") == 1
     assert (status, text) == (500, "internal error; see the webhook's log\n")
     (record,) = logged.records
     assert "RuntimeError" in record.getMessage()

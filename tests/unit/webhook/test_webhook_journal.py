@@ -1,0 +1,107 @@
+"""What the webhook's log says of pods: a line for each decision."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from gpushare.core.admission import Decision, Rules
+from gpushare.names import Reason
+from gpushare.webhook.admitter import Admitter
+from gpushare.webhook.journal import MAX_NAME, Journal
+from tests.kit.reviews import build_gpu_pod, build_review, encode
+from tests.kit.webhookserver import build_admitter, build_memory, until
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> pytest.LogCaptureFixture:
+    """Everything that is said, without delay."""
+    monkeypatch.setattr("gpushare.webhook.journal.FLUSH_SECONDS", 0.0)
+    caplog.set_level(logging.DEBUG, "gpushare")
+    return caplog
+
+
+async def read_lines(logged: pytest.LogCaptureFixture) -> list[Json]:
+    """The lines about pods, once they are written."""
+    await until(lambda: logged.records)
+    return [line for record in logged.records for _, line in vars(record)["lines"]]
+
+
+def ask(admitter: Admitter, metadata: Json, **request: Any) -> None:
+    """Have it decide on a pod with `metadata`."""
+    pod = build_gpu_pod() | {"metadata": metadata}
+    admitter.mutate_pod(encode(build_review(pod, **request)))
+
+
+async def test_a_pod_that_is_sent_somewhere_is_one_line(logged: pytest.LogCaptureFixture) -> None:
+    ask(build_admitter(), {"name": "job", "namespace": "elsewhere"})
+    assert await read_lines(logged) == [
+        {
+            "level": "INFO",
+            "msg": "sent to pool training (cgpu)",
+            "pool": "training",
+            "reason": "Routed",
+            "namespace": "default",
+            "pod": "job",
+        }
+    ]
+
+
+async def test_a_pod_that_is_refused_is_one_line(logged: pytest.LogCaptureFixture) -> None:
+    ask(build_admitter(build_memory(()), rules=Rules(denies=True)), {"name": "job"})
+    (line,) = await read_lines(logged)
+    assert (line["level"], line["reason"], line["pod"]) == ("WARNING", "NoEligiblePool", "job")
+    assert "pool" not in line
+
+
+@pytest.mark.parametrize(
+    ("annotations", "request_fields"),
+    [({"gpushare.io/inject": "disabled"}, {}), ({}, {"dryRun": True})],
+)
+async def test_a_decision_that_changes_nothing_is_no_news(
+    logged: pytest.LogCaptureFixture, annotations: Json, request_fields: Json
+) -> None:
+    ask(build_admitter(), {"name": "job", "annotations": annotations}, **request_fields)
+    (line,) = await read_lines(logged)
+    assert line["level"] == "DEBUG"
+
+
+async def test_what_is_no_news_costs_nothing_where_nobody_asks_for_it(
+    logged: pytest.LogCaptureFixture,
+) -> None:
+    logged.set_level(logging.INFO, "gpushare")
+    admitter = build_admitter()
+    ask(admitter, {"name": "quiet"}, dryRun=True)
+    ask(admitter, {"name": "job"})
+    assert [line["pod"] for line in await read_lines(logged)] == ["job"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name"),
+    [
+        ({"name": "job", "generateName": "web-"}, "job"),
+        ({"generateName": "web-"}, "web-"),
+        ({"name": "job\n" * 200}, ("job?" * 200)[: MAX_NAME - 3] + "..."),
+        ({}, ""),
+    ],
+)
+async def test_a_line_names_the_pod_as_far_as_it_has_a_name(
+    logged: pytest.LogCaptureFixture, metadata: Json, name: str
+) -> None:
+    ask(build_admitter(), metadata)
+    (line,) = await read_lines(logged)
+    assert line["pod"] == name
+
+
+async def test_what_was_noted_is_written_when_it_ends(logged: pytest.LogCaptureFixture) -> None:
+    journal = Journal()
+    decision = Decision(Reason.ROUTED, "sent to pool training", "training")
+    journal.note(logging.INFO, "default", "job", decision)
+    assert not logged.records
+    journal.flush()
+    journal.flush()
+    assert len(logged.records) == 1
