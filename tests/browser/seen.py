@@ -69,6 +69,14 @@ class Seen:
         """It has this text in it, within a while."""
         expect(found).to_contain_text(text)
 
+    def expect_gone(self, name: str) -> None:
+        """There is no such row, within a while."""
+        expect(self.row(name)).to_have_count(0)
+
+    def expect_names(self, *names: str) -> None:
+        """The drawn rows are about these, from top to bottom, within a while."""
+        expect(self.rows.locator(".name")).to_have_text(names)
+
     def expect_card(self, node: str, said: str) -> None:
         """A screen reader says that of the node's one card, within a while."""
         expect(self.row(node).get_by_role("img")).to_have_attribute("aria-label", said)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from devcluster.nodes import remove_nodes
 from tests.browser.conftest import Open
 from tests.kit.arrange import given_sharing_pool, place_pod
 from tests.kit.bench import Bench
+from tests.kit.builders import build_pool
 from tests.kit.commandline import start_command
 from tests.kit.expect import expect_pool_ready, expect_running
 from tests.kit.pageserver import ShownPage, showing_page
@@ -64,6 +66,53 @@ def test_what_it_shows_at_rest_is_what_the_api_server_has(
     assert seen.names() == ["training", *(node["name"] for node in pool["nodes"])]
     facts = f"{pool['nodesReady']}/2 nodes ready · {pool['gpus']} GPUs"
     seen.expect_text(seen.row("training"), facts)
+
+
+def test_a_name_that_means_something_to_scripts_is_a_name_like_others(
+    bench: Bench, open_page: Open
+) -> None:
+    """What is new is told by pool: one of this name has nothing that went."""
+    bench.install("Basic")
+    bench.add_nodes("n1", "n2")
+    bench.operators.standard()
+    bench.create_pool(build_pool("constructor", edition="Basic"))
+    expect_pool_ready(bench, "constructor", nodes=2)
+    with showing_page(kubeconfig=bench.cluster.kubeconfig) as shown:
+        seen = open_page(shown.url)
+        seen.row("n2").wait_for()
+        bench.cordon("n2")
+        seen.expect_text(seen.row("n2"), "it is cordoned")
+        assert seen.page.get_by_role("alert").is_hidden()
+
+
+def test_nodes_and_pools_come_and_go_and_each_row_is_where_it_belongs(
+    bench: Bench, shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url)
+    seen.expect_names("training", "n1", "n2")
+    remove_nodes(bench.cluster, ["n1"])
+    seen.expect_names("training", "n2")
+    bench.add_nodes("n0", "n3")
+    seen.expect_names("training", "n0", "n2", "n3")
+
+    bench.add_nodes("n4", node_pool="np-other")
+    seen.expect_names("training", "n0", "n2", "n3", "In no pool", "n4")
+    bench.create_pool(build_pool("other", edition="Basic", node_pool="np-other"))
+    seen.expect_names("other", "n4", "training", "n0", "n2", "n3")
+
+
+def test_what_is_read_beside_the_rows_stays_while_others_change(
+    bench: Bench, shown: ShownPage, open_page: Open
+) -> None:
+    seen = open_page(shown.url)
+    seen.row("n1").click()
+    seen.page.locator("#details-title").select_text()
+    bench.cordon("n2")
+    seen.expect_text(seen.row("n2"), "it is cordoned")
+    assert seen.page.evaluate("getSelection().toString()") == "n1"
+
+    bench.cordon("n1")
+    seen.expect_text(seen.page.get_by_role("complementary"), "no, it is cordoned")
 
 
 def test_a_program_that_has_ended_is_said_to_be_silent_and_what_is_shown_stays(

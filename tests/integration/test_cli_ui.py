@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from devcluster.installation import NAMESPACE
 from gpushare.cli.exits import Exit
 from tests.kit.arrange import given_sharing_pool, place_pod
 from tests.kit.bench import Bench
@@ -17,12 +17,11 @@ from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import expect, expect_allocated, expect_running
 from tests.kit.faultproxy import FaultProxy, Rule
 from tests.kit.pageserver import ShownPage, showing_page
+from tests.kit.persons import a_reader
 from tests.kit.tokens import write_kubeconfig
 
 Json = dict[str, Any]
 
-OPERATOR = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/gpushare-controller"
-"""An account that may read all that commands read."""
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
@@ -47,9 +46,10 @@ def proxy(cluster: Bench) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def proxied(cluster: Bench, proxy: FaultProxy, tmp_path: Path) -> Path:
+def proxied(cluster: Bench, proxy: FaultProxy, tmp_path: Path) -> Iterator[Path]:
     """A kubeconfig that leads to the proxy."""
-    return write_kubeconfig(cluster, tmp_path / "kubeconfig", OPERATOR, server=proxy.url)
+    with a_reader(cluster, tmp_path, url=proxy.url) as kubeconfig:
+        yield kubeconfig
 
 
 def expect_state(bench: Bench, shown: ShownPage, what: str, holds: Callable[[Json], bool]) -> Json:
@@ -156,6 +156,29 @@ def test_an_api_server_that_goes_away_and_comes_back_is_read_again(
         expect_state(cluster, shown, "it is read again", lambda state: not has_failed(state))
 
 
+def test_who_switches_to_another_context_meanwhile_is_not_shown_its_cluster(
+    cluster: Bench, proxy: FaultProxy, proxied: Path
+) -> None:
+    config = yaml.safe_load(proxied.read_text())
+    first = config["current-context"]
+    nowhere = {"name": "other", "cluster": {"server": "https://127.0.0.1:1"}}
+    config["clusters"].append(nowhere)
+    user = config["contexts"][0]["context"]["user"]
+    config["contexts"].append({"name": "other", "context": {"cluster": "other", "user": user}})
+    proxied.write_text(yaml.safe_dump(config))
+    with showing_page(kubeconfig=proxied) as shown:
+        proxied.write_text(yaml.safe_dump(config | {"current-context": "other"}))
+        # With the next reading the kubeconfig is read anew.
+        proxy.add(Rule("GET", "", status=503, times=None))
+        expect_state(cluster, shown, "it says that it can't read", has_failed)
+        proxy.remove_all()
+        state = expect_state(
+            cluster, shown, "the same cluster is read again", lambda state: not has_failed(state)
+        )
+    assert state["source"] == f"context {first}"
+    assert [pool["name"] for pool in state["pools"]] == ["training"]
+
+
 def test_before_the_operator_is_installed_it_shows_the_nodes(
     proxy: FaultProxy, proxied: Path
 ) -> None:
@@ -182,6 +205,7 @@ def test_a_port_that_is_taken(cluster: Bench) -> None:
 
 def test_without_a_cluster_there_is_no_page(cluster: Bench, tmp_path: Path) -> None:
     nowhere = "https://127.0.0.1:1"
-    kubeconfig = write_kubeconfig(cluster, tmp_path / "kubeconfig", OPERATOR, server=nowhere)
+    account = f"{ACCOUNTS}/default"
+    kubeconfig = write_kubeconfig(cluster, tmp_path / "kubeconfig", account, server=nowhere)
     ended = run_command("ui", kubeconfig=kubeconfig)
     expect_told(ended, Exit.NO_CLUSTER, "no API server at 127.0.0.1:1")

@@ -39,6 +39,13 @@ def test_another_name_that_leads_here_is_refused(host: str) -> None:
     assert find_status(Host=host) == 421
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_at_port_80_browsers_leave_the_port_out(host: str) -> None:
+    own = {"Host": host, "Origin": f"http://{host}"}
+    assert find_refusal("GET", own, 80) is None
+    assert find_refusal("GET", own, PORT) is not None
+
+
 def test_a_request_without_a_host_is_refused() -> None:
     refusal = find_refusal("GET", {}, PORT)
     assert refusal is not None

@@ -18,7 +18,8 @@ from gpushare.api.cluster import Cluster
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.snapshots import parse_snapshot
 from gpushare.cli.ui import feed as feeding
-from gpushare.cli.ui.feed import Feed
+from gpushare.cli.ui import server as serving_page
+from gpushare.cli.ui.feed import LONGEST_SECONDS, PERIOD_SECONDS, Feed, find_pause
 from gpushare.cli.ui.guard import HEADERS
 from gpushare.cli.ui.server import Address, PageServer
 from gpushare.cli.ui.state import build_state
@@ -32,7 +33,7 @@ Read = Callable[[], Awaitable[Cluster]]
 
 
 def build_feed(read: Read | None = None) -> Feed:
-    return Feed("context test", CLUSTER, STATE, read)
+    return Feed("context test", CLUSTER, read)
 
 
 class Client:
@@ -97,6 +98,23 @@ async def test_a_wrong_ticket_leads_nowhere_and_uses_nothing_up() -> None:
         assert (await client.ask_path("/open/guess")).status == 404
         assert (await client.ask_path("/open/%C3%A9")).status == 404
         assert (await client.ask_path(client.ticket)).status == 303
+
+
+async def test_a_ticket_of_whom_it_is_not_for_leads_nowhere_and_stays_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving() as client:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(serving_page, "is_own", lambda peer, here: False)
+            stolen = await client.ask_path(client.ticket)
+        assert (stolen.status, "Location" in stolen.headers) == (403, False)
+        assert (await client.ask_path(client.ticket)).status == 303
+
+
+async def test_the_address_without_its_last_slash_leads_to_the_page() -> None:
+    async with serving() as client:
+        answer = await client.ask_path(client.path.removesuffix("/"))
+    assert (answer.status, answer.headers["Location"]) == (303, client.path)
 
 
 @pytest.mark.parametrize("path", ["", "main.js", "page.css", "icon.svg", "state", "nothing"])
@@ -231,3 +249,15 @@ async def test_a_cluster_is_not_read_while_nobody_looks(monkeypatch: pytest.Monk
         feed.tell()
         async with asyncio.timeout(15):
             await reads.begun.wait()
+
+
+def test_the_pause_is_longer_the_more_often_a_reading_fails_and_short_again_after_one() -> None:
+    pauses = [find_pause(0.1, failures) for failures in range(1, 8)]
+    assert pauses == [PERIOD_SECONDS * n for n in (1, 2, 4, 8)] + [LONGEST_SECONDS] * 3
+    assert find_pause(0.1, 10**6) == LONGEST_SECONDS
+    assert find_pause(0.1, 0) == PERIOD_SECONDS
+
+
+@pytest.mark.parametrize("failures", [0, 1, 20])
+def test_who_took_long_to_answer_is_given_twice_as_long_to_rest(failures: int) -> None:
+    assert find_pause(40.0, failures) == 80.0

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from gpushare import __version__
 from gpushare.api.cluster import Cluster
 from gpushare.cli.exits import CommandError
 from gpushare.cli.failures import confess, find_failure
+from gpushare.cli.ui.aside import run_aside
 from gpushare.cli.ui.state import Versions, build_state
 
 Json = dict[str, Any]
@@ -23,6 +25,9 @@ PERIOD_SECONDS = 2.0
 REST = 2.0
 """A reading is followed by a rest of so many times its length, so that a large cluster's API server
 is asked less often."""
+LONGEST_SECONDS = 30.0
+"""Between two that fail: each may start the kubeconfig's credential plugin, which may ask a person,
+and whoever fails too often may be locked out."""
 UNWATCHED_SECONDS = 30.0
 """Nothing is read when nobody has asked for so long."""
 
@@ -45,23 +50,24 @@ class Problem:
 class Feed:
     """What of a cluster was read last, and since when it can't be read.
 
-    `source` names it for a person. A snapshot has no `read`: it never changes.
+    `source` names it for a person; `cluster` is the first reading, of which the state is kept
+    alone: that is a small part of it. A snapshot has no `read`: it never changes.
     """
 
     def __init__(
         self,
         source: str,
-        first: Cluster,
-        state: Json,
+        cluster: Cluster,
         read: Callable[[], Awaitable[Cluster]] | None = None,
     ) -> None:
         self._source = source
         self._read = read
         self._epoch = secrets.token_hex(4)
         self._versions = Versions()
-        self._versions.take(state)
-        self._taken_at = first.taken_at
+        self._versions.take(build_state(cluster))
+        self._taken_at = cluster.taken_at
         self._problem: Problem | None = None
+        self._failures = 0
         self._asked = asyncio.Event()
         self._asked_at = time.monotonic()
 
@@ -98,16 +104,29 @@ class Feed:
                 self._asked.clear()
                 await self._asked.wait()
             started = time.monotonic()
-            try:
-                cluster = await self._read()
-                # Of thousands of nodes it takes seconds; the page is answered meanwhile.
-                state = await asyncio.to_thread(build_state, cluster)
-            except Exception as error:
-                failure = find_failure(error) or confess(error)
-                since = self._problem.since if self._problem else datetime.now(UTC)
-                self._problem = Problem(failure, since)
-            else:
-                self._versions.take(state)
-                self._taken_at, self._problem = cluster.taken_at, None
+            await self._renew(self._read)
             took = time.monotonic() - started
-            await asyncio.sleep(max(PERIOD_SECONDS, REST * took))
+            await asyncio.sleep(find_pause(took, self._failures))
+
+    async def _renew(self, read: Callable[[], Awaitable[Cluster]]) -> None:
+        try:
+            cluster = await read()
+            # Of thousands of nodes it takes seconds; the page is answered meanwhile.
+            state = await run_aside(partial(build_state, cluster))
+        except Exception as error:
+            failure = find_failure(error) or confess(error)
+            since = self._problem.since if self._problem else datetime.now(UTC)
+            self._problem = Problem(failure, since)
+            self._failures += 1
+        else:
+            self._versions.take(state)
+            self._taken_at, self._problem, self._failures = cluster.taken_at, None, 0
+
+
+def find_pause(took_seconds: float, failures: int) -> float:
+    """Seconds from a reading to the next one, after so many in a row that failed."""
+    if not failures:
+        return max(PERIOD_SECONDS, REST * took_seconds)
+    # No more doublings than it takes: a float has an end.
+    doubled = PERIOD_SECONDS * 2.0 ** min(failures - 1, 10)
+    return max(min(doubled, LONGEST_SECONDS), REST * took_seconds)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 HOSTS = ("127.0.0.1", "localhost")
 """Another name may be an attacker's that leads here (DNS rebinding)."""
+_USUAL = 80
+"""The port that a browser leaves out."""
 OWN_SITES = frozenset({"same-origin", "none"})
 """Of Sec-Fetch-Site: from the page itself, or typed ("Fetch Metadata Request Headers", W3C)."""
 HEADERS: Mapping[str, str] = {
@@ -38,7 +40,7 @@ class Refusal:
 
 def find_refusal(method: str, headers: Mapping[str, str], port: int) -> Refusal | None:
     """Why a request with these headers gets nothing from the server at `port`; None if it may."""
-    hosts = {f"{host}:{port}" for host in HOSTS}
+    hosts = {f"{host}:{port}" for host in HOSTS} | (set(HOSTS) if port == _USUAL else set())
     if headers.get("Host", "").lower() not in hosts:
         return Refusal(421, f"this server is 127.0.0.1:{port}, under no other name")
     if method != "GET":

@@ -14,6 +14,7 @@ from aiohttp import web
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.ui.feed import Feed
 from gpushare.cli.ui.guard import HEADERS, find_refusal
+from gpushare.cli.ui.peer import is_own
 
 ADDRESS = "127.0.0.1"
 TICKET_SECONDS = 60.0
@@ -35,8 +36,8 @@ class Address:
     page: str
     """For whoever typed the command: it holds the secret."""
     ticket: str
-    """Leads to the page, once. The command line by which a browser is started can be read by other
-    users of the machine."""
+    """Leads to the page, once, and only programs of the same user: the command line by which a
+    browser is started can be read by other users of the machine, who may be quicker than it."""
 
 
 class PageServer:
@@ -77,32 +78,41 @@ class PageServer:
         if refusal is not None:
             response = web.Response(status=refusal.status, text=f"{refusal.text}\n")
         else:
-            response = self._respond(request.path, request.query)
+            response = self._respond(request)
         response.headers.update(HEADERS)
         return response
 
-    def _respond(self, path: str, query: Mapping[str, str]) -> web.Response:
-        first, _, rest = path.removeprefix("/").partition("/")
+    def _respond(self, request: web.BaseRequest) -> web.Response:
+        first, slash, rest = request.path.removeprefix("/").partition("/")
         if first == "open":
-            return self._take_ticket(rest)
+            return self._take_ticket(rest, request)
         if not hmac.compare_digest(first.encode(), self._secret.encode()):
             return web.Response(status=404, text="nothing is here; the terminal names the page\n")
+        if not slash:
+            # The page asks for its files beside itself.
+            return self._lead_to_page()
         if rest == "state":
-            return web.Response(body=self._tell(query), content_type="application/json")
+            body = self._tell(request.query)
+            return web.Response(body=body, content_type="application/json")
         name = rest or "index.html"
         if name not in self._files:
             return web.Response(status=404, text="nothing is here\n")
         suffix = name[name.rindex(".") :]
         return web.Response(body=self._files[name], headers={"Content-Type": _TYPES[suffix]})
 
-    def _take_ticket(self, shown: str) -> web.Response:
-        ticket, self._ticket = self._ticket, None
-        if ticket is None or time.monotonic() > self._ticket_ends:
+    def _take_ticket(self, shown: str, request: web.BaseRequest) -> web.Response:
+        if self._ticket is None or time.monotonic() > self._ticket_ends:
             text = "this link leads here once, and is used up; the terminal names the page\n"
             return web.Response(status=410, text=text)
-        if not hmac.compare_digest(ticket.encode(), shown.encode()):
-            self._ticket = ticket
+        if not hmac.compare_digest(self._ticket.encode(), shown.encode()):
             return web.Response(status=404, text="nothing is here\n")
+        if not _is_own(request):
+            text = "this link is another user's, or no one can tell; the terminal names the page\n"
+            return web.Response(status=403, text=text)
+        self._ticket = None
+        return self._lead_to_page()
+
+    def _lead_to_page(self) -> web.Response:
         return web.Response(status=303, headers={"Location": f"/{self._secret}/"})
 
     def _tell(self, query: Mapping[str, str]) -> bytes:
@@ -110,6 +120,13 @@ class PageServer:
         # More digits than that are no version of ours.
         known = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else None
         return self._feed.tell(query.get("epoch"), known)
+
+
+def _is_own(request: web.BaseRequest) -> bool:
+    transport = request.transport
+    if transport is None:
+        return False
+    return is_own(transport.get_extra_info("peername"), transport.get_extra_info("sockname"))
 
 
 def _load_files() -> Iterator[tuple[str, bytes]]:

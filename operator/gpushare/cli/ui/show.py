@@ -7,16 +7,20 @@ import signal
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 from gpushare.api.cluster import Cluster, Kind
 from gpushare.cli.access import Access
 from gpushare.cli.output import print_remark, print_text
+from gpushare.cli.ui.aside import run_aside
 from gpushare.cli.ui.feed import Feed
 from gpushare.cli.ui.server import PageServer
-from gpushare.cli.ui.state import build_state
 from gpushare.kube.client import ApiServer
 from gpushare.kube.clusters import read_cluster
+from gpushare.kube.owncredentials import find_own_context
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -27,11 +31,13 @@ class LiveCluster:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._api: ApiServer | None = None
+        self._connection = contextlib.AsyncExitStack()
 
     async def read(self) -> Cluster:
         """All of it; raises what `Access.read` raises."""
         if self._api is None:
-            self._api = await self._access.connect()
+            connected = await self._access.connect()
+            self._api = await self._connection.enter_async_context(connected)
         try:
             return await read_cluster(self._api, tuple(Kind), datetime.now(UTC))
         except Exception:
@@ -41,9 +47,8 @@ class LiveCluster:
 
     async def close(self) -> None:
         """End the connection; the next reading opens another."""
-        if self._api is not None:
-            api, self._api = self._api, None
-            await api.__aexit__(None, None, None)
+        self._api = None
+        await self._connection.aclose()
 
 
 def show_page(access: Access, port: int, *, opens_browser: bool) -> None:
@@ -62,7 +67,8 @@ async def _show(access: Access, port: int, *, opens_browser: bool) -> None:
             print_text(f"{address.page}\n")
             print_remark("Ctrl-C ends it.")
             if opens_browser and _has_desktop():
-                await asyncio.to_thread(webbrowser.open, address.ticket)
+                # Some browsers have to be waited for.
+                await run_aside(partial(webbrowser.open, address.ticket))
             await asyncio.Event().wait()
 
 
@@ -84,15 +90,28 @@ def _cancelled_by_signals() -> Iterator[None]:
 async def _reading(access: Access) -> AsyncIterator[Feed]:
     """The feed of a snapshot, or of the cluster, which has been read once."""
     if access.snapshot is not None:
-        cluster = access.read_snapshot(access.snapshot)
-        yield Feed(f"snapshot {access.snapshot.name}", cluster, build_state(cluster))
+        yield await _load(access, access.snapshot)
         return
+    # Who switches to another context meanwhile is not shown that one's cluster under this name.
+    name = find_own_context(access.kubeconfig, access.context)
+    access = replace(access, context=name or None)
     live = LiveCluster(access)
     try:
-        cluster = await live.read()
-        yield Feed(access.find_source(), cluster, build_state(cluster), live.read)
+        yield await _begin(access, live)
     finally:
         await live.close()
+
+
+async def _load(access: Access, snapshot: Path) -> Feed:
+    def load() -> Feed:
+        return Feed(f"snapshot {snapshot.name}", access.read_snapshot(snapshot))
+
+    return await run_aside(load)
+
+
+async def _begin(access: Access, live: LiveCluster) -> Feed:
+    cluster = await live.read()
+    return await run_aside(partial(Feed, access.find_source(), cluster, live.read))
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,8 @@ Key = tuple[str, str]
 def build_state(cluster: Cluster) -> Json:
     """The whole document; a cluster without pools' API has nodes all the same."""
     seen = observe_cluster(cluster)
-    view = view_pools(seen.world, seen.unbound, seen.opted_out, cluster.taken_at)
+    setup, unbound = seen.known.setup, seen.unbound
+    view = view_pools(seen.world, setup, unbound, seen.opted_out, cluster.taken_at)
     return {
         "installed": cluster.pools is not None,
         **describe_pools(view, seen.unreadable),

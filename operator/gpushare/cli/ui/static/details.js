@@ -1,7 +1,15 @@
-// All that is known of one row, beside the grid.
+// What is known of one node, or one pod that waits, beside the grid.
 
 import { make } from "./elements.js";
-import { describeChange, describeIsolation, describeMode, describeState, tellTime } from "./words.js";
+import {
+  describeChange,
+  describeIsolation,
+  describeMode,
+  describeRequest,
+  describeState,
+  tellAway,
+  tellTime,
+} from "./words.js";
 
 /** Whether a row has more to say than it shows. */
 export function hasDetails(row) {
@@ -10,10 +18,10 @@ export function hasDetails(row) {
 
 /** What the panel holds for a row. */
 export function drawDetails(row) {
-  return row.kind === "node" ? drawNode(row.item, row.pool) : drawPod(row.item);
+  return row.kind === "node" ? drawNode(row) : drawPod(row);
 }
 
-function drawNode(node, pool) {
+function drawNode({ item: node, pool, unit }) {
   const { change, isolation } = node;
   const state = describeState(node);
   const facts = [
@@ -22,7 +30,7 @@ function drawNode(node, pool) {
     ["Applied", node.modeApplied],
     ["State", state.text],
     ["Why", node.message ?? state.why],
-    ["Takes pods", node.takesPods ? "yes" : node.cordoned ? "no, it is cordoned" : "no, it is not Ready"],
+    ["Takes pods", node.takesPods ? "yes" : `no, ${tellAway(node)}`],
     ["Change", change && `${describeChange(change)}, since ${tellTime(change.since)}`],
     ["Deadline", change?.deadline && tellTime(change.deadline)],
     ["It failed", change?.failed],
@@ -32,17 +40,17 @@ function drawNode(node, pool) {
     heading(node.name),
     drawFacts(facts),
     ...drawStale(isolation?.samples ?? []),
-    ...node.cards.map((card) => drawCard(card, pool?.unit ?? "")),
+    ...node.cards.map((card) => drawCard(card, unit)),
   ];
 }
 
-function drawPod(pod) {
+function drawPod({ item: pod, unit }) {
   return [
     heading(`${pod.namespace}/${pod.name}`),
     drawFacts([
       ["Reason", pod.reason],
       ["Why", pod.message],
-      ["Asks for", pod.requested || "no GPU memory"],
+      ["Asks for", describeRequest(pod, unit)],
       ["Pools", pod.pools.join(" or ") || "none"],
     ]),
   ];

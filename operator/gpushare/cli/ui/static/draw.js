@@ -1,8 +1,8 @@
 // What is in a row.
 
-import { line, make } from "./elements.js";
-import { isOvercommitted, namespaceOf } from "./rows.js";
-import { describeCard, describeIsolation, describeMode, describeState } from "./words.js";
+import { line, make, tame } from "./elements.js";
+import { namespaceOf } from "./rows.js";
+import { describeCard, describeIsolation, describeMode, describeRequest, describeState } from "./words.js";
 
 /** The cells of a row. */
 export function drawRow(row, filters) {
@@ -12,9 +12,9 @@ export function drawRow(row, filters) {
     case "node":
       return drawNode(row, filters);
     case "pod":
-      return drawPod(row.item);
+      return drawPod(row);
     case "unreadable":
-      return band(row.item.name, `it can't be read: ${row.item.error}`, "failed");
+      return band(row.item.name, `its ${row.item.part} can't be read: ${row.item.error}`, "failed");
     default:
       return band(row.item.title, row.item.text);
   }
@@ -53,21 +53,21 @@ function drawPool({ item: pool, total }) {
   ];
 }
 
-function drawNode({ item: node, pool }, filters) {
+function drawNode({ item: node, pool, unit }, filters) {
   const state = describeState(node);
   const isolation = describeIsolation(node.isolation);
   return [
     make("div", { role: "rowheader" }, line(node.name, "name"), line(describeMode(node, pool), "soft")),
     make("div", { role: "gridcell", class: "state" }, line(state.text, state.classes), line(state.why, "soft")),
     make("div", { role: "gridcell", class: "isolation" }, line(isolation.text, isolation.classes), line(isolation.why, "soft")),
-    make("div", { role: "gridcell", class: "cards" }, ...drawCards(node, pool?.unit ?? "units", filters)),
+    make("div", { role: "gridcell", class: "cards" }, ...drawCards(node, unit, filters)),
   ];
 }
 
 function drawCards(node, unit, filters) {
   if (node.cards.length === 0) return [line("no card is shared", "soft")];
   return node.cards.map((card) => {
-    const label = describeCard(card, unit);
+    const label = tame(describeCard(card, unit));
     const total = card.total || "?";
     return make(
       "div",
@@ -79,8 +79,7 @@ function drawCards(node, unit, filters) {
 }
 
 function drawBar(card, filters) {
-  const isOver = isOvercommitted(card);
-  const bar = make("div", { class: `bar${isOver ? " over" : ""}${card.total ? "" : " lost"}` });
+  const bar = make("div", { class: `bar${card.overcommitted ? " over" : ""}${card.total ? "" : " lost"}` });
   for (const [pod, units] of Object.entries(card.held)) {
     if (units === 0) continue;
     const isOther = filters.namespace && namespaceOf(pod) !== filters.namespace;
@@ -96,12 +95,12 @@ function drawBar(card, filters) {
   return bar;
 }
 
-function drawPod(pod) {
-  const asks = pod.requested ? `asks for ${pod.requested}` : "asks for no memory";
-  const pools = pod.pools.length ? `in ${pod.pools.join(" or ")}` : "in no pool";
+function drawPod({ item: pod, unit }) {
+  const asks = `asks for ${describeRequest(pod, unit)}`;
+  const pools = pod.pools.length ? `pool ${pod.pools.join(" or ")}` : "no pool";
   return [
     make("div", { role: "rowheader" }, line(pod.name, "name"), line(pod.namespace, "soft")),
-    make("div", { role: "gridcell", class: "state" }, line(`… ${pod.reason}`, "waiting"), line(`${asks} ${pools}`, "soft")),
+    make("div", { role: "gridcell", class: "state" }, line(`… ${pod.reason}`, "waiting"), line(`${asks}, ${pools}`, "soft")),
     make("div", { role: "gridcell", class: "message", "aria-colspan": 2 }, line(pod.message)),
   ];
 }

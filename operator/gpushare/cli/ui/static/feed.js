@@ -51,11 +51,13 @@ export class Feed {
 
   #take(told) {
     const before = told.whole ? new Map() : this.#nodes;
+    // Names are whatever a cluster has: "constructor" is no property of ours.
+    const gone = new Map(Object.entries(told.gone ?? {}));
     const groups = [...told.pools.map((pool) => [pool.name, pool.nodes]), ["", told.outside]];
     this.#nodes = new Map(
       groups.map(([pool, changed]) => [
         pool,
-        merge(before.get(pool) ?? new Map(), changed, told.gone?.[pool] ?? []),
+        merge(before.get(pool) ?? new Map(), changed, gone.get(pool) ?? []),
       ]),
     );
     const pools = told.pools.map(({ nodes, ...pool }) => pool);

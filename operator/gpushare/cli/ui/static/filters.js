@@ -2,19 +2,22 @@
 
 import { make } from "./elements.js";
 
-/** The filters as the form has them; where it has not been filled yet, as the address has them. */
+/** Fill the form as the address says; what it names is a choice, whether there is such or not. */
+export function fillFilters(form) {
+  const { pool, node, namespace, attention } = form.elements;
+  const asked = new URLSearchParams(location.hash.slice(1));
+  node.value = asked.get("node") ?? "";
+  attention.checked = asked.has("attention");
+  setChoices(pool, "all pools", [], asked.get("pool") ?? "");
+  setChoices(namespace, "all namespaces", [], asked.get("namespace") ?? "");
+}
+
+/** The filters as the form has them. */
 export function readFilters(form) {
   const { pool, node, namespace, attention } = form.elements;
-  if (!form.dataset.filled) {
-    form.dataset.filled = "yes";
-    const asked = new URLSearchParams(location.hash.slice(1));
-    node.value = asked.get("node") ?? "";
-    attention.checked = asked.has("attention");
-    for (const name of ["pool", "namespace"]) setChoices(form.elements[name], "all", [], asked.get(name) ?? "");
-  }
   return {
     pool: pool.value,
-    node: node.value.trim(),
+    node: node.value.trim().toLowerCase(),
     namespace: namespace.value,
     attention: attention.checked,
   };
@@ -29,8 +32,8 @@ export function writeFilters(filters) {
 /** Let `select` offer these names, and the chosen one even where it is none of them any more. */
 export function setChoices(select, every, names, chosen) {
   const offered = chosen && !names.includes(chosen) ? [...names, chosen] : names;
-  const before = [...select.options].map((option) => option.textContent).join("\n");
-  if (before === [every, ...offered].join("\n")) return;
+  const before = [...select.options].map((option) => option.value).join("\n");
+  if (before === ["", ...offered].join("\n")) return;
   select.replaceChildren(
     make("option", { value: "" }, every),
     ...offered.map((name) => make("option", { value: name }, name)),

@@ -13,7 +13,7 @@ export class Grid {
   #onOpen;
   #rows = [];
   #places = new Map(); // Of rows, by key.
-  #drawn = new Map(); // Elements by key.
+  #drawn = new Map(); // By key: the element, and the item and context that it was drawn of.
   #active = null; // Key of the row that has the focus, or would get it.
   #chosen = null; // Key of the row whose details are shown.
 
@@ -37,7 +37,7 @@ export class Grid {
     this.#rows = rows;
     this.#places = new Map(rows.map((row, index) => [row.key, index]));
     if (!this.#places.has(this.#active)) {
-      const hadFocus = this.#drawn.get(this.#active)?.contains(document.activeElement);
+      const hadFocus = this.#drawn.get(this.#active)?.element.contains(document.activeElement);
       this.#active = rows[Math.min(place, rows.length - 1)]?.key ?? null;
       this.render();
       if (hadFocus) this.#focus();
@@ -71,7 +71,7 @@ export class Grid {
     const shown = new Set(this.#rows.slice(first, last).map((row) => row.key));
     // Scrolled out of view it keeps the focus, and the keys that come go on from there.
     if (this.#active !== null) shown.add(this.#active);
-    for (const [key, element] of this.#drawn) {
+    for (const [key, { element }] of this.#drawn) {
       if (!shown.has(key)) {
         element.remove();
         this.#drawn.delete(key);
@@ -88,15 +88,11 @@ export class Grid {
 
   #renderRow(place, height) {
     const row = this.#rows[place];
-    let element = this.#drawn.get(row.key);
-    if (!element) {
-      element = make("div", { role: "row" });
-      this.#drawn.set(row.key, element);
-    }
-    if (element.drawnItem !== row.item || element.drawnContext !== row.context) {
+    const drawn = this.#drawn.get(row.key);
+    const element = drawn?.element ?? make("div", { role: "row", "data-key": row.key });
+    if (drawn?.item !== row.item || drawn.context !== row.context) {
       element.replaceChildren(...this.#draw(row));
-      Object.assign(element, { drawnItem: row.item, drawnContext: row.context });
-      element.dataset.key = row.key;
+      this.#drawn.set(row.key, { element, item: row.item, context: row.context });
     }
     const isChosen = row.key === this.#chosen;
     element.className = this.#classesOf(row) + (isChosen ? " chosen" : "");
@@ -151,7 +147,7 @@ export class Grid {
   }
 
   #focus() {
-    this.#drawn.get(this.#active)?.focus({ preventScroll: true });
+    this.#drawn.get(this.#active)?.element.focus({ preventScroll: true });
   }
 
   #open(key, byKeyboard = false) {

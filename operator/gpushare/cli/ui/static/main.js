@@ -2,16 +2,19 @@
 
 import { drawDetails, hasDetails } from "./details.js";
 import { classesOf, drawRow } from "./draw.js";
+import { tame } from "./elements.js";
 import { Feed } from "./feed.js";
-import { readFilters, setChoices, writeFilters } from "./filters.js";
+import { fillFilters, readFilters, setChoices, writeFilters } from "./filters.js";
 import { Grid } from "./grid.js";
-import { count, listNamespaces, listRows } from "./rows.js";
+import { count, listNamespaces, listPools, listRows } from "./rows.js";
 import { tellAge, tellTime } from "./words.js";
 
 const find = (id) => document.getElementById(id);
 const form = find("filters");
+fillFilters(form);
 let filters = readFilters(form);
 let chosen = null;
+let detailed = null; // The row that the panel tells of, as it was then.
 let shownVersion = null;
 
 const feed = new Feed(show);
@@ -30,6 +33,12 @@ form.addEventListener("input", () => {
   writeFilters(filters);
   showRows();
 });
+window.addEventListener("hashchange", () => {
+  fillFilters(form);
+  filters = readFilters(form);
+  showChoices();
+  showRows();
+});
 find("close").addEventListener("click", () => closeDetails());
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && chosen !== null) closeDetails();
@@ -45,13 +54,19 @@ function show() {
   showFreshness();
   showTroubles();
   if (!feed.told) return;
-  find("source").textContent = feed.told.source;
+  setText(find("source"), feed.told.source);
+  document.title = `${find("source").textContent} · GPU pools`;
   const version = `${feed.told.epoch} ${feed.told.version}`;
   if (version === shownVersion) return;
   shownVersion = version;
-  setChoices(form.elements.pool, "all pools", feed.told.pools.map((pool) => pool.name), filters.pool);
-  setChoices(form.elements.namespace, "all namespaces", listNamespaces(feed), filters.namespace);
+  showChoices();
   showRows();
+}
+
+function showChoices() {
+  if (!feed.told) return;
+  setChoices(form.elements.pool, "all pools", listPools(feed.told), filters.pool);
+  setChoices(form.elements.namespace, "all namespaces", listNamespaces(feed), filters.namespace);
 }
 
 function showRows() {
@@ -96,7 +111,8 @@ function showTroubles() {
   );
 }
 
-function setText(element, text) {
+function setText(element, said) {
+  const text = tame(said);
   if (element.textContent !== text) element.textContent = text;
   element.hidden = text === "";
 }
@@ -114,6 +130,9 @@ function showDetails() {
   const panel = find("details");
   panel.hidden = row === undefined;
   if (row === undefined) return;
+  // What stays the same may be selected, or be read aloud.
+  if (detailed?.key === row.key && detailed.item === row.item && detailed.context === row.context) return;
+  detailed = row;
   const hadFocus = document.activeElement === find("details-title");
   find("details-body").replaceChildren(...drawDetails(row));
   if (hadFocus) find("details-title").focus();

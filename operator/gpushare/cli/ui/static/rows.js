@@ -1,27 +1,39 @@
 // Which rows there are: the pools with their nodes, the nodes in none, and the pods that wait.
 
-/** A row for each thing that the filters leave, in order. */
+/**
+ * A row for each thing that the filters leave, in order.
+ *
+ * A row is drawn anew where its `item` is another object, or its `context` another text: that holds
+ * what else the drawing rests on.
+ */
 export function listRows(feed, filters) {
   const { told } = feed;
   const isFiltered = filters.node || filters.namespace || filters.attention;
-  const context = filters.namespace;
+  const context = `${filters.namespace} ${told.unit}`;
   const rows = [];
   for (const pool of told.pools) {
     if (filters.pool && filters.pool !== pool.name) continue;
     const every = feed.nodesOf(pool.name);
     const nodes = [...every.values()].filter((node) => isShown(node, filters));
     if (isFiltered && nodes.length === 0) continue;
-    rows.push({ key: `pool ${pool.name}`, kind: "pool", item: pool, total: every.size, context: every.size });
+    rows.push({ key: `pool ${pool.name}`, kind: "pool", item: pool, total: every.size, context: `${every.size}` });
+    const { unit, schedule } = pool;
+    const within = `${context} ${unit} ${schedule}`;
     for (const node of nodes) {
-      const key = `node ${node.name}`;
-      rows.push({ key, kind: "node", item: node, pool, context: `${context} ${pool.unit} ${pool.schedule}` });
+      rows.push({ key: `node ${node.name}`, kind: "node", item: node, pool, unit, context: within });
     }
   }
-  for (const lost of filters.pool || isFiltered ? [] : told.unreadable) {
+  for (const lost of filters.node || filters.namespace ? [] : told.unreadable) {
+    if (filters.pool && filters.pool !== lost.name) continue;
     rows.push({ key: `unreadable ${lost.name}`, kind: "unreadable", item: lost, context });
   }
   rows.push(...listOutside(feed, filters, context), ...listWaiting(told, filters, context));
   return rows;
+}
+
+/** All pools, also those that can't be read. */
+export function listPools(told) {
+  return [...told.pools, ...told.unreadable].map((pool) => pool.name);
 }
 
 /** All namespaces that pods on cards or pods that wait are in. */
@@ -40,16 +52,18 @@ export function namespaceOf(pod) {
 }
 
 function listOutside(feed, filters, context) {
+  const { unit } = feed.told;
   const nodes = [...feed.nodesOf("").values()].filter((node) => isShown(node, filters));
   if (filters.pool || nodes.length === 0) return [];
   const title = { title: "In no pool", text: count(nodes.length, "node") + " with GPUs" };
   return [
     { key: "title outside", kind: "title", item: title, context: title.text },
-    ...nodes.map((node) => ({ key: `node ${node.name}`, kind: "node", item: node, pool: null, context })),
+    ...nodes.map((node) => ({ key: `node ${node.name}`, kind: "node", item: node, pool: null, unit, context })),
   ];
 }
 
 function listWaiting(told, filters, context) {
+  const { unit } = told;
   const pods = told.waiting.filter(
     (pod) =>
       !filters.node &&
@@ -60,13 +74,13 @@ function listWaiting(told, filters, context) {
   const title = { title: "Pods that wait", text: `${count(pods.length, "pod")} without a pool or a node` };
   return [
     { key: "title waiting", kind: "title", item: title, context: title.text },
-    ...pods.map((pod) => ({ key: `pod ${pod.namespace}/${pod.name}`, kind: "pod", item: pod, context })),
+    ...pods.map((pod) => ({ key: `pod ${pod.namespace}/${pod.name}`, kind: "pod", item: pod, unit, context })),
   ];
 }
 
 function isShown(node, filters) {
   return (
-    node.name.includes(filters.node) &&
+    node.name.toLowerCase().includes(filters.node) &&
     (!filters.namespace ||
       node.cards.some((card) => card.pods.some((pod) => namespaceOf(pod) === filters.namespace))) &&
     (!filters.attention || needsAttention(node))
@@ -78,13 +92,8 @@ function needsAttention(node) {
     !node.takesPods ||
     (node.state !== undefined && node.state !== "ready") ||
     (node.isolation?.stale ?? 0) > 0 ||
-    node.cards.some(isOvercommitted)
+    node.cards.some((card) => card.overcommitted)
   );
-}
-
-/** Whether pods hold more of a card than it has. */
-export function isOvercommitted(card) {
-  return card.total > 0 && card.allocated > card.total;
 }
 
 export function count(number, noun) {

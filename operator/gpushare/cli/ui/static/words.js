@@ -18,8 +18,12 @@ function describeReady(node) {
     const isMember = node.state === "ready";
     return { text: isMember ? "✓ ready" : "✓ takes pods", why: "", classes: "ready" };
   }
-  const why = node.cordoned ? "it is cordoned" : "its kubelet is not Ready";
-  return { text: "⊘ takes no pods", why, classes: "away" };
+  return { text: "⊘ takes no pods", why: tellAway(node), classes: "away" };
+}
+
+/** Why a node takes no pods. */
+export function tellAway(node) {
+  return node.cordoned ? "it is cordoned" : "its kubelet is not Ready";
 }
 
 /** A change under way, in short. */
@@ -43,14 +47,19 @@ export function describeIsolation(isolation) {
   if (stale > 0) return { text: "⚠ stale", why: `${stale} of ${containers} containers`, classes: "stale" };
   if (unknown > 0) return { text: "? unknown", why: `${unknown} of ${containers} containers`, classes: "unknown" };
   const opted = optedOut ? `, ${optedOut} opted out` : "";
-  return { text: "✓ true", why: `${isolated} of ${containers} isolated${opted}`, classes: "true" };
+  return { text: "✓ as labelled", why: `${isolated} of ${containers} isolated${opted}`, classes: "kept" };
+}
+
+/** The GPU memory that a pod asks for, of all its cards together. */
+export function describeRequest(pod, unit) {
+  return pod.requested ? `${pod.requested} ${unit}` : "no GPU memory";
 }
 
 /** A card in a sentence, for who can't see its bar. */
 export function describeCard(card, unit) {
   const held = Object.entries(card.held).map(([pod, units]) => `${pod} ${units}`);
   const total = card.total ? `${card.allocated} of ${card.total} ${unit}` : `${card.allocated} ${unit} of a card that is not offered`;
-  const over = card.total && card.allocated > card.total ? ", more than it has" : "";
+  const over = card.overcommitted ? ", more than it has" : "";
   return `GPU ${card.index}: ${total} allocated${over}${held.length ? `: ${held.join(", ")}` : ""}`;
 }
 
