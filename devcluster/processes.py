@@ -13,6 +13,7 @@ from devcluster.waiting import wait_until
 
 _MARK = "DEVCLUSTER_PROCESS_OF"
 _PROC = Path("/proc")
+_BEGIN_SECONDS = 30
 _children: list[subprocess.Popen[bytes]] = []  # of this process; reaped once they have ended
 
 
@@ -34,6 +35,14 @@ def spawn(
             start_new_session=True,
         )
     _children.append(child)
+    # The kernel shows a program's environment a moment after it began; who asks meanwhile would be
+    # told that there is no such process.
+    wait_until(
+        lambda: bool(_read(_PROC / str(child.pid) / "environ")) or child.poll() is not None,
+        expectation=f"{command[0]} has begun",
+        timeout_seconds=_BEGIN_SECONDS,
+        poll_seconds=0.001,
+    )
     return child
 
 

@@ -141,6 +141,15 @@ def observe_toolchain(environment: Mapping[str, str]) -> Toolchain:
     return Toolchain(pinned, installed if fits else None)
 
 
+def find_binaries(environment: Mapping[str, str], module: GoModule = CONTROL_PLANE) -> Path | None:
+    """The folder that holds all of the module's binaries, where somebody has built them."""
+    if override := environment.get("DEVCLUSTER_BIN"):
+        folder = Path(override).resolve()
+    else:
+        folder = _find_folder(module, observe_toolchain(environment), environment)
+    return None if missing_binaries(folder, module) else folder
+
+
 def ensure_binaries(
     environment: Mapping[str, str],
     module: GoModule = CONTROL_PLANE,
@@ -156,11 +165,7 @@ def ensure_binaries(
         return expect_binaries(Path(override), module)
     cache = find_cache(environment)
     toolchain = observe_toolchain(environment)
-    folder = cache / build_cache_key(
-        go_mod=(module.folder / "go.mod").read_bytes(),
-        go_sum=(module.folder / "go.sum").read_bytes(),
-        go_version=toolchain.version,
-    )
+    folder = _find_folder(module, toolchain, environment)
     if not missing_binaries(folder, module):
         return folder
     waiting = "another build is under way; waiting for it"
@@ -170,6 +175,14 @@ def ensure_binaries(
                 shutil.rmtree(leftover)
             _build(module, toolchain, folder, environment, report)
     return folder
+
+
+def _find_folder(module: GoModule, toolchain: Toolchain, environment: Mapping[str, str]) -> Path:
+    return find_cache(environment) / build_cache_key(
+        go_mod=(module.folder / "go.mod").read_bytes(),
+        go_sum=(module.folder / "go.sum").read_bytes(),
+        go_version=toolchain.version,
+    )
 
 
 def _build(

@@ -1,9 +1,12 @@
 """Fixtures of several integration tests."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from devcluster.toolchain import PROMETHEUS, find_binaries
 from tests.kit.bench import Bench
 from tests.kit.installations import installed_with
 
@@ -13,3 +16,13 @@ def strict(bench: Bench) -> Iterator[Bench]:
     """An installation that refuses GPU pods while no webhook answers, with one pool."""
     with installed_with(bench, {"webhook.failurePolicy": "Fail"}):
         yield bench
+
+
+@pytest.fixture(scope="session")
+def prometheus_programs() -> Path:
+    """The folder of prometheus and promtool; a user without them sees these tests skipped, and CI a
+    failure."""
+    folder = find_binaries(os.environ, PROMETHEUS)
+    if folder is None:
+        pytest.skip("there is no Prometheus; `python -m devcluster build --prometheus` builds it")
+    return folder

@@ -41,6 +41,9 @@ HEALTHY = """\
 SEVERITY  CODE                OBJECT                                     FINDING
 info      NoDeployments       deployments                                parts of an installation \
 are in the cluster, and no Deployment of it
+info      SetupAssumed        setup                                      assumed, since no \
+Deployment of the operator is there: eviction.enabled false, teardown.jobs.enabled false, \
+memoryUnit GiB, webhook.onNoPool allow, webhook.schedulers default-scheduler
 ok        ControllerActive    lease gpushare-system/gpushare-controller  {holder} holds it
 ok        CrdCurrent          crd gpusharepools.gpushare.io              it serves v1alpha1 with \
 this program's schema
@@ -58,8 +61,10 @@ ok        YourRights          your rights                                you may
 commands ask for
 ok        WebhookAnswers      namespace default                          a pod that asks for GPU \
 memory was decided on by the webhook (dry run)
+ok        WebhookAnswers      namespace default                          who applies a Deployment \
+of such pods is told by the webhook of them (dry run)
 
-0 error, 0 warning, 1 info, 9 ok
+0 error, 0 warning, 2 info, 10 ok
 """
 
 
@@ -167,7 +172,7 @@ def test_a_healthy_installation_has_no_error(scene: Scene) -> None:
         "ControllerActive", "CrdCurrent", "WebhookConfigured", "CertificateTrusted",
         "WebhookAnswers", "RightsComplete", "YourRights", "PluginsServe", "PoolsAsPlanned",
     }  # fmt: skip
-    assert found.codes_of("info") == {"NoDeployments"}
+    assert found.codes_of("info") == {"NoDeployments", "SetupAssumed"}
 
 
 def test_the_page_says_it_for_people(scene: Scene) -> None:
@@ -214,14 +219,15 @@ def test_the_rights_that_it_looks_for_are_the_charts(scene: Scene) -> None:
 
 
 def test_a_trial_stores_nothing(scene: Scene) -> None:
-    before = scene.bench.pods()
-    assert scene.find().codes >= {"WebhookAnswers"}
-    assert scene.bench.pods() == before
+    deployments = "/apis/apps/v1/deployments"
+    before = scene.bench.pods(), scene.bench.call("GET", deployments)["items"]
+    assert len(scene.find().of("WebhookAnswers")) == 2
+    assert (scene.bench.pods(), scene.bench.call("GET", deployments)["items"]) == before
 
 
 def test_a_namespace_that_is_exempt_is_not_tried(scene: Scene) -> None:
     (skipped,) = scene.find("-n", "kube-system").of("Skipped")
-    assert skipped["object"] == "trial pod in namespace kube-system"
+    assert skipped["object"] == "trials in namespace kube-system"
     assert "exempt" in skipped["message"]
 
 
@@ -260,6 +266,7 @@ def test_a_ca_bundle_that_can_not_be_read_and_selectors_that_were_changed(scene:
     changed["webhooks"][0]["objectSelector"] = {"matchLabels": {"gpu": "true"}}
     changed["webhooks"][0]["failurePolicy"] = "Fail"
     changed["webhooks"][1]["namespaceSelector"] = {}
+    changed["webhooks"][1]["timeoutSeconds"] = 30
     del changed["webhooks"][2]
     bench.call("PUT", CONFIGURATION, changed)
     try:
@@ -274,6 +281,9 @@ def test_a_ca_bundle_that_can_not_be_read_and_selectors_that_were_changed(scene:
     assert "does not exempt gpushare-system and kube-system" in told
     (missing,) = found.of("WebhookMissing")
     assert missing["message"] == "it lacks workloads.gpushare.io"
+    assert "timeoutSeconds differs, and one for all was expected: 3 s of pods.gpushare.io" in told
+    (unwarned,) = found.of("WorkloadsUnwarned")
+    assert unwarned["severity"] == "warning"
 
 
 def test_a_plugin_that_counts_in_mib_among_others(scene: Scene) -> None:
@@ -331,7 +341,7 @@ def test_without_rights_each_part_is_skipped_and_the_right_named(
     scene: Scene, visitor: Path
 ) -> None:
     found = scene.find(kubeconfig=visitor)
-    assert found.codes == {"Skipped", "YourRightsMissing"}
+    assert found.codes == {"Skipped", "SetupAssumed", "YourRightsMissing"}
     skipped = {each["object"]: each["message"] for each in found.of("Skipped")}
     assert 'cannot list resource "nodes"' in skipped["nodes"]
     assert 'cannot get resource "customresourcedefinitions"' in skipped["crd"]
@@ -349,7 +359,9 @@ def test_where_nothing_is_installed_the_nodes_are_looked_at_all_the_same(
             body = b'{"kind": "Status", "reason": "NotFound", "code": 404}'
             proxy.add(Rule("GET", path, status=404, times=None, body=body))
         found = scene.find(kubeconfig=scene.write_kubeconfig(server=proxy.url))
-    assert found.codes == {"NotInstalled", "LabelledByHand", "PluginsServe", "YourRights"}
+    assert found.codes == {
+        "NotInstalled", "SetupAssumed", "LabelledByHand", "PluginsServe", "YourRights",
+    }  # fmt: skip
 
 
 def test_a_snapshot_is_looked_at_as_far_as_it_goes(scene: Scene, tmp_path: Path) -> None:
@@ -359,9 +371,9 @@ def test_a_snapshot_is_looked_at_as_far_as_it_goes(scene: Scene, tmp_path: Path)
     ended = run_command("doctor", "--snapshot", str(file), "-o", "yaml")
     assert (ended.code, ended.err) == (0, "")
     found = Found(yaml.safe_load(ended.out)["findings"])
-    assert found.codes == {"Skipped", "PluginsServe", "PoolsAsPlanned"}
+    assert found.codes == {"Skipped", "SetupAssumed", "PluginsServe", "PoolsAsPlanned"}
     assert {each["object"] for each in found.of("Skipped")} == {
-        "installation", "your rights", "trial pod in namespace default",
+        "installation", "your rights", "trials in namespace default",
     }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from tests.kit.expect import (
     is_unschedulable,
 )
 from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.persons import a_reader
 from tests.kit.tokens import write_kubeconfig
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -72,10 +73,10 @@ stranded 6 GiB
                 1    ....................  0/15
 
 Pods that wait
-  NAMESPACE  POD   GPU-MEM  POOL      REASON             WHY
-  default    huge  40       training  LargerThanAnyCard  asks for 40 GiB on one card, and the \
+  NAMESPACE  POD   GPU-MEM(GiB)  POOL      REASON             WHY
+  default    huge  40            training  LargerThanAnyCard  asks for 40 GiB on one card, and the \
 largest of pool training has 15; ask for less, or add nodes with larger cards
-  default    lost  3        nowhere   PoolNotFound       selects pool nowhere, which does not \
+  default    lost  3             nowhere   PoolNotFound       selects pool nowhere, which does not \
 exist; create it, or create the pod anew with another gpushare.io/pool in its node selector
 """
 FIGURES = (
@@ -292,13 +293,13 @@ def test_rights_to_nodes_and_pods_are_enough_unless_pools_are_asked_for(
 
 
 def test_before_the_operator_is_installed_only_pools_are_missing(
-    scene: Scene, proxy: FaultProxy
+    scene: Scene, proxy: FaultProxy, tmp_path: Path
 ) -> None:
     proxy.add(Rule("GET", "/gpusharepools", status=404, times=None, body=b"404 page not found"))
-    kubeconfig = scene.write_kubeconfig(server=proxy.url)
-
-    assert run_command("inspect", kubeconfig=kubeconfig).out == SUMMARY
-    pools = run_command("inspect", "--pools", kubeconfig=kubeconfig)
+    with a_reader(scene.bench, tmp_path, url=proxy.url) as kubeconfig:
+        nodes = run_command("inspect", kubeconfig=kubeconfig)
+        pools = run_command("inspect", "--pools", kubeconfig=kubeconfig)
+    assert nodes.out == SUMMARY
     expect_told(pools, Exit.NOT_INSTALLED, "is not in the cluster; install the chart")
 
 

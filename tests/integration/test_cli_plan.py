@@ -9,7 +9,7 @@ import yaml
 
 from gpushare.cli.exits import Exit
 from tests.kit.arrange import given_sharing_pool, place_pod
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.builders import build_pool
 from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import (
@@ -45,6 +45,12 @@ training  cgpu on 3 nodes
   Ready True, AllNodesReady: all 3 nodes are as the spec says
   RolloutComplete True, NothingLeft: no isolation change is under way or left to do
   nothing to do
+"""
+
+
+ASSUMED = """
+Assumed, since no Deployment of the operator is there: eviction.enabled false, \
+teardown.jobs.enabled false, memoryUnit GiB
 """
 
 
@@ -109,7 +115,7 @@ def test_what_was_planned_is_what_the_controller_does(bench: Bench, tmp_path: Pa
         expect_pool_ready(bench, nodes=3)
 
     steps = {step["node"]: step for step in plan["steps"]}
-    assert (shown.code, shown.out) == (Exit.CHANGES, PLANNED)
+    assert (shown.code, shown.out) == (Exit.CHANGES, PLANNED + ASSUMED)
     assert plan["hash"] in PLANNED
     assert (steps["n2"]["blocker"], steps["n2"]["pods"]) == ("WorkloadsPresent", ["default/busy"])
     assert steps["n2"]["message"] == sample["message"]
@@ -130,7 +136,7 @@ def test_what_was_planned_is_what_the_controller_does(bench: Bench, tmp_path: Pa
     cordoned = {each["metadata"]["name"] for each in watch.history if is_out_of_service(each)}
     assert cordoned == {step["node"] for step in plan["steps"] if step["cordons"]}
     expect_nothing_to_do(bench, file)
-    assert run(bench, "plan", "pool", "training").out == DONE
+    assert run(bench, "plan", "pool", "training").out == DONE + ASSUMED
 
 
 @pytest.mark.usefixtures("operator")
@@ -321,3 +327,44 @@ def test_a_manifest_that_would_be_refused_is_refused_with_a_sentence(
 ) -> None:
     file = write_manifest(tmp_path, build_pool(edition="Basic", schedule="mps"))
     expect_told(run(bench, "plan", "-f", file), Exit.MANIFEST, "the Basic edition has no such mode")
+
+
+@pytest.mark.parametrize("way", [[], ["--server-side"]], ids=["client-side", "server-side"])
+def test_what_an_apply_leaves_to_others_is_planned_with(
+    bench: Bench, tmp_path: Path, way: list[str]
+) -> None:
+    bench.install("Professional")
+    kubectl = bench.cluster.kubectl
+    pool = build_pool(rollout={"canary": 2}, priority=7)
+    kubectl("apply", *way, "-f", write_manifest(tmp_path, pool))
+    kubectl("patch", "gsp/training", "--type=merge", "-p", '{"spec": {"placement": "spread"}}')
+    theirs = {"rollout": {"maxUnavailable": 3}, "nodes": {"exclude": ["n9"]}}
+    bench.call("PATCH", f"{POOLS}/training?fieldManager=boss", {"spec": theirs})
+    later = build_pool(schedule="cgpu", rollout={"onFailure": "Rollback"})
+    without = build_pool(schedule="topology")
+
+    told = {}
+    for manifest in (later, without):
+        file = write_manifest(tmp_path, manifest)
+        (plan,) = read(bench, "plan", "-f", file)["pools"]
+        page = run(bench, "plan", "-f", file).out
+        kubectl("apply", *way, "-f", file)
+        kept = [f"{each['field']} of {each['manager']}" for each in plan["kept"]]
+        assert f"\n  left as it is, since the file has nothing of it: {', '.join(kept)}\n" in page
+        told[manifest["spec"]["schedule"]] = (plan["kept"], bench.pool()["spec"])
+
+    exclude = {"field": "spec.nodes.exclude", "manager": "boss"}
+    placement = {"field": "spec.placement", "manager": "kubectl-patch"}
+    most = {"field": "spec.rollout.maxUnavailable", "manager": "boss"}
+    kept, spec = told["cgpu"]
+    assert kept == [exclude, placement, most]
+    assert (spec["nodes"]["exclude"], spec["placement"], spec["priority"]) == (
+        ["n9"],
+        "spread",
+        100,
+    )
+    assert (spec["rollout"]["maxUnavailable"], spec["rollout"]["canary"]) == (3, 0)
+    # With the whole of it kubectl itself takes away what others have in it.
+    kept, spec = told["topology"]
+    assert kept == ([exclude, placement, most] if way else [exclude, placement])
+    assert spec["rollout"]["maxUnavailable"] == (3 if way else 1)

@@ -50,7 +50,7 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     assert not is_isolated(bench.pod("old"))
     told = expect(bench, "it is told", lambda: read_events(bench, bench.pool(), "StaleIsolation"))
     assert told[0]["type"] == "Warning"
-    assert read_metric(operator, "gpushare_stale_containers", pool="training") == 1
+    assert read_metric(operator, "gpushare_pool_stale_containers", pool="training") == 1
 
     bench.annotate(f"{PODS}/old", {names.RESTART_CONTAINER: "1"})
     again = bench.operators.restart(operator)
@@ -60,7 +60,7 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     expect(
         bench,
         "the new process counts it too",
-        lambda: read_metric(again, "gpushare_stale_containers", pool="training") == 1,
+        lambda: read_metric(again, "gpushare_pool_stale_containers", pool="training") == 1,
     )
 
     reboot_node(bench.cluster, "n1")

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.bench import Bench
+from tests.kit.expect import expect
 from tests.kit.tokens import write_kubeconfig
 
 Json = dict[str, Any]
 
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
@@ -42,6 +44,26 @@ def a_person(
         bench.call("DELETE", f"{_RBAC}/clusterrolebindings/{name}")
         bench.call("DELETE", f"{_RBAC}/clusterroles/{name}")
         bench.call("DELETE", f"{_ACCOUNTS}/{name}")
+
+
+@contextmanager
+def a_reader(bench: Bench, folder: Path, *, url: str = "") -> Iterator[Path]:
+    """The kubeconfig of somebody who may read all that commands read, once that is in force."""
+    rules = [
+        *(a_rule(resource, "list") for resource in ("nodes", "pods", "namespaces")),
+        *(a_rule(resource, "list", group="apps") for resource in ("daemonsets", "deployments")),
+        a_rule("gpusharepools", "list", group="gpushare.io"),
+    ]
+    asked = {"verb": "list", "group": "apps", "resource": "deployments"}
+    user = "system:serviceaccount:default:reader"
+    review = {"spec": {"user": user, "resourceAttributes": asked}}
+    with a_person(bench, folder, rules, name="reader", url=url) as kubeconfig:
+        expect(
+            bench,
+            "the role is in force",
+            lambda: bench.call("POST", _REVIEWS, review)["status"]["allowed"],
+        )
+        yield kubeconfig
 
 
 def a_rule(resource: str, *verbs: str, group: str = "") -> Json:

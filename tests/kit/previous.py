@@ -43,7 +43,8 @@ class PreviousVersion:
             text=True,
             check=True,
         )
-        bench.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=done.stdout)
+        apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+        bench.cluster.kubectl(*apply, stdin=done.stdout)
 
     def apply_rights(self, bench: Bench) -> None:
         """Give the controller the rights that its chart gave."""

@@ -90,6 +90,9 @@ class SchedulingGate(Shape, frozen=True):
 class Metadata(Shape, frozen=True):
     """Of any object."""
 
+    name: str | None = None
+    generate_name: str | None = None
+    """What the API server makes its name of, where it has none."""
     labels: Strings | None = None
     annotations: Strings | None = None
     owner_references: tuple[Owner, ...] | None = None

@@ -9,6 +9,10 @@ _BY_CRONJOB = re.compile(r"(.+)-\d{8}", re.ASCII)
 """A CronJob names its Jobs by the minute that each is for (`getJobName` in kubernetes,
 pkg/controller/cronjob)."""
 
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,252}", re.ASCII)
+"""The API server takes any text for the kind and the name of an owner, of any length."""
+
 
 class Workload(NamedTuple):
     """An application: what a person made, in the namespace of its pods."""
@@ -21,9 +25,11 @@ def name_workload(meta: Mapping[str, Any], controller: Mapping[str, Any]) -> Wor
     """By a pod's metadata and the owner reference of its controller; the pod itself, without one.
 
     A Deployment's ReplicaSet is seen by the label that the Deployment gives to its pods, a
-    CronJob's Job by its name.
+    CronJob's Job by its name. An owner that nothing can be called like is none.
     """
-    kind, name = controller.get("kind") or "Pod", controller.get("name") or meta["name"]
+    kind, name = controller.get("kind") or "", controller.get("name") or ""
+    if not (_KIND.fullmatch(kind) and _NAME.fullmatch(name)):
+        return Workload("Pod", meta["name"])
     template = (meta.get("labels") or {}).get(_TEMPLATE_HASH)
     if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
         return Workload("Deployment", name.removesuffix(f"-{template}"))

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from gpushare.api import documents
-from gpushare.cli.output import CONTROLS, escape_controls
+from gpushare.cli.controls import CONTROLS, escape_controls
 
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 _SHAPES = "\n"

@@ -22,9 +22,11 @@ from gpushare.core.doctor.page import (
     judge_installation,
     judge_machines,
     judge_rights,
+    judge_setup,
 )
 from gpushare.core.doctor.rights import YOURS
-from gpushare.core.doctor.webhook import Bundle, doubt
+from gpushare.core.doctor.webhook import Bundle, judge_trials
+from gpushare.core.knownsetup import read_setup
 
 Json = dict[str, Any]
 
@@ -34,6 +36,8 @@ _STYLES = {
     Severity.INFO: "cyan",
     Severity.OK: "green",
 }
+_PARTS = [kind for kind in Kind if kind is not Kind.DEPLOYMENTS]
+"""The others are read with the installation."""
 _NOT_KEPT = Unseen("a snapshot holds nothing of it")
 
 
@@ -45,10 +49,13 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     """
     if access.snapshot is not None:
         cluster = access.read(*Kind)
+        seen = observe_cluster(cluster)
+        machines = Machines(seen.world, seen.unreadable)
         return build_page(
             judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
-            judge_machines(_observe(cluster, {}), {}, cluster.taken_at),
-            judge_rights(_NOT_KEPT, _NOT_KEPT, namespace),
+            [judge_setup(seen.known)],
+            judge_machines(machines, seen.known, cluster.taken_at),
+            judge_rights(_NOT_KEPT, judge_trials(_NOT_KEPT, None, namespace)),
         )
     return asyncio.run(_examine_live(access, namespace, operator_namespace))
 
@@ -59,7 +66,7 @@ async def _examine_live(
     from gpushare.kube.client import connect
     from gpushare.kube.installations import read_installation
     from gpushare.kube.owncredentials import load_own_credentials
-    from gpushare.kube.trials import ask_for_rights, try_pod
+    from gpushare.kube.trials import ask_for_rights, try_webhook
 
     async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
         now = datetime.now(UTC)
@@ -76,36 +83,31 @@ async def _examine_live(
                     f"there is no installation in namespace {operator_namespace}; "
                     f"there is one in {found.namespace}",
                 )
-            check_namespace(cluster, operator_namespace)
-        if operator_namespace is not None and not installation.is_inhabited:
-            found = await read_installation(api, None)
-            if found.is_inhabited and found.namespace != operator_namespace:
-                raise CommandError(
-                    Exit.NOT_FOUND,
-                    f"there is no installation in namespace {operator_namespace}; "
-                    f"there is one in {found.namespace}",
-                )
         allowed = await ask_for_rights(api, YOURS)
-        tried = None
-        if installation.configuration:
+        tried: list[Finding] = []
+        if configuration := installation.configuration:
             exempt = {names.EXEMPT_NAMESPACE, installation.namespace}
-            tried = doubt(await try_pod(api, namespace, exempt), installation.configuration)
+            trials = await try_webhook(api, namespace, exempt)
+            tried += judge_trials(trials, configuration, namespace)
+    seen = observe_cluster(cluster)
+    known = read_setup(installation.variables, seen.world)
     return build_page(
         judge_installation(
             installation, _read_bundles(installation), crd=build_crd(), version=__version__, now=now
         ),
-        judge_machines(_observe(cluster, unseen), installation.settings, now),
-        judge_rights(allowed, tried, namespace),
+        [judge_setup(known)],
+        judge_machines(Machines(seen.world, seen.unreadable, unseen), known, now),
+        judge_rights(allowed, tried),
     )
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:
     """The kinds that one may read, and why not the others."""
     from gpushare.kube.clusters import read_cluster
-    from gpushare.kube.installations import see
+    from gpushare.kube.seeing import see
 
     cluster, unseen = Cluster(now), {}
-    for kind in Kind:
+    for kind in _PARTS:
         found = await see(read_cluster(api, (kind,), now))
         if isinstance(found, Unseen):
             unseen[str(kind)] = found
@@ -125,11 +127,6 @@ def _read_bundles(installation: Installation) -> tuple[Bundle, ...]:
         Bundle(bool(pem), tuple(each.not_valid_after_utc for each in load_certificates(pem)))
         for pem in list_ca_bundles(installation.configuration)
     )
-
-
-def _observe(cluster: Cluster, unseen: dict[str, Unseen]) -> Machines:
-    seen = observe_cluster(cluster)
-    return Machines(seen.world, seen.unreadable, unseen)
 
 
 def build_answer(findings: Sequence[Finding]) -> Answer:

@@ -30,8 +30,8 @@ def doctor(
         typer.Option(
             "--namespace",
             "-n",
-            help="Where a pod is created for trial, to see whether the webhook answers: as a dry "
-            "run, of which nothing is stored.",
+            help="Where a pod and a Deployment are created for trial, to see whether the webhook "
+            "answers: as dry runs, of which nothing is stored.",
             callback=check_namespace_name,
         ),
     ] = "default",

@@ -65,19 +65,19 @@ def explain(
         ),
     ] = None,
     on_no_pool: Annotated[
-        OnNoPool,
+        OnNoPool | None,
         typer.Option(
-            help="What the installation says of pods that no pool takes (webhook.onNoPool); a "
-            "namespace's label goes first."
+            help="What becomes of pods that no pool takes, as webhook.onNoPool says; else as the "
+            "installation is set. A namespace's label goes first."
         ),
-    ] = OnNoPool.ALLOW,
+    ] = None,
     schedulers: Annotated[
         list[str] | None,
         typer.Option(
             "--scheduler",
             metavar="<str>",
-            help="A scheduler that gives out GPU memory card by card, as the installation says "
-            f"(webhook.schedulers); else {names.DEFAULT_SCHEDULER}. May be given several times.",
+            help="A scheduler that gives out GPU memory card by card, as webhook.schedulers says; "
+            "else as the installation is set. May be given several times.",
         ),
     ] = None,
     output: options.Output = Format.TABLE,
@@ -98,18 +98,24 @@ def explain(
     they would be told now, its nodes by what they wait for, and the pods that wait for it.
 
     Each reason has a paragraph in docs/reasons.md. The operator need not be installed, but for
-    pools.
+    pools. How it is set is read from its Deployments; a last line says what is assumed where they
+    can't be read.
     """
     _check(subject, name, files, namespace)
     options.check_recursive(files, recursive=recursive)
     with told_in_a_sentence():
+        from gpushare.api.variables import Variable
         from gpushare.cli.access import Access
         from gpushare.cli.output import print_answer
-        from gpushare.core.admission import Rules
+        from gpushare.cli.setup import read_options
 
         access = Access(kubeconfig, context, snapshot)
-        known = frozenset(schedulers or (names.DEFAULT_SCHEDULER,))
-        rules = Rules(denies=on_no_pool is OnNoPool.DENY, schedulers=known)
+        said = read_options(
+            {
+                Variable.ON_NO_POOL: ("--on-no-pool", on_no_pool and str(on_no_pool)),
+                Variable.SCHEDULERS: ("--scheduler", tuple(schedulers) if schedulers else None),
+            }
+        )
         if subject is Subject.NODE:
             from gpushare.cli.explainnodes import explain_one_node
 
@@ -123,11 +129,9 @@ def explain(
             from gpushare.cli.manifests import read_objects
 
             answer = (
-                explain_manifests(
-                    access, read_objects(files, recursive=recursive), namespace, rules
-                )
+                explain_manifests(access, read_objects(files, recursive=recursive), namespace, said)
                 if files
-                else explain_pod(access, name, namespace, rules)
+                else explain_pod(access, name, namespace, said)
             )
         print_answer(answer, output)
 

@@ -15,10 +15,12 @@ from gpushare.cli.nodefacts import (
     tell_time,
 )
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
+from gpushare.cli.setup import build_setup_lines, describe_setup
 from gpushare.cli.world import PLANNED, observe_cluster
 from gpushare.core.drift import describe_rival
 from gpushare.core.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.inspect.pools import plan_world
+from gpushare.core.knownsetup import PLANNED_BY
 
 Json = dict[str, Any]
 
@@ -30,13 +32,21 @@ def explain_one_node(access: Access, name: str) -> Answer:
     if name not in raws:
         raise build_unknown("node", name, raws)
     seen = observe_cluster(cluster)
-    planner = plan_world(seen.world, cluster.taken_at)
-    explained = explain_node(seen.world, planner, name, cluster.taken_at)
+    setup = seen.known.setup
+    planner = plan_world(seen.world, setup, cluster.taken_at)
+    explained = explain_node(seen.world, setup, planner, name, cluster.taken_at)
     taints = parse_taints(raws[name])
     installed = cluster.pools is not None
+
+    def build(*, wide: bool) -> list[Line]:
+        page = _build_page(explained, taints, installed=installed)
+        return [*page, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
+
     return Answer(
-        document=_describe(explained, taints, installed=installed),
-        table=lambda: list(_build_page(explained, taints, installed=installed)),
+        document=_describe(explained, taints, installed=installed)
+        | {"setup": describe_setup(seen.known)},
+        table=lambda: build(wide=False),
+        wide=lambda: build(wide=True),
     )
 
 

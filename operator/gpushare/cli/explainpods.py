@@ -17,8 +17,9 @@ from gpushare.cli.nodefacts import tell_stale
 from gpushare.cli.output import Answer, Line
 from gpushare.cli.podpage import Told, build_pod_page
 from gpushare.cli.podtemplates import find_pod_templates
+from gpushare.cli.setup import Options, build_setup_lines, describe_setup
 from gpushare.cli.world import Seen, observe_cluster
-from gpushare.core.admission import Rules, view_pool
+from gpushare.core.admission import view_pool
 from gpushare.core.explain.fits import NodeFit
 from gpushare.core.explain.pods import (
     Surroundings,
@@ -28,18 +29,19 @@ from gpushare.core.explain.pods import (
 from gpushare.core.explain.verdicts import Verdict
 from gpushare.core.inspect.pools import Waiting, find_waiting, plan_world
 from gpushare.core.isolation import Claim, claim_isolation
+from gpushare.core.knownsetup import ROUTED_BY, KnownSetup
 from gpushare.core.world import judge
 from gpushare.webhook.patch import plan_patch
 
 Json = dict[str, Any]
 
 
-def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) -> Answer:
+def explain_pod(access: Access, name: str, namespace: str | None, options: Options) -> Answer:
     """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
     where = access.find_namespace(namespace)
     cluster = access.read(*Kind)
     raw = _find_pod(cluster, where, name)
-    seen, around, waiting = _observe(cluster, rules)
+    seen, known, around, waiting = _observe(cluster, options)
     every = [*seen.unbound, *(pod for pods in seen.world.pods.values() for pod in pods)]
     found = next((pod for pod in every if (pod.namespace, pod.name) == (where, name)), None)
     waits = next((each.why for each in waiting if each.pod is found), None)
@@ -50,20 +52,20 @@ def explain_pod(access: Access, name: str, namespace: str | None, rules: Rules) 
     stale = tuple(_find_stale(seen, found)) if found is not None and found.node else ()
     told = Told("Pod", explained, notes, _is_asked(cluster, where), stale)
     return Answer(
-        document=_describe(told),
-        table=lambda: list(build_pod_page(told, wide=False)),
-        wide=lambda: list(build_pod_page(told, wide=True)),
+        document=_describe(told) | {"setup": describe_setup(known)},
+        table=lambda: [*build_pod_page(told, wide=False), *_tell(known, wide=False)],
+        wide=lambda: [*build_pod_page(told, wide=True), *_tell(known, wide=True)],
     )
 
 
 def explain_manifests(
-    access: Access, given: Sequence[Given], namespace: str | None, rules: Rules
+    access: Access, given: Sequence[Given], namespace: str | None, options: Options
 ) -> Answer:
     """The answer of `explain -f`. Raises `CommandError` for what is no pod."""
     templates, skipped = find_pod_templates(given)
     default = access.find_namespace(namespace)
     cluster = access.read(*Kind)
-    seen, around, _ = _observe(cluster, rules)
+    seen, known, around, _ = _observe(cluster, options)
     notes = tuple(_find_notes(cluster, seen))
     told = []
     for template in templates:
@@ -75,16 +77,24 @@ def explain_manifests(
         document={
             "objects": [_describe(each) for each in told],
             "skipped": [each.shown for each in skipped],
+            "setup": describe_setup(known),
         },
-        table=lambda: list(_build_pages(told, skipped, wide=False)),
-        wide=lambda: list(_build_pages(told, skipped, wide=True)),
+        table=lambda: [*_build_pages(told, skipped, wide=False), *_tell(known, wide=False)],
+        wide=lambda: [*_build_pages(told, skipped, wide=True), *_tell(known, wide=True)],
     )
 
 
-def _observe(cluster: Cluster, rules: Rules) -> tuple[Seen, Surroundings, tuple[Waiting, ...]]:
+def _tell(known: KnownSetup, *, wide: bool) -> Iterator[Line]:
+    return build_setup_lines(known, ROUTED_BY, wide=wide)
+
+
+def _observe(
+    cluster: Cluster, options: Options
+) -> tuple[Seen, KnownSetup, Surroundings, tuple[Waiting, ...]]:
     """What is known where the operator is not installed is that there are no pools."""
     seen = observe_cluster(cluster)
-    books = plan_world(seen.world, cluster.taken_at).books
+    known = seen.known.override(options)
+    books = plan_world(seen.world, known.setup, cluster.taken_at).books
     views = (view_pool(raw) for raw in cluster.pools or ())
     around = Surroundings(
         world=seen.world,
@@ -92,10 +102,10 @@ def _observe(cluster: Cluster, rules: Rules) -> tuple[Seen, Surroundings, tuple[
         pools=tuple(view for view in views if view is not None),
         namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
         taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
-        rules=rules,
+        setup=known.setup,
     )
     waiting = find_waiting(seen.world, books, seen.unbound, seen.opted_out, cluster.taken_at)
-    return seen, around, waiting
+    return seen, known, around, waiting
 
 
 def _find_stale(seen: Seen, pod: Pod) -> Iterator[Claim]:

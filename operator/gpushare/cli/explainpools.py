@@ -10,10 +10,12 @@ from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.cli.access import Access
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
+from gpushare.cli.setup import build_setup_lines, describe_setup
 from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
 from gpushare.core.explain.pools import PoolExplanation, explain_pool
 from gpushare.core.inspect.pools import Waiting, find_waiting, plan_world
+from gpushare.core.knownsetup import PLANNED_BY
 from gpushare.names import Reason
 
 Json = dict[str, Any]
@@ -32,16 +34,22 @@ def explain_one_pool(access: Access, name: str) -> Answer:
         return _explain_unreadable(unreadable[name])
     if name not in pools:
         raise build_unknown("pool", name, [*pools, *unreadable])
-    planner = plan_world(seen.world, cluster.taken_at)
+    planner = plan_world(seen.world, seen.known.setup, cluster.taken_at)
     explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
     books, opted_out = planner.books, seen.opted_out
     every = find_waiting(seen.world, books, seen.unbound, opted_out, cluster.taken_at)
     waiting = [each for each in every if name in each.pod.pools]
     adopted = _is_adopted(cluster, explained)
+
+    def build(*, wide: bool) -> list[Line]:
+        page = _build_page(explained, waiting, is_adopted=adopted, wide=wide)
+        return [*page, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
+
     return Answer(
-        document=_describe(explained, waiting, is_adopted=adopted),
-        table=lambda: list(_build_page(explained, waiting, is_adopted=adopted, wide=False)),
-        wide=lambda: list(_build_page(explained, waiting, is_adopted=adopted, wide=True)),
+        document=_describe(explained, waiting, is_adopted=adopted)
+        | {"setup": describe_setup(seen.known)},
+        table=lambda: build(wide=False),
+        wide=lambda: build(wide=True),
     )
 
 

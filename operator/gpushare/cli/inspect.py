@@ -7,7 +7,8 @@ from typing import Any
 from gpushare.api.cluster import Kind
 from gpushare.api.node import MAX_CARDS
 from gpushare.cli.access import Access
-from gpushare.cli.output import Answer, Line, escape_controls, lay_out
+from gpushare.cli.controls import escape_controls
+from gpushare.cli.output import Answer, Line, lay_out
 from gpushare.core.inspect.cards import (
     PENDING,
     CardNode,

@@ -1,6 +1,7 @@
 """`gpushare inspect --pools`: what the vendors' plugins lack."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpushare.api.cluster import Kind
@@ -23,9 +24,10 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
     cluster = access.read(*Kind)
     check_namespace(cluster, namespace)
     seen = observe_pools(cluster)
-    view = view_pools(seen.world, seen.unbound, seen.opted_out, cluster.taken_at)
-    waiting = [w for w in view.waiting if namespace is None or w.pod.namespace == namespace]
-    shown = PoolsView(view.pools, tuple(waiting))
+    setup, unbound = seen.known.setup, seen.unbound
+    view = view_pools(seen.world, setup, unbound, seen.opted_out, cluster.taken_at)
+    waiting = (w for w in view.waiting if namespace is None or w.pod.namespace == namespace)
+    shown = replace(view, waiting=tuple(waiting))
     return Answer(
         document=describe_pools(shown, seen.unreadable),
         table=lambda: list(_build_page(shown, seen.unreadable, wide=False)),
@@ -40,7 +42,10 @@ def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool]) -> Jso
     """All of it; `unreadable` are pools whose spec can't be read."""
     return {
         "pools": [_describe_pool(pool) for pool in view.pools],
-        "unreadable": [{"name": pool.name, "error": pool.error} for pool in unreadable],
+        "unreadable": [
+            {"name": pool.name, "part": pool.part, "error": pool.error} for pool in unreadable
+        ],
+        "unit": view.unit,
         "waiting": [_describe_waiting(each) for each in view.waiting],
     }
 
@@ -104,13 +109,13 @@ def _build_page(
         yield from _build_pool(pool, wide=wide)
     for lost in unreadable:
         yield ()
-        part = "status" if lost.error.startswith("status") else "spec"
-        yield (Styled(lost.name, "bold"), f"  its {part} can't be read: {lost.error}")
+        yield (Styled(lost.name, "bold"), f"  its {lost.part} can't be read: {lost.error}")
     if view.waiting:
         yield ()
         yield (Styled("Pods that wait", "bold"),)
         rows = [_build_waiting(each) for each in view.waiting]
-        yield from lay_out(("NAMESPACE", "POD", "GPU-MEM", "POOL", "REASON", "WHY"), rows, indent=2)
+        header = ("NAMESPACE", "POD", f"GPU-MEM({view.unit})", "POOL", "REASON", "WHY")
+        yield from lay_out(header, rows, indent=2)
 
 
 def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
@@ -151,8 +156,8 @@ def _draw_bar(card: Card) -> Styled:
     if not card.total:
         return Styled("?" * BAR, "red")
     filled = min(-(-card.allocated * BAR // card.total), BAR)
-    over = card.allocated > card.total
-    return Styled("#" * filled + "." * (BAR - filled), "red" if over else "cyan")
+    colour = "red" if card.is_overcommitted else "cyan"
+    return Styled("#" * filled + "." * (BAR - filled), colour)
 
 
 def _build_waiting(waiting: Waiting) -> Line:

@@ -32,6 +32,8 @@ from gpushare.names import PoolFate
 if TYPE_CHECKING:
     from gpushare.settings import Settings
 
+    Role = Callable[[Settings], Coroutine[Any, Any, None]]
+
 app = typer.Typer(
     name="gpushare",
     no_args_is_help=True,
@@ -119,7 +121,10 @@ def uninstall(
     async def remove(settings: "Settings") -> None:
         await uninstall_pools(settings, fate=pools, timeout_seconds=timeout_seconds, tell=tell)
 
-    _run_role(remove)
+    if (flaw := _run(remove)) is not None:
+        # A person reads it, as the lines above it.
+        typer.echo(f"gpushare: {flaw}", err=True)
+        raise typer.Exit(1)
 
 
 @app.command(
@@ -170,8 +175,27 @@ def _start(program: str) -> None:
         sys.exit(1)
 
 
-def _run_role(role: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
-    """Run a process role; what a person can put right is one line and exit status 1."""
+def _run_role(role: "Role") -> None:
+    """Run a process; whatever ends it too soon is a line of its log too, and exit status 1."""
+    import logging
+
+    from gpushare.observe.logs import configure_logs, log_what_nobody_caught
+
+    # Until it is known which level is wanted.
+    configure_logs("INFO")
+    log_what_nobody_caught()
+    log = logging.getLogger(__name__)
+    try:
+        if (flaw := _run(role)) is None:
+            return
+        log.critical("%s", flaw)
+    except Exception:
+        log.critical("a mistake of the program, please report it", exc_info=True)
+    raise typer.Exit(1)
+
+
+def _run(role: "Role") -> str | None:
+    """Run `role` to its end; what ended it too soon, where a person can put that right."""
     import asyncio
 
     from gpushare.kube.errors import KubeError
@@ -182,22 +206,18 @@ def _run_role(role: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
         settings = Settings()
         configure_logs(settings.log_level)
     except ValueError as error:
-        raise _refusal(error) from error
+        return str(error)
     try:
         asyncio.run(role(settings))
     except (KubeError, OSError) as error:
-        raise _refusal(error) from error
+        return str(error)
     except ExceptionGroup as group:
         if (unforeseen := group.split((KubeError, OSError))[1]) is not None:
             raise unforeseen from group
-        raise _refusal(_first_of(group)) from group
+        return str(_first_of(group))
+    return None
 
 
 def _first_of(group: ExceptionGroup[Exception]) -> Exception:
     first = group.exceptions[0]
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
-
-
-def _refusal(error: Exception) -> typer.Exit:
-    typer.echo(f"gpushare: {error}", err=True)
-    return typer.Exit(1)

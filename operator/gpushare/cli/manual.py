@@ -9,6 +9,7 @@ import typer
 
 from gpushare import names
 from gpushare.api.kept import GPU_PREFIXES, KEPT, Kept, Metadata
+from gpushare.api.variables import Variable
 from gpushare.cli.exits import Exit
 from gpushare.cli.main import app
 from gpushare.cli.snapshots import VERSION
@@ -38,7 +39,9 @@ chmod +x ~/bin/kubectl_complete-gpushare
 ## Rights
 
 - `inspect`: to `list` nodes and pods; with `--pools`, and `ui`, `explain` and `snapshot`, also
-  gpusharepools, namespaces, and the DaemonSets of kube-system.
+  gpusharepools, namespaces, and the DaemonSets of kube-system; and deployments, so that it is known
+  how the operator is set: everywhere, or in gpushare-system if it is there. Without that it is
+  assumed, and said.
 - `plan`, `adopt`, `migrate pools`: what `snapshot` needs, but for namespaces.
 - `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
   of a node it needs to `get` and `patch` nodes, and to `get` gpusharepools (to `list` them, where
@@ -71,7 +74,10 @@ DaemonSet of {namespace}; of others nothing is kept.
 
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
 {variables}, and not where else its value is read from; of `managedFields` who owns the labels and
-annotations that the operator writes, and the cordon; of `conditions` Ready and PodScheduled.
+annotations that the operator writes, the cordon, and the fields of a pool's spec; of `conditions`
+Ready and PodScheduled.
+
+Of the operator's Deployments, where they may be read, these variables and no other: {settings}.
 """
 
 
@@ -92,6 +98,7 @@ def _render() -> Iterator[str]:
         version=VERSION,
         namespace=names.PLUGIN_NAMESPACE,
         prefixes=" or ".join(f"`{prefix}`" for prefix in GPU_PREFIXES),
+        settings=", ".join(f"`{name}`" for name in sorted(Variable)),
         variables=" and ".join(f"`{name}`" for name in sorted(names.GPU_ENVIRONMENT)),
     )
     yield "\n\n".join(fill(paragraph, WIDTH) for paragraph in kept.split("\n\n"))

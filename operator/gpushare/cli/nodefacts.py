@@ -47,6 +47,7 @@ def describe_card(card: Card) -> Json:
         "allocated": card.allocated,
         "pods": list(card.pods),
         "held": dict(card.held),
+        "overcommitted": card.is_overcommitted,
     }
 
 

@@ -1,22 +1,17 @@
 """How answers are printed: one renderer for all commands, all at once or not at all."""
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from gpushare.cli.controls import escape_controls
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.program import name_program
 
 _GAP = 2
-CONTROLS = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-"""What makes a terminal do something, or shows text in another order than it has (Unicode Technical
-Report 36, "Bidirectional Text Spoofing"); and halves of characters."""
 
 
 class Format(StrEnum):
@@ -112,19 +107,6 @@ def give_output_up(error: OSError) -> CommandError:
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
     return CommandError(Exit.FAILURE, f"standard output can't be written: {error.strerror}")
-
-
-def escape_controls(text: str, *, but: str = "") -> str:
-    """`text` with `\\xNN` and `\\uNNNN` in place of controls, also those of writing direction.
-
-    Those in `but` stay.
-    """
-    return CONTROLS.sub(lambda found: found[0] if found[0] in but else _escape(found[0]), text)
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> list[Line]:

@@ -1,12 +1,12 @@
 """`gpushare plan`: what the controller will do, node by node, before it is done."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from shlex import quote
+from types import MappingProxyType
 from typing import Any
 
-from gpushare.api.cluster import Cluster
 from gpushare.api.manifest import ManifestError, check_update
 from gpushare.cli.access import Access
 from gpushare.cli.exits import CommandError, Exit
@@ -14,24 +14,16 @@ from gpushare.cli.failures import build_unknown
 from gpushare.cli.givenpools import find_pools
 from gpushare.cli.manifests import Given
 from gpushare.cli.output import Answer, Line, Styled, lay_out
+from gpushare.cli.setup import Options, build_setup_lines, describe_setup
 from gpushare.cli.world import PLANNED, observe_cluster, observe_pools, with_pools
 from gpushare.core.forecast.estimate import Estimate
 from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.forecast.steps import NodeForecast
-from gpushare.core.setup import Setup, guess_unit
-from gpushare.core.world import World
+from gpushare.core.keptfields import KeptField
+from gpushare.core.knownsetup import PLANNED_BY, KnownSetup
 from gpushare.names import Condition
-from gpushare.settings import Settings
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Switches:
-    """Values of the chart that are not to be seen in a cluster's objects."""
-
-    eviction: bool = False
-    teardown_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +34,27 @@ class Planned:
     is_empty: bool
 
 
-def plan_manifests(access: Access, objects: Sequence[Given], switches: Switches) -> Planned:
+def plan_manifests(access: Access, objects: Sequence[Given], options: Options) -> Planned:
     """The answer of `plan -f`. Raises `CommandError`, and what `told_in_a_sentence` knows."""
     cluster = access.read(*PLANNED)
-    given = find_pools(objects, cluster.taken_at)
-    world = observe_cluster(cluster).world
-    present = {pool.name: pool for pool in world.pools}
-    for new in given.pools:
+    given = find_pools(objects, cluster.pools or (), cluster.taken_at)
+    seen = observe_cluster(cluster)
+    present = {pool.name: pool for pool in seen.world.pools}
+    for pool in given.pools:
         try:
-            if (old := present.get(new.name)) is not None:
-                check_update(old, new)
+            if (old := present.get(pool.name)) is not None:
+                check_update(old, pool)
         except ManifestError as error:
             raise CommandError(Exit.MANIFEST, str(error)) from error
     asked = {pool.name for pool in given.pools}
-    forecasts = _forecast(with_pools(world, given.pools), asked, cluster, switches)
-    return _answer(forecasts, new=asked - present.keys(), others=given.skipped)
+    known = seen.known.override(options)
+    world = with_pools(seen.world, given.pools)
+    forecasts = forecast_pools(world, asked, known.setup, cluster.taken_at)
+    new = asked - present.keys()
+    return _answer(forecasts, known, new=new, kept=given.kept, others=given.skipped)
 
 
-def plan_pool(access: Access, name: str, switches: Switches) -> Planned:
+def plan_pool(access: Access, name: str, options: Options) -> Planned:
     """The answer of `plan pool`. Raises `CommandError`, and what `told_in_a_sentence` knows."""
     cluster = access.read(*PLANNED)
     seen = observe_pools(cluster)
@@ -69,39 +64,40 @@ def plan_pool(access: Access, name: str, switches: Switches) -> Planned:
                 Exit.MANIFEST, f"the spec of pool {name} can't be read, so that its nodes are "
                 f"left as they are: {lost.error}"
             )  # fmt: skip
-    known = [pool.name for pool in seen.world.pools]
-    if name not in known:
-        raise build_unknown("pool", name, known)
-    return _answer(_forecast(seen.world, {name}, cluster, switches), is_there=True)
-
-
-def _forecast(
-    world: World, asked: Collection[str], cluster: Cluster, switches: Switches
-) -> tuple[PoolForecast, ...]:
-    second_look = timedelta(seconds=Settings.model_fields["second_look_seconds"].default)
-    setup = Setup(
-        guess_unit(world), may_evict=switches.eviction, may_tear_down=switches.teardown_jobs
-    )
-    return forecast_pools(world, asked, setup, second_look, cluster.taken_at)
+    present = [pool.name for pool in seen.world.pools]
+    if name not in present:
+        raise build_unknown("pool", name, present)
+    known = seen.known.override(options)
+    forecasts = forecast_pools(seen.world, {name}, known.setup, cluster.taken_at)
+    return _answer(forecasts, known, is_there=True)
 
 
 def _answer(
     forecasts: Sequence[PoolForecast],
+    known: KnownSetup,
     *,
     new: Collection[str] = (),
+    kept: Mapping[str, Sequence[KeptField]] = MappingProxyType({}),
     others: Sequence[str] = (),
     is_there: bool = False,
 ) -> Planned:
-    """`new` pools are not in the cluster yet; the pool of `plan pool` is, just as it is."""
+    """`new` pools are not in the cluster yet; the pool of `plan pool` is, just as it is. `kept` is
+    what the file of a pool leaves to others."""
     is_empty = all(forecast.is_empty for forecast in forecasts)
     document = {
         "changes": not is_empty,
-        "pools": [_describe(each, is_new=each.pool.name in new) for each in forecasts],
+        "pools": [
+            _describe(each, is_new=each.pool.name in new)
+            | {"kept": [_describe_kept(field) for field in kept.get(each.pool.name, ())]}
+            for each in forecasts
+        ],
         "skipped": list(others),
+        "setup": describe_setup(known),
     }
 
     def build(*, wide: bool) -> list[Line]:
-        return list(_build_page(forecasts, new, others, is_there=is_there, wide=wide))
+        page = _build_page(forecasts, new, kept, others, is_there=is_there, wide=wide)
+        return [*page, *build_setup_lines(known, PLANNED_BY, wide=wide)]
 
     table = Answer(document, lambda: build(wide=False), lambda: build(wide=True))
     return Planned(table, is_empty)
@@ -139,6 +135,10 @@ def _describe(forecast: PoolForecast, *, is_new: bool) -> Json:
     }
 
 
+def _describe_kept(field: KeptField) -> Json:
+    return {"field": ".".join(("spec", *field.path)), "manager": field.manager}
+
+
 def _describe_step(step: NodeForecast) -> Json:
     kind = step.kind
     return {
@@ -173,6 +173,7 @@ def _to_minutes(time: timedelta | None) -> float | None:
 def _build_page(
     forecasts: Sequence[PoolForecast],
     new: Collection[str],
+    kept: Mapping[str, Sequence[KeptField]],
     others: Sequence[str],
     *,
     is_there: bool,
@@ -181,14 +182,20 @@ def _build_page(
     for number, forecast in enumerate(forecasts):
         if number:
             yield ()
-        yield from _build_pool(forecast, new, is_there=is_there, wide=wide)
+        left = kept.get(forecast.pool.name, ())
+        yield from _build_pool(forecast, new, left, is_there=is_there, wide=wide)
     if others:
         yield ()
         yield (f"Skipped, since they are no pools: {', '.join(others)}",)
 
 
 def _build_pool(
-    forecast: PoolForecast, new: Collection[str], *, is_there: bool, wide: bool
+    forecast: PoolForecast,
+    new: Collection[str],
+    kept: Sequence[KeptField],
+    *,
+    is_there: bool,
+    wide: bool,
 ) -> Iterator[Line]:
     pool, plan = forecast.pool, forecast.plan
     what = "new, " if pool.name in new else ""
@@ -200,6 +207,9 @@ def _build_pool(
             if condition.type in (Condition.READY, Condition.ROLLOUT_COMPLETE):
                 said = f"{condition.type} {condition.status}, {condition.reason}"
                 yield (f"  {said}: {condition.message}",)
+    if kept:
+        listed = ", ".join(map(str, kept))
+        yield (f"  left as it is, since the file has nothing of it: {listed}",)
     if forecast.is_empty:
         yield ("  nothing to do",)
     if not pool.acts:

@@ -67,18 +67,19 @@ def plan(
         bool, typer.Option("--exit-code", help="End with 10 where there is something to do.")
     ] = False,
     eviction_enabled: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--eviction-enabled", help="As the chart's eviction.enabled: pools may evict pods."
+            help="As the chart's eviction.enabled: pools may evict pods. Else as the installation "
+            "is set.",
         ),
-    ] = False,
+    ] = None,
     teardown_jobs_enabled: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--teardown-jobs-enabled",
-            help="As the chart's teardown.jobs.enabled: Jobs may remove the kernel module.",
+            help="As the chart's teardown.jobs.enabled: Jobs may remove the kernel module. Else as "
+            "the installation is set.",
         ),
-    ] = False,
+    ] = None,
     output: options.Output = Format.TABLE,
     snapshot: options.Snapshot = None,
     kubeconfig: options.Kubeconfig = None,
@@ -87,11 +88,13 @@ def plan(
     """Show what the controller will do to each node, before it is done.
 
     With -f, what applying these manifests would lead to; neither the pools nor their
-    CustomResourceDefinition need be there, and the operator need not run. With `pool NAME`, why
-    that pool is as it is, and what is left to do. The controller's own planner decides; asked
-    again with what it began taken as done, it also says in which wave a node is. Minutes are
-    reckoned from the waves, the installation's default settings and how long the plugin's pods
-    took to start in this cluster; what nobody measured is said to be unknown.
+    CustomResourceDefinition need be there, and the operator need not run. What a manifest leaves
+    out of its pool and somebody else owns there stays, as with `kubectl apply`, and is told. With
+    `pool NAME`, why that pool is as it is, and what is left to do. The controller's own planner
+    decides; asked again with what it began taken as done, it also says in which wave a node is.
+    Minutes are reckoned from the waves, the installation's settings and how long the plugin's pods
+    took to start in this cluster; what nobody measured is said to be unknown. How the installation
+    is set is read from its Deployments; a last line says what is assumed where they can't be read.
     """
     if bool(files) is (subject is not None):
         raise typer.BadParameter("give either manifests or `pool NAME`", param_hint="-f")
@@ -99,18 +102,25 @@ def plan(
         raise typer.BadParameter("the pool's name is missing", param_hint="NAME")
     options.check_recursive(files, recursive=recursive)
     with told_in_a_sentence():
+        from gpushare.api.variables import Variable
         from gpushare.cli.access import Access
         from gpushare.cli.exits import Exit
         from gpushare.cli.manifests import read_objects
         from gpushare.cli.output import print_answer
-        from gpushare.cli.plan import Switches, plan_manifests, plan_pool
+        from gpushare.cli.plan import plan_manifests, plan_pool
+        from gpushare.cli.setup import read_options
 
         access = Access(kubeconfig, context, snapshot)
-        switches = Switches(eviction=eviction_enabled, teardown_jobs=teardown_jobs_enabled)
+        said = read_options(
+            {
+                Variable.ALLOW_EVICTION: ("--eviction-enabled", eviction_enabled),
+                Variable.ALLOW_TEARDOWN_JOBS: ("--teardown-jobs-enabled", teardown_jobs_enabled),
+            }
+        )
         if files:
-            planned = plan_manifests(access, read_objects(files, recursive=recursive), switches)
+            planned = plan_manifests(access, read_objects(files, recursive=recursive), said)
         else:
-            planned = plan_pool(access, name, switches)
+            planned = plan_pool(access, name, said)
         print_answer(planned.answer, output)
         if exit_code and not planned.is_empty:
             raise typer.Exit(Exit.CHANGES)

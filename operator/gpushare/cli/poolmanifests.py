@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpushare.api.documents import format_yaml
-from gpushare.cli.output import escape_controls
+from gpushare.cli.controls import escape_controls
 
 Json = dict[str, Any]
 

@@ -97,8 +97,8 @@ def snapshot(
     """Write what the other commands read of the cluster to a file, for their --snapshot.
 
     Secrets, ConfigMaps and logs are not read. Of a pod that asks for GPUs, or runs a device
-    plugin, only where it may run and what it asks of GPUs is kept; of other pods nothing. The
-    manual (docs/cli.md) lists each field.
+    plugin, only where it may run and what it asks of GPUs is kept; of other pods nothing; of the
+    operator's Deployments how it is set. The manual (docs/cli.md) lists each field.
     """
     with told_in_a_sentence():
         from gpushare.api.cluster import Kind

@@ -7,9 +7,8 @@ from datetime import datetime
 from gpushare.cli.access import Access
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
-from gpushare.cli.world import PLANNED, observe_pools
+from gpushare.cli.world import PLANNED, Seen, observe_pools
 from gpushare.core.dueteardown import NotDueError, expect_commands_due, find_due_job
-from gpushare.core.world import World
 from gpushare.render.teardown import (
     format_teardown_job,
     render_teardown_commands,
@@ -19,27 +18,27 @@ from gpushare.render.teardown import (
 
 def render_commands(access: Access, node: str) -> str:
     """What a person types on `node`. Raises `CommandError` where nothing is to be typed now."""
-    world, now = _observe(access, node)
+    seen, now = _observe(access, node)
     with _refused():
-        expect_commands_due(world, node, now)
+        expect_commands_due(seen.world, seen.known.setup, node, now)
     return render_teardown_commands(node)
 
 
 def render_job(access: Access, node: str, *, namespace: str, image: str) -> str:
     """The Job of the phase that `node` is in. Raises `CommandError` where it needs none."""
-    world, now = _observe(access, node)
+    seen, now = _observe(access, node)
     with _refused():
-        due = find_due_job(world, node, now)
+        due = find_due_job(seen.world, seen.known.setup, node, now)
     manifest = render_teardown_job(due.job, pool=due.pool, namespace=namespace, image=image)
     return format_teardown_job(manifest)
 
 
-def _observe(access: Access, node: str) -> tuple[World, datetime]:
+def _observe(access: Access, node: str) -> tuple[Seen, datetime]:
     cluster = access.read(*PLANNED)
-    world = observe_pools(cluster).world
-    if node not in world.nodes:
-        raise build_unknown("node", node, world.nodes)
-    return world, cluster.taken_at
+    seen = observe_pools(cluster)
+    if node not in seen.world.nodes:
+        raise build_unknown("node", node, seen.world.nodes)
+    return seen, cluster.taken_at
 
 
 @contextmanager

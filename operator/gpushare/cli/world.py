@@ -11,12 +11,16 @@ from gpushare.api.node import parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.unreadablepool import UnreadablePool
+from gpushare.core.knownsetup import KnownSetup, read_setup
 from gpushare.core.world import World
+from gpushare.kube.deployments import parse_deployment
 from gpushare.kube.errors import CrdMissingError
 from gpushare.kube.pools import parse_pools
 
-PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
-"""What the planner decides by."""
+OBSERVED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
+"""What the planner looks at."""
+PLANNED = (*OBSERVED, Kind.DEPLOYMENTS)
+"""What it decides by: also how it is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Seen:
     """Names of the namespaces whose pods are sent nowhere."""
     unreadable: tuple[UnreadablePool, ...]
     """Pools whose spec can't be read."""
+    known: KnownSetup
+    """How the installation is set, which is in no World."""
 
 
 def observe_cluster(cluster: Cluster) -> Seen:
@@ -57,7 +63,14 @@ def observe_cluster(cluster: Cluster) -> Seen:
     )
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
-    return Seen(world, unbound, opted_out, unreadable)
+    return Seen(world, unbound, opted_out, unreadable, _observe_setup(cluster, world))
+
+
+def _observe_setup(cluster: Cluster, world: World) -> KnownSetup:
+    if cluster.deployments is None:
+        return read_setup(None, world)
+    deployments = map(parse_deployment, cluster.deployments)
+    return read_setup({str(each): each.settings for each in deployments}, world)
 
 
 def observe_pools(cluster: Cluster) -> Seen:

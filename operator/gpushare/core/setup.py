@@ -1,16 +1,14 @@
-"""How an installation is set up, for those who ask its planner without being its controller.
-
-That is written in none of the objects that decisions are about: it is told, or guessed from those.
-"""
+"""How an installation is set up, for those who ask its planner without being its controller."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from gpushare.core.capacity import observe_node_capacity, tell_unit
+from gpushare import names
+from gpushare.core.admission.case import Rules
+from gpushare.core.capacity import find_unit, observe_node_capacity
 from gpushare.core.observed import Pass, Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
-from gpushare.names import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +19,10 @@ class Setup:
     may_evict: bool = False
     may_tear_down: bool = False
     timing: Timing = field(default_factory=Timing)
+    second_look: timedelta = timedelta(seconds=2)
+    """Between the two readings of a cordoned node's pods."""
+    rules: Rules = field(default_factory=Rules)
+    plugin_namespace: str = names.PLUGIN_NAMESPACE
 
     def build_planner(self) -> Planner:
         """The planner of a controller that is set so, and has decided nothing yet."""
@@ -43,18 +45,6 @@ class Setup:
         )
 
 
-def guess_setup(world: World) -> Setup:
-    """By what `world` tells: it may evict and tear down unless a pool's status says that not."""
-    told = {sample.reason for pool in world.pools for sample in pool.status.samples}
-    return Setup(
-        guess_unit(world),
-        may_evict=Reason.EVICTION_DISABLED not in told,
-        may_tear_down=Reason.TEARDOWN_DISABLED not in told,
-    )
-
-
 def guess_unit(world: World) -> str:
     """That of most nodes."""
-    totals = (observe_node_capacity(node, ()).card_total for node in world.nodes.values())
-    in_mib = [tell_unit(total) == "MiB" for total in totals if total]
-    return "MiB" if sum(in_mib) * 2 > len(in_mib) else "GiB"
+    return find_unit(observe_node_capacity(node, ()) for node in world.nodes.values())

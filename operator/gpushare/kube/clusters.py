@@ -9,7 +9,9 @@ from typing import TypeVar
 
 from gpushare import names
 from gpushare.api.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
+from gpushare.core.doctor.finding import Unseen
 from gpushare.kube.client import ApiServer
+from gpushare.kube.deployments import list_deployments
 from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
 from gpushare.kube.pages import list_pages
 
@@ -39,7 +41,8 @@ async def read_cluster(
     to it.
 
     A list that breaks off is begun anew, a few times. Raises what a call may raise. A cluster
-    without pools' API has None of them.
+    without pools' API has None of them, and there are None of the operator's Deployments where one
+    may not read those.
     """
     found = {kind: await _try(partial(_read_kind, api, kind, node)) for kind in kinds}
     return Cluster(now, **found)  # type: ignore[arg-type]
@@ -65,6 +68,9 @@ def _is_worth_another_try(error: Exception) -> bool:
 
 
 async def _read_kind(api: ApiServer, kind: Kind, node: str) -> tuple[Json, ...] | None:
+    if kind is Kind.DEPLOYMENTS:
+        found = await list_deployments(api)
+        return None if isinstance(found, Unseen) else tuple(_keep(kind, found))
     wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
     kept: list[Json] = []
     try:
@@ -106,4 +112,4 @@ def _keep(kind: Kind, items: Collection[Json]) -> tuple[Json, ...]:
         kept = (keep_object(kind, raw) for raw in items)
         return tuple(raw for raw in kept if raw is not None)
     except MalformedObjectError as error:
-        raise MalformedAnswerError(f"list {PATHS[kind]}: {error}") from error
+        raise MalformedAnswerError(f"list {PATHS.get(kind, kind)}: {error}") from error

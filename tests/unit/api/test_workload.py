@@ -46,6 +46,29 @@ def test_a_deployment_is_known_by_the_label_that_it_gives_to_its_pods() -> None:
     assert parse(owner, **{"pod-template-hash": "other"}) == ("ReplicaSet", f"web-{HASH}")
 
 
+@pytest.mark.parametrize(
+    "owner",
+    [
+        ("A" * 64, "web"),
+        ("Deploy ment", "web"),
+        ("Deployment\n", "web"),
+        ("Deployment", "x" * 254),
+        ("Deployment", 'web",pool="other'),
+        ("Deployment", "web\n"),
+    ],
+    ids=[
+        "long kind",
+        "kind of words",
+        "kind of lines",
+        "long name",
+        "quoted name",
+        "name of lines",
+    ],
+)
+def test_an_owner_that_nothing_can_be_called_like_is_none(owner: tuple[str, str]) -> None:
+    assert parse(owner) == ("Pod", "web-0")
+
+
 def test_of_pods_that_ask_for_no_gpu_memory_it_is_not_kept() -> None:
     pod = build_pod("whole", gib=None)
     pod["metadata"] |= {"namespace": "team-a", "uid": "1"}

@@ -12,6 +12,10 @@ from tests.kit.commandline import expect_told, run_command
 from tests.unit.cli.test_snapshots import build_cluster, build_raw_pool
 
 HASH = "21626ecea6bf"
+ASSUMED = """
+Assumed, since no Deployment of the operator is there: eviction.enabled false, \
+teardown.jobs.enabled false, memoryUnit GiB
+"""
 PLANNED = """\
 training  share on 1 node
   Ready False, ComponentMissing: 0 of 1 nodes are ready; n1: MISSING
@@ -41,7 +45,7 @@ def write(folder: Path, *objects: object) -> str:
 
 def test_a_snapshot_is_planned_on(snapshot: str) -> None:
     ended = run_command("plan", "pool", "training", "--snapshot", snapshot)
-    assert (ended.code, ended.out, ended.err) == (0, PLANNED, "")
+    assert (ended.code, ended.out, ended.err) == (0, PLANNED + ASSUMED, "")
 
 
 def test_what_is_no_pool_is_skipped_and_said(snapshot: str, tmp_path: Path) -> None:
@@ -51,7 +55,7 @@ def test_what_is_no_pool_is_skipped_and_said(snapshot: str, tmp_path: Path) -> N
     assert (ended.code, ended.err) == (0, "")
     assert ended.out == (
         "other  new, share on 0 nodes\n  nothing to do\n\n"
-        "Skipped, since they are no pools: Service/web\n"
+        f"Skipped, since they are no pools: Service/web\n{ASSUMED}"
     )
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gpushare.cli.controls import escape_controls
 from gpushare.cli.exits import Exit
 from gpushare.cli.failures import build_unknown
-from gpushare.cli.output import Answer, Format, escape_controls, lay_out, print_answer, print_text
+from gpushare.cli.output import Answer, Format, lay_out, print_answer, print_text
 from gpushare.cli.poolmanifests import render_manifests
 from tests.kit.cards import build_card_node, build_holder
 from tests.kit.commandline import SOURCE, expect_told, run_command, start_command

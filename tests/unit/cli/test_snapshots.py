@@ -64,6 +64,13 @@ def test_a_cluster_without_pools_is_one_in_its_snapshot() -> None:
     assert parse_snapshot(build_snapshot(cluster), "file").pools is None
 
 
+def test_a_snapshot_of_before_deployments_were_kept_is_read_as_one_that_has_none() -> None:
+    document = json.loads(build_snapshot(build_cluster()))
+    del document["deployments"]
+    assert parse_snapshot(json.dumps(document).encode(), "file").deployments is None
+    assert parse_snapshot(build_snapshot(Cluster(NOW, deployments=None)), "f").deployments is None
+
+
 # What is kept.
 
 
@@ -103,6 +110,37 @@ def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
             )
         },
     }
+
+
+def test_of_the_operators_deployments_stay_the_variables_that_decisions_depend_on() -> None:
+    secret = {"secretKeyRef": {"name": "bank", "key": "pin"}}
+    container = {
+        "name": "gpushare",
+        "image": "registry/op:1",
+        "args": ["--pin=1234"],
+        "env": [
+            {"name": "GPUSHARE_ALLOW_EVICTION", "value": "true"},
+            {"name": "GPUSHARE_MEMORY_UNIT", "valueFrom": secret},
+            {"name": "GPUSHARE_PIN", "value": "1234"},
+            {"name": "PASSWORD", "value": "opensesame"},
+        ],
+        "envFrom": [{"secretRef": {"name": "bank"}}],
+    }
+    deployment = {
+        "metadata": {"name": "gpushare-controller", "uid": "1", "namespace": "gpushare-system"},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+    }
+    kept = keep_object(Kind.DEPLOYMENTS, deployment)
+    assert kept is not None
+    assert kept["spec"]["template"]["spec"]["containers"] == (
+        {
+            "name": "gpushare",
+            "env": (
+                {"name": "GPUSHARE_ALLOW_EVICTION", "value": "true"},
+                {"name": "GPUSHARE_MEMORY_UNIT", "valueFrom": {"secretKeyRef": {}}},
+            ),
+        },
+    )
 
 
 def test_pods_that_have_nothing_to_do_with_gpus_are_left_out() -> None:

@@ -38,7 +38,7 @@ def forecast(pool: Pool, nodes: Iterable[Node], *pods: Pod, **more: Any) -> Pool
         for name, took in STARTED.items()
     )
     world = a_world(pools=(pool,), nodes=nodes, pods=(*elsewhere, *pods))
-    (found,) = forecast_pools(world, {pool.name}, more.get("by", SETUP), SECOND_LOOK, NOW)
+    (found,) = forecast_pools(world, {pool.name}, more.get("by", SETUP), NOW)
     return found
 
 
@@ -139,7 +139,7 @@ def test_labels_that_change_are_told_and_those_that_stay_are_not() -> None:
 def test_a_node_that_another_pool_has_is_told_with_its_owner() -> None:
     taker = a_pool("taker", "share", priority=200)
     world = a_world(pools=(a_pool(schedule="share"), taker), nodes=(a_settled("gpu-1"),))
-    (taken,) = forecast_pools(world, {"taker"}, SETUP, SECOND_LOOK, NOW)
+    (taken,) = forecast_pools(world, {"taker"}, SETUP, NOW)
     (step,) = taken.steps
     assert (step.pool, step.owner) == ("taker", "training")
     assert step.labels == {names.LABEL_POOL: "taker"}
@@ -213,7 +213,7 @@ def test_a_pools_own_deadline_counts() -> None:
 
 def test_what_nobody_measured_is_not_guessed() -> None:
     world = a_world(pools=(a_pool(),), nodes=tuple(some_settled(1)))
-    (found,) = forecast_pools(world, {"training"}, SETUP, SECOND_LOOK, NOW)
+    (found,) = forecast_pools(world, {"training"}, SETUP, NOW)
     assert found.estimate is not None
     assert (found.estimate.expected, found.estimate.longest) == (None, timedelta(seconds=602))
     assert "no pod of gpushare-device-plugin-ds and cgpu-installer runs" in found.estimate.basis
@@ -225,7 +225,7 @@ def test_a_pod_that_restarted_measures_nothing() -> None:
         a_plugin_pod(name, node="x", daemonset=name, created=NOW, restarts=1) for name in STARTED
     )
     world = a_world(pools=(a_pool(),), nodes=(node,), pods=pods)
-    (found,) = forecast_pools(world, {"training"}, SETUP, SECOND_LOOK, NOW)
+    (found,) = forecast_pools(world, {"training"}, SETUP, NOW)
     assert found.estimate is not None
     assert found.estimate.expected is None
 

@@ -182,7 +182,7 @@ def test_what_is_foretold_is_what_happens(
     before = history.read_labels()
     asked = {pool.name for pool in pools}
 
-    forecasts = forecast_pools(world, asked, SETUP, SECOND_LOOK, history.cluster.now)
+    forecasts = forecast_pools(world, asked, SETUP, history.cluster.now)
     history.begin_anew()
     history.put_pools(pools)
     history.come_to_rest()

@@ -9,7 +9,13 @@ import pytest
 from devcluster import toolchain
 from devcluster.errors import ToolchainError
 from devcluster.progress import BuildProgress, ProgressLine
-from devcluster.toolchain import CONTROL_PLANE, KUBE_SCORE, build_cache_key, ensure_binaries
+from devcluster.toolchain import (
+    CONTROL_PLANE,
+    KUBE_SCORE,
+    build_cache_key,
+    ensure_binaries,
+    find_binaries,
+)
 
 FAKE_GO = """#!/bin/sh
 case "$1" in
@@ -72,6 +78,21 @@ def test_a_second_call_builds_nothing(go: FakeGo) -> None:
     go.log.unlink()
     assert ensure_binaries(go.environment, report=silent) == first
     assert not go.log.exists()
+
+
+def test_binaries_are_found_once_they_are_built_and_looking_builds_none(go: FakeGo) -> None:
+    assert find_binaries(go.environment) is None
+    assert not go.log.exists()
+    folder = ensure_binaries(go.environment, report=silent)
+    assert find_binaries(go.environment) == folder
+    assert find_binaries(go.environment, KUBE_SCORE) is None
+
+
+def test_binaries_are_not_found_in_a_folder_of_the_users_that_lacks_them(
+    go: FakeGo, tmp_path: Path
+) -> None:
+    ensure_binaries(go.environment, report=silent)
+    assert find_binaries({**go.environment, "DEVCLUSTER_BIN": str(tmp_path)}) is None
 
 
 def test_each_module_has_a_folder_of_its_own(go: FakeGo) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpushare.api.crd import build_crd
+from gpushare.api.variables import Variable
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Severity, Unseen
 from gpushare.core.doctor.grants import (
@@ -24,8 +25,8 @@ from gpushare.core.doctor.installation import (
 )
 from gpushare.core.doctor.page import Installation, judge_installation
 from gpushare.core.doctor.rights import YOURS, Held, judge_accounts, judge_person
-from gpushare.core.doctor.variables import Variable
-from gpushare.kube.installations import parse_deployment, read_installation
+from gpushare.kube.deployments import parse_deployment
+from gpushare.kube.installations import read_installation
 from gpushare.names import SETTINGS_PREFIX
 from gpushare.settings import Settings
 from tests.kit.fakeapi import FakeApi
@@ -323,7 +324,10 @@ def test_settings_are_those_of_the_containers() -> None:
     }  # fmt: skip
     deployment = parse_deployment(raw)
     assert (deployment.wanted, deployment.ready, deployment.version) == (3, 1, "1.0")
-    assert an_installation(deployments=(deployment,)).settings["GPUSHARE_MEMORY_UNIT"] == "MiB"
+    assert deployment.settings == {"GPUSHARE_MEMORY_UNIT": "MiB", "GPUSHARE_NAMESPACE": None}
+    assert an_installation(deployments=(deployment,)).variables == {
+        f"deployment {NS}/gpushare-webhook": deployment.settings
+    }
     other = copy.deepcopy(raw)
     other["spec"]["template"]["spec"]["containers"][0]["image"] = "registry:5000/op:v2.0.1"
     assert parse_deployment(other).version == "2.0.1"

@@ -14,6 +14,7 @@ from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.doctor.page import Machines, judge_machines
 from gpushare.core.doctor.pools import MAX_ALIKE, order
+from gpushare.core.knownsetup import read_setup
 from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
 from gpushare.core.observed import Pass
 from gpushare.core.records import Drift, Repair
@@ -36,6 +37,7 @@ from tests.kit.values import (
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 LATER = NOW + timedelta(minutes=5)
 AT = Pass(LATER, daemonsets=PRO_DAEMONSETS)
+DEPLOYMENT = "deployment gpushare-system/gpushare-controller"
 NVIDIA = a_plugin_pod("nvidia-1", daemonset="nvidia-device-plugin-daemonset")
 
 
@@ -180,7 +182,9 @@ def test_mib_alone_is_worth_a_word() -> None:
 
 
 def see(world: World, *unreadable: UnreadablePool, **unseen: Unseen) -> list[Finding]:
-    return judge_machines(Machines(world, unreadable, unseen), {}, LATER)
+    return judge_machines(
+        Machines(world, unreadable, unseen), read_setup({DEPLOYMENT: {}}, world), LATER
+    )
 
 
 def test_a_pool_whose_nodes_are_ready_is_as_planned() -> None:
@@ -247,7 +251,7 @@ def test_rivals_of_a_pool_are_named() -> None:
 def test_plugins_of_another_namespace_are_not_judged() -> None:
     world = a_world(pools=(), nodes=(a_sharing_node(),))
     settings = {"GPUSHARE_PLUGIN_NAMESPACE": "gpu-plugins"}
-    found = judge_machines(Machines(world), settings, LATER)
+    found = judge_machines(Machines(world), read_setup({DEPLOYMENT: settings}, world), LATER)
     expect_one(found, Code.SKIPPED, INFO, "gpu-plugins")
 
 

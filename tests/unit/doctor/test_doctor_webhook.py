@@ -8,28 +8,34 @@ from typing import Any
 import orjson
 import pytest
 import yaml
+from aiohttp import web
+from multidict import CIMultiDict
 
 from gpushare import names
-from gpushare.core.doctor.finding import Code, Severity, Unseen
+from gpushare.api.namespace import Namespace
+from gpushare.api.podrequest import PodRequest
+from gpushare.core.admission.doubts import find_ignored_words
+from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.doctor.webhook import (
     Bundle,
     Trial,
+    Trials,
     Tried,
-    doubt,
     judge_bundles,
     judge_configuration,
     judge_endpoints,
-    judge_trial,
+    judge_trials,
 )
 from gpushare.core.doctor.webhooknames import OTHER_PODS, PODS, WORKLOADS
 from gpushare.kube.errors import ApiError
-from gpushare.kube.trials import build_trial_pod, read_refusal, try_pod
-from tests.kit.fakeapi import FakeApi
+from gpushare.kube.trials import build_trial_deployment, build_trial_pod, read_refusal, try_webhook
+from tests.kit.fakeapi import Answer, FakeApi, served_by
 from tests.kit.findings import expect_one, list_codes
 from tests.kit.values import NOW
 
 Json = dict[str, Any]
 NS = "gpushare-system"
+ISOLATION = names.ANNOTATION_ISOLATION
 GROUPS = {"pods": "", "jobs": "batch", "cronjobs": "batch"}
 EXPRESSIONS = yaml.safe_load(Path(__file__).with_name("expressions.yaml").read_text())
 FORBIDDEN = Unseen("a right is missing: no")
@@ -151,7 +157,18 @@ def _forget_inject(raw: Json) -> None:
         (_set(2, "clientConfig", {"url": "https://a/else"}), "it calls https://a/else"),
         (
             _set(0, "clientConfig", {"service": {"namespace": "b", "name": "c", "path": "/d"}}),
-            f"it calls b/c/d, and {NS}/gpushare-webhook/mutate-pods was expected",
+            f"it calls b/c:443/d, and {NS}/gpushare-webhook:443/mutate-pods was expected",
+        ),
+        (_set(0, "clientConfig", {"url": "http://a/mutate-pods"}), "https://HOST:PORT/mutate-pods"),
+        (
+            _set(0, "clientConfig", {"url": "https://a:1/mutate-pods"}),
+            "the place that is called differs, and one for all was expected: https://a:1 of "
+            f"{PODS}, service {NS}/gpushare-webhook of {OTHER_PODS} and {WORKLOADS}",
+        ),
+        (
+            _set(2, "timeoutSeconds", 30),
+            "timeoutSeconds differs, and one for all was expected: "
+            f"10 s of {PODS} and {OTHER_PODS}, 30 s of {WORKLOADS}",
         ),
         (_select(0, matchLabels={"team": "a"}), "has matchLabels"),
         (_exempt, "exempts 4 namespaces"),
@@ -198,24 +215,33 @@ def test_a_service_needs_endpoints_that_are_ready() -> None:
     expect_one([judge_endpoints(0, service)], Code.WEBHOOK_WITHOUT_ENDPOINTS, ERROR, service)
 
 
+def judge(pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None) -> list[Finding]:
+    return list(judge_trials(Trials(pod, workload), found or a_configuration(), "default"))
+
+
 @pytest.mark.parametrize(
-    ("tried", "code"),
+    ("tried", "of_pod", "of_workload"),
     [
-        (Tried(Trial.ANSWERED), Code.WEBHOOK_ANSWERS),
-        (Tried(Trial.SILENT, "x509: unknown authority"), Code.WEBHOOK_SILENT),
-        (Tried(Trial.REFUSED, "exceeded quota"), Code.TRIAL_REFUSED),
-        (FORBIDDEN, Code.SKIPPED),
+        (Tried(Trial.ANSWERED), Code.WEBHOOK_ANSWERS, Code.WEBHOOK_ANSWERS),
+        (Tried(Trial.SILENT, "x509"), Code.WEBHOOK_SILENT, Code.WORKLOADS_UNWARNED),
+        (Tried(Trial.REFUSED, "exceeded quota"), Code.TRIAL_REFUSED, Code.TRIAL_REFUSED),
+        (FORBIDDEN, Code.SKIPPED, Code.SKIPPED),
     ],
 )
-def test_a_trial_says_whether_the_webhook_answers(tried: Tried | Unseen, code: Code) -> None:
-    expect_one([judge_trial(tried, "default")], code, code.severity, getattr(tried, "message", ""))
+def test_trials_say_whether_the_webhook_answers(
+    tried: Tried | Unseen, of_pod: Code, of_workload: Code
+) -> None:
+    pod, workload = judge(tried, tried)
+    assert (pod.code, workload.code) == (of_pod, of_workload)
+    told = getattr(tried, "message", FORBIDDEN.why)
+    assert told in pod.message
+    assert told in workload.message
 
 
 def test_a_silence_is_none_where_nobody_may_see_whether_there_is_a_webhook() -> None:
     silent, failed = Tried(Trial.SILENT), Tried(Trial.SILENT, "failed calling webhook")
-    assert isinstance(doubt(silent, FORBIDDEN), Unseen)
-    assert doubt(silent, a_configuration()) is silent
-    assert doubt(failed, FORBIDDEN) is failed
+    assert list_codes(judge(silent, silent, FORBIDDEN)) == ["Skipped", "Skipped"]
+    assert list_codes(judge(failed, silent, FORBIDDEN)) == ["WebhookSilent", "Skipped"]
 
 
 # Trials.
@@ -254,22 +280,58 @@ def test_a_server_that_fails_says_nothing_of_the_webhook(status: int) -> None:
         read_refusal(an_error(status, "no"))
 
 
-@pytest.mark.parametrize("namespace", ["kube-system", "out"])
-async def test_pods_that_are_not_the_webhooks_business_are_not_tried(namespace: str) -> None:
+@pytest.mark.parametrize(
+    ("namespace", "told"),
+    [("kube-system", "exempt"), ("out", "inject=disabled"), ("nowhere", "no namespace nowhere")],
+)
+async def test_where_nothing_is_the_webhooks_business_nothing_is_tried(
+    namespace: str, told: str
+) -> None:
     fake = FakeApi()
     labels = {names.LABEL_INJECT: names.INJECT_DISABLED}
     fake.put("api/v1/namespaces/out", {"metadata": {"name": "out", "labels": labels}})
     async with fake.connected() as api:
-        tried = await try_pod(api, namespace, {"kube-system"})
+        tried = await try_webhook(api, namespace, {"kube-system"})
     assert isinstance(tried, Unseen)
+    assert told in tried.why
     assert fake.writes == []
 
 
-async def test_a_namespace_that_is_not_there_is_said_so() -> None:
-    async with FakeApi().connected() as api:
-        tried = await try_pod(api, "nowhere", ())
-    assert isinstance(tried, Tried)
-    assert tried.outcome is Trial.REFUSED
+def answer_with(*warnings: str) -> Answer:
+    """An API server that creates all as a dry run, decided on, and warns so."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({"metadata": {"name": "default"}})
+        assert request.query["dryRun"] == "All"
+        created = await request.json()
+        created["metadata"]["annotations"] = {names.ANNOTATION_DECISION: "{}"}
+        headers = [("Warning", f'299 - "{warning}"') for warning in warnings]
+        return web.json_response(created, status=201, headers=CIMultiDict(headers))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("warnings", "outcome"),
+    [
+        ((), Trial.SILENT),
+        (('would violate PodSecurity \\"restricted\\"',), Trial.SILENT),
+        (("spec is old", f"annotation {ISOLATION} is not required"), Trial.ANSWERED),
+    ],
+)
+async def test_a_deployment_is_answered_where_the_webhook_warns(
+    warnings: tuple[str, ...], outcome: Trial
+) -> None:
+    async with served_by(answer_with(*warnings)) as api:
+        tried = await try_webhook(api, "default", ())
+    assert tried == Trials(Tried(Trial.ANSWERED), Tried(outcome))
+
+
+async def test_warnings_are_read_as_the_api_server_writes_them() -> None:
+    async with served_by(answer_with(r"a \"b\" \\ c", "d")) as api:
+        _, warnings = await api.try_create("api/v1/namespaces/default/pods", build_trial_pod())
+    assert warnings == (r'a "b" \ c', "d")
 
 
 def test_a_trial_pod_asks_for_gpu_memory_and_has_no_name_of_its_own() -> None:
@@ -277,3 +339,11 @@ def test_a_trial_pod_asks_for_gpu_memory_and_has_no_name_of_its_own() -> None:
     assert pod["metadata"] == {"generateName": "gpushare-doctor-"}
     (container,) = pod["spec"]["containers"]
     assert container["resources"]["limits"] == {"aliyun.com/gpu-mem": "1"}
+
+
+def test_a_trial_deployment_runs_nothing_and_has_what_the_webhook_warns_of() -> None:
+    spec = build_trial_deployment()["spec"]
+    assert spec["replicas"] == 0
+    assert spec["template"]["spec"] == build_trial_pod()["spec"]
+    request = PodRequest(isolation=spec["template"]["metadata"]["annotations"][ISOLATION])
+    assert any(ISOLATION in each for each in find_ignored_words(request, Namespace("default")))

@@ -103,7 +103,7 @@ class Webhook:
 class _Silent(Journal):
     """Nothing is logged: there is no loop to do it later."""
 
-    def note(self, namespace: str, decision: object) -> None:
+    def note(self, level: int, namespace: str, pod: str, decision: object) -> None:
         pass
 
 

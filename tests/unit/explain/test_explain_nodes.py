@@ -13,6 +13,7 @@ from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.inspect.pools import plan_world
 from gpushare.core.plugins import NVIDIA_DAEMONSET
+from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
 from tests.kit.members import SHARE, a_settled, applied, changing
@@ -20,6 +21,7 @@ from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_poo
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")
+SETUP = Setup()
 OFFERS: dict[str, Any] = {"allocatable": {MEMORY: 15}, "gpu_count": 1}
 PLUGIN = a_plugin_pod()
 
@@ -29,7 +31,7 @@ def explain(node: Node, *pods: Pod, pools: tuple[Pool, ...] = (POOL,)) -> NodeEx
 
 
 def explain_in(world: World, name: str) -> NodeExplanation:
-    return explain_node(world, plan_world(world, LATER), name, LATER)
+    return explain_node(world, SETUP, plan_world(world, SETUP, LATER), name, LATER)
 
 
 def reasons(explained: NodeExplanation) -> list[Reason]:

@@ -1,20 +1,20 @@
 """One pool: its conditions beside what the controller said, and its nodes by what they wait for."""
 
 from datetime import timedelta
-from typing import Any
 
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.api.status import NodeSample, PoolStatus
+from gpushare.api.status import PoolStatus
 from gpushare.core.actions import NodeState
 from gpushare.core.explain.pools import PoolExplanation, explain_pool
 from gpushare.core.inspect.pools import plan_world
+from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Condition, Reason
 from tests.kit.members import SHARE, a_settled, changing, has_failed
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
 
 LATER = NOW + timedelta(minutes=5)
 
@@ -24,7 +24,7 @@ def explain(pool: Pool, *nodes: Node, pods: tuple[Pod, ...] = ()) -> PoolExplana
 
 
 def explain_in(world: World, pool: Pool) -> PoolExplanation:
-    return explain_pool(pool, plan_world(world, LATER), (), LATER)
+    return explain_pool(pool, plan_world(world, Setup(), LATER), (), LATER)
 
 
 def settled(name: str) -> Node:
@@ -112,16 +112,3 @@ def test_a_pool_that_observes_counts_the_nodes_that_lack_a_label_whoever_wrote_t
     assert line.now.message.startswith("1 of 2 nodes do not carry all of the pool's labels yet")
     assert line.now.message.endswith("such as b")
     assert find_reason(explain(pool, carries), Condition.NODES_LABELLED) == "AllNodesLabelled"
-
-
-def test_whether_the_installation_evicts_is_read_from_what_its_controller_says() -> None:
-    """It is not written anywhere else in the cluster."""
-
-    def find_group(**more: Any) -> Reason:
-        pool = a_pool(rollout={"workloads": "Evict"}, **more)
-        pods = (plugin("a"), a_gpu_pod(node="a", cards={0: 4}))
-        return explain(pool, settled("a"), pods=pods).groups[0].reason
-
-    sample = NodeSample(node="a", reason=Reason.EVICTION_DISABLED, since=NOW, message="no")
-    assert find_group() is not Reason.EVICTION_DISABLED
-    assert find_group(status=PoolStatus(samples=(sample,))) is Reason.EVICTION_DISABLED

@@ -12,6 +12,7 @@ from gpushare.api.node import MAX_CARDS
 from gpushare.cli.exits import Exit
 from gpushare.cli.snapshots import build_snapshot
 from gpushare.core.inspect.pools import view_pools
+from gpushare.core.knownsetup import read_setup
 from gpushare.names import Reason
 from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
 from tests.kit.cards import build_card_node, build_holder
@@ -81,14 +82,26 @@ def test_a_pool_that_no_controller_has_adopted_yet_has_its_nodes(show: Shown) ->
 
 
 def test_any_allocation_shows_in_the_bar_and_too_much_fills_it(show: Shown) -> None:
-    lines = show(
-        nodes=[build_member("n1")],
-        pods=[build_holder("small", "n1", 1, allocation={"0": {"0": 1}}),
-              build_holder("large", "n1", 20, allocation={"0": {"1": 20}})],
-        pools=[build_found_pool()],
-    ).splitlines()  # fmt: skip
+    pods = [
+        build_holder("small", "n1", 1, allocation={"0": {"0": 1}}),
+        build_holder("large", "n1", 20, allocation={"0": {"1": 20}}),
+    ]
+    lines = show(nodes=[build_member("n1")], pods=pods, pools=[build_found_pool()]).splitlines()
     assert "##..................  1/15 " in lines[2]
     assert "####################  20/15" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("card", "units", "overcommitted"), [(0, 15, False), (0, 16, True), (5, 16, False)]
+)
+def test_a_card_of_which_more_is_given_out_than_it_has_is_overcommitted(
+    show: Shown, card: int, units: int, overcommitted: bool
+) -> None:
+    pod = build_holder("a", "n1", units, allocation={"0": {str(card): units}})
+    cluster = {"nodes": [build_member("n1")], "pods": [pod], "pools": [build_found_pool()]}
+    (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
+    told = {each["index"]: each["overcommitted"] for each in pool["nodes"][0]["cards"]}
+    assert told[card] is overcommitted
 
 
 def test_a_card_that_an_entry_names_and_the_node_has_not_is_shown(show: Shown) -> None:
@@ -223,6 +236,8 @@ def test_a_namespace_that_there_is_not_is_said_so_with_one_that_looks_alike(
 def test_a_pool_whose_status_cannot_be_read_is_said_so(show: Shown) -> None:
     pool = {**build_found_pool(), "status": {"conditions": "none"}}
     assert "training  its status can't be read: status.conditions: Input" in show(pools=[pool])
+    (told,) = json.loads(show("-o", "json", pools=[pool]))["unreadable"]
+    assert (told["name"], told["part"]) == ("training", "status")
 
 
 def test_stranded_memory_is_less_than_the_median_pod_asks_for(show: Shown) -> None:
@@ -240,6 +255,18 @@ def test_where_plugins_count_in_mib_amounts_do_and_sums_are_in_gib(show: Shown) 
     assert "4096/16384" in shown
 
 
+@pytest.mark.parametrize(("total", "unit"), [(30, "GiB"), (32768, "MiB")])
+def test_what_a_pod_asks_for_is_in_the_unit_of_the_cluster_though_its_pool_is_not_there(
+    show: Shown, total: int, unit: str
+) -> None:
+    cluster = {
+        "nodes": [build_member("n1", total=total)],
+        "pods": [build_waiting("lost", 3, "nowhere")],
+    }
+    assert f"POD   GPU-MEM({unit})  POOL" in show(**cluster)
+    assert json.loads(show("-o", "json", **cluster))["unit"] == unit
+
+
 @pytest.mark.parametrize(
     ("others", "reason"), [((), Reason.APPLIED), ((15, 15), Reason.MEMORY_UNIT_DIFFERS)]
 )
@@ -253,7 +280,9 @@ def test_a_node_counts_in_another_unit_where_most_others_do(
         for index, total in enumerate(others)
     )
     world = a_world(pools=(pool,), nodes=(node, *rest), pods=(a_plugin_pod(),))
-    (view,) = view_pools(world, (), (), APPLIED_AT + timedelta(minutes=5)).pools
+    (view,) = view_pools(
+        world, read_setup(None, world).setup, (), (), APPLIED_AT + timedelta(minutes=5)
+    ).pools
     assert {each.name: each.plan.reason for each in view.nodes}[node.name] is reason
 
 

@@ -11,7 +11,7 @@ from gpushare.core.doctor.finding import Unseen
 from gpushare.kube.client import ApiServer
 from gpushare.kube.clusters import ATTEMPTS, read_cluster
 from gpushare.kube.errors import ApiError, OtherVersionError
-from gpushare.kube.installations import see
+from gpushare.kube.seeing import see
 from tests.kit.fakeapi import served_by
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -1,22 +1,42 @@
-"""What is kept of pools, DaemonSets and namespaces."""
+"""What is kept of pools, DaemonSets, namespaces, and the operator's Deployments."""
 
 from datetime import datetime
 from typing import Any
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from gpushare import names
+from gpushare.api import variables
+from gpushare.api.kept.pods import Variable
 from gpushare.api.kept.shape import Affinity, Kept, KeptObject, Metadata, Name, Strings
+
+_VARIABLES = frozenset(variables.Variable)
+
+
+class ManagedPoolFields(Kept, frozen=True, kw_only=True):
+    """What a manager owns of a pool's spec."""
+
+    spec: dict[str, Any] | None = field(default=None, name="f:spec")
+
+
+class ManagedPoolEntry(Kept, frozen=True, kw_only=True):
+    """Who owns what."""
+
+    manager: str | None = None
+    operation: str | None = None
+    fields: ManagedPoolFields | None = field(default=None, name="fieldsV1")
 
 
 class PoolMetadata(Metadata, frozen=True, kw_only=True):
     """Of a pool."""
 
-    annotations_kept = frozenset({names.ANNOTATION_RETRY})
+    annotations_kept = frozenset({names.ANNOTATION_LAST_APPLIED, names.ANNOTATION_RETRY})
 
     creation_timestamp: datetime
     generation: int = 0
     finalizers: tuple[str, ...] | None = None
+    managed_fields: tuple[ManagedPoolEntry, ...] | None = None
 
 
 class KeptPool(KeptObject, frozen=True, kw_only=True):
@@ -71,3 +91,45 @@ class KeptNamespace(KeptObject, frozen=True, kw_only=True):
     """A namespace."""
 
     metadata: Metadata
+
+
+class DeploymentMetadata(Metadata, frozen=True, kw_only=True):
+    """Of a Deployment."""
+
+    namespace: Name
+
+
+class OperatorContainer(Kept, frozen=True, kw_only=True):
+    """Of the operator."""
+
+    name: str
+    env: tuple[Variable, ...] | None = None
+
+    def __post_init__(self) -> None:
+        shown = tuple(each for each in self.env or () if each.name in _VARIABLES)
+        force_setattr(self, "env", shown or None)
+
+
+class OperatorTemplateSpec(Kept, frozen=True, kw_only=True):
+    """Of the operator's pods."""
+
+    containers: tuple[OperatorContainer, ...] | None = None
+
+
+class OperatorTemplate(Kept, frozen=True, kw_only=True):
+    """Of the operator's pods."""
+
+    spec: OperatorTemplateSpec | None = None
+
+
+class DeploymentSpec(Kept, frozen=True, kw_only=True):
+    """Of a Deployment."""
+
+    template: OperatorTemplate | None = None
+
+
+class KeptDeployment(KeptObject, frozen=True, kw_only=True):
+    """A Deployment of the operator: how it is set."""
+
+    metadata: DeploymentMetadata
+    spec: DeploymentSpec | None = None

@@ -63,7 +63,7 @@ class Resources(Kept, frozen=True, kw_only=True):
 
 
 class Variable(Kept, frozen=True, kw_only=True):
-    """CGPU_DISABLE or NVIDIA_VISIBLE_DEVICES of a container."""
+    """Of a container's environment: one of the few that are kept."""
 
     name: str
     value: str | None = None

@@ -18,6 +18,7 @@ from gpushare.core.adoption.foresight import foresee
 from gpushare.core.adoption.grouping import AdoptedPool, group_nodes
 from gpushare.core.adoption.remarks import Code, Remark, gather, remark
 from gpushare.core.membership import decide_claim, find_owner
+from gpushare.core.migration.mapping import map_schedule
 from gpushare.core.modes import MODES
 from gpushare.core.world import World, judge
 
@@ -71,9 +72,7 @@ class UpgradedPools:
 
 def map_carried(carried: Carried, unisolated: Schedule) -> Carried:
     """What it is on the Professional edition; `unisolated` is what Basic's share becomes."""
-    schedule = carried.schedule
-    if (carried.edition, schedule) == (Edition.BASIC, Schedule.SHARE):
-        schedule = unisolated
+    schedule = map_schedule(carried.edition, carried.schedule, unisolated)
     return Carried(Edition.PROFESSIONAL, schedule, carried.placement)
 
 

@@ -56,6 +56,15 @@ class Code(StrEnum):
         "Parts of an installation are there, its Deployments are not: it runs outside of the "
         "cluster, or was removed and its pools kept.",
     )  # fmt: skip
+    SETUP_READ = (
+        "SetupRead", Severity.OK,
+        "How the installation is set, by the Deployment that says so; a default where none does.",
+    )  # fmt: skip
+    SETUP_ASSUMED = (
+        "SetupAssumed", Severity.INFO,
+        "How the installation is set could not be read, wholly or in part: what is said of nodes "
+        "and pools holds for one that is set so.",
+    )  # fmt: skip
     REPLICAS_MISSING = (
         "ReplicasMissing", Severity.WARNING,
         "Some replicas of a Deployment are not ready.",
@@ -128,12 +137,18 @@ class Code(StrEnum):
     )  # fmt: skip
     WEBHOOK_ANSWERS = (
         "WebhookAnswers", Severity.OK,
-        "The API server asked the webhook about a pod that was created for trial (dry run).",
+        "The API server asked the webhook about what was created for trial (dry run): a pod, and a "
+        "Deployment.",
     )  # fmt: skip
     WEBHOOK_SILENT = (
         "WebhookSilent", Severity.ERROR,
         "A pod that was created for trial (dry run) came back without the webhook's decision, or "
         "its call failed.",
+    )  # fmt: skip
+    WORKLOADS_UNWARNED = (
+        "WorkloadsUnwarned", Severity.WARNING,
+        "A Deployment that was created for trial (dry run) came back without the webhook's "
+        "warning: who applies a workload is not told where its pods go.",
     )  # fmt: skip
     TRIAL_REFUSED = (
         "TrialRefused", Severity.WARNING,

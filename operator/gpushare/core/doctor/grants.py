@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpushare import names
-from gpushare.core.doctor.variables import Variable
+from gpushare.api.variables import Variable
 
 CONTROLLER, WEBHOOK = "gpushare-controller", "gpushare-webhook"
 """Accounts, and roles."""
@@ -43,7 +43,7 @@ class Grant:
     needs: tuple[Need, ...]
 
 
-def list_grants(settings: Mapping[str, str]) -> tuple[Grant, ...]:
+def list_grants(settings: Mapping[str, str | None]) -> tuple[Grant, ...]:
     """What an installation with these settings needs; without any, the least.
 
     `settings` are the variables of its containers.
@@ -67,7 +67,7 @@ def list_grants(settings: Mapping[str, str]) -> tuple[Grant, ...]:
                 Need("", "pods", ("list", "watch")),
                 Need("", "namespaces", ("list", "watch")),
                 *evicts,
-                Need("events.k8s.io", "events", ("create",)),
+                Need("events.k8s.io", "events", ("create", "patch")),
             ),
         ),
         Grant(

@@ -22,8 +22,8 @@ class Deployment:
     version: str
     """The chart's label."""
     image: str
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """The variables of its container."""
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+    """The variables of its container; None for what is read from elsewhere."""
 
     def __str__(self) -> str:
         return f"deployment {self.namespace}/{self.name}"

@@ -1,11 +1,10 @@
 """All that a doctor says, in one list."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpushare import names
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Finding, Unseen, find, skip
@@ -19,16 +18,13 @@ from gpushare.core.doctor.installation import (
 from gpushare.core.doctor.nodes import judge_nodes
 from gpushare.core.doctor.pools import drop_repeated, judge_pools, order
 from gpushare.core.doctor.rights import Held, Right, judge_accounts, judge_person
-from gpushare.core.doctor.variables import Variable
 from gpushare.core.doctor.webhook import (
     Bundle,
-    Tried,
     judge_bundles,
     judge_configuration,
     judge_endpoints,
-    judge_trial,
 )
-from gpushare.core.setup import Setup, guess_unit
+from gpushare.core.knownsetup import ROUTED_BY, KnownSetup
 from gpushare.core.world import World
 
 Json = Mapping[str, Any]
@@ -73,11 +69,11 @@ class Installation:
         return bool(self.deployments) or self.leader is not None
 
     @property
-    def settings(self) -> Mapping[str, str]:
-        """The variables of its containers, as far as they are known."""
+    def variables(self) -> Mapping[str, Mapping[str, str | None]] | None:
+        """By Deployment, those of its containers; None where they may not be read."""
         if isinstance(self.deployments, Unseen):
-            return {}
-        return {key: value for each in self.deployments for key, value in each.settings.items()}
+            return None
+        return {str(each): each.settings for each in self.deployments}
 
 
 def judge_installation(
@@ -129,38 +125,36 @@ class Machines:
     """By kind."""
 
 
-def judge_machines(machines: Machines, settings: Mapping[str, str], now: datetime) -> list[Finding]:
+def judge_setup(known: KnownSetup) -> Finding:
+    """How the installation is set, as far as decisions depend on it."""
+    if told := known.tell_assumed(ROUTED_BY):
+        return find(Code.SETUP_ASSUMED, "setup", told)
+    return find(Code.SETUP_READ, "setup", known.tell_sources(ROUTED_BY))
+
+
+def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list[Finding]:
     """What nodes serve, and what pools say; as far as that was read."""
     unseen = dict(machines.unseen)
-    if (elsewhere := settings.get(Variable.PLUGIN_NAMESPACE, names.PLUGIN_NAMESPACE)) != (
-        names.PLUGIN_NAMESPACE
-    ):
-        told = f"the installation's are in {elsewhere}, and commands read {names.PLUGIN_NAMESPACE}"
-        unseen.setdefault("daemonsets", Unseen(told))
+    if known.elsewhere:
+        unseen.setdefault("daemonsets", Unseen(known.elsewhere))
     found = [skip(kind, each) for kind, each in unseen.items()]
     if unseen.keys() - {"pools", "namespaces"}:
         return found
-    world = machines.world
-    setup = Setup(
-        settings.get(Variable.MEMORY_UNIT) or guess_unit(world),
-        may_evict=settings.get(Variable.ALLOW_EVICTION) == "true",
-        may_tear_down=settings.get(Variable.ALLOW_TEARDOWN_JOBS) == "true",
-    )
+    world, setup = machines.world, known.setup
     planner = setup.build_planner()
     planner.update(world, None, now)
     pooled = {node for book in planner.books.values() for node in book.plans}
-    known = None if "pools" in unseen else pooled
-    nodes = list(judge_nodes(world, known, setup.build_pass(world, now)))
+    members = None if "pools" in unseen else pooled
+    nodes = list(judge_nodes(world, members, setup.build_pass(world, now)))
     pools = list(judge_pools(world, machines.unreadable, planner, now))
     return [*found, *nodes, *drop_repeated(pools, nodes)]
 
 
 def judge_rights(
-    allowed: Mapping[Right, bool] | Unseen, tried: Tried | Unseen | None, namespace: str
+    allowed: Mapping[Right, bool] | Unseen, tried: Iterable[Finding] = ()
 ) -> list[Finding]:
-    """What the person may, and whether the webhook answers them; None where there is none."""
-    trial = () if tried is None else (judge_trial(tried, namespace),)
-    return [*judge_person(allowed), *trial]
+    """What the person may, and whether the webhook answers them, as far as that was tried."""
+    return [*judge_person(allowed), *tried]
 
 
 def build_page(*parts: Sequence[Finding]) -> list[Finding]:

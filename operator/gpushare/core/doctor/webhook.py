@@ -8,7 +8,7 @@ from typing import Any
 
 from gpushare import names
 from gpushare.core.doctor.finding import Code, Finding, Unseen, find, skip
-from gpushare.core.doctor.webhookcalls import find_call_changes
+from gpushare.core.doctor.webhookcalls import find_call_changes, find_disagreements
 from gpushare.core.doctor.webhooknames import NAME, OTHER_PODS, PODS, WORKLOADS
 
 SOON = timedelta(days=14)
@@ -18,6 +18,12 @@ _BUNDLE_REMEDY = (
     "with webhook.certificate.mode self or cert-manager it is written within minutes: see the "
     "webhook's log; else set webhook.caBundle (docs/certificates.md)"
 )
+_SILENCE_REMEDY = (
+    "see that webhooks run, that the caBundle is the CA of what they serve (docs/certificates.md), "
+    "that no network policy is between them and the API server, and what the API server's log says "
+    "of failed calls"
+)
+_OTHER_NAMESPACE = "try another namespace with -n"
 _HOST = "kubernetes.io/metadata.name"
 _WEBHOOKS = frozenset({PODS, OTHER_PODS, WORKLOADS})
 Json = Mapping[str, Any]
@@ -33,7 +39,7 @@ class Bundle:
 
 
 class Trial(Enum):
-    """What became of a pod that was created for trial."""
+    """What became of an object that was created for trial."""
 
     ANSWERED = auto()
     SILENT = auto()
@@ -66,6 +72,8 @@ def judge_configuration(found: Json | Unseen | None, namespace: str) -> Iterator
         if name in _WEBHOOKS
         for told in _find_changes(webhook, webhooks, namespace)
     ]
+    ours = [each for name, each in webhooks.items() if name in _WEBHOOKS]
+    changes += find_disagreements(ours, namespace)
     for told in changes:
         yield find(Code.WEBHOOK_CHANGED, _ABOUT, told, _REMEDY)
     if not (missing or changes):
@@ -151,7 +159,16 @@ def judge_endpoints(ready: int | Unseen, service: str) -> Finding:
     return find(Code.WEBHOOK_SERVED, about, f"{ready} endpoints are ready")
 
 
-def doubt(tried: Tried | Unseen, configuration: Json | Unseen | None) -> Tried | Unseen:
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """What became of what was created for trial; nothing of it is stored."""
+
+    pod: Tried | Unseen
+    workload: Tried | Unseen
+    """A Deployment of such pods."""
+
+
+def _doubt(tried: Tried | Unseen, configuration: Json | Unseen | None) -> Tried | Unseen:
     """`tried`; but a silence is none where nobody may see whether there is a webhook."""
     silent = isinstance(tried, Tried) and tried.outcome is Trial.SILENT and not tried.message
     if silent and isinstance(configuration, Unseen):
@@ -159,24 +176,51 @@ def doubt(tried: Tried | Unseen, configuration: Json | Unseen | None) -> Tried |
     return tried
 
 
-def judge_trial(tried: Tried | Unseen, namespace: str) -> Finding:
-    """Whether the webhook answered about a pod in `namespace`, of which nothing was stored."""
+def judge_trials(
+    trials: Trials | Unseen, configuration: Json | Unseen | None, namespace: str
+) -> Iterator[Finding]:
+    """Whether the webhook of this `configuration` answered about what `namespace` was to get."""
     about = f"namespace {namespace}"
+    if isinstance(trials, Unseen):
+        yield skip(f"trials in {about}", trials)
+        return
+    yield _judge(_doubt(trials.pod, configuration), _POD, about)
+    yield _judge(_doubt(trials.workload, configuration), _WORKLOAD, about)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tale:
+    """How to tell what became of a kind of object."""
+
+    kind: str
+    answered: str
+    silent: str
+    silence: Code
+
+
+_POD = _Tale(
+    "pod",
+    "a pod that asks for GPU memory was decided on by the webhook (dry run)",
+    "a pod that asks for GPU memory comes back without the webhook's decision",
+    Code.WEBHOOK_SILENT,
+)
+_WORKLOAD = _Tale(
+    "Deployment",
+    "who applies a Deployment of such pods is told by the webhook of them (dry run)",
+    "a Deployment of such pods comes back without the webhook's warning",
+    Code.WORKLOADS_UNWARNED,
+)
+
+
+def _judge(tried: Tried | Unseen, tale: _Tale, about: str) -> Finding:
     if isinstance(tried, Unseen):
-        return skip(f"trial pod in {about}", tried)
+        return skip(f"trial {tale.kind} in {about}", tried)
+    said = f": {tried.message}" if tried.message else ""
     match tried.outcome:
         case Trial.ANSWERED:
-            told = "a pod that asks for GPU memory was decided on by the webhook (dry run)"
-            return find(Code.WEBHOOK_ANSWERS, about, told)
+            return find(Code.WEBHOOK_ANSWERS, about, tale.answered)
         case Trial.SILENT:
-            said = f": {tried.message}" if tried.message else ""
-            told = f"a pod that asks for GPU memory comes back without the webhook's decision{said}"
-            remedy = (
-                "see that webhooks run, that the caBundle is the CA of what they serve "
-                "(docs/certificates.md), that no network policy is between them and the API "
-                "server, and what the API server's log says of failed calls"
-            )
-            return find(Code.WEBHOOK_SILENT, about, told, remedy)
+            return find(tale.silence, about, f"{tale.silent}{said}", _SILENCE_REMEDY)
         case Trial.REFUSED:
-            told = f"the trial pod was refused before anybody could tell: {tried.message}"
-            return find(Code.TRIAL_REFUSED, about, told, "try another namespace with -n")
+            told = f"the trial {tale.kind} was refused before anybody could tell{said}"
+            return find(Code.TRIAL_REFUSED, about, told, _OTHER_NAMESPACE)

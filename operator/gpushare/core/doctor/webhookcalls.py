@@ -1,7 +1,8 @@
 """When and how the API server calls each webhook, against what the chart writes."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpushare.core.doctor.webhooknames import NAME, OTHER_PODS, PODS, WORKLOADS
@@ -34,14 +35,17 @@ _CONDITIONS: Mapping[str, Mapping[str, str]] = {
 """Each expression by the digest of its text without white space."""
 _PATHS = {PODS: "/mutate-pods", OTHER_PODS: "/mutate-pods", WORKLOADS: "/warn-workloads"}
 _REINVOCATION = {PODS: "IfNeeded", OTHER_PODS: "IfNeeded", WORKLOADS: "Never"}
+_ORIGIN = re.compile(r"https://[^/?#]+")
+"""What the chart lets webhook.url be."""
+_TIMEOUT_SECONDS = 10
 _DEFAULTS = {"matchPolicy": "Equivalent", "reinvocationPolicy": "Never"}
-"""Of the API server, for what is left out."""
+"""These and the timeout are the API server's, for what is left out."""
 
 
 def find_call_changes(webhook: Json, namespace: str) -> Iterator[str]:
     """What of the calls of `webhook`, of an installation in `namespace`, is not the chart's.
 
-    Not its timeout, nor the host of a URL: those are values.
+    Its timeout and the host of a URL are values: `find_disagreements` holds them to the others'.
     """
     name = webhook["name"]
     for field, wanted in (
@@ -66,6 +70,30 @@ def find_call_changes(webhook: Json, namespace: str) -> Iterator[str]:
         yield told
 
 
+def find_disagreements(webhooks: Iterable[Json], namespace: str) -> Iterator[str]:
+    """Where these webhooks differ in what the chart renders from one value for all of them."""
+    timeouts: dict[str, list[str]] = {}
+    places: dict[str, list[str]] = {}
+    for webhook in webhooks:
+        seconds = webhook.get("timeoutSeconds", _TIMEOUT_SECONDS)
+        timeouts.setdefault(f"{seconds} s", []).append(webhook["name"])
+        if _find_other_place(webhook, namespace) is None:
+            places.setdefault(_find_place(webhook), []).append(webhook["name"])
+    for what, found in (("timeoutSeconds", timeouts), ("the place that is called", places)):
+        if len(found) > 1:
+            shown = ", ".join(f"{value} of {' and '.join(of)}" for value, of in found.items())
+            yield f"{what} differs, and one for all was expected: {shown}"
+
+
+def _find_place(webhook: Json) -> str:
+    """The Service, or what is before the path of a URL."""
+    client = webhook.get("clientConfig") or {}
+    if (service := client.get("service")) is not None:
+        return f"service {service.get('namespace')}/{service.get('name')}"
+    url: str = client.get("url", "")
+    return url.removesuffix(_PATHS[webhook["name"]])
+
+
 def _list_rules(raw: Json) -> Iterator[Rule]:
     """A rule that leaves out versions or scopes of ours is none of ours."""
     if {"v1", "*"}.isdisjoint(raw.get("apiVersions") or ()) or raw.get("scope") == "Cluster":
@@ -79,9 +107,12 @@ def _find_other_place(webhook: Json, namespace: str) -> str | None:
     client, path = webhook.get("clientConfig") or {}, _PATHS[webhook["name"]]
     if (service := client.get("service")) is None:
         url = client.get("url", "")
-        return None if url.endswith(path) else f"it calls {url}, and a URL with {path} was expected"
-    found = f"{service.get('namespace')}/{service.get('name')}{service.get('path', '')}"
-    wanted = f"{namespace}/{NAME}{path}"
+        if _ORIGIN.fullmatch(url.removesuffix(path)) and url.endswith(path):
+            return None
+        return f"it calls {url}, and https://HOST:PORT{path} was expected"
+    place, port = f"{service.get('namespace')}/{service.get('name')}", service.get("port", 443)
+    found = f"{place}:{port}{service.get('path', '')}"
+    wanted = f"{namespace}/{NAME}:443{path}"
     return None if found == wanted else f"it calls {found}, and {wanted} was expected"
 
 

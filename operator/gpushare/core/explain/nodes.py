@@ -18,7 +18,7 @@ from gpushare.core.observed import Pass
 from gpushare.core.plan import Planner
 from gpushare.core.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
 from gpushare.core.records import NodeRecords
-from gpushare.core.setup import guess_setup
+from gpushare.core.setup import Setup
 from gpushare.core.verify import verify_mode
 from gpushare.core.world import World, judge
 from gpushare.names import Reason
@@ -117,8 +117,10 @@ class NodeExplanation:
         return bool(self.edition or self.resources or self.plugins or self.node.gpu_count)
 
 
-def explain_node(world: World, planner: Planner, name: str, now: datetime) -> NodeExplanation:
-    """The node `name` of `world`, for which `planner` has planned."""
+def explain_node(
+    world: World, setup: Setup, planner: Planner, name: str, now: datetime
+) -> NodeExplanation:
+    """The node `name` of `world`, for which `planner`, which is set so, has planned."""
     judged = judge(world, name)
     node, pods, records = judged.seen.node, judged.seen.pods, judged.seen.records
     claimants = _find_claimants(world, planner, name)
@@ -127,7 +129,7 @@ def explain_node(world: World, planner: Planner, name: str, now: datetime) -> No
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
-    at = guess_setup(world).build_pass(world, now)
+    at = setup.build_pass(world, now)
     findings = [*_tell_of_pools(world, judged.remembered_pools)]
     if judged.unreadable is not None:
         findings.append(Finding(judged.unreadable.reason, judged.unreadable.message))

@@ -12,7 +12,7 @@ from gpushare.api.podshape import PodShape, Spec
 from gpushare.api.pool import Edition, Schedule
 from gpushare.api.taint import Taint
 from gpushare.core.actions import NodePlan
-from gpushare.core.admission import Decision, PoolView, Rules, decide
+from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.case import NO_BOOKINGS, Case
 from gpushare.core.book import Book
 from gpushare.core.explain.fits import (
@@ -25,7 +25,7 @@ from gpushare.core.explain.fits import (
 from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
 from gpushare.core.inspect.pools import Why
-from gpushare.core.setup import guess_unit
+from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
 
@@ -44,7 +44,7 @@ class Surroundings:
     namespaces: Mapping[str, Namespace]
     taints: Mapping[str, tuple[Taint, ...]]
     """By node, those that keep pods away."""
-    rules: Rules
+    setup: Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def _decide(
 ) -> tuple[PodRequest, Decision, tuple[Verdict, ...]]:
     request = read_pod_request(pod)
     where = around.namespaces.get(namespace) or Namespace(namespace)
-    decision = decide(request, where, around.pools, around.rules)
-    case = Case(request, where, around.pools, around.rules, NO_BOOKINGS)
+    decision = decide(request, where, around.pools, around.setup.rules)
+    case = Case(request, where, around.pools, around.setup.rules, NO_BOOKINGS)
     return request, decision, judge_pools(case, decision)
 
 
@@ -146,7 +146,6 @@ def _find_fits(
     if not seeker.request.requests:
         return
     sent = decision.pool if decision is not None else None
-    unit = guess_unit(around.world)
     views = {pool.name: pool for pool in around.pools}
     for name, node in sorted(around.world.nodes.items()):
         pool, plan = _find_plan(name, around.books)
@@ -161,7 +160,7 @@ def _find_fits(
                 pool=views.get(pool, _NO_POOL),
                 plan=plan,
                 is_changing=plan is not None and plan.under_way,
-                unit=unit,
+                unit=around.setup.memory_unit,
             ),
         )
 

@@ -13,6 +13,7 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.capacity import Capacity, sum_capacity
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status
+from gpushare.core.unplaced import group_by_pool
 from gpushare.names import Condition, Reason
 
 _URGENCY = (
@@ -80,7 +81,7 @@ def explain_pool(
 ) -> PoolExplanation:
     """The `pool` for whose nodes `planner` has planned; `unbound` are pods without a node."""
     book = planner.books[pool.name]
-    pending = [pod for pod in unbound if pool.name in pod.pools]
+    pending = group_by_pool(unbound).get(pool.name, ())
     leaving = planner.holdings.count(pool.name)
     status = build_status(pool, book, now, held=leaving, pending=pending)
     told = {condition.type: condition for condition in pool.status.conditions}

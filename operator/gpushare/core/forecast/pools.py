@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
@@ -48,12 +48,11 @@ class PoolForecast:
 
 
 def forecast_pools(
-    world: World, asked: Collection[str], setup: Setup, second_look: timedelta, now: datetime
+    world: World, asked: Collection[str], setup: Setup, now: datetime
 ) -> tuple[PoolForecast, ...]:
     """What the controller will do for the pools `asked`, decided by its own planner.
 
-    `second_look` is its time between two readings of a cordoned node's pods. Waves are told as if
-    everything was agreed to that must be.
+    Waves are told as if everything was agreed to that must be.
     """
     planner = setup.build_planner()
     decisions = planner.update(world, None, now).decisions
@@ -75,7 +74,7 @@ def forecast_pools(
         if pool.name in told:
             own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
             own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
-            estimated = estimate(pool, own, world.pods, Pace(second_look, setup.timing))
+            estimated = estimate(pool, own, world.pods, Pace(setup.second_look, setup.timing))
             found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated))
     return tuple(found)
 

@@ -8,20 +8,15 @@ from gpushare import names
 from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.actions import NodePlan
 from gpushare.core.book import Book
-from gpushare.core.capacity import (
-    Capacity,
-    count_used,
-    observe_node_capacity,
-    sum_capacity,
-)
+from gpushare.core.capacity import Capacity, count_used, observe_node_capacity
 from gpushare.core.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.modes import find_schedule
 from gpushare.core.plan import Planner
 from gpushare.core.records import NodeRecords
-from gpushare.core.setup import guess_setup
-from gpushare.core.unplaced import PoolRoom, judge_pod
+from gpushare.core.setup import Setup
+from gpushare.core.unplaced import PoolRoom, find_room, group_by_pool, judge_pod
 from gpushare.core.world import World, judge
 
 _PENDING = "Pending"
@@ -43,6 +38,11 @@ class Card:
     def pods(self) -> tuple[str, ...]:
         """Namespace and name of those that hold it."""
         return tuple(self.held)
+
+    @property
+    def is_overcommitted(self) -> bool:
+        """More of it is given out than it has; never of one that the node has not."""
+        return 0 < self.total < self.allocated
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,28 +105,36 @@ class PoolsView:
 
     pools: tuple[PoolCards, ...]
     waiting: tuple[Waiting, ...]
+    unit: str
+    """In which pods ask, whichever pool they select, or none: one for the cluster."""
 
 
 def view_pools(
-    world: World, unbound: Sequence[Pod], opted_out: Collection[str], now: datetime
+    world: World,
+    setup: Setup,
+    unbound: Sequence[Pod],
+    opted_out: Collection[str],
+    now: datetime,
 ) -> PoolsView:
-    """The pools of `world`, whose controller need not run.
+    """The pools of `world`, whose controller, which is set as `setup` says, need not run.
 
     `unbound` are pods without a node; `opted_out` the namespaces whose pods are sent nowhere.
     """
-    books = plan_world(world, now).books
+    books = plan_world(world, setup, now).books
+    pending = group_by_pool(unbound)
     views = tuple(
-        _view_pool(pool, books[pool.name], world, unbound)
+        _view_pool(pool, books[pool.name], world, pending.get(pool.name, ()))
         for pool in sorted(world.pools, key=lambda pool: pool.name)
     )
     waiting = find_waiting(world, books, unbound, opted_out, now)
     # One that runs may have no pool, and waits for nothing.
-    return PoolsView(views, tuple(each for each in waiting if not each.pod.node))
+    waiting = tuple(each for each in waiting if not each.pod.node)
+    return PoolsView(views, waiting, setup.memory_unit)
 
 
-def plan_world(world: World, now: datetime) -> Planner:
-    """What a controller would plan for all of `world` at once; how it is set is guessed."""
-    planner = guess_setup(world).build_planner()
+def plan_world(world: World, setup: Setup, now: datetime) -> Planner:
+    """What a controller that is set so would plan for all of `world` at once."""
+    planner = setup.build_planner()
     planner.update(world, None, now)
     return planner
 
@@ -140,7 +148,7 @@ def find_waiting(
 ) -> tuple[Waiting, ...]:
     """The pods that have no pool or no node, by namespace and name."""
     rooms: dict[str, PoolRoom | None] = {
-        pool.name: _find_room(pool, books[pool.name], unbound) for pool in world.pools
+        pool.name: find_room(books[pool.name]) for pool in world.pools
     }
     rooms |= dict.fromkeys(world.unreadable_pools)
     candidates = [*unbound, *(pod for pods in world.pods.values() for pod in pods)]
@@ -173,22 +181,13 @@ def _waits(pod: Pod) -> bool:
     return bool(shares) and not pod.node and pod.is_live and not pod.deleting
 
 
-def _view_pool(pool: Pool, book: Book, world: World, unbound: Sequence[Pod]) -> PoolCards:
-    room = _find_room(pool, book, unbound)
+def _view_pool(pool: Pool, book: Book, world: World, pending: Sequence[Pod]) -> PoolCards:
+    room = find_room(book, pending)
     return PoolCards(
         pool=pool,
         nodes=tuple(_view_node(name, pool, book, world) for name in sorted(book.capacities)),
         ready=room.ready,
         capacity=room.capacity,
-    )
-
-
-def _find_room(pool: Pool, book: Book, unbound: Sequence[Pod]) -> PoolRoom:
-    pending = [pod for pod in unbound if pool.name in pod.pools]
-    return PoolRoom(
-        nodes=len(book.capacities),
-        ready=book.counts[NodeState.READY],
-        capacity=sum_capacity(book.capacities.values(), pending),
     )
 
 

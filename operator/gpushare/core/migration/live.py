@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpushare import names
+
 Json = dict[str, Any]
 _SERVER_METADATA = frozenset(
     {
@@ -21,7 +23,7 @@ _SERVER_ANNOTATIONS = frozenset(
         "batch.kubernetes.io/job-tracking",
         "deployment.kubernetes.io/revision",
         "deprecated.daemonset.template.generation",
-        "kubectl.kubernetes.io/last-applied-configuration",
+        names.ANNOTATION_LAST_APPLIED,
     }
 )
 _JOB_LABELS = frozenset(

@@ -12,6 +12,7 @@ from typing import Any
 from gpushare import names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.migration.finding import Code, Finding
+from gpushare.core.migration.mapping import map_schedule
 from gpushare.core.modes import FALSE, TRUE, find_schedule
 
 Json = dict[str, Any]
@@ -131,8 +132,8 @@ class Translation:
             found.add(find_schedule(Edition.OPEN_SOURCE, labels))
         if not labels.keys().isdisjoint(_BASIC):
             # The switch of isolation is on shared nodes only, and pods select by it alone.
-            mode = find_schedule(Edition.BASIC, {names.LABEL_CGPU: TRUE, **labels})
-            found.add(self.unisolated if mode == Schedule.SHARE else mode)
+            mode = Schedule(find_schedule(Edition.BASIC, {names.LABEL_CGPU: TRUE, **labels}))
+            found.add(map_schedule(Edition.BASIC, mode, self.unisolated))
         if len(found) > 1:
             shown = " and ".join(sorted(found))
             raise _UnclearError(f"{_show(labels)} is of two modes ({shown})")

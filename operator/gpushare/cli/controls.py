@@ -1,0 +1,22 @@
+"""Characters that are no text, which a name or a message of a cluster may hold."""
+
+import re
+
+CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What makes a terminal do something, or shows text in another order than it has (Unicode Technical
+Report 36, "Bidirectional Text Spoofing"); and halves of characters."""
+
+
+def escape_controls(text: str, *, but: str = "") -> str:
+    """`text` with `\\xNN` and `\\uNNNN` in place of controls, also those of writing direction.
+
+    Those in `but` stay.
+    """
+    return CONTROLS.sub(lambda found: found[0] if found[0] in but else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

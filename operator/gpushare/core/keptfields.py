@@ -1,0 +1,117 @@
+"""What an apply of a manifest leaves of a pool as it is: fields that are others' than the file's.
+
+An apply by the server takes away what the file left out of what its own manager alone owns
+("Server-Side Apply" in the Kubernetes documentation), one by kubectl what was in the manifest that
+it applied before ("Declarative Management of Kubernetes Objects Using Configuration Files").
+Under which name a file will be applied nobody knows: who owns a pool's selector or names, one of
+which every file has, is taken for one who applies files.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpushare import names
+
+Json = dict[str, Any]
+Path = tuple[str, ...]
+_MEMBERS = (("nodes", "selector"), ("nodes", "names"))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptField:
+    """A field of a pool's spec that its file leaves out, and who owns it."""
+
+    path: Path
+    manager: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"spec.{'.'.join(self.path)} of {self.manager}"
+
+
+def find_kept_fields(live: Json, given: Json) -> tuple[KeptField, ...]:
+    """Those of the pool `live` that an apply of the manifest `given` leaves."""
+    owned = [
+        (entry, frozenset(_list_leaves((entry.get("fieldsV1") or {}).get("f:spec") or {})))
+        for entry in live["metadata"].get("managedFields") or ()
+    ]
+    appliers = [each for each in owned if any(path[:2] in _MEMBERS for path in each[1])]
+    updaters = [each for each in appliers if each[0].get("operation") != "Apply"]
+    # Who applies gives up its part of what two own, and who updates takes it away.
+    taken = {path for _, paths in updaters for path in paths}
+    before = _read_last_applied(live) if updaters else None
+    kept = {
+        path: KeptField(path, entry.get("manager") or "somebody", value)
+        for entry, paths in owned
+        if (entry, paths) not in appliers
+        for path in paths - taken
+        if not _is_dropped(before, given.get("spec"), path)
+        and not _is_said(given.get("spec"), path)
+        and (value := _find(live["spec"], path)) is not None
+    }
+    return tuple(kept[path] for path in sorted(kept))
+
+
+def keep_fields(given: Json, kept: Sequence[KeptField]) -> Json:
+    """The manifest `given` with these fields in it."""
+    spec = given["spec"]
+    for field in kept:
+        spec = _put(spec, field.path, field.value)
+    return {**given, "spec": spec}
+
+
+def _list_leaves(fields: Mapping[str, Any]) -> Iterator[Path]:
+    """Of a `fieldsV1`; a list is one, whoever owns which of its items."""
+    for key, below in fields.items():
+        if not key.startswith("f:"):
+            continue
+        name = key.removeprefix("f:")
+        inner = list(_list_leaves(below))
+        yield from ((name, *path) for path in inner)
+        if not inner:
+            yield (name,)
+
+
+def _read_last_applied(live: Json) -> Any:
+    """The spec that kubectl applied last; None where nobody used it so."""
+    text = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_LAST_APPLIED)
+    try:
+        return json.loads(text or "null")["spec"]
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _is_dropped(before: Any, spec: Any, path: Path) -> bool:
+    """Whether the file before had the field, or what holds it, and this one has not."""
+    for key in path:
+        if not isinstance(before, dict) or not isinstance(spec, dict) or before.get(key) is None:
+            return False
+        if spec.get(key) is None:
+            return True
+        before, spec = before[key], spec[key]
+    return False
+
+
+def _find(value: Any, path: Path) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _is_said(spec: Any, path: Path) -> bool:
+    """Whether the file has the field, or something in place of what holds it."""
+    for key in path:
+        if not isinstance(spec, dict):
+            return True
+        if spec.get(key) is None:
+            return False
+        spec = spec[key]
+    return True
+
+
+def _put(value: Json | None, path: Path, leaf: Any) -> Json:
+    first, *rest = path
+    inside = (value or {}).get(first)
+    return {**(value or {}), first: _put(inside, tuple(rest), leaf) if rest else leaf}

@@ -1,0 +1,58 @@
+"""What a process of the operator says when it can't start, or ends by a mistake: lines of a log."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROLES = ("controller", "run", "webhook")
+_SOURCE = Path(__file__).parents[3] / "operator"
+
+
+def run(*command: str, **environment: str) -> list[dict[str, Any]]:
+    """The lines of a process that ends with status 1 and prints nothing else."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("GPUSHARE_")}
+    ended = subprocess.run(
+        [sys.executable, *command],
+        env={**clean, "PYTHONPATH": str(_SOURCE), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    return [json.loads(line) for line in ended.stderr.splitlines()]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_setting_of_no_use_is_a_line(role: str) -> None:
+    (line,) = run("-m", "gpushare", role, GPUSHARE_METRICS_PORT="many\nports")
+    assert line["level"] == "CRITICAL"
+    assert "metrics_port" in line["msg"]
+
+
+def test_a_level_that_does_not_exist_is_a_line() -> None:
+    (line,) = run("-m", "gpushare", "controller", GPUSHARE_LOG_LEVEL="LOUD")
+    assert "LOUD" in line["msg"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_that_there_are_no_credentials_is_a_line(role: str, tmp_path: Path) -> None:
+    (line,) = run("-m", "gpushare", role, GPUSHARE_SERVICE_ACCOUNT=str(tmp_path))
+    assert str(tmp_path) in line["msg"]
+
+
+def test_a_mistake_of_the_program_is_a_line_with_its_traceback() -> None:
+    program = (
+        "import gpushare.webhook.role as role\n"
+        "async def fail(settings): raise KeyError('unforeseen')\n"
+        "role.run_webhook = fail\n"
+        "import sys; sys.argv = ['gpushare', 'webhook']\n"
+        "from gpushare.cli.main import gpushare; gpushare()\n"
+    )
+    (line,) = run("-c", program)
+    assert "please report it" in line["msg"]
+    assert "KeyError: 'unforeseen'" in line["exc_info"]

@@ -1,0 +1,164 @@
+"""How an installation is set: by its Deployments, and what is assumed without them."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare.api.status import ConditionStatus, NodeSample, PoolStatus
+from gpushare.api.variables import Variable
+from gpushare.core.admission import Rules
+from gpushare.core.knownsetup import (
+    ASSUMED,
+    DEFAULT,
+    PLANNED_BY,
+    ROUTED_BY,
+    KnownSetup,
+    Setting,
+    read_setup,
+)
+from gpushare.core.setup import Setup
+from gpushare.core.world import World
+from gpushare.names import SETTINGS_PREFIX, Reason
+from tests.kit.members import SHARE
+from tests.kit.values import MEMORY, NOW, a_node, a_pool, a_world
+
+CONTROLLER = "deployment gpushare-system/gpushare-controller"
+WEBHOOK = "deployment gpushare-system/gpushare-webhook"
+NOTHING = a_world(pools=(), nodes=())
+
+
+def read(world: World = NOTHING, **variables: str | None) -> KnownSetup:
+    """What a controller's Deployment with these variables says."""
+    return read_setup(
+        {CONTROLLER: {f"{SETTINGS_PREFIX}{k}": v for k, v in variables.items()}}, world
+    )
+
+
+# An installation.
+
+
+def test_what_an_installation_does_not_set_has_its_default() -> None:
+    known = read()
+    assert known.setup == Setup()
+    assert {setting.source for setting in known.settings.values()} == {DEFAULT}
+    assert known.tell_assumed(ROUTED_BY) == ""
+
+
+def test_each_value_is_read_as_the_operators_process_reads_it() -> None:
+    setup = read(
+        ALLOW_EVICTION="1",
+        ALLOW_TEARDOWN_JOBS="true",
+        MEMORY_UNIT="MiB",
+        ON_NO_POOL="deny",
+        SCHEDULERS='["a", "b"]',
+        SECOND_LOOK_SECONDS="7.5",
+        READY_TIMEOUT_SECONDS="60",
+        PLUGIN_NAMESPACE="plugins",
+    ).setup
+    assert (setup.may_evict, setup.may_tear_down, setup.memory_unit) == (True, True, "MiB")
+    assert setup.rules == Rules(denies=True, schedulers=frozenset({"a", "b"}))
+    assert setup.second_look == timedelta(seconds=7.5)
+    assert setup.timing.ready_timeout == timedelta(minutes=1)
+    assert setup.plugin_namespace == "plugins"
+
+
+def test_the_controller_and_the_webhook_say_it_together() -> None:
+    deployments: Mapping[str, Mapping[str, str | None]] = {
+        CONTROLLER: {Variable.ALLOW_EVICTION: "true", Variable.MEMORY_UNIT: "GiB"},
+        WEBHOOK: {Variable.ON_NO_POOL: "deny", "GPUSHARE_WEBHOOK_PORT": "9443"},
+    }
+    known = read_setup(deployments, NOTHING)
+    assert known.setup == Setup(may_evict=True, rules=Rules(denies=True))
+    assert known.tell_sources(ROUTED_BY) == (
+        f"{CONTROLLER}: eviction.enabled true, memoryUnit GiB; "
+        "default: teardown.jobs.enabled false, webhook.schedulers default-scheduler; "
+        f"{WEBHOOK}: webhook.onNoPool deny"
+    )
+
+
+@pytest.mark.parametrize("value", [None, "", "perhaps"], ids=["elsewhere", "empty", "no truth"])
+def test_a_value_that_can_not_be_read_is_assumed(value: str | None) -> None:
+    known = read(ALLOW_EVICTION=value, MEMORY_UNIT="GiB")
+    assert not known.setup.may_evict
+    assert known.tell_assumed(PLANNED_BY) == (
+        f"assumed, since GPUSHARE_ALLOW_EVICTION of {CONTROLLER} can't be read: "
+        "eviction.enabled false"
+    )
+
+
+def test_lists_that_are_none_are_assumed() -> None:
+    assert read(SCHEDULERS="a,b").settings[Variable.SCHEDULERS].source == ASSUMED
+
+
+def test_an_option_goes_before_what_the_installation_says() -> None:
+    option = Setting(value=False, source="--no-eviction-enabled")
+    known = read(ALLOW_EVICTION="true").override({Variable.ALLOW_EVICTION: option})
+    assert not known.setup.may_evict
+    assert known.tell_sources(PLANNED_BY).startswith("--no-eviction-enabled: eviction.enabled")
+
+
+def test_plugins_that_are_not_where_commands_look_are_told() -> None:
+    assert read().elsewhere == ""
+    assert "plugins, and commands read kube-system" in read(PLUGIN_NAMESPACE="plugins").elsewhere
+
+
+# None.
+
+
+@pytest.mark.parametrize(
+    ("deployments", "why"),
+    [(None, "no Deployment of the operator can be read"), ({}, "no Deployment of the operator is")],
+)
+def test_without_deployments_the_defaults_are_assumed(
+    deployments: Mapping[str, Any] | None, why: str
+) -> None:
+    known = read_setup(deployments, NOTHING)
+    assert known.setup == Setup()
+    assert known.tell_assumed(PLANNED_BY).startswith(f"assumed, since {why}")
+    assert known.tell_assumed(PLANNED_BY).endswith(
+        ": eviction.enabled false, teardown.jobs.enabled false, memoryUnit GiB"
+    )
+
+
+def test_what_options_say_is_not_assumed() -> None:
+    options = {each: Setting(value=True, source="--option") for each in PLANNED_BY}
+    assert read_setup(None, NOTHING).override(options).tell_assumed(PLANNED_BY) == ""
+
+
+def test_the_unit_is_that_of_most_nodes() -> None:
+    nodes = tuple(
+        a_node(name, SHARE, allocatable={MEMORY: memory}, gpu_count=1)
+        for name, memory in (("a", 15360), ("b", 15360), ("c", 15))
+    )
+    assert read_setup(None, a_world(pools=(), nodes=nodes)).setup.memory_unit == "MiB"
+
+
+def guess(*told: Reason, heard: int = 1, **spec: Any) -> Setup:
+    """Beside a pool whose controller has acted on generation `heard` of 1, and tells this."""
+    condition = ConditionStatus(
+        type="Ready", status="True", reason="Any", message="", last_transition_time=NOW
+    )
+    samples = [NodeSample(node="a", reason=reason, since=NOW, message="no") for reason in told]
+    status = PoolStatus(observed_generation=heard, conditions=(condition,), samples=tuple(samples))
+    pool = a_pool(**spec, status=status).model_copy(update={"generation": 1})
+    return read_setup(None, a_world(pools=(pool,), nodes=())).setup
+
+
+EVICTS: dict[str, Any] = {"rollout": {"workloads": "Evict"}}
+TEARS_DOWN: dict[str, Any] = {"isolation_teardown": {"policy": "Job"}}
+
+
+def test_a_switch_is_on_where_a_controller_that_needs_it_does_not_say_that_it_is_off() -> None:
+    assert guess(**EVICTS).may_evict
+    assert guess(rollout={"stale_workloads": "Evict"}).may_evict
+    assert guess(**TEARS_DOWN).may_tear_down
+    assert not guess(Reason.EVICTION_DISABLED, **EVICTS).may_evict
+    assert not guess(Reason.TEARDOWN_DISABLED, **TEARS_DOWN).may_tear_down
+
+
+def test_a_controller_that_did_not_need_a_switch_tells_nothing_of_it() -> None:
+    assert not guess().may_evict
+    assert not guess().may_tear_down
+    assert not guess(heard=0, **EVICTS).may_evict
