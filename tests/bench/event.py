@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 
 from tests.bench.api import MERGE_PATCH, Json, for_each
-from tests.bench.fleet import PLACEMENT_LABEL, POOL_LABEL, TICK_LABEL
+from tests.bench.fleet import TICK_LABEL
 from tests.bench.footprint import measure_cores, read_cpu_seconds, until_quiet
 from tests.bench.nodewatch import NODES
-from tests.bench.rig import Rig, is_labelled
+from tests.bench.rig import LABELS, Rig, is_labelled
 
 _EVENTS = 2000
 _EVENTS_PER_SECOND = 100
@@ -38,7 +38,7 @@ class Repairs:
 
     seconds: tuple[float, ...]
     cpu_milliseconds: float
-    """CPU time of the controller for one repair."""
+    """CPU time of who repairs, for one."""
 
     @property
     def p50(self) -> float:
@@ -49,10 +49,10 @@ class Repairs:
         return statistics.quantiles(self.seconds, n=100, method="inclusive")[-1]
 
 
-async def measure_event_cost(rig: Rig) -> EventCost:
+async def measure_event_cost(rig: Rig, *, events: int = _EVENTS) -> EventCost:
     """Labels that are nobody's business change all over the pool, at a steady rate."""
     await until_quiet(rig.pid)
-    idle = await measure_cores(rig.pid, _EVENTS / _EVENTS_PER_SECOND)
+    idle = await measure_cores(rig.pid, events / _EVENTS_PER_SECOND)
     started, cpu = time.monotonic(), read_cpu_seconds(rig.pid)
     nodes = sorted(rig.nodes.metadata)
 
@@ -60,27 +60,30 @@ async def measure_event_cost(rig: Rig) -> EventCost:
         await _sleep_until(started + index / _EVENTS_PER_SECOND)
         await _label(rig, nodes[index % len(nodes)], TICK_LABEL, str(index))
 
-    await for_each(tick, range(_EVENTS))
+    await for_each(tick, range(events))
     await until_quiet(rig.pid)
     used = read_cpu_seconds(rig.pid) - cpu - idle * (time.monotonic() - started)
-    return EventCost(len(nodes), used / _EVENTS * _MICROSECONDS, idle)
+    return EventCost(len(nodes), used / events * _MICROSECONDS, idle)
 
 
-async def measure_repairs(rig: Rig, choice: random.Random) -> Repairs:
-    """One in a hundred labels is removed, each on another node, one by one at random moments."""
-    keys = (POOL_LABEL, PLACEMENT_LABEL)
+async def measure_repairs(rig: Rig, choice: random.Random, *, pid: int) -> Repairs:
+    """One in a hundred labels is removed, each on another node, one by one at random moments.
+
+    `pid` is the process that puts them back.
+    """
+    keys = tuple(LABELS)
     count = max(_FEWEST_REMOVALS, round(len(keys) * len(rig.fleet) * _REMOVED_SHARE))
     nodes = choice.sample(sorted(rig.nodes.metadata), count)
-    await until_quiet(rig.pid)
-    cpu, moment = read_cpu_seconds(rig.pid), time.monotonic()
+    await until_quiet(pid)
+    cpu, moment = read_cpu_seconds(pid), time.monotonic()
     removals = []
     async with asyncio.TaskGroup() as calls:
         for node in nodes:
             moment += choice.expovariate(_REMOVALS_PER_SECOND)
             await _sleep_until(moment)
             removals.append(calls.create_task(_remove(rig, node, choice.choice(keys))))
-    await until_quiet(rig.pid)
-    used = read_cpu_seconds(rig.pid) - cpu
+    await until_quiet(pid)
+    used = read_cpu_seconds(pid) - cpu
     seconds = tuple(removal.result() for removal in removals)
     return Repairs(seconds, used / count * _MILLISECONDS)
 

@@ -68,7 +68,7 @@ class ByOperator:
         """The controller's log of the node."""
         assert self._process is not None
         with self._process.log.open() as log:
-            return [line.rstrip() for line in log if f'"node": "{node}"' in line]
+            return [line.rstrip() for line in log if f'"node":"{node}"' in line]
 
 
 class ByHand:

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.waiting import BenchError, until
@@ -37,6 +39,22 @@ async def until_quiet(pid: int) -> None:
         return await measure_cores(pid, _WINDOW_SECONDS) < _QUIET_CORES
 
     await until(is_quiet, f"process {pid} comes to rest", seconds=_QUIET_WITHIN_SECONDS)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a process uses while it has little to do."""
+
+    cores: float
+    """CPU seconds a second."""
+    rss_mib: float
+
+
+async def measure_uses(pids: Mapping[str, int], seconds: float) -> Mapping[str, Use]:
+    """What each of the processes uses during the same so many seconds."""
+    async with asyncio.TaskGroup() as tasks:
+        cores = {name: tasks.create_task(measure_cores(pids[name], seconds)) for name in pids}
+    return {name: Use(cores[name].result(), read_rss_mib(pid)) for name, pid in pids.items()}
 
 
 async def measure_cores(pid: int, seconds: float) -> float:

@@ -6,7 +6,6 @@ a size is measured then.
 
 import asyncio
 import random
-import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,18 +13,16 @@ import typer
 
 from devcluster.cluster import Cluster
 from tests.bench.event import measure_event_cost, measure_repairs
-from tests.bench.figures import (
-    Figures,
-    show_event_cost,
-    show_memory,
-    show_repairs,
-    show_round,
-)
+from tests.bench.figure import tell
+from tests.bench.figures import Figures
 from tests.bench.memory import measure_memory
+from tests.bench.progress import show_event_cost, show_memory, show_repairs, show_round
 from tests.bench.ratio import Round, measure_round
+from tests.bench.rest import until_all_is_told
 from tests.bench.rig import Rig, open_rig
 from tests.bench.session import own_cluster, run, say
 
+NAME = "bench-labels"
 FEW, MIDDLE, ALL = 100, 1000, 5000
 _REST_SECONDS = 60
 _SEED = 4
@@ -55,17 +52,13 @@ def bench(
         phases = frozenset(Phase(name) for name in only.split(","))
     except ValueError as error:
         raise typer.BadParameter(f"{error}; phases are {', '.join(Phase)}") from error
-    with own_cluster("bench-labels") as cluster:
+    with own_cluster(NAME) as cluster:
         figures = asyncio.run(_measure(cluster, phases, nodes, rounds))
-    print(figures.summary())
-    misses = list(figures.misses())
-    for miss in misses:
-        print(f"bench-labels: {miss}", file=sys.stderr)
-    sys.exit(1 if misses else 0)
+    tell(NAME, list(figures.figures()))
 
 
 async def _measure(cluster: Cluster, phases: frozenset[Phase], nodes: int, rounds: int) -> Figures:
-    figures = Figures(nodes)
+    figures = Figures()
     async with open_rig(cluster) as rig:
         if Phase.EVENT in phases:
             await _grow(rig, min(FEW, nodes))
@@ -80,7 +73,7 @@ async def _measure(cluster: Cluster, phases: frozenset[Phase], nodes: int, round
             say(show_memory(figures.memory_middle))
         await _grow(rig, nodes)
         if Phase.RATIO in phases:
-            figures.rounds = await _measure_rounds(rig, rounds)
+            figures.rounds_all = await _measure_rounds(rig, rounds)
         if phases & {Phase.EVENT, Phase.REST}:
             await rig.settle()
             await _measure_settled(rig, phases, figures)
@@ -106,9 +99,9 @@ async def _measure_settled(rig: Rig, phases: frozenset[Phase], figures: Figures)
         figures.event_all = await measure_event_cost(rig)
         say(show_event_cost(figures.event_all))
     if Phase.REST in phases:
-        figures.repairs = await measure_repairs(rig, random.Random(_SEED))
+        figures.repairs = await measure_repairs(rig, random.Random(_SEED), pid=rig.pid)
         say(show_repairs(figures.repairs))
-        rig.audit.read_our_writes()
+        await until_all_is_told(rig)
         # Nothing can be waited for: that nothing happens is what is measured.
         await asyncio.sleep(_REST_SECONDS)
         writes = rig.audit.read_our_writes()

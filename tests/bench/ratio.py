@@ -11,8 +11,7 @@ from functools import partial
 import orjson
 
 from tests.bench import floor
-from tests.bench.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL
-from tests.bench.rig import PLACEMENT, Rig, is_labelled
+from tests.bench.rig import LABELS, Rig, is_labelled
 from tests.bench.waiting import BenchError
 from tests.bench.writes import count_applies
 
@@ -23,6 +22,7 @@ _WITHIN_SECONDS = 900
 class Round:
     """One floor and one run of the operator, seconds each."""
 
+    nodes: int
     floor_seconds: float
     operator_seconds: float
     audited: int
@@ -36,6 +36,11 @@ class Round:
     def ratio(self) -> float:
         return self.operator_seconds / self.floor_seconds
 
+    @property
+    def stray_writes(self) -> int:
+        """Writes to nodes more or fewer than one each, by the counter that differs most."""
+        return max(abs(count - self.nodes) for count in (self.audited, self.counted))
+
 
 def find_ratio(rounds: Sequence[Round]) -> float:
     """The median: one slow round is the machine's, not the operator's."""
@@ -44,8 +49,15 @@ def find_ratio(rounds: Sequence[Round]) -> float:
 
 async def measure_round(rig: Rig) -> Round:
     """One round; the nodes are as they joined before and after it, and no controller runs."""
-    floor_seconds = await _measure_floor(rig)
+    floor_seconds = await measure_floor(rig)
     await rig.clear()
+    result = await measure_operator(rig, floor_seconds)
+    await rig.clear()
+    return result
+
+
+async def measure_operator(rig: Rig, floor_seconds: float) -> Round:
+    """The round that began with the floor; its pool stays Ready, and the controller idle."""
     await rig.start_operator()
     rig.audit.read_our_writes()
     applies = await count_applies(rig.api)
@@ -54,19 +66,18 @@ async def measure_round(rig: Rig) -> Round:
     await rig.until_ready()
     writes = rig.audit.read_our_writes()
     nodes = [write for write in writes if write.resource == "nodes"]
-    result = Round(
+    return Round(
+        nodes=len(rig.fleet),
         floor_seconds=floor_seconds,
         operator_seconds=operator_seconds,
         audited=len(nodes),
         counted=await count_applies(rig.api) - applies,
         other=len(writes) - len(nodes),
     )
-    await rig.clear()
-    return result
 
 
-async def _measure_floor(rig: Rig) -> float:
-    labels = {POOL_LABEL: POOL, PLACEMENT_LABEL: PLACEMENT}
+async def measure_floor(rig: Rig) -> float:
+    """Seconds that the bare loop takes; its labels stay on the nodes."""
     uids = {name: meta["uid"] for name, meta in rig.nodes.metadata.items()}
     loop = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", floor.__name__, str(rig.installation.cluster.kubeconfig)),
@@ -76,7 +87,7 @@ async def _measure_floor(rig: Rig) -> float:
     assert loop.stdin is not None
     assert loop.stdout is not None
     await loop.stdout.readline()
-    start = partial(loop.stdin.write, orjson.dumps([labels, uids]) + b"\n")
+    start = partial(loop.stdin.write, orjson.dumps([LABELS, uids]) + b"\n")
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_expect_success(loop))
         timed = tasks.create_task(_time(rig, start, "the bare loop labels the nodes"))

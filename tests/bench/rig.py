@@ -22,6 +22,8 @@ from tests.kit.builders import build_pool
 from tests.kit.operator import read_metric, wait_ready
 
 PLACEMENT = "binpack"
+LABELS = {POOL_LABEL: POOL, PLACEMENT_LABEL: PLACEMENT}
+"""Those that are measured."""
 _POOLS = "apis/gpushare.io/v1alpha1/gpusharepools"
 _IDENTITY = "measured"
 _ACTIVE_SECONDS = 60
@@ -37,7 +39,7 @@ _SIMULATOR = b"devcluster.simulator"
 def is_labelled(meta: Json) -> bool:
     """Whether a node has both labels that are measured."""
     labels: dict[str, str] = meta["labels"]
-    return labels.get(POOL_LABEL) == POOL and labels.get(PLACEMENT_LABEL) == PLACEMENT
+    return LABELS.items() <= labels.items()
 
 
 @dataclass

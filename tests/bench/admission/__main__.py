@@ -4,28 +4,24 @@ Alone beside a bare handler, then in front of a real API server, then while a bu
 """
 
 import asyncio
-import sys
-import tempfile
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from devcluster.cluster import Cluster
-from tests.bench.admission import alone, front
-from tests.bench.admission.burst import POOLS_PATH, begin_rollout, measure_burst, settle_pools
+from tests.bench.admission.alone import ALL_ENTRIES
+from tests.bench.admission.burst import begin_rollout, measure_burst, settle_pools
 from tests.bench.admission.figures import Figures
-from tests.bench.admission.pairing import create_namespace, paired
-from tests.bench.admission.pools import build_raw_pool
+from tests.bench.admission.pairing import create_namespace
+from tests.bench.admission.phases import measure_alone, measure_front
 from tests.bench.admission.webhook import serving
-from tests.bench.api import MERGE_PATCH
+from tests.bench.figure import tell
 from tests.bench.rig import Rig, open_rig
 from tests.bench.session import own_cluster, run, say
 
 NAME = "bench-admission"
 ALL = 5000
-FRONT_POOLS = 3
 _STARTS = 3
 _NAMESPACE = "bench-burst"
 
@@ -55,27 +51,11 @@ def bench(
         raise typer.BadParameter(f"{error}; phases are {', '.join(Phase)}") from error
     figures = Figures()
     if Phase.ALONE in phases:
-        asyncio.run(_measure_alone(figures, rounds))
+        asyncio.run(measure_alone(figures, [ALL_ENTRIES] * rounds))
     if phases & {Phase.FRONT, Phase.BURST}:
         with own_cluster(NAME) as cluster:
             asyncio.run(_measure_on(cluster, phases, figures, nodes, rounds))
-    print(figures.summary())
-    misses = list(figures.misses())
-    for miss in misses:
-        print(f"{NAME}: {miss}", file=sys.stderr)
-    sys.exit(1 if misses else 0)
-
-
-async def _measure_alone(figures: Figures, rounds: int) -> None:
-    found: list[alone.Round] = []
-    async with alone.open_arena() as arena:
-        for number in range(1, rounds + 1):
-            found.append(await arena.measure_round())
-            say(alone.show_round(number, found[-1]))
-    figures.alone = found
-    for contestant in alone.CONTESTANTS[1:]:
-        ratios = (alone.find_cpu_ratio(found, contestant, count) for count in alone.CONNECTIONS)
-        say(f"{contestant!s:15} {'   '.join(f'{ratio:5.2f}x' for ratio in ratios)}")
+    tell(NAME, list(figures.figures()))
 
 
 async def _measure_on(
@@ -83,27 +63,9 @@ async def _measure_on(
 ) -> None:
     async with open_rig(cluster) as rig:
         if Phase.FRONT in phases:
-            await _measure_front(rig, figures, rounds)
+            await measure_front(rig, figures, rounds)
         if Phase.BURST in phases:
             await _measure_burst(rig, figures, nodes)
-
-
-async def _measure_front(rig: Rig, figures: Figures, rounds: int) -> None:
-    for number in range(FRONT_POOLS):
-        pool = build_raw_pool(number)
-        path = f"{POOLS_PATH}/{pool['metadata']['name']}/status"
-        await rig.api.call("POST", POOLS_PATH, pool)
-        await rig.api.call("PATCH", path, {"status": pool["status"]}, content_type=MERGE_PATCH)
-    found: list[front.Round] = []
-    with tempfile.TemporaryDirectory(prefix="gpushare-bench-") as folder:
-        async with serving(rig) as webhook, paired(rig.api, webhook, Path(folder)) as sides:
-            for number in range(1, rounds + 1):
-                found.append(await front.measure_round(rig.api, sides))
-                say(front.show_round(number, found[-1]))
-            calls = await front.count_calls_without_gpu(rig.api, sides[1], webhook)
-    say(f"calls for pods without GPU: {calls}")
-    figures.front, figures.calls_without_gpu = found, calls
-    await rig.api.call("DELETE", POOLS_PATH)
 
 
 async def _measure_burst(rig: Rig, figures: Figures, nodes: int) -> None:

@@ -1,8 +1,8 @@
 """``python -m tests.bench.admission.client PORT CA``: reviews in a closed loop, over TLS.
 
-A process of its own, with little to do for a call, so that the server sets the pace. For each line
-``CONNECTIONS CALLS`` on stdin it opens so many connections, says ``warm`` after some calls on each,
-waits for another line, makes the calls, and says how long they took as a line of JSON.
+A process of its own, with little to do for a call, so that the server sets the pace. It does what
+each line on stdin says, and then writes a line: ``open N`` connections, and warm them up; ``call
+N`` times over all of them; ``close`` them, and say how long the calls took as JSON.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import cycle
 
 import orjson
@@ -66,38 +66,64 @@ class Connection:
         await self._writer.wait_closed()
 
 
-async def _main(port: int, ca: str) -> None:
-    tls = ssl.create_default_context(cafile=ca)
-    bodies = build_bodies(_BODIES)
-    requests = [(_HEAD.format(port=port, length=len(body)).encode(), body) for body in bodies]
-    for line in sys.stdin:
-        count, calls = map(int, line.split())
-        connections = [
-            Connection(*await asyncio.open_connection("127.0.0.1", port, ssl=tls))
-            for _ in range(count)
-        ]
-        await _loop(connections, cycle(requests), _WARM_CALLS * count)
-        print("warm", flush=True)
-        sys.stdin.readline()
-        print(orjson.dumps(asdict(await _loop(connections, cycle(requests), calls))).decode())
-        sys.stdout.flush()
-        for connection in connections:
+@dataclass
+class Session:
+    """Open connections, and what their calls took so far."""
+
+    connections: list[Connection]
+    requests: Iterator[Request]
+    seconds: float = 0.0
+    waits: list[float] = field(default_factory=list)
+
+    async def call(self, calls: int) -> None:
+        """So many calls, each connection one after another."""
+        left = iter(range(calls))
+
+        async def work(connection: Connection) -> list[float]:
+            return [await connection.call(next(self.requests)) for _ in left]
+
+        started = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(work(connection)) for connection in self.connections]
+        self.seconds += time.perf_counter() - started
+        self.waits += [wait for worker in workers for wait in worker.result()]
+
+    def sum_up(self) -> Loop:
+        """All calls since the connections were opened and warmed up."""
+        waits = sorted(self.waits)
+        p50, p99 = (1000 * waits[int(len(waits) * share)] for share in (0.5, 0.99))
+        return Loop(len(waits), self.seconds, p50, p99, 1000 * waits[-1])
+
+    async def close(self) -> None:
+        for connection in self.connections:
             await connection.close()
 
 
-async def _loop(connections: list[Connection], requests: Iterator[Request], calls: int) -> Loop:
-    left = iter(range(calls))
-
-    async def work(connection: Connection) -> list[float]:
-        return [await connection.call(next(requests)) for _ in left]
-
-    started = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        workers = [group.create_task(work(connection)) for connection in connections]
-    seconds = time.perf_counter() - started
-    waits = sorted(wait for worker in workers for wait in worker.result())
-    p50, p99 = (1000 * waits[int(len(waits) * share)] for share in (0.5, 0.99))
-    return Loop(calls, seconds, p50, p99, 1000 * waits[-1])
+async def _main(port: int, ca: str) -> None:
+    tls = ssl.create_default_context(cafile=ca)
+    requests = [
+        (_HEAD.format(port=port, length=len(body)).encode(), body) for body in build_bodies(_BODIES)
+    ]
+    session = Session([], cycle(requests))
+    for line in sys.stdin:
+        word, _, number = line.strip().partition(" ")
+        answer = "done"
+        match word:
+            case "open":
+                connections = [
+                    Connection(*await asyncio.open_connection("127.0.0.1", port, ssl=tls))
+                    for _ in range(int(number))
+                ]
+                await Session(connections, cycle(requests)).call(_WARM_CALLS * len(connections))
+                session = Session(connections, cycle(requests))
+            case "call":
+                await session.call(int(number))
+            case "close":
+                await session.close()
+                answer = orjson.dumps(asdict(session.sum_up())).decode()
+            case _:
+                raise ValueError(f"expected open, call or close, got {line!r}")
+        print(answer, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What came out, and the bounds that it must keep."""
+"""What came out of the admission bench, and the bounds that it must keep."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,21 +6,12 @@ from dataclasses import dataclass
 from tests.bench.admission import alone as servers
 from tests.bench.admission import front as pairs
 from tests.bench.admission.burst import Burst
+from tests.bench.figure import Better, Figure, Unit
 
-BOUNDS = {
-    "cpu_ratio_1": 1.5,
-    "cpu_ratio_8": 1.5,
-    "cpu_ratio_32": 1.5,
-    "mean_ratio": 1.3,
-    "share_5ms_gap": 2.0,
-    "calls_without_gpu": 0.0,
-    "failed_open": 0.0,
-    "rss_mib": 80.0,
-    "ready_s": 3.0,
-}
-"""The most that a figure may be, in the order of the summary."""
-MEAN_RATIO_AT_EIGHT = 1.5
-"""`mean_ratio` is that of one pod in flight; with eight of them others wait too."""
+_HANDLER = "a bare handler with a constant answer"
+_CPU_BOUND = 1.5
+_MEANS = ((pairs.ONE, "", 1.3), (pairs.EIGHT, "_8", 1.5))
+"""With eight pods in flight others wait too."""
 
 
 @dataclass
@@ -33,44 +24,95 @@ class Figures:
     burst: Burst | None = None
     ready_seconds: Sequence[float] = ()
 
-    def values(self) -> dict[str, float]:
-        """The figures of the summary, those that were measured."""
-        found: dict[str, float] = {}
+    def figures(self) -> Iterator[Figure]:
+        """What was measured."""
         if self.alone:
-            for connections in servers.CONNECTIONS:
-                ratio = servers.find_cpu_ratio(self.alone, servers.OURS, connections)
-                found[f"cpu_ratio_{connections}"] = ratio
+            yield from _build_alone(self.alone)
         if self.front:
-            found["mean_ratio"] = pairs.find_mean_ratio(self.front, pairs.ONE)
-            found["share_5ms_gap"] = pairs.find_share_gap(self.front)
+            yield from _build_front(self.front)
         if self.calls_without_gpu is not None:
-            found["calls_without_gpu"] = self.calls_without_gpu
+            yield Figure(
+                name="calls_without_gpu",
+                what="calls while pods are created that ask for no GPU",
+                value=self.calls_without_gpu,
+                unit=Unit.COUNT,
+                bound=0,
+            )
         if self.burst is not None:
-            found |= {"failed_open": self.burst.failed_open, "rss_mib": self.burst.rss_mib}
+            yield from _build_burst(self.burst)
         if self.ready_seconds:
-            found["ready_s"] = max(self.ready_seconds)
-        return found
-
-    def summary(self) -> str:
-        """One line, for machines too."""
-        shown = (f"{name}={_show(name, value)}" for name, value in self.values().items())
-        return " ".join(("bench-admission", *shown))
-
-    def misses(self) -> Iterator[str]:
-        """A sentence for everything that is not as it must be."""
-        for name, value in self.values().items():
-            if value > BOUNDS[name]:
-                yield f"{name} is {_show(name, value)}, and may be {BOUNDS[name]:g} at most"
-        if self.front:
-            ratio = pairs.find_mean_ratio(self.front, pairs.EIGHT)
-            if ratio > MEAN_RATIO_AT_EIGHT:
-                yield (
-                    f"the mean with eight pods in flight is {ratio:.2f} times the floor's, and may "
-                    f"be {MEAN_RATIO_AT_EIGHT:g} times at most"
-                )
+            yield Figure(
+                name="ready_s",
+                what="from the start of its process until it is ready, the slowest",
+                value=max(self.ready_seconds),
+                unit=Unit.SECONDS,
+                bound=3,
+                rounds=tuple({"operator_s": seconds} for seconds in self.ready_seconds),
+            )
 
 
-def _show(name: str, value: float) -> str:
-    if name in ("calls_without_gpu", "failed_open", "rss_mib"):
-        return f"{value:.0f}"
-    return f"{value:.2f}"
+def _build_alone(rounds: Sequence[servers.Round]) -> Iterator[Figure]:
+    for contestant, suffix, bound in (
+        (servers.OURS, "", _CPU_BOUND),
+        (servers.MANY_POOLS, "_many_pools", None),
+    ):
+        for connections in servers.CONNECTIONS:
+            costs = servers.find_costs(rounds, contestant, connections)
+            yield Figure(
+                name=f"cpu_ratio_{connections}{suffix}",
+                what=f"CPU time of a call, {contestant.pools} pools, {connections} at once",
+                value=servers.find_cpu_ratio(costs),
+                bound=bound,
+                floor=_HANDLER,
+                rounds=tuple({"floor_us": floor, "operator_us": cost} for floor, cost in costs),
+            )
+    costs = servers.find_costs(rounds, servers.KOPF, servers.SOME, floor=servers.OURS)
+    yield Figure(
+        name="kopf_cpu_ratio",
+        what=f"CPU time of a call in Kopf's own way, {servers.SOME} at once",
+        value=servers.find_cpu_ratio(costs),
+        floor="this webhook",
+        better=Better.HIGHER,
+        rounds=tuple({"floor_us": ours, "kopf_us": kopf} for ours, kopf in costs),
+    )
+
+
+def _build_front(rounds: Sequence[pairs.Round]) -> Iterator[Figure]:
+    for load, suffix, bound in _MEANS:
+        yield Figure(
+            name=f"mean_ratio{suffix}",
+            what=f"duration of a call, as the API server sees it, {load}",
+            value=pairs.find_mean_ratio(rounds, load),
+            bound=bound,
+            floor=_HANDLER,
+            rounds=tuple(
+                {"floor_ms": floor.durations.mean_ms, "operator_ms": ours.durations.mean_ms}
+                for floor, ours in (each[load] for each in rounds)
+            ),
+        )
+    if all(pairs.STEADY in each for each in rounds):
+        yield Figure(
+            name="share_5ms_gap",
+            what=f"calls within 5 ms, percent under the floor's, {pairs.STEADY}",
+            value=pairs.find_share_gap(rounds),
+            unit=Unit.POINTS,
+            bound=2,
+            floor=_HANDLER,
+        )
+
+
+def _build_burst(burst: Burst) -> Iterator[Figure]:
+    yield Figure(
+        name="failed_open",
+        what=f"pods of a burst of {burst.pods} that went through without an answer",
+        value=burst.failed_open,
+        unit=Unit.COUNT,
+        bound=0,
+    )
+    yield Figure(
+        name="rss_mib",
+        what="memory of the webhook after the burst",
+        value=burst.rss_mib,
+        unit=Unit.MIB,
+        bound=80,
+    )

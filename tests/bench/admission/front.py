@@ -61,13 +61,13 @@ def find_share_gap(rounds: Sequence[Round]) -> float:
     )
 
 
-async def measure_round(api: Api, sides: tuple[Side, Side]) -> Round:
+async def measure_round(api: Api, sides: tuple[Side, Side], loads: Sequence[Load] = LOADS) -> Round:
     """One turn of both under each load."""
     for side in sides:
         await Creator(api, side.namespace).create_closed(_WARM_PODS, _WARM_IN_FLIGHT)
     floor, ours = sides
     return {
-        load: (await _measure(api, floor, load), await _measure(api, ours, load)) for load in LOADS
+        load: (await _measure(api, floor, load), await _measure(api, ours, load)) for load in loads
     }
 
 

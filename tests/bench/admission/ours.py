@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gpushare.core.admission import view_pool
+from gpushare.observe.connections import shrink_read_buffers
 from gpushare.observe.logs import configure_logs
 from gpushare.settings import Settings
-from gpushare.webhook.connections import shrink_read_buffers
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
 from gpushare.webhook.role import spare_collector
 from tests.bench.admission.pools import build_raw_pool

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.bench.admission import server
 from tests.bench.admission.certificate import write_certificate
-from tests.bench.admission.partner import running
 from tests.bench.admission.server import Kind
 from tests.bench.admission.webhook import CONFIGURATIONS, Webhook
 from tests.bench.api import Api, Json, RefusedError
+from tests.bench.partner import running
 from tests.bench.waiting import until
 
 OURS, FLOOR = "bench-ours", "bench-floor"

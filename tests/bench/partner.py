@@ -22,9 +22,11 @@ class Partner:
     def pid(self) -> int:
         return self._process.pid
 
-    def tell(self, line: str) -> None:
+    async def ask(self, line: str) -> str:
+        """What it answers to a line; raises as `hear` does."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n".encode())
+        return await self.hear()
 
     async def hear(self) -> str:
         """The next line that it says; `BenchError` with the end of its log where it ended."""
