@@ -13,9 +13,9 @@ export PYTHONPATH := operator:.
 LIMIT = timeout --foreground --kill-after=30
 
 SHARDS = --numprocesses=2 --dist=loadfile
-# Three clusters side by side: the tests mostly wait.
+# Four clusters side by side: the tests mostly wait.
 # In the order of the names: files of one long test would all come last otherwise, side by side.
-CLUSTERS = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+CLUSTERS = --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Show the targets
