@@ -27,12 +27,13 @@ def _ignore(verb: str, resource: str, code: int) -> None:
 class FakeApi:
     """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those refused so.
 
-    Lists and watches of the paths `empty` find nothing.
+    Lists and watches of the paths `empty` find nothing; what is `forbidden` is refused.
     """
 
     def __init__(self, *empty: str) -> None:
         self._empty = empty
         self.objects: dict[str, dict[str, Any]] = {}
+        self.forbidden: set[str] = set()
         self.writes: list[str] = []
         self.conflicts: list[str] = []
         self._version = 0
@@ -52,6 +53,8 @@ class FakeApi:
     async def _answer(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]
         body = orjson.loads(await request.read() or b"null")
+        if path in self.forbidden:
+            return _refuse(403, "Forbidden")
         if path in self._empty:
             is_list = "watch" not in request.query
             return web.json_response(_EMPTY_LIST) if is_list else web.Response()

@@ -158,7 +158,8 @@ class Pools:
         if status == pool.status:
             return
         log.error(
-            "the spec can't be read: %s",
+            "the %s can't be read: %s",
+            pool.part,
             pool.error,
             extra=about(pool, Reason.SPEC_INVALID),
         )

@@ -88,8 +88,8 @@ class Statuses:
         self._tell(pool, status, book)
 
     def _tell(self, pool: Pool, status: PoolStatus, book: Book) -> None:
-        """An Event for each condition that changed, and each reason that newly holds nodes up; all
-        of it in the log."""
+        """An Event for each condition that changed, and each reason that newly holds nodes up; the
+        log has the former, and of the latter the nodes that the status shows."""
         changed = _find_changed(pool.status, status)
         _log_status(pool, status, changed)
         told: set[str] = set()

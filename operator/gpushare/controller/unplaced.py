@@ -1,6 +1,7 @@
 """Finds GPU pods that no pool got, or that have no node, and tells of each by an Event."""
 
 import logging
+import math
 import time
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -8,6 +9,7 @@ from datetime import datetime
 from gpushare.api.namespace import Namespace
 from gpushare.api.pod import Pod
 from gpushare.core.plan import Planner
+from gpushare.core.telling import ONCE_SECONDS
 from gpushare.core.unplaced import UnplacedPod, find_room, judge_pod
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
@@ -17,9 +19,6 @@ log = logging.getLogger(__name__)
 PERIOD_SECONDS = 5.0
 EVENTS_AT_ONCE = 50
 """A thousand pods that wait must not become a thousand writes in one moment."""
-TOLD_AGAIN_SECONDS = 600.0
-"""An API server forgets Events after an hour, unless told otherwise, and a pod may wait longer; one
-that it has still is not posted twice."""
 
 
 class UnplacedPods:
@@ -70,19 +69,22 @@ class UnplacedPods:
         first: dict[tuple[str, Reason], UnplacedPod] = {}
         for pod in sorted(self.found, key=lambda pod: (pod.namespace, pod.name)):
             first.setdefault((pod.owner, pod.reason), pod)
-        old = time.monotonic() - TOLD_AGAIN_SECONDS
-        self._told = {key: at for key, at in self._told.items() if key in first and at > old}
-        for key in [key for key in first if key not in self._told][:EVENTS_AT_ONCE]:
-            self._tell(first[key])
+        now_seconds = time.monotonic()
+        self._told = {key: at for key, at in self._told.items() if key in first}
+        old = now_seconds - ONCE_SECONDS
+        due = [key for key in first if self._told.get(key, -math.inf) <= old]
+        for key in due[:EVENTS_AT_ONCE]:
+            self._tell(first[key], is_new=key not in self._told)
+            self._told[key] = now_seconds
         return PERIOD_SECONDS if pods else None
 
     def _opts_out(self, pod: Pod) -> bool:
         namespace = self._namespaces.get(pod.namespace)
         return namespace is not None and namespace.opts_out
 
-    def _tell(self, pod: UnplacedPod) -> None:
-        self._told[pod.owner, pod.reason] = time.monotonic()
+    def _tell(self, pod: UnplacedPod, *, is_new: bool) -> None:
         subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
         self._events.post(subject, pod.reason, pod.message, warns=True, once=True)
         keys = {"namespace": pod.namespace, "pod": pod.name, "reason": pod.reason}
-        log.info("%s", pod.message, extra=keys)
+        if is_new:
+            log.info("%s", pod.message, extra=keys)

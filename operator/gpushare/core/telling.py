@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 SAME_SECONDS = 120.0
 """An Event that comes again within this time is counted on the one that is there."""
+ONCE_SECONDS = 600.0
+"""What is told once is posted again then: an API server forgets Events after an hour, unless told
+otherwise, and refuses those that it has still."""
 AT_ONCE = 25
 """Events of one object in a row, as client-go's limit."""
 REFILL_SECONDS = 10.0
@@ -14,8 +17,8 @@ REFILL_SECONDS = 10.0
 class Series:
     """One Event, and how often it came."""
 
-    last: float
-    """When it came last."""
+    until: float
+    """Until then what comes is the same again."""
     count: int = 1
     path: str = ""
     """Where it is in the cluster; empty before it is there."""
@@ -48,16 +51,22 @@ class Telling:
     _buckets: dict[str, _Bucket] = field(default_factory=dict)
     _swept: float = 0.0
 
-    def admit(self, key: Key, now: float) -> Series | None:
-        """The series that an Event belongs to, counted; None where its object has had too many."""
+    def admit(self, key: Key, now: float, *, once: bool = False) -> Series | None:
+        """The series that an Event belongs to, counted; None where its object has had too many.
+
+        With `once` it does not last longer for being told again.
+        """
         self._sweep(now)
         series = self._series.get(key)
-        if series is not None and now - series.last < SAME_SECONDS:
-            series.last, series.count = now, series.count + 1
+        if series is not None and now < series.until:
+            series.count += 1
+            if not once:
+                series.until = now + SAME_SECONDS
             return series
         if not self._take(key.uid, now):
             return None
-        series = self._series[key] = Series(last=now)
+        series = Series(until=now + (ONCE_SECONDS if once else SAME_SECONDS))
+        self._series[key] = series
         return series
 
     def forget(self, key: Key) -> None:
@@ -78,6 +87,6 @@ class Telling:
         if now - self._swept < SAME_SECONDS:
             return
         self._swept = now
-        self._series = {k: s for k, s in self._series.items() if now - s.last < SAME_SECONDS}
+        self._series = {k: s for k, s in self._series.items() if now < s.until}
         full = AT_ONCE * REFILL_SECONDS
         self._buckets = {k: b for k, b in self._buckets.items() if now - b.since < full}

@@ -76,7 +76,7 @@ class Events:
         """
         said = f"{reason}{occasion}" if once else note
         key = Key(subject.uid, reason, said)
-        series = self._telling.admit(key, self._clock())
+        series = self._telling.admit(key, self._clock(), once=once)
         if series is None:
             log.debug("Event %s not posted: too many about %s", reason, subject.name)
             return

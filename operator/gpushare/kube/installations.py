@@ -28,7 +28,8 @@ async def read_installation(api: ApiServer, namespace: str | None) -> Installati
     if namespace is None:
         seen = () if isinstance(deployments, Unseen) else deployments
         namespace = seen[0].namespace if seen else await find_namespace(api)
-        if isinstance(deployments, Unseen):
+        if not seen:
+            # Perhaps the usual one alone could be read, and it is another.
             deployments = await _read_deployments(api, namespace)
     found = configuration if isinstance(configuration, dict) else {}
     service = _find_service(found)

@@ -1,5 +1,6 @@
 """The connections that a server has open, of which there must not be too many."""
 
+import logging
 from asyncio import Transport
 from asyncio.sslproto import SSLProtocol, _SSLProtocolTransport
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,10 @@ MAX_CONNECTIONS = 1000
 """An API server keeps 25 idle ones, and opens more only while it has calls under way."""
 READ_BUFFER_BYTES = 32 * 2**10
 """A TLS record holds 16 KiB."""
+
+SILENT = logging.Logger("http", logging.CRITICAL + 1)
+"""aiohttp answers what is no HTTP with a 400, and logs it with a traceback that quotes it: who
+sends nonsense must fill no log. What fails in a handler is that handler's to log."""
 
 
 def shrink_read_buffers() -> None:
@@ -58,7 +63,7 @@ class Connections:
 
 
 class Listener(web.Server):
-    """aiohttp's server, which tells `connections` of each that comes and goes."""
+    """aiohttp's server, which tells `connections` of each that comes and goes, and logs nothing."""
 
     def __init__(
         self,
@@ -66,7 +71,7 @@ class Listener(web.Server):
         connections: Connections,
         **options: Any,
     ) -> None:
-        super().__init__(handler, **options)
+        super().__init__(handler, access_log=None, logger=SILENT, **options)
         self._open = connections
 
     def connection_made(self, handler: web.RequestHandler, transport: Transport) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -12,6 +13,8 @@ from prometheus_client.registry import Collector
 
 from gpushare.observe.connections import Connections, Listener
 
+log = logging.getLogger(__name__)
+
 Check = Callable[[], str | None]
 """Says in a sentence what is wrong; None where nothing is."""
 MAX_CONNECTIONS = 100
@@ -19,6 +22,8 @@ MAX_CONNECTIONS = 100
 REST = 9
 """Metrics are given out again for so many times as long as it took to write them: a tenth of a core
 at the most, however many read them."""
+MAX_AGE_SECONDS = 30.0
+"""However long it took: a process that stood still must not be seen as it was for minutes."""
 CHUNK_BYTES = 64 * 2**10
 """What waits for one reader; the rest is there once for all of them."""
 READER_SECONDS = 30.0
@@ -64,7 +69,7 @@ class MetricsText:
         taken = _Taken(tuple(self._registry.collect()))
         text = await asyncio.to_thread(generate_latest, taken)
         ended = self._clock()
-        self._fresh_until = ended + REST * (ended - began)
+        self._fresh_until = ended + min(REST * (ended - began), MAX_AGE_SECONDS)
         return text
 
 
@@ -90,7 +95,7 @@ class ProcessServer:
     @contextlib.asynccontextmanager
     async def listening(self, *, host: str, port: int) -> AsyncIterator[None]:
         """Serve within the block. Raises OSError where the port is taken."""
-        listener = Listener(self.handle, self.connections, access_log=None)
+        listener = Listener(self.handle, self.connections)
         runner = web.ServerRunner(listener, shutdown_timeout=1.0)
         await runner.setup()
         try:
@@ -104,7 +109,12 @@ class ProcessServer:
         if request.method != "GET":
             return web.Response(status=405, headers={"Allow": "GET"})
         if request.path == "/metrics":
-            answer = await self._tell_metrics(request)
+            try:
+                text = await self._text.read()
+            except Exception:
+                log.exception("the metrics can't be written")
+                return web.Response(status=500, text="internal error; see the log\n")
+            answer = await _send(request, text)
         elif (checks := self._checks.get(request.path)) is not None:
             answer = _probe(checks)
         else:
@@ -112,20 +122,21 @@ class ProcessServer:
         self.connections.note_answer(request.protocol)
         return answer
 
-    async def _tell_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        text = memoryview(await self._text.read())
-        answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0})
-        answer.content_length = len(text)
-        try:
-            async with asyncio.timeout(READER_SECONDS):
-                await answer.prepare(request)
-                for start in range(0, len(text), CHUNK_BYTES):
-                    await answer.write(text[start : start + CHUNK_BYTES])
-        except (TimeoutError, ConnectionError):
-            # Slow, or gone; which is nothing to tell of, and anybody can be.
-            if request.transport is not None:
-                request.transport.abort()
-        return answer
+
+async def _send(request: web.BaseRequest, metrics: bytes) -> web.StreamResponse:
+    text = memoryview(metrics)
+    answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE_PLAIN_1_0_0})
+    answer.content_length = len(text)
+    try:
+        async with asyncio.timeout(READER_SECONDS):
+            await answer.prepare(request)
+            for start in range(0, len(text), CHUNK_BYTES):
+                await answer.write(text[start : start + CHUNK_BYTES])
+    except (TimeoutError, ConnectionError):
+        # Slow, or gone; which is nothing to tell of, and anybody can be.
+        if request.transport is not None:
+            request.transport.abort()
+    return answer
 
 
 def _probe(checks: Sequence[Check]) -> web.Response:

@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 MAX_LINE = 16_000
 """Characters: container runtimes cut a line at 16 KiB, and half a line is no JSON."""
+_DELETE = b"\x7f"
+"""The one character of ASCII beyond the printable ones that orjson leaves as it is."""
 _CUTS = (4096, 1024, 256)
 """Characters of each text on a line that is too long, until it is not."""
 SUBJECT = ("pool", "node", "reason", "generation", "reconcile_id")
 """Keys of what a change is about, in their order."""
-_HIDDEN = re.compile(r"""(?<=://)[^/\s"'@]*(?=@)|(?<=uthorization': ')[^']*""")
-"""Credentials in an address, and in a request's headers, as errors of libraries quote them."""
+_HIDDEN = re.compile(r"""(?<=://)[^/\s"'@]*(?=@)|(?<=uthorization': ')[^'"\\]*""")
+"""Credentials in an address, and in a request's headers, as errors of libraries quote them: up to
+the end of the line's text at most, which somebody else may have begun so."""
 _QUIET = ("aiohttp.access", "kopf", "kubernetes")
 """Loggers whose INFO is no change of ours."""
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -147,7 +150,7 @@ def _dump(line: Mapping[str, object]) -> str:
 def _encode(line: Mapping[str, object]) -> str:
     try:
         encoded = orjson.dumps(line, default=_name)
-        if encoded.isascii():
+        if encoded.isascii() and _DELETE not in encoded:
             return encoded.decode()
     except TypeError:
         # What orjson refuses: an integer beyond 64 bits, a file's name that is no UTF-8.

@@ -38,9 +38,6 @@ is closed here, it may be about to use."""
 LOG_SECONDS = 1.0
 """Between two lines about failures of one kind: who sends nonsense must fill no disk."""
 
-_SILENT = logging.Logger("http", logging.CRITICAL + 1)
-"""aiohttp answers what is no HTTP with a 400, and logs it with a traceback that quotes it."""
-
 
 class BodyTooLongError(ValueError):
     """A body of more than 8 MiB."""
@@ -86,8 +83,6 @@ class AdmissionServer:
         listener = Listener(
             self.handle,
             self.connections,
-            access_log=None,
-            logger=_SILENT,
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=LINGER_SECONDS,
             auto_decompress=False,
@@ -150,10 +145,10 @@ class AdmissionServer:
             return web.Response(status=500, text="internal error; see the webhook's log\n")
 
     async def _decide(self, question: Question, request: web.BaseRequest) -> bytes:
-        """The answer's body. Of a call that never comes whole no time is taken: it can't be the
-        API server's, and anybody who reaches the port can make it last."""
-        started = time.perf_counter()
+        """The answer's body. Its time is taken once the call is there: how long it comes is its
+        sender's doing, and anybody who reaches the port can make it last."""
         body = await self._read(request)
+        started = time.perf_counter()
         try:
             return question.answer(body)
         except UnknownNamespaceError as error:

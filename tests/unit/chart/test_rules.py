@@ -34,13 +34,15 @@ API_SERVER = {
     "apiserver_admission_webhook_rejection_count": {"name", "type", "operation", "error_type"},
 }
 """What it counts itself ("Kubernetes Metrics Reference")."""
+PROMETHEUS = {"up": {"job", "instance"}}
+"""What it knows of each process that it reads."""
 
 every_alert = pytest.mark.parametrize("alert", ALERTS)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.get("alert") or rule["record"])
 def test_every_rule_is_of_metrics_and_labels_that_there_are(rule: dict[str, Any]) -> None:
-    known = {**list_known(), **API_SERVER}
+    known = {**list_known(), **API_SERVER, **PROMETHEUS}
     metrics = list_metrics(rule["expr"])
     assert metrics
     assert metrics <= known.keys() | RECORDED.keys()

@@ -112,6 +112,24 @@ def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
     }
 
 
+def test_of_what_was_applied_last_to_a_pool_stays_the_spec() -> None:
+    spec = {"schedule": "cgpu"}
+    applied = {"metadata": {"annotations": {"owner": "ann@example.com"}}, "spec": spec}
+    last = "kubectl.kubernetes.io/last-applied-configuration"
+    pool = {
+        "metadata": {
+            "name": "training",
+            "uid": "1",
+            "creationTimestamp": "2026-11-01T00:00:00Z",
+            "annotations": {last: json.dumps(applied), "owner": "ann@example.com"},
+        },
+        "spec": spec,
+    }
+    kept = keep_object(Kind.POOLS, pool)
+    assert kept is not None
+    assert kept["metadata"]["annotations"] == {last: json.dumps({"spec": spec})}
+
+
 def test_of_the_operators_deployments_stay_the_variables_that_decisions_depend_on() -> None:
     secret = {"secretKeyRef": {"name": "bank", "key": "pin"}}
     container = {

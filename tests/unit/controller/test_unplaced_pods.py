@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gpushare.api.pod import Pod
-from gpushare.controller import unplaced
-from gpushare.controller.unplaced import UnplacedPods
+from gpushare.controller.unplaced import PERIOD_SECONDS, UnplacedPods
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
+from gpushare.core.telling import ONCE_SECONDS
 from gpushare.names import LABEL_POOL
 from tests.kit.values import NOW, a_gpu_pod
 
@@ -50,8 +50,9 @@ def look(found: UnplacedPods, *pods: Pod) -> None:
 
 
 def test_a_pod_that_waits_for_hours_is_told_of_again_and_not_at_every_look(
-    clock: list[float],
+    clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     posts: Any = Posts()
     found = UnplacedPods(posts, Planner(Timing()), {})
     for _ in range(10):
@@ -59,9 +60,11 @@ def test_a_pod_that_waits_for_hours_is_told_of_again_and_not_at_every_look(
         clock[0] += 30
     assert posts.posted == ["lost: PoolNotFound"]
     # The API server refuses a second one for as long as it has the first.
-    clock[0] += unplaced.TOLD_AGAIN_SECONDS
+    clock[0] += ONCE_SECONDS
     look(found, a_lost_pod())
     assert posts.posted == ["lost: PoolNotFound"] * 2
+    # Nothing has changed.
+    assert len(caplog.records) == 1
 
 
 def test_what_was_found_is_what_is_there_now(clock: list[float]) -> None:
@@ -69,6 +72,6 @@ def test_what_was_found_is_what_is_there_now(clock: list[float]) -> None:
     found = UnplacedPods(posts, Planner(Timing()), {})
     look(found, a_lost_pod(), a_lost_pod("other"))
     assert {pod.name for pod in found.found} == {"lost", "other"}
-    clock[0] += unplaced.PERIOD_SECONDS
+    clock[0] += PERIOD_SECONDS
     look(found)
     assert found.found == ()

@@ -1,6 +1,6 @@
 """Which Events are news, which are the same again, and which are too many."""
 
-from gpushare.core.telling import AT_ONCE, REFILL_SECONDS, SAME_SECONDS, Key, Telling
+from gpushare.core.telling import AT_ONCE, ONCE_SECONDS, REFILL_SECONDS, SAME_SECONDS, Key, Telling
 
 READY = Key("uid-1", "AllNodesReady", "all 2 nodes are as the spec says")
 
@@ -36,6 +36,14 @@ def test_after_two_minutes_without_it_it_is_news() -> None:
     assert again is not None
     assert again is not first
     assert again.count == 1
+
+
+def test_what_is_told_once_is_told_again_after_a_while_however_often_it_came() -> None:
+    telling = Telling()
+    first = telling.admit(READY, 0, once=True)
+    for now in range(0, int(ONCE_SECONDS), 5):
+        assert telling.admit(READY, now, once=True) is first
+    assert telling.admit(READY, ONCE_SECONDS, once=True) is not first
 
 
 def test_what_differs_in_object_reason_or_note_is_another_event() -> None:

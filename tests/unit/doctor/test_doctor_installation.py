@@ -354,6 +354,21 @@ async def test_endpoints_that_are_ready_are_counted_where_a_service_is_called() 
     assert fake.writes == []
 
 
+async def test_it_is_found_where_its_account_is_though_the_usual_place_alone_can_be_read() -> None:
+    fake = FakeApi("apis/apps/v1/namespaces/gpushare-system/deployments")
+    fake.forbidden.add("apis/apps/v1/deployments")
+    metadata = {"name": "gpushare-controller", "namespace": "ops"}
+    fake.put("apis/apps/v1/namespaces/ops/deployments", {"items": [{"metadata": metadata}]})
+    fake.put(
+        "apis/rbac.authorization.k8s.io/v1/clusterrolebindings/gpushare-controller",
+        {"subjects": [{"kind": "ServiceAccount", "name": "x", "namespace": "ops"}]},
+    )
+    async with fake.connected() as api:
+        installation = await read_installation(api, None)
+    assert not isinstance(installation.deployments, Unseen)
+    assert [each.namespace for each in installation.deployments] == ["ops"]
+
+
 def test_each_variable_is_a_setting_of_the_operators() -> None:
     named = {variable.removeprefix(SETTINGS_PREFIX).lower() for variable in Variable}
     assert named <= Settings.model_fields.keys()

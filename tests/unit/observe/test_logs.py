@@ -110,8 +110,16 @@ def test_an_exception_stays_on_its_line(stream: io.StringIO) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["a\nb\r", "\x00\x1b[31m", "\x85\u2028", "\x9b2J\u202e", "\u4e2d\u6587", '"}\\'],
-    ids=["line ends", "a terminal's", "Unicode's line ends", "direction", "Chinese", "quotes"],
+    ["a\nb\r", "\x00\x1b[31m", "\x7f", "\x85\u2028", "\x9b2J\u202e", "\u4e2d\u6587", '"}\\'],
+    ids=[
+        "line ends",
+        "a terminal's",
+        "delete",
+        "Unicode's line ends",
+        "direction",
+        "Chinese",
+        "quotes",
+    ],
 )
 def test_no_character_breaks_a_line_or_reaches_a_terminal(stream: io.StringIO, text: str) -> None:
     log.info("%s", text, extra={"pool": text, text: 1})
@@ -144,6 +152,15 @@ def test_credentials_that_an_error_of_a_library_quotes_are_left_out(stream: io.S
     assert "hunter2" not in str(line)
     assert line["msg"] == "by http://...@proxy.example:3128/"
     assert "answered 407" in line["exc_info"]
+
+
+@pytest.mark.parametrize(
+    "name", ["authorization': 'x", "Authorization': '\\", "authorization': '\""]
+)
+def test_a_name_that_looks_like_them_breaks_no_line(stream: io.StringIO, name: str) -> None:
+    log.info("refused", extra={"pod": name, "pool": "training"})
+    line = read(stream)
+    assert (line["msg"], line["pool"]) == ("refused", "training")
 
 
 def test_what_only_looks_a_little_like_them_stays(stream: io.StringIO) -> None:

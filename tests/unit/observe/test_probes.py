@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gpushare.observe.connections import Connections
-from gpushare.observe.http import REST, Check, MetricsText, ProcessServer
+from gpushare.observe.http import MAX_AGE_SECONDS, REST, Check, MetricsText, ProcessServer
 from gpushare.observe.metrics import Metrics
 
 
@@ -37,15 +37,16 @@ async def test_metrics_are_served_as_prometheus_text() -> None:
 
 
 class Looked(Collector):
-    """Counts how often somebody looked, which takes a second each time."""
+    """Counts how often somebody looked, which takes some seconds each time."""
 
     def __init__(self) -> None:
         self.times = 0
         self.seconds = 0.0
+        self.each_seconds = 1.0
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         self.times += 1
-        self.seconds += 1.0
+        self.seconds += self.each_seconds
         yield GaugeMetricFamily("looked_times", "How often.", value=self.times)
 
     def describe(self) -> list[GaugeMetricFamily]:
@@ -81,6 +82,15 @@ async def test_metrics_that_took_long_to_write_are_given_out_again_for_a_while(
     assert b"looked_times 2.0" in await text.read()
 
 
+async def test_metrics_that_took_very_long_are_not_given_out_for_minutes(
+    text: MetricsText, looked: Looked
+) -> None:
+    looked.each_seconds = 60.0
+    await text.read()
+    looked.seconds += MAX_AGE_SECONDS
+    assert b"looked_times 2.0" in await text.read()
+
+
 async def test_one_that_hangs_up_takes_nothing_from_the_others(
     text: MetricsText, looked: Looked
 ) -> None:
@@ -98,6 +108,29 @@ async def test_metrics_that_could_not_be_written_are_tried_anew(
         with pytest.raises(ZeroDivisionError):
             await text.read()
     assert b"looked_times 2.0" in await text.read()
+
+
+async def test_who_asks_for_metrics_that_can_not_be_written_is_told_so_and_the_log_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("gpushare.observe.http.generate_latest", lambda taken: 1 / 0)
+    assert (await get("/metrics", liveness=[], readiness=[]))[0] == 500
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+async def test_what_is_no_http_is_answered_and_not_logged(
+    caplog: pytest.LogCaptureFixture, unused_tcp_port: int
+) -> None:
+    server = ProcessServer(CollectorRegistry())
+    async with server.listening(host="127.0.0.1", port=unused_tcp_port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", unused_tcp_port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nauthorization': 'q \x01\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.0 400")
+        writer.close()
+        await writer.wait_closed()
+    assert caplog.records == []
 
 
 async def test_one_that_reads_too_slowly_is_hung_up_on_without_a_word(

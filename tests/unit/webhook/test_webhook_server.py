@@ -260,6 +260,24 @@ async def test_calls_about_workloads_that_fail_are_none_about_pods() -> None:
     assert told(asked, {"reason": "MalformedReview"}) == 1
 
 
+async def test_how_long_a_call_comes_is_no_part_of_its_duration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics = Metrics()
+    now = [0.0]
+
+    async def dawdle(body: bytes) -> AsyncIterator[bytes]:
+        yield body[:10]
+        now[0] += 4.0
+        yield body[10:]
+
+    monkeypatch.setattr("gpushare.webhook.server.time.perf_counter", lambda: now[0])
+    async with client(build_webhook(metrics=metrics)) as webhook:
+        await webhook.post(PODS_PATH, data=dawdle(encode(build_review(build_gpu_pod()))))
+    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_sum") == 0.0
+    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_count") == 1
+
+
 async def test_what_a_call_waits_for_is_part_of_its_duration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

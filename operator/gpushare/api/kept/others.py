@@ -1,5 +1,6 @@
 """What is kept of pools, DaemonSets, namespaces, and the operator's Deployments."""
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +38,20 @@ class PoolMetadata(Metadata, frozen=True, kw_only=True):
     generation: int = 0
     finalizers: tuple[str, ...] | None = None
     managed_fields: tuple[ManagedPoolEntry, ...] | None = None
+
+    def __post_init__(self) -> None:
+        Metadata.__post_init__(self)
+        if applied := (self.annotations or {}).get(names.ANNOTATION_LAST_APPLIED):
+            # A whole manifest, with whatever labels and annotations its owner put there.
+            shown = {names.ANNOTATION_LAST_APPLIED: _keep_spec(applied)}
+            force_setattr(self, "annotations", {**(self.annotations or {}), **shown})
+
+
+def _keep_spec(manifest: str) -> str:
+    try:
+        return json.dumps({"spec": json.loads(manifest)["spec"]})
+    except (ValueError, TypeError, KeyError):
+        return "{}"
 
 
 class KeptPool(KeptObject, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 import contextlib
 import hmac
-import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -15,6 +14,7 @@ from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.ui.feed import Feed
 from gpushare.cli.ui.guard import HEADERS, find_refusal
 from gpushare.cli.ui.peer import is_own
+from gpushare.observe.connections import SILENT
 
 ADDRESS = "127.0.0.1"
 TICKET_SECONDS = 60.0
@@ -25,8 +25,6 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_SILENT = logging.Logger("http", logging.CRITICAL + 1)
-"""aiohttp logs what is no HTTP with a traceback that quotes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class PageServer:
     async def listening(self, port: int) -> AsyncIterator[Address]:
         """Serve within the block. `port` 0 takes a free one. Raises `CommandError` for a port that
         can't be had."""
-        server = web.Server(self._handle, access_log=None, logger=_SILENT)
+        server = web.Server(self._handle, access_log=None, logger=SILENT)
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
         try:

@@ -81,8 +81,8 @@ So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000
 4 cards, and 85,000 more where it has 8. A pod that nothing controls is an application of its own.
 All of these are worked out when they are read, and not in between: for 20,000 pods of 2,000
 applications on 5,000 nodes that took 0.2 s of one core, and 0.6 s with `metrics.perNode`. They are
-given out again for nine times as long as that took, so that whoever reads them, and however often,
-takes a tenth of a core at the most.
+given out again for nine times as long as that took (30 s at the most), so that to work them out
+takes a tenth of a core at the most, however many read them.
 """
 
 
