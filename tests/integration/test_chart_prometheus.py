@@ -126,7 +126,7 @@ def test_every_query_of_a_dashboard_brings_data(told: Prometheus, file: Path) ->
 def test_every_recording_rule_brings_data_and_no_alert_fires(told: Prometheus) -> None:
     groups = yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    # What the API server counts begins with a webhook that is away (test_chart_prometheus_replicas.py).
+    # Those of the API server begin with a webhook that is away (test_chart_prometheus_replicas).
     ours = [rule for rule in rules if "apiserver_" not in rule["expr"]]
     expect_data(told, [rule["record"] for rule in ours if "record" in rule])
     assert told.query('ALERTS{alertstate="firing"}') == []
