@@ -118,9 +118,6 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
     expect_gone(bench, "/apis/gpushare.io/v1alpha1/gpusharepools/training")
     controller.stop()
     webhook.stop()
-    import shutil
-
-    [shutil.copy(p.log, "/tmp/logs10/") for p in (controller, webhook)]
     secrets = [SECRET, *read_key(bench), *map(read_token, (controller, webhook))]
     ours = [c for c in bench.audit.our_writes(mark) if c.user.endswith("gpushare-controller")]
     return Story(
