@@ -13,9 +13,9 @@ export PYTHONPATH := operator:.
 LIMIT = timeout --foreground --kill-after=30
 
 SHARDS = --numprocesses=2 --dist=loadfile
-# Four clusters side by side: the tests mostly wait.
+# Three clusters side by side: more find no processor.
 # In the order of the names: files of one long test would all come last otherwise, side by side.
-CLUSTERS = --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+CLUSTERS = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Show the targets
@@ -61,8 +61,14 @@ test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score
 	$(LIMIT) 600 $(BIN)/pytest tests/integration/test_chart*.py tests/integration/test_helm*.py \
 		-p no:randomly --timeout=180 -m chart $(SHARDS)
 
+PREVIOUS := $(VENV)/previous
+$(PREVIOUS)/.ready: $(READY) requirements/previous.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-warn-conflicts --upgrade \
+		--target $(PREVIOUS) -r requirements/previous.txt
+	@touch $@
+
 .PHONY: test-integration
-test-integration: $(READY) ## Run the tests against the real control plane
+test-integration: $(READY) $(PREVIOUS)/.ready ## Run the tests against the real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
 		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/chaos tests/integration \
@@ -171,7 +177,7 @@ cluster-down: $(READY) ## End it; nothing is left running
 .PHONY: requirements
 requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
 	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
-	for name in runtime dev go build audit browser plot; do CUSTOM_COMPILE_COMMAND="make requirements" \
+	for name in runtime dev previous go build audit browser plot; do CUSTOM_COMPILE_COMMAND="make requirements" \
 		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements/$$name.txt requirements/$$name.in; done

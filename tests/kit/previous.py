@@ -14,13 +14,21 @@ from devcluster.startup import PROJECT
 from tests.kit.bench import Bench
 
 _FOLDER = PROJECT / "tests/upgrade"
+_LIBRARIES = Path(sys.prefix) / "previous"
+"""Filled by make test-integration."""
 
 
 @dataclass(frozen=True)
 class PreviousVersion:
-    """Its program, in a folder of its own; the libraries are those of this version."""
+    """Its program, in a folder of its own; the libraries are those of this version, and one that
+    this version has no use for (requirements/previous.in)."""
 
     source: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its processes need beside what those of this version do."""
+        return {"PYTHONPATH": os.pathsep.join((str(self.source), str(_LIBRARIES)))}
 
     @classmethod
     def unpack(cls, folder: Path) -> "PreviousVersion":
@@ -38,7 +46,7 @@ class PreviousVersion:
         """Put its CRD in the place of the one that is there."""
         done = subprocess.run(
             [sys.executable, "-m", "gpushare.api.crd"],
-            env={**os.environ, "PYTHONPATH": str(self.source)},
+            env={**os.environ, **self.environment},
             capture_output=True,
             text=True,
             check=True,
@@ -55,7 +63,7 @@ class PreviousVersion:
         admin = read_own_kubeconfig(bench.cluster.kubeconfig)
         return bench.operators.start(
             "controller",
-            env={"PYTHONPATH": str(self.source)},
+            env=self.environment,
             # It does not know the setting for a ServiceAccount's folder yet.
             api_url=admin["clusters"][0]["cluster"]["server"],
         )
