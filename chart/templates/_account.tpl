@@ -1,16 +1,17 @@
 {{/* What holds an account to what its process does, whichever token and rights are used. */}}
 
-{{/* The keys in which two maps differ: those that came or changed, and those that went. Takes new and old. */}}
+{{/* The keys in which two maps differ, those that came or changed, and those that went, but for what may: a condition on
+`key`, asked first, since to compare is dear (managedFields are most of a Node). Takes new, old and may. */}}
 {{- define "gpushare.cel.changed" -}}
-{{ .new }}.filter(key, !(key in {{ .old }}) || {{ .old }}[key] != {{ .new }}[key])
-+ {{ .old }}.filter(key, !(key in {{ .new }}))
+{{ .new }}.filter(key, !({{ .may }}) && (!(key in {{ .old }}) || {{ .old }}[key] != {{ .new }}[key]))
++ {{ .old }}.filter(key, !({{ .may }}) && !(key in {{ .new }}))
 {{- end }}
 
 {{/* The keys of an object's metadata in which it differs from the old one, but for those that may, and those that the
 API server keeps itself. Takes a list. */}}
 {{- define "gpushare.cel.otherMetadata" -}}
-({{- include "gpushare.cel.changed" (dict "new" "dyn(object.metadata)" "old" "dyn(oldObject.metadata)") }})
-.filter(key, !(key in ['{{ concat . (list "managedFields" "resourceVersion" "generation") | join "', '" }}']))
+{{- $may := printf "key in ['%s']" (concat . (list "managedFields" "resourceVersion" "generation") | join "', '") }}
+{{- include "gpushare.cel.changed" (dict "new" "dyn(object.metadata)" "old" "dyn(oldObject.metadata)" "may" $may) }}
 {{- end }}
 
 {{/* Which calls a policy looks at. Takes group, version, resource, namespace and accounts. */}}

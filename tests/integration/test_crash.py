@@ -40,6 +40,8 @@ class Moment:
 
 NODE = "/nodes/n1[?]"
 PLUGIN = "/pods/gpushare-device-plugin-ds"
+# The rest is for make test-chaos, which has a rollout killed on either side of each of its writes.
+ELSEWHERE = {"before the cordon", "before the labels", "before the uncordon"}
 MOMENTS = {
     "before the cordon": Moment("PATCH", NODE, 1, False, ""),
     "after the cordon": Moment("PATCH", NODE, 1, True, "Cordoned"),
@@ -56,8 +58,14 @@ MOMENTS = {
 @pytest.mark.parametrize(
     ("moment", "identity"),
     # A restarted container has its old name and takes its own Lease back; a new Pod waits for it.
-    list(zip(MOMENTS.values(), itertools.cycle(["first", "second"]), strict=False)),
-    ids=MOMENTS.keys(),
+    [
+        pytest.param(
+            moment, identity, marks=[pytest.mark.chaos] if name in ELSEWHERE else [], id=name
+        )
+        for (name, moment), identity in zip(
+            MOMENTS.items(), itertools.cycle(["first", "second"]), strict=False
+        )
+    ],
 )
 def test_killed_in_a_flip_and_started_again_it_restarts_each_plugin_once(
     bench: Bench, moment: Moment, identity: str

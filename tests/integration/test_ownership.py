@@ -185,6 +185,7 @@ def test_of_a_rival_that_removes_the_label_it_is_said_that_it_left_no_name(bench
     assert f"{PLACEMENT}: it removes it, the pool says 'spread'" in message
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("operator")
 def test_with_force_a_rival_is_met_at_most_six_times_a_minute(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", conflicts="Force")

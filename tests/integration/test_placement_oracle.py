@@ -20,7 +20,6 @@ from tests.kit.worldmanifests import build_applicant, build_holder, build_shared
 
 Json = dict[str, Any]
 
-WORLDS = 36
 ROUNDS = 9
 WORLD_LABEL = "world"
 _IN_FLIGHT = 8
@@ -69,19 +68,21 @@ class World:
 
 
 @pytest.mark.timeout(300)
-def test_the_scheduler_places_a_routed_pod_exactly_where_the_oracle_says(bench: Bench) -> None:
+@pytest.mark.parametrize("count", [12, pytest.param(36, marks=pytest.mark.long)])
+def test_the_scheduler_places_a_routed_pod_exactly_where_the_oracle_says(
+    bench: Bench, count: int
+) -> None:
     bench.install("Professional")
     bench.operators.start(env=_SETTINGS)
-    worlds = [World.generate(f"w{index}") for index in range(WORLDS)]
+    worlds = [World.generate(f"w{index}") for index in range(count)]
     _given(bench, worlds)
     seen: Counter[str] = Counter()
     for index in range(ROUNDS):
         _expect_told(bench, [pool for world in worlds for pool in world.pools])
         _try_round(bench, worlds, f"r{index}", seen)
-    assert seen["pods"] >= 300, seen
-    assert seen["placed"] >= 100, seen
-    assert seen["waiting"] >= 30, seen
-    assert seen["would have failed elsewhere"] >= 30, seen
+    assert seen["pods"] >= 8 * count, seen
+    assert seen["placed"] >= 3 * count, seen
+    assert min(seen["waiting"], seen["would have failed elsewhere"]) >= 0.8 * count, seen
 
 
 def _try_round(bench: Bench, worlds: Iterable[World], label: str, seen: Counter[str]) -> None:
