@@ -133,7 +133,7 @@ test-chaos: $(READY) ## Kill the operator at every write of a rollout, and distu
 .PHONY: test-soak
 test-soak: $(READY) ## Replace the webhook's certificate 20 times, and its CA, under 50 pods a second
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 900 $(BIN)/pytest tests/integration -p no:randomly --capture=no -m soak
+	$(LIMIT) 900 $(BIN)/pytest tests/integration -p no:randomly -m soak
 
 .PHONY: lint
 lint: $(READY) ## Check style, types and the direction of imports

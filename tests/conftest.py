@@ -28,6 +28,19 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests of real parts have printed, and passed, are the figures that they came to."""
+    told = [
+        text
+        for report in terminalreporter.getreports("passed")
+        for name, text in report.sections
+        if name == "Captured stdout call" and not report.nodeid.startswith("tests/unit/")
+    ]
+    if told:
+        terminalreporter.section("figures")
+        terminalreporter.write("".join(told))
+
+
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A cluster with the chart's objects in it, and no operator yet.

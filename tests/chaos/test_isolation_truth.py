@@ -19,11 +19,7 @@ _WAVE = 50
     ],
 )
 def test_every_claim_of_isolation_is_true(
-    bench: Bench,
-    histories: int,
-    each_event: int,
-    most_unknown: float,
-    capsys: pytest.CaptureFixture[str],
+    bench: Bench, histories: int, each_event: int, most_unknown: float
 ) -> None:
     stage = Stage(bench)
     half = histories // 2
@@ -35,9 +31,8 @@ def test_every_claim_of_isolation_is_true(
         for first in range(0, half, _WAVE):
             stage.play(edition, seeds[first : first + _WAVE])
 
-    with capsys.disabled():
-        print(f"\n{dict(stage.events)} comparisons={stage.tally.comparisons}")
-        print(stage.describe())
+    print(f"{dict(stage.events)} comparisons={stage.tally.comparisons}")
+    print(stage.describe())
     rare = {event: stage.events[event] for event in Event if stage.events[event] < each_event}
     assert not rare, f"too seldom: {rare}"
     assert stage.share_unknown < most_unknown, "\n".join(stage.unknown)

@@ -25,9 +25,7 @@ IDENTITIES = ("first", "second")
 def start_both(bench: Bench, **env: str) -> dict[str, OperatorProcess]:
     """Two controllers, started at the same moment; neither may be ready yet."""
     return {
-        identity: bench.operators.start(
-            "controller", identity=identity, env=SHORT_LEASE, wait=False
-        )
+        identity: bench.operators.start("controller", identity=identity, env=env, wait=False)
         for identity in IDENTITIES
     }
 

@@ -185,10 +185,7 @@ def test_its_templates_are_in_it(image: Image) -> None:
     assert image.start(*rendered).stdout == expected.stdout
 
 
-def test_what_comes_on_top_of_the_base_image_is_at_most_150_mb(
-    image: Image, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_comes_on_top_of_the_base_image_is_at_most_150_mb(image: Image) -> None:
     size = sum(size for size, _ in image.files().values())
-    with capsys.disabled():
-        print(f"\nimage: {size / 1e6:.0f} MB on top of its base, unpacked")
+    print(f"image: {size / 1e6:.0f} MB on top of its base, unpacked")
     assert size <= MOST_BYTES

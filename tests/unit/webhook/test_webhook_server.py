@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
 from copy import deepcopy
@@ -13,7 +12,7 @@ from typing import Any
 import jsonpatch
 import orjson
 import pytest
-from aiohttp.test_utils import RawTestServer, TestClient
+from aiohttp.test_utils import TestClient
 
 from gpushare.api.namespace import Namespace
 from gpushare.core.admission import Rules
@@ -31,33 +30,18 @@ from gpushare.webhook.server import (
     WORKLOADS_PATH,
     AdmissionServer,
 )
-from tests.kit.reviews import build_container, build_gpu_pod, build_review, encode
+from tests.kit.reviews import build_container, build_gpu_pod, build_review
+from tests.kit.webhookclient import ask, connected, count
 from tests.kit.webhookserver import INFERENCE, TRAINING, build_memory, build_webhook
 
 Client = TestClient[Any, Any]
 Json = dict[str, Any]
 
-ADMISSIONS = "gpushare_admission_requests_total"
 REQUIRED = {ANNOTATION_ISOLATION: "required"}
 
 
-@contextlib.asynccontextmanager
-async def client(server: AdmissionServer | None = None) -> AsyncIterator[Client]:
-    server = server or build_webhook()
-    client: Client = TestClient(RawTestServer(server.handle))
-    async with client:
-        yield client
-
-
-async def ask(client: Client, review: Any, path: str = PODS_PATH) -> tuple[int, Any]:
-    # With the query that the API server adds.
-    async with client.post(f"{path}?timeout=3s", data=BytesIO(encode(review))) as response:
-        body = await response.read()
-        return response.status, orjson.loads(body) if response.status == 200 else body.decode()
-
-
 async def ask_about(review: Any, server: AdmissionServer | None = None) -> Json:
-    async with client(server) as webhook:
+    async with connected(server) as webhook:
         status, answer = await ask(webhook, review)
     assert status == 200, answer
     response: Json = answer["response"]
@@ -67,10 +51,6 @@ async def ask_about(review: Any, server: AdmissionServer | None = None) -> Json:
 def read_patch(response: Json) -> list[Json]:
     patch: list[Json] = orjson.loads(base64.b64decode(response.get("patch", "W10=")))
     return patch
-
-
-def count(metrics: Metrics, reason: str) -> float | None:
-    return metrics.registry.get_sample_value(ADMISSIONS, {"reason": reason})
 
 
 async def test_a_gpu_pod_is_sent_to_a_pool_and_keeps_all_it_had() -> None:
@@ -142,8 +122,8 @@ async def test_a_pod_that_requires_isolation_is_refused_rather_than_run_without(
 async def test_until_the_pools_are_known_it_gives_no_answer() -> None:
     metrics = Metrics()
     webhook = build_webhook(Memory(60.0, lambda: 0.0), metrics=metrics)
-    async with client(webhook) as client_:
-        status, text = await ask(client_, build_review(build_gpu_pod()))
+    async with connected(webhook) as client:
+        status, text = await ask(client, build_review(build_gpu_pod()))
     assert (status, count(metrics, "NotSynced")) == (503, 1)
     assert "not known yet" in text
 
@@ -153,8 +133,8 @@ async def test_out_of_an_old_memory_it_gives_no_answer() -> None:
     metrics = Metrics()
     webhook = build_webhook(build_memory(clock=lambda: now[0]), metrics=metrics)
     now[0] += 100
-    async with client(webhook) as client_:
-        status, text = await ask(client_, build_review(build_gpu_pod()))
+    async with connected(webhook) as client:
+        status, text = await ask(client, build_review(build_gpu_pod()))
     assert (status, count(metrics, "StaleCache")) == (503, 1)
     assert "last heard of 100 s ago" in text
 
@@ -163,13 +143,13 @@ async def test_about_a_namespace_that_it_does_not_know_it_gives_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 0.01)
-    async with client() as webhook:
+    async with connected() as webhook:
         status, text = await ask(webhook, build_review(build_gpu_pod(), namespace="nowhere"))
     assert (status, text) == (503, "namespace nowhere is not known yet; try again\n")
 
 
 async def test_a_malformed_pod_is_refused_with_the_field_that_is_wrong() -> None:
-    async with client() as webhook:
+    async with connected() as webhook:
         status, text = await ask(webhook, build_review(build_gpu_pod(containers="none")))
     assert status == 400
     assert text.endswith(
@@ -190,7 +170,7 @@ async def test_a_body_beyond_all_measure_is_refused(chunked: bool) -> None:
             yield b" " * 2**20
 
     data: Any = pieces() if chunked else BytesIO(b" " * (MAX_BODY_BYTES + 1))
-    async with client() as webhook, webhook.post(PODS_PATH, data=data) as response:
+    async with connected() as webhook, webhook.post(PODS_PATH, data=data) as response:
         assert response.status == 413
 
 
@@ -202,12 +182,12 @@ async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.M
         yield b"{"
         await never.wait()
 
-    async with client() as webhook, webhook.post(PODS_PATH, data=pieces()) as response:
+    async with connected() as webhook, webhook.post(PODS_PATH, data=pieces()) as response:
         assert response.status == 408
 
 
 async def test_other_paths_and_methods_are_told_so() -> None:
-    async with client() as webhook:
+    async with connected() as webhook:
         async with webhook.get("/anything") as response:
             assert response.status == 404
         async with webhook.get(PODS_PATH) as response:
@@ -240,61 +220,6 @@ async def send(server: AdmissionServer, review: Json) -> str:
     return pool
 
 
-async def test_each_outcome_is_counted() -> None:
-    metrics = Metrics()
-    async with client(build_webhook(metrics=metrics)) as webhook:
-        await ask(webhook, build_review(build_gpu_pod()))
-        await ask(webhook, build_review(build_gpu_pod(nodeName="gpu-1")))
-        await ask(webhook, "nonsense")
-    reasons = ("Routed", "NotRouted", "MalformedReview")
-    assert [count(metrics, reason) for reason in reasons] == [1, 1, 1]
-
-
-async def test_calls_about_workloads_that_fail_are_none_about_pods() -> None:
-    metrics = Metrics()
-    async with client(build_webhook(metrics=metrics)) as webhook:
-        await webhook.post(WORKLOADS_PATH, data=b"nonsense")
-    told = metrics.registry.get_sample_value
-    assert count(metrics, "MalformedReview") is None
-    asked = "gpushare_workload_admission_requests_total"
-    assert told(asked, {"reason": "MalformedReview"}) == 1
-
-
-async def test_how_long_a_call_comes_is_no_part_of_its_duration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    metrics = Metrics()
-    now = [0.0]
-
-    async def dawdle(body: bytes) -> AsyncIterator[bytes]:
-        yield body[:10]
-        now[0] += 4.0
-        yield body[10:]
-
-    monkeypatch.setattr("gpushare.webhook.server.time.perf_counter", lambda: now[0])
-    async with client(build_webhook(metrics=metrics)) as webhook:
-        await webhook.post(PODS_PATH, data=dawdle(encode(build_review(build_gpu_pod()))))
-    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_sum") == 0.0
-    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_count") == 1
-
-
-async def test_what_a_call_waits_for_is_part_of_its_duration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    metrics = Metrics()
-    server = build_webhook(metrics=metrics)
-    now = [0.0]
-
-    async def wait(name: str) -> None:
-        now[0] += 0.75
-
-    monkeypatch.setattr("gpushare.webhook.server.time.perf_counter", lambda: now[0])
-    monkeypatch.setattr(server, "_wait_for_namespace", wait)
-    async with client(server) as webhook:
-        await ask(webhook, build_review(build_gpu_pod(), namespace="unheard-of"))
-    assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_sum") == 0.75
-
-
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, "gpushare")
@@ -302,7 +227,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 async def test_nonsense_is_logged_once_a_second_at_most(logged: pytest.LogCaptureFixture) -> None:
-    async with client() as webhook:
+    async with connected() as webhook:
         for _ in range(20):
             assert (await ask(webhook, "nonsense"))[0] == 400
     assert len(logged.records) == 1
@@ -318,7 +243,7 @@ async def test_a_failure_that_nobody_foresaw_tells_where_it_was_and_nothing_of_t
 
     monkeypatch.setattr(Journal, "note", fail)
     metrics = Metrics()
-    async with client(build_webhook(metrics=metrics)) as webhook:
+    async with connected(build_webhook(metrics=metrics)) as webhook:
         status, text = await ask(webhook, build_review(build_gpu_pod()))
     assert count(metrics, "InternalError") == 1
     assert (status, text) == (500, "internal error; see the webhook's log\n")
@@ -341,7 +266,7 @@ def build_workload_review(kind: str = "deployments", **request: Any) -> Json:
 
 async def warn(review: Json, server: AdmissionServer | None = None) -> list[str]:
     """The warnings about a workload, which is allowed as it is."""
-    async with client(server) as webhook:
+    async with connected(server) as webhook:
         status, answer = await ask(webhook, review, WORKLOADS_PATH)
     assert status == 200, answer
     response = answer["response"]
