@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from devcluster.installation import OperatorProcess
 from devcluster.nodes import add_nodes, build_gpu_node
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
@@ -18,6 +17,7 @@ from tests.kit.expect import (
     expect_reason,
     expect_running,
 )
+from tests.kit.operator import PATIENT
 
 MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"
@@ -30,9 +30,8 @@ def professional(bench: Bench) -> None:
     bench.install("Professional")
 
 
-def test_the_smallest_pool_labels_fifty_nodes_and_kubectl_shows_it(
-    bench: Bench, operator: OperatorProcess
-) -> None:
+def test_the_smallest_pool_labels_fifty_nodes_and_kubectl_shows_it(bench: Bench) -> None:
+    bench.operators.start(env=PATIENT)
     bench.add_nodes(*(f"gpu-{index:02d}" for index in range(50)))
     bench.cluster.kubectl(
         "apply", "--validate=strict", "-f", "-",
