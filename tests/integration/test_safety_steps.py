@@ -60,10 +60,10 @@ def test_cordon_keeps_pods_off_a_node_whose_plugin_is_away(bench: Bench) -> None
 
 def test_second_look_gives_way_to_a_binding_that_was_in_flight(bench: Bench) -> None:
     """The scheduler had decided before the cordon; its Binding arrives after the first look."""
-    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "5"})
+    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "2"})
     given_sharing_pool(bench, "Basic", "n1")
     old = plugin_names(bench)
-    bench.set_faults("n1", bind_delay_seconds=3, kubelet_delay_seconds=1.5, start_delay_seconds=4)
+    bench.set_faults("n1", bind_delay_seconds=1, kubelet_delay_seconds=1.5, start_delay_seconds=4)
     mark = bench.audit.mark()
     bench.create_pod(build_pod("late", selects={POOL: "training"}))
     expect(bench, "the scheduler has chosen", lambda: "ASSUME_TIME" in str(bench.pod("late")))
