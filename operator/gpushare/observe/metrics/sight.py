@@ -3,6 +3,7 @@
 Nothing is kept up to date that nobody reads, and a pool that is gone leaves no series behind.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -80,9 +81,9 @@ class SightCollector(Collector):
     def __init__(self, look: Look) -> None:
         self._look = look
 
+    @abstractmethod
     def measure(self, sight: Sight) -> Iterator[GaugeMetricFamily]:
         """The metrics, one for each family."""
-        raise NotImplementedError
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         yield from self.measure(self._look())
