@@ -40,19 +40,11 @@ GATED = [{"name": "example.com/wait"}]
 def space(bench: Bench) -> Space:
     """`default`, beside the pools `training` (share), `isolated` (cgpu) and another team's."""
     bench.operators.standard()
-    given_pools(bench, training={"schedule": "share"}, isolated={"schedule": "cgpu"})
-    bench.create_pool(
-        {
-            "apiVersion": "gpushare.io/v1alpha1",
-            "kind": "GPUSharePool",
-            "metadata": {"name": "team-a"},
-            "spec": {
-                "nodes": {"names": ["a1"]},
-                "schedule": "cgpu",
-                "priority": 900,
-                "workloads": FOR_TEAM_A,
-            },
-        }
+    given_pools(
+        bench,
+        training={"schedule": "share"},
+        isolated={"schedule": "cgpu"},
+        **{"team-a": {"schedule": "cgpu", "priority": 900, "workloads": FOR_TEAM_A}},
     )
     return default_space(bench)
 

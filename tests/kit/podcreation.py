@@ -61,7 +61,7 @@ def given_pools(bench: Bench, **specs: Mapping[str, Any]) -> None:
     for name, spec in specs.items():
         bench.create_pool(build_pool(name, node_pool=name, **spec))
     for name in specs:
-        expect_sent(default_space(bench), build_pod("probe", annotations={POOL: name}), name)
+        expect_known(default_space(bench), name)
 
 
 def pool_of(pod: Json) -> str | None:
@@ -74,6 +74,16 @@ def decision_of(pod: Json) -> Json:
     """What admission noted on the pod; empty where it noted nothing."""
     decision: Json = json.loads(pod["metadata"].get("annotations", {}).get(DECISION, "{}"))
     return decision
+
+
+def expect_known(space: Space, pool: str) -> None:
+    """Until the webhook has heard of `pool`, whoever it is for."""
+    probe = build_pod("probe", selects={POOL: pool})
+    expect(
+        space.bench,
+        f"the webhook knows {pool}",
+        lambda: decision_of(space.send(probe)).get("reason") == "AlreadySelects",
+    )
 
 
 def expect_sent(space: Space, pod: Json, pool: str) -> None:

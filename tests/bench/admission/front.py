@@ -17,18 +17,27 @@ _PLAIN_PODS, _PLAIN_IN_FLIGHT = 500, 8
 
 @dataclass(frozen=True)
 class Load:
-    """Pods that are created, all of them dry runs: so many at once, or so many a second."""
+    """Pods that are created, all of them dry runs: so many at once, or so many a second.
 
-    pods: int
+    In slices: a machine's speed changes within seconds, by more than what is measured.
+    """
+
+    slices: int
     in_flight: int = 0
     per_second: float = 0
+    slice_pods: int = 100
+    """On end of one webhook."""
+
+    @property
+    def pods(self) -> int:
+        return self.slices * self.slice_pods
 
     def __str__(self) -> str:
         return f"{self.per_second:g} a second" if self.per_second else f"{self.in_flight} in flight"
 
 
-ONE, EIGHT, MANY = (Load(pods, in_flight) for pods, in_flight in ((300, 1), (1000, 8), (1000, 32)))
-STEADY = Load(500, per_second=50)
+ONE, EIGHT, MANY = (Load(10, in_flight) for in_flight in (1, 8, 32))
+STEADY = Load(20, per_second=50, slice_pods=50)
 LOADS = (ONE, EIGHT, MANY, STEADY)
 
 
@@ -65,10 +74,7 @@ async def measure_round(api: Api, sides: tuple[Side, Side], loads: Sequence[Load
     """One turn of both under each load."""
     for side in sides:
         await Creator(api, side.namespace).create_closed(_WARM_PODS, _WARM_IN_FLIGHT)
-    floor, ours = sides
-    return {
-        load: (await _measure(api, floor, load), await _measure(api, ours, load)) for load in loads
-    }
+    return {load: await _take_turns(api, sides, load) for load in loads}
 
 
 async def count_calls_without_gpu(api: Api, ours: Side, webhook: Webhook) -> int:
@@ -79,15 +85,26 @@ async def count_calls_without_gpu(api: Api, ours: Side, webhook: Webhook) -> int
     return max(calls.calls, webhook.count_admissions() - answered)
 
 
-async def _measure(api: Api, side: Side, load: Load) -> Turn:
-    creator = Creator(api, side.namespace)
-    before, cpu = await _read_durations(api, side), read_cpu_seconds(side.pid)
+async def _take_turns(api: Api, sides: tuple[Side, Side], load: Load) -> tuple[Turn, Turn]:
+    """The slices of the load, one of each side after another."""
+    durations, seconds = [Durations(), Durations()], [0.0, 0.0]
+    for _ in range(load.slices):
+        for number, side in enumerate(sides):
+            before, cpu = await _read_durations(api, side), read_cpu_seconds(side.pid)
+            await _create(Creator(api, side.namespace), load)
+            seconds[number] += read_cpu_seconds(side.pid) - cpu
+            durations[number] += await _read_durations(api, side) - before
+    floor, ours = (
+        Turn(each, 1e6 * cpu / load.pods) for each, cpu in zip(durations, seconds, strict=True)
+    )
+    return floor, ours
+
+
+async def _create(creator: Creator, load: Load) -> None:
     if load.per_second:
-        await creator.create_open(load.pods, load.per_second)
+        await creator.create_open(load.slice_pods, load.per_second)
     else:
-        await creator.create_closed(load.pods, load.in_flight)
-    seconds = read_cpu_seconds(side.pid) - cpu
-    return Turn(await _read_durations(api, side) - before, 1e6 * seconds / load.pods)
+        await creator.create_closed(load.slice_pods, load.in_flight)
 
 
 async def _read_durations(api: Api, side: Side) -> Durations:

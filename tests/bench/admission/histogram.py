@@ -27,6 +27,14 @@ class Durations:
             self.within_5ms - earlier.within_5ms,
         )
 
+    def __add__(self, other: "Durations") -> "Durations":
+        """Those of both."""
+        return Durations(
+            self.calls + other.calls,
+            self.seconds + other.seconds,
+            self.within_5ms + other.within_5ms,
+        )
+
     @property
     def mean_ms(self) -> float:
         return 1000 * self.seconds / self.calls

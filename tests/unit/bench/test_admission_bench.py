@@ -48,6 +48,13 @@ def test_mean_and_share_are_those_of_the_calls_between_two_readings() -> None:
     assert between.share_5ms == pytest.approx(90.0)
 
 
+def test_the_calls_of_several_slices_are_one_sum() -> None:
+    together = Durations(30, 0.1, 24) + Durations(10, 0.1, 6)
+
+    assert together.mean_ms == pytest.approx(5.0)
+    assert together.share_5ms == pytest.approx(75.0)
+
+
 def test_reviews_differ_and_are_as_large_as_those_of_the_api_server() -> None:
     bodies = build_bodies(12)
 
