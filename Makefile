@@ -33,18 +33,12 @@ $(READY): requirements/dev.txt
 demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
 	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
-# The demo mostly waits; it prints when it has ended.
+# Two suites at once, since each waits now and then, the demo mostly.
 .PHONY: test
 test: $(READY) ## Run everything that must hold
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-quick test-demo
-	@$(MAKE) --no-print-directory test-chart test-browser test-integration
-
-.PHONY: test-quick
-test-quick: ## Run what needs no control plane: lint, the unit tests and the image's
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory test-unit
-	@$(MAKE) --no-print-directory test-image
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint test-chart test-unit test-image test-browser
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-integration test-demo
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests

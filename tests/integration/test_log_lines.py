@@ -98,7 +98,11 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
     with RefusedNode(bench, "n2"):
         bench.change_pool(placement="spread")
         expect_reason(bench, "n2", "WriteRefused")
-    expect_pool_ready(bench, nodes=2)
+    ready = expect_pool_ready(bench, nodes=2)
+    # It logs what it wrote when the API server has answered.
+    expect(
+        bench, "the log says so", lambda: says_ready(controller, ready["metadata"]["generation"])
+    )
 
     rests = [controller.log.stat().st_size, webhook.log.stat().st_size]
     began = time.monotonic()
@@ -132,6 +136,12 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
         outage,
         secrets,
     )
+
+
+def says_ready(controller: OperatorProcess, generation: int) -> bool:
+    """Whether the log tells that the pool is Ready as it is specified now."""
+    told = {(line.get("reason"), line.get("generation")) for line in read_lines(controller)}
+    return ("AllNodesReady", generation) in told
 
 
 def send_pods(bench: Bench) -> str:

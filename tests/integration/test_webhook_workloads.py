@@ -7,6 +7,7 @@ import pytest
 
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_workload
+from tests.kit.expect import expect
 from tests.kit.podcreation import ISOLATION, POOL, given_pools, kubectl_create
 
 Json = dict[str, Any]
@@ -57,9 +58,13 @@ def test_a_workload_whose_pods_no_pool_takes_is_told_why(pools: Bench, kind: str
 def test_a_workload_whose_pods_would_be_refused_is_created_and_told(pools: Bench) -> None:
     pools.delete_pool("isolated")
     pod = build_pod("p", annotations={ISOLATION: "required", POOL: "training"})
-    text = "\n".join(warnings_about(pools, "Deployment", pod))
-    assert "refused" in text
-    assert "isolation" in text
+
+    def refusal() -> str:
+        # Until the webhook has heard that the pool is gone, pods would still be sent there.
+        text = "\n".join(warnings_about(pools, "Deployment", pod))
+        return text if "refused" in text else ""
+
+    assert "isolation" in expect(pools, "it is told of the refusal", refusal)
 
 
 def test_the_queue_of_a_workload_counts_for_its_pods(pools: Bench) -> None:

@@ -27,6 +27,7 @@ from gpushare.cli.program import CALLED
 from gpushare.cli.reading import add_reading_commands
 from gpushare.cli.rendering import add_rendering_commands
 from gpushare.cli.showing import add_ui_command
+from gpushare.cli.start import uncollected
 from gpushare.names import PoolFate
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def begin(
 @app.command()
 def webhook() -> None:
     """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""
-    from gpushare.webhook.role import run_webhook
+    with uncollected():
+        from gpushare.webhook.role import run_webhook
 
     _run_role(run_webhook)
 
@@ -81,7 +83,8 @@ def webhook() -> None:
 @app.command()
 def controller() -> None:
     """Keep the nodes of all pools as their specs say, until SIGTERM; one is active by a Lease."""
-    from gpushare.controller.role import run_controller
+    with uncollected():
+        from gpushare.controller.role import run_controller
 
     _run_role(run_controller)
 
@@ -89,8 +92,9 @@ def controller() -> None:
 @app.command()
 def run() -> None:
     """Controller and webhook in one process, for small clusters and development."""
-    from gpushare.controller.role import run_controller
-    from gpushare.webhook.role import Webhook
+    with uncollected():
+        from gpushare.controller.role import run_controller
+        from gpushare.webhook.role import Webhook
 
     async def run_both(settings: "Settings") -> None:
         await run_controller(settings, build_webhook=Webhook)
