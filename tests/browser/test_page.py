@@ -113,6 +113,7 @@ def test_a_card_of_which_more_is_given_out_than_it_has_says_so_and_needs_attenti
         seen = open_page(shown.url, viewport=TALL)
         seen.page.get_by_label("Only what needs attention").check()
         row = seen.row("cn-beijing.10.0.1.13")
+        row.wait_for()
         first, *others = seen.cards("cn-beijing.10.0.1.13")
         assert "more than it has: speech/tts 40" in first
         assert not any("more than it has" in other for other in others)
@@ -177,6 +178,7 @@ def test_an_address_with_other_filters_is_followed_without_a_reload(
 
 def test_a_name_is_found_however_its_letters_are_typed(shown: ShownPage, open_page: Open) -> None:
     seen = open_page(shown.url, viewport=TALL)
+    seen.row("inference").wait_for()
     seen.page.get_by_role("searchbox", name="Node").fill("CN-Beijing.10.0.1.12")
     seen.expect_gone("inference")
     assert seen.names() == ["training", "cn-beijing.10.0.1.12"]

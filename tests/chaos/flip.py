@@ -38,8 +38,8 @@ SETTINGS = {
     "GPUSHARE_SECOND_LOOK_SECONDS": "0.2",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",
     # Longer than a busy machine delays a renewal: a process that loses its Lease ends.
-    "GPUSHARE_LEASE_DURATION_SECONDS": "4",
-    "GPUSHARE_LEASE_RENEW_SECONDS": "0.5",
+    "GPUSHARE_LEASE_DURATION_SECONDS": "10",
+    "GPUSHARE_LEASE_RENEW_SECONDS": "1",
 }
 SLOW_SECONDS = 1.5
 RUN_SECONDS = 60.0

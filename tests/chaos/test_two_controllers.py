@@ -17,7 +17,7 @@ from tests.kit.tenure import find_claims, find_late_writes, find_writers
 
 LONG_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "10", "GPUSHARE_LEASE_RENEW_SECONDS": "1"}
 """Nobody loses it but by dying, however busy the machine is."""
-SHORT_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "1", "GPUSHARE_LEASE_RENEW_SECONDS": "0.2"}
+SHORT_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "3", "GPUSHARE_LEASE_RENEW_SECONDS": "0.5"}
 BY_US = (OURS.encode(),)
 IDENTITIES = ("first", "second")
 

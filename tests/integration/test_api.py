@@ -107,6 +107,7 @@ def test_kubectl_explains_every_field_of_the_spec(bench: Bench) -> None:
 
 
 def test_every_field_of_the_status_survives(bench: Bench) -> None:
+    bench.operators.end_all()
     bench.create_pool(build_pool(node_pool="nobody"))
     moment = "2026-01-01T00:00:00Z"
     status = {
@@ -126,7 +127,6 @@ def test_every_field_of_the_status_survives(bench: Bench) -> None:
         },
         "samples": [{"node": "n1", "reason": "Updating", "since": moment, "message": "m"}],
     }  # fmt: skip
-    bench.operators.end_all()
     bench.call("PATCH", f"{POOLS}/training/status", {"status": status})
 
     assert bench.pool()["status"] == status

@@ -9,6 +9,7 @@ from tests.kit.builders import build_pool
 from tests.kit.expect import (
     expect,
     expect_allocated,
+    expect_containers,
     expect_pool_ready,
     expect_reason,
     expect_running,
@@ -43,6 +44,9 @@ def settled(bench: Bench) -> dict[str, str]:
     expect_pool_ready(bench, "nobody", nodes=0)
     expect_running(bench, place_pod(bench, "job", "n1"))
     expect_allocated(bench, gib=3)
+    expect_containers(bench, 1)
+    # What was written up to now is in the audit log by then.
+    expect_renewals(bench, bench.audit.mark(), 1)
     return plugin_uids(bench)
 
 

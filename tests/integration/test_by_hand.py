@@ -98,7 +98,11 @@ def test_a_record_that_somebody_else_wrote_too_is_removed_all_the_same(bench: Be
     )
 
     expect_pool_ready(bench, nodes=1)
-    assert CHANGE not in bench.node("n1")["metadata"]["annotations"]
+    expect(
+        bench,
+        "the record is gone",
+        lambda: CHANGE not in bench.node("n1")["metadata"]["annotations"],
+    )
     writes = [call for call in bench.audit.our_writes(mark) if call.resource == "nodes"]
     assert len(writes) < 10
 
@@ -147,7 +151,7 @@ def test_a_mode_that_was_labelled_by_hand_while_nobody_watched_is_brought_about(
     bench: Bench,
 ) -> None:
     given_sharing_pool(bench, "Professional", "n1")
-    bench.operators.end()
+    bench.operators.end_all()
     before = plugin_names(bench)
     mark = bench.audit.mark()
     bench.label("n1", {MODE: "cgpu"})
@@ -164,7 +168,7 @@ def test_isolation_that_was_only_unlabelled_by_hand_is_not_taken_for_gone(bench:
     given_sharing_pool(bench, "Professional", "n1")
     bench.change_pool(schedule="cgpu")
     expect_pool_ready(bench, nodes=1)
-    bench.operators.end()
+    bench.operators.end_all()
     bench.label("n1", {MODE: "share"})
     bench.change_pool(schedule="share")
 

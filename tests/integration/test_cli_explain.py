@@ -19,6 +19,7 @@ from tests.kit.expect import (
     expect_allocated,
     expect_pool_ready,
     expect_running,
+    find_condition,
     is_unschedulable,
 )
 from tests.kit.podcreation import DECISION, expect_sent, kubectl_create
@@ -167,7 +168,13 @@ def test_a_change_that_is_under_way_and_what_it_waits_for(scene: Scene) -> None:
         """And the webhook may know it; nothing moves any more then."""
         page = scene.show("explain", "node", "gpu.10.0.0.5")
         left = bench.pool("changing")["status"]["capacity"]["memoryTotal"]
-        return "at step Restarting" in page and page.count("plugin-ds-") == 1 and left == 0
+        said = find_condition(bench.pool("changing"))["message"]
+        return (
+            "at step Restarting" in page
+            and page.count("plugin-ds-") == 1
+            and left == 0
+            and "gpushare-device-plugin-ds is not Ready" in said
+        )
 
     expect(bench, "its plugin is away", is_without_plugin)
     try:

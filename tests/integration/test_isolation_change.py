@@ -17,6 +17,7 @@ from tests.kit.bench import GPU_MEM, NODES, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.expect import (
     expect,
+    expect_allocated,
     expect_gpu_memory,
     expect_isolated,
     expect_labels,
@@ -29,6 +30,7 @@ from tests.kit.expect import (
     read_change,
     read_record,
 )
+from tests.kit.hearing import hearing
 
 FOUR = ("n1", "n2", "n3", "n4")
 MODE = "ack.node.gpu.schedule"
@@ -105,6 +107,7 @@ def test_on_professional_a_node_waits_for_its_gpu_pods_and_nothing_is_written(
 ) -> None:
     given_sharing_pool(bench, "Professional", "n1", "n2")
     expect_running(bench, place_pod(bench, "job", "n1"))
+    expect_allocated(bench, gib=3)
     mark = bench.audit.mark()
 
     bench.change_pool(schedule="cgpu")
@@ -137,8 +140,9 @@ def test_a_persons_cordon_stays(bench: Bench, edition: Edition) -> None:
 
 def test_a_node_that_a_person_took_out_of_service_uses_up_the_budget(bench: Bench) -> None:
     given_sharing_pool(bench, "Basic", "n1", "n2", "n3")
-    bench.set_faults("n2", not_ready=True)
-    expect(bench, "n2 is not ready", lambda: not _is_ready(bench, "n2"))
+    with hearing(bench, "nodes"):
+        bench.set_faults("n2", not_ready=True)
+        expect(bench, "n2 is not ready", lambda: not _is_ready(bench, "n2"))
 
     bench.change_pool(schedule="cgpu")
 
@@ -259,9 +263,8 @@ def test_a_flip_is_right_where_capacity_goes_to_zero_meanwhile(bench: Bench) -> 
     given_sharing_pool(bench, "Professional", "n1")
     bench.set_faults("n1", capacity_expires_seconds=0.2, start_delay_seconds=2)
 
-    bench.change_pool(schedule="cgpu")
-
     with bench.watching() as watch:
+        bench.change_pool(schedule="cgpu")
         expect_pool_ready(bench, nodes=1)
     assert any(node["status"]["capacity"][GPU_MEM] == "0" for node in watch.history)
     expect_isolated_from_now_on(bench, ["n1"])
@@ -317,7 +320,7 @@ def test_a_change_says_on_the_node_how_far_it_is(bench: Bench) -> None:
 
 def test_nobody_is_bound_to_a_node_while_its_plugin_is_away(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", start_delay_seconds=1)
+    bench.set_faults("n1", start_delay_seconds=4)
     bench.change_pool(schedule="cgpu")
     expect(bench, "n1 is cordoned", lambda: bench.node("n1")["spec"].get("unschedulable"))
 

@@ -17,6 +17,7 @@ from tests.kit.expect import (
     expect_reason,
     expect_running,
 )
+from tests.kit.hearing import hearing
 from tests.kit.operator import PATIENT
 
 MODE = "ack.node.gpu.schedule"
@@ -283,7 +284,8 @@ def test_a_node_that_offers_mig_devices_is_left_alone(bench: Bench) -> None:
     bench.add_nodes("n1")
     amount = {"nvidia.com/mig-1g.5gb": "7"}
     status = {"capacity": amount, "allocatable": amount}
-    bench.call("PATCH", f"{NODES}/n1/status", {"status": status})
+    with hearing(bench, "nodes"):
+        bench.call("PATCH", f"{NODES}/n1/status", {"status": status})
     mark = bench.audit.mark()
     bench.create_pool(build_pool())
     expect_untouched(bench, "n1", "MigNode", mark)
@@ -314,8 +316,9 @@ def test_leaving_cgpu_for_share_needs_a_teardown_and_nothing_is_written(bench: B
 def test_a_mode_whose_installer_is_not_in_the_cluster_is_not_begun(bench: Bench) -> None:
     given_pool(bench, "n1", "n2")
     installer = "/apis/apps/v1/namespaces/kube-system/daemonsets/cgpu-installer"
-    bench.call("DELETE", installer)
-    expect_gone(bench, installer)
+    with hearing(bench, "daemonsets"):
+        bench.call("DELETE", installer)
+        expect_gone(bench, installer)
     mark = bench.audit.mark()
 
     bench.change_pool(schedule="cgpu")

@@ -36,7 +36,11 @@ OUTAGE_SECONDS = 12
 LINES_A_SECOND = 5
 """Of one process, with six watches and the Lease."""
 ON_PODS = ("deleted", "evicted")
-VERBOSE = {"GPUSHARE_LOG_LEVEL": "DEBUG", "GPUSHARE_LEASE_DURATION_SECONDS": "120"}
+VERBOSE = {
+    "GPUSHARE_LOG_LEVEL": "DEBUG",
+    "GPUSHARE_LEASE_DURATION_SECONDS": "120",
+    "GPUSHARE_LEASE_RENEW_SECONDS": "5",
+}
 _SECRET = "/api/v1/namespaces/gpushare-system/secrets/gpushare-webhook-tls"
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
@@ -120,6 +124,7 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
 
     bench.delete_pool()
     expect_gone(bench, "/apis/gpushare.io/v1alpha1/gpusharepools/training")
+    expect(bench, "it says that the pool went", lambda: says(controller, "finalizer taken off"))
     controller.stop()
     webhook.stop()
     secrets = [SECRET, *read_key(bench), *map(read_token, (controller, webhook))]
@@ -136,6 +141,11 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
         outage,
         secrets,
     )
+
+
+def says(controller: OperatorProcess, text: str) -> bool:
+    """Whether a line of the log has the text."""
+    return any(text in line["msg"] for line in read_lines(controller))
 
 
 def says_ready(controller: OperatorProcess, generation: int) -> bool:

@@ -168,7 +168,7 @@ def test_paused_drift_stays_and_no_change_begins_until_enforce(bench: Bench) -> 
 @pytest.mark.usefixtures("operator")
 def test_a_node_in_its_change_is_finished_while_the_pool_is_paused(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", "n2")
-    bench.set_faults("n1", start_delay_seconds=2)
+    bench.set_faults("n1", start_delay_seconds=6)
     bench.change_pool(schedule="cgpu")
     expect(bench, "n1 is labelled", lambda: read_mode(bench, "n1") == "cgpu")
 

@@ -26,6 +26,7 @@ from tests.kit.expect import (
     is_out_of_service,
     read_change,
 )
+from tests.kit.hearing import hearing
 from tests.kit.operator import read_metric
 from tests.kit.told import read_events
 
@@ -35,7 +36,7 @@ MODE = "ack.node.gpu.schedule"
 RETRY = "gpushare.io/retry"
 FOUR = ("n1", "n2", "n3", "n4")
 TEN = tuple(f"n{number:02}" for number in range(10))
-QUICK_TO_FAIL = 4
+QUICK_TO_FAIL = 8
 
 
 def expect_rollout(bench: Bench, reason: str, status: str = "False") -> Json:
@@ -79,7 +80,8 @@ def test_no_more_nodes_are_out_of_service_than_the_budget_says_and_as_many_are(
 @pytest.mark.usefixtures("operator")
 def test_a_node_that_somebody_cordoned_counts_against_the_budget(bench: Bench) -> None:
     given_sharing_pool(bench, "Basic", *FOUR, rollout={"maxUnavailable": 2})
-    bench.cordon("n4")
+    with hearing(bench, "nodes"):
+        bench.cordon("n4")
     with bench.watching() as watch:
         bench.change_pool(schedule="cgpu")
         expect_pool_ready(bench, nodes=4)
@@ -305,6 +307,7 @@ def test_a_plugin_that_comes_back_without_its_resource_is_restarted_once_more(
     assert len(bench.audit.our_deletions(mark)) == 2
     expect_rollout(bench, "RolloutHalted")
     bench.set_faults("n1")
+    expect(bench, "n1 is done", lambda: not read_change(bench.node("n1")))
     resume(bench)
     expect_pool_ready(bench, nodes=1)
     assert len(bench.audit.our_deletions(mark)) == 2

@@ -60,12 +60,12 @@ def test_cordon_keeps_pods_off_a_node_whose_plugin_is_away(bench: Bench) -> None
 
 def test_second_look_gives_way_to_a_binding_that_was_in_flight(bench: Bench) -> None:
     """The scheduler had decided before the cordon; its Binding arrives after the first look."""
-    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "2"})
+    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "5"})
     given_sharing_pool(bench, "Basic", "n1")
     old = plugin_names(bench)
     # Bound between the looks, and still not admitted at the second: once a pod runs, it keeps its
     # isolation whatever becomes of the plugin, and nothing is put off for it.
-    bench.set_faults("n1", bind_delay_seconds=1, kubelet_delay_seconds=4, start_delay_seconds=4)
+    bench.set_faults("n1", bind_delay_seconds=3, kubelet_delay_seconds=6, start_delay_seconds=4)
     mark = bench.audit.mark()
     bench.create_pod(build_pod("late", selects={POOL: "training"}))
     expect(bench, "the scheduler has chosen", lambda: "ASSUME_TIME" in str(bench.pod("late")))

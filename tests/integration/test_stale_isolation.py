@@ -53,6 +53,7 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     assert read_metric(operator, "gpushare_pool_stale_containers", pool="training") == 1
 
     bench.annotate(f"{PODS}/old", {names.RESTART_CONTAINER: "1"})
+    operator.kill()
     again = bench.operators.restart(operator)
     expect_running(bench, place_pod(bench, "new", "n1"))
     expect_isolation(bench, "False", containers=3, isolated=1, stale=1)

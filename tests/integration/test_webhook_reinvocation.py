@@ -1,16 +1,26 @@
 """Another webhook changes a pod after us: the API server asks again, and nothing is done twice."""
 
+from typing import Any
+
 import pytest
 
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod
+from tests.kit.expect import expect
 from tests.kit.operator import read_metric
 from tests.kit.podcreation import count_calls, decision_of, given_pools, pool_of
 from tests.kit.spaces import default_space
 from tests.kit.standin import another_that
 
+Json = dict[str, Any]
+
 ADMISSIONS = "gpushare_admission_requests_total"
 ADDS_A_LABEL = {"op": "add", "path": "/metadata/labels/changed", "value": "yes"}
+
+
+def send(bench: Bench, pod: Json) -> Json:
+    """The pod as it would be created."""
+    return default_space(bench).send(pod)
 
 
 @pytest.mark.usefixtures("operator")
@@ -20,8 +30,9 @@ def test_a_pod_that_another_webhook_changed_is_left_as_it_was_sent(bench: Bench)
     pod = build_pod("p")
     pod["metadata"]["labels"] = {"another": "please"}
     with another_that(bench, ADDS_A_LABEL):
+        expect(bench, "it is asked", lambda: "changed" in send(bench, pod)["metadata"]["labels"])
         calls, known = count_calls(bench), read_metric(operator, ADMISSIONS, reason="AlreadyRouted")
-        sent = default_space(bench).send(pod)
+        sent = send(bench, pod)
         asked = count_calls(bench) - calls
     assert sent["metadata"]["labels"]["changed"] == "yes"
     assert asked == {"pods.gpushare.io": 2}

@@ -72,6 +72,16 @@ def expect_allocated(bench: Bench, name: str = "training", *, gib: int) -> Json:
     return expect(bench, f"{gib} GiB of pool {name} are allocated", probe)
 
 
+def expect_containers(bench: Bench, count: int, name: str = "training") -> None:
+    """Until the pool's isolation counts so many containers, which it does once they run."""
+
+    def probe() -> bool:
+        isolation = bench.pool(name).get("status", {}).get("isolation") or {}
+        return bool(isolation.get("containers") == count)
+
+    expect(bench, f"{count} containers of pool {name} are counted", probe)
+
+
 def find_condition(pool: Json, kind: str = "Ready") -> Json:
     """A condition of the pool; empty strings where it has none yet."""
     conditions = pool.get("status", {}).get("conditions", [])

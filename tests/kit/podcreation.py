@@ -58,6 +58,9 @@ def kubectl_create(bench: Bench, manifest: Json, *options: str) -> Answer:
 
 def given_pools(bench: Bench, **specs: Mapping[str, Any]) -> None:
     """Pools without nodes, share unless their spec says otherwise, which the webhook knows."""
+    for name in specs:
+        # Of a test before this one: what was heard of it must not pass for the new one.
+        expect_known(default_space(bench), name, known=False)
     for name, spec in specs.items():
         bench.create_pool(build_pool(name, node_pool=name, **spec))
     for name in specs:
@@ -76,13 +79,14 @@ def decision_of(pod: Json) -> Json:
     return decision
 
 
-def expect_known(space: Space, pool: str) -> None:
-    """Until the webhook has heard of `pool`, whoever it is for."""
+def expect_known(space: Space, pool: str, *, known: bool = True) -> None:
+    """Until the webhook has heard of `pool`, whoever it is for, or that there is none."""
     probe = build_pod("probe", selects={POOL: pool})
+    reason = "AlreadySelects" if known else "SelectsNoPool"
     expect(
         space.bench,
-        f"the webhook knows {pool}",
-        lambda: decision_of(space.send(probe)).get("reason") == "AlreadySelects",
+        f"of {pool} the webhook says {reason}",
+        lambda: decision_of(space.send(probe)).get("reason") == reason,
     )
 
 

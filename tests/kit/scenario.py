@@ -27,7 +27,7 @@ POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
 OURS = frozenset({POOL, "cgpu", ISOLATION})
 CONVERGES_SECONDS = 30.0
-ON_ITS_WAY_SECONDS = 0.3
+ON_ITS_WAY_SECONDS = 1.0
 WATCH = "watch=true"
 NO_WATCH = f"^(?!.*{WATCH})"
 SETTINGS = {

@@ -16,7 +16,10 @@ from gpushare.certs.identity import Identity
 from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.webhook.certificate import load_identity
 from tests.kit.bench import Bench
+from tests.kit.builders import build_pod
+from tests.kit.expect import expect
 from tests.kit.podcreation import CONFIGURATION
+from tests.kit.spaces import default_space
 
 Json = dict[str, Any]
 
@@ -110,6 +113,15 @@ def _trust(bench: Bench, identity: Identity) -> None:
     for webhook in configuration["webhooks"]:
         webhook["clientConfig"]["caBundle"] = bundle
     bench.call("PUT", CONFIGURATION, configuration)
+    # It hears of that a moment later. One that lives for hours answers until then.
+    good = issue_identity(identity.authority, ["127.0.0.1"], datetime.now(UTC))
+    with _listening(bench.cluster.ports.webhook, good):
+        expect(bench, "the API server trusts it", lambda: _is_routed(bench))
+
+
+def _is_routed(bench: Bench) -> bool:
+    sent = default_space(bench).send(build_pod("probe"))
+    return "nodeSelector" in sent["spec"]
 
 
 @contextmanager
