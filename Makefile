@@ -37,8 +37,9 @@ demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME pl
 .PHONY: test
 test: $(READY) ## Run everything that must hold
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint test-chart test-unit test-image test-browser
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-integration test-demo
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
+		lint $(PREVIOUS)/.ready test-chart test-unit test-image test-browser
+	@$(MAKE) --no-print-directory --jobs=2 test-integration test-demo
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests

@@ -14,7 +14,7 @@ _WAVE = 50
     ("histories", "each_event", "most_unknown"),
     # Of few histories one that is odd makes up more.
     [
-        pytest.param(10, 2, 0.1, marks=pytest.mark.timeout(300)),
+        pytest.param(6, 1, 0.1, marks=pytest.mark.timeout(300)),
         pytest.param(200, 100, 0.01, marks=pytest.mark.chaos),
     ],
 )

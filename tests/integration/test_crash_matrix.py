@@ -15,7 +15,6 @@ from tests.kit.bench import Bench
 SELECTION = (
     Crash(Write("n3", "nodes", "PATCH", "Cordoned"), Side.AFTER),
     Crash(Write("n1", "nodes", "PATCH", "Labelled"), Side.BEFORE),
-    Crash(Write("n2", "nodes", "PATCH", "Labelled"), Side.AFTER),
     Crash(Write("n4", "nodes", "PATCH", "Restarting"), Side.AFTER),
     Crash(Write("n1", "pods", "DELETE", "Restarting"), Side.AFTER),
     Crash(Write("n3", "nodes", "PATCH", ""), Side.BEFORE),
