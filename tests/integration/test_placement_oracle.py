@@ -68,7 +68,7 @@ class World:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("count", [8, pytest.param(36, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [12, pytest.param(36, marks=pytest.mark.long)])
 def test_the_scheduler_places_a_routed_pod_exactly_where_the_oracle_says(
     bench: Bench, count: int
 ) -> None:
