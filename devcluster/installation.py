@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -124,16 +124,7 @@ class Installation:
         crds, others = split_crds(self.render())
         if not self.cluster.api.exists(f"/api/v1/namespaces/{NAMESPACE}"):
             self.cluster.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(crds))
-        for crd in crds:
-            name = crd["metadata"]["name"]
-            wait_until(
-                partial(self._is_established, name),
-                expectation=f"the API server serves {name}",
-                timeout_seconds=_ESTABLISHED_SECONDS,
-            )
-            # A new kind's first request is answered 429 until its storage is up; kubectl waits.
-            self.cluster.kubectl("get", name)
+        apply_crds(self.cluster, crds)
         self.cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(others))
 
     def start(
@@ -184,12 +175,6 @@ class Installation:
                 "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(manifests)
             )
 
-    def _is_established(self, crd: str) -> bool:
-        # `kubectl wait` fails at once while the conditions are not there yet.
-        found = self.cluster.api.call("GET", f"{_CRDS}/{crd}")
-        conditions = found.get("status", {}).get("conditions") or []
-        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-
     def _spawn(
         self, role: Role, identity: str, metrics_port: int, settings: Mapping[str, str]
     ) -> OperatorProcess:
@@ -228,6 +213,27 @@ class Installation:
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(kubeconfig))
         return {"GPUSHARE_KUBECONFIG": str(path)}
+
+
+def apply_crds(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
+    """Create or update CRDs; returns once the API server serves their kinds."""
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(crds))
+    for crd in crds:
+        name = crd["metadata"]["name"]
+        wait_until(
+            partial(_is_established, cluster, name),
+            expectation=f"the API server serves {name}",
+            timeout_seconds=_ESTABLISHED_SECONDS,
+        )
+        # A new kind's first request is answered 429 until its storage is up; kubectl waits.
+        cluster.kubectl("get", name)
+
+
+def _is_established(cluster: Cluster, crd: str) -> bool:
+    # `kubectl wait` fails at once while the conditions are not there yet.
+    found = cluster.api.call("GET", f"{_CRDS}/{crd}")
+    conditions = found.get("status", {}).get("conditions") or []
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
 def split_crds(manifests: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -26,7 +26,7 @@ class Rules:
     pool: str
     budget: int
     """Members that may be out of service at once, joining ones aside."""
-    notice_seconds: float = 3.0
+    notice_seconds: float = 1.0
     """A node that others took out of service so short a time before may not be known of yet."""
     restarts_per_change: int = 1
     evictions: bool = False

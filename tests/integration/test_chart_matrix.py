@@ -3,14 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from devcluster.installation import NAMESPACE
+from devcluster.installation import NAMESPACE, apply_crds
 from tests.kit.bench import Bench
 from tests.kit.chartmatrix import (
     JOBS_NAMESPACE,
@@ -30,7 +29,6 @@ MATRIX = build_matrix()
 FOREIGN_CRDS = Path(__file__).with_name("foreign-crds.yaml").read_text()
 STRICT = "strict-pods"
 _NAMESPACES = "/api/v1/namespaces"
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LEVEL = "pod-security.kubernetes.io"
 
 
@@ -60,21 +58,11 @@ def test_no_two_objects_have_one_name(renderings: list[list[Json]]) -> None:
         assert [name for name, times in names.items() if times > 1] == []
 
 
-def is_established(bench: Bench, path: str) -> bool:
-    conditions = bench.call("GET", path).get("status", {}).get("conditions") or []
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-
-
 @pytest.fixture(scope="module")
 def prepared(installed: Bench) -> Iterator[Bench]:
     """Where others' kinds are known, and no pod goes unnoticed that is not as strict as can be."""
     cluster = installed.cluster
-    cluster.kubectl("apply", "--filename=-", stdin=FOREIGN_CRDS)
-    # `kubectl wait` fails at once while there are no conditions yet.
-    for crd in yaml.safe_load_all(FOREIGN_CRDS):
-        path = f"{_CRDS}/{crd['metadata']['name']}"
-        expect(installed, f"{path} is served", partial(is_established, installed, path))
-        cluster.kubectl("get", crd["metadata"]["name"])
+    apply_crds(cluster, list(yaml.safe_load_all(FOREIGN_CRDS)))
     installed.call("POST", _NAMESPACES, {"metadata": {"name": JOBS_NAMESPACE}})
     warned: Json = {"metadata": {"labels": {f"{_LEVEL}/warn": "restricted"}}}
     installed.call("PATCH", f"{_NAMESPACES}/{NAMESPACE}", warned)
