@@ -63,12 +63,11 @@ class Forwarder:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._serve())
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
         except Exception as error:
             self._failure = error
             self._listening.set()
-        finally:
-            self._loop.close()
 
     async def _serve(self) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -4,7 +4,9 @@ It speaks TLS with the control plane's own certificate, so a kubeconfig needs on
 """
 
 import asyncio
+import contextlib
 import re
+import socket
 import ssl
 import threading
 import time
@@ -30,6 +32,7 @@ _HOP_BY_HOP = frozenset(
 _LONGEST_BODY = 16 * 2**20
 _LONGEST_LINE = 2**20
 _WAIT_SECONDS = 60
+_BACKLOG = 128
 
 
 @dataclass(eq=False)
@@ -127,15 +130,49 @@ class FaultProxy:
         ) as self._session:
             runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
             await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._tls).start()
-            self.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
-            self._ready.set()
-            await self._stopping.wait()
+            async with self._accept(runner.server):
+                self._ready.set()
+                await self._stopping.wait()
             for connection in runner.server.connections if runner.server else ():
                 # Closed politely, it would wait for an operator that may be dead.
                 if connection.transport is not None:
                     connection.transport.abort()
             await runner.cleanup()
+
+    @contextlib.asynccontextmanager
+    async def _accept(self, server: web.Server | None) -> AsyncIterator[None]:
+        """Listen within the block; who still shakes hands at its end is hung up on.
+
+        A site of aiohttp's goes on with them, and the loop ends with their sockets open.
+        """
+        assert server is not None, "the runner is set up"
+        loop, shaking = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+        async def shake_hands(accepted: socket.socket) -> None:
+            # Who hangs up meanwhile is a client that was killed.
+            with contextlib.suppress(OSError):
+                await loop.connect_accepted_socket(server, accepted, ssl=self._tls)
+
+        def accept() -> None:
+            with contextlib.suppress(BlockingIOError):
+                accepted, _ = listening.accept()
+                accepted.setblocking(False)
+                task = loop.create_task(shake_hands(accepted))
+                shaking.add(task)
+                task.add_done_callback(shaking.discard)
+                task.add_done_callback(lambda task: accepted.close() if task.cancelled() else None)
+
+        with socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG) as listening:
+            listening.setblocking(False)
+            self.url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+            loop.add_reader(listening, accept)
+            try:
+                yield
+            finally:
+                loop.remove_reader(listening)
+                for task in shaking:
+                    task.cancel()
+                await asyncio.gather(*shaking, return_exceptions=True)
 
     def _on_open(self, path: str, act: Callable[[_Exchange], object]) -> None:
         async def act_on_all() -> None:
