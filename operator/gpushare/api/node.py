@@ -125,7 +125,10 @@ def is_our_entry(entry: Mapping[str, Any]) -> bool:
     )
 
 
-_QUANTITY = re.compile(r"(\d{1,19})(?:([kMGTPE]|[KMGTPE]i)|[eE]\+?(\d{1,2}))?", re.ASCII)
+_MOST_DIGITS = 19
+_QUANTITY = re.compile(
+    rf"(\d{{1,{_MOST_DIGITS}}})(?:([kMGTPE]|[KMGTPE]i)|[eE]\+?(\d{{1,2}}))?", re.ASCII
+)
 _SUFFIXES = {"": 1}
 _SUFFIXES |= {suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)}
 _SUFFIXES |= {f"{suffix}i": 1024**power for power, suffix in enumerate("KMGTPE", start=1)}
@@ -137,7 +140,11 @@ def parse_quantity(value: str | int) -> int | None:
     With a suffix or an exponent it stays as it was written: `2k`, `2e3` ("Quantity" in the
     Kubernetes API reference).
     """
-    found = _QUANTITY.fullmatch(str(value))
+    text = str(value)
+    if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
+        # As most are, and without what it takes to match.
+        return min(int(text), MAX_QUANTITY)
+    found = _QUANTITY.fullmatch(text)
     if found is None:
         return None
     digits, suffix, exponent = found.groups()

@@ -13,6 +13,7 @@ from gpushare.core.admission.bookings import Bookings
 from gpushare.core.admission.decision import cut
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
+from gpushare.webhook.answer import Later, do_afterwards
 from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Gap, Memory
@@ -53,12 +54,14 @@ class Admitter:
         rules: Rules,
         replicas: int,
         clock: Callable[[], float] = time.monotonic,
+        later: Later = do_afterwards,
     ) -> None:
         self._memory = memory
         self._journal = journal
         self._rules = rules
         self._bookings = Bookings(replicas)
         self._clock = clock
+        self._later = later
         # Looking a series up costs more than counting in it.
         self._pods = functools.cache(metrics.admissions.labels)
         self._workloads = functools.cache(metrics.workload_admissions.labels)
@@ -77,10 +80,8 @@ class Admitter:
         if decision.pool is not None and decision.booked and not review.dry_run:
             self._bookings.book(decision.pool, decision.booked, now)
         refusal = decision.refusal
-        self._pods(decision.reason).inc()
-        changes = (patch or refusal) and not review.dry_run
-        level = (logging.WARNING if refusal else logging.INFO) if changes else logging.DEBUG
-        self._journal.note(level, namespace.name, _name(pod), decision)
+        changes = bool(patch or refusal) and not review.dry_run
+        self._later(self._account, namespace.name, _name(pod), decision, changes)
         return build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
 
     def warn_of_workload(self, body: bytes) -> bytes:
@@ -95,8 +96,14 @@ class Admitter:
         pod = read_pod_request(template)
         booked = self._bookings.count(pools, self._clock())
         decision = decide(pod, namespace, pools, self._rules, booked)
-        self._workloads(decision.reason).inc()
+        self._later(self._workloads(decision.reason).inc)
         return build_answer(review.uid, warnings=_warn(decision, pools))
+
+    def _account(self, namespace: str, pod: str, decision: Decision, changes: bool) -> None:
+        """Count a decision, and note it for the log."""
+        self._pods(decision.reason).inc()
+        changed = logging.WARNING if decision.is_refused else logging.INFO
+        self._journal.note(changed if changes else logging.DEBUG, namespace, pod, decision)
 
     async def wait_for_namespace(self, name: str) -> None:
         """Return when the namespace is known, or after a second."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -39,6 +40,8 @@ class Memory:
         self._stale_seconds = stale_seconds
         self._clock = clock
         self._heard: dict[str, float | None] = {POOLS: None, NAMESPACES: None}
+        self._stale_at = -math.inf
+        """There is no gap before."""
         self._pools: dict[str, PoolView] = {}
         self._snapshot: tuple[PoolView, ...] | None = ()
         self._namespaces: dict[str, Namespace] = {}
@@ -53,6 +56,8 @@ class Memory:
     def find_gap(self) -> Gap | None:
         """Why it can't be answered from now; None where it can."""
         now = self._clock()
+        if now < self._stale_at:
+            return None
         for kind, heard in self._heard.items():
             if heard is None:
                 return Gap(Reason.NOT_SYNCED, f"{kind} are not known yet")
@@ -78,6 +83,8 @@ class Memory:
     def hear_of(self, kind: str) -> None:
         """Note that the watch of `kind`, whose first list is complete, is alive."""
         self._heard[kind] = self._clock()
+        heard = [-math.inf if each is None else each for each in self._heard.values()]
+        self._stale_at = min(heard) + self._stale_seconds
 
     def put_pool(self, key: str, old: PoolView | None, new: PoolView | None) -> None:
         """Take in a pool that came, changed or went; a listener of its reflector."""

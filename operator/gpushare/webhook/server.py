@@ -19,7 +19,7 @@ from gpushare.observe.connections import Connections, Listener
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
 from gpushare.webhook.admitter import Admitter, UndecidedError, UnknownNamespaceError
-from gpushare.webhook.answer import Answer
+from gpushare.webhook.answer import Answer, do_afterwards
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
 from gpushare.webhook.template import NoTemplateError
@@ -104,7 +104,7 @@ class AdmissionServer:
         """The answer to any request."""
         response = await self._respond(request)
         if response.status == 200:
-            self.connections.note_answer(request.protocol)
+            do_afterwards(self.connections.note_answer, request.protocol)
         if self.calls.ending:
             response.force_close()
         return response
@@ -155,7 +155,7 @@ class AdmissionServer:
             await self._wait_for(error.name, len(body))
             return question.answer(body)
         finally:
-            self._observe_seconds(time.perf_counter() - started)
+            do_afterwards(self._observe_seconds, time.perf_counter() - started)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         """The body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken

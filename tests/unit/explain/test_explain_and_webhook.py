@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,6 +69,10 @@ class Trial:
     """What `explain pod` says of the pod once it is created so; empty where it is refused."""
 
 
+def do_at_once(act: Callable[..., object], *args: object) -> None:
+    act(*args)
+
+
 class Webhook:
     """The real one, with a fresh count for each question."""
 
@@ -81,7 +85,9 @@ class Webhook:
         namespace, kind = manifest["metadata"]["namespace"], manifest["kind"]
         metrics = Metrics()
         memory = build_memory(self._pools, self._namespaces)
-        admitter = Admitter(memory, _Silent(), metrics, rules=self._rules, replicas=1)
+        admitter = Admitter(
+            memory, _Silent(), metrics, rules=self._rules, replicas=1, later=do_at_once
+        )
         if kind == "Pod":
             body = encode(build_review(manifest, namespace=namespace))
             answer, counter = admitter.mutate_pod(body), metrics.admissions

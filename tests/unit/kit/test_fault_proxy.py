@@ -1,5 +1,6 @@
 """The proxy of the faults leaves nothing open behind it."""
 
+import contextlib
 import gc
 import socket
 import ssl
@@ -18,6 +19,7 @@ from tests.kit.foreigncerts import issue_foreign
 CONTEXT = "kwok-devcluster-none"
 
 
+CUT_OFF = b"no TLS"
 PROXIES = 8
 """Before they were hung up on, one in three proxies left a socket open."""
 
@@ -45,18 +47,26 @@ def build_proxy(path: Path) -> FaultProxy:
 
 
 def knock(port: int, kept: list[socket.socket]) -> None:
-    """Connect, again and again, until nobody listens any more; keep what is connected."""
+    """Connect, again and again, until nobody listens any more; shake hands as far as it goes."""
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     while True:
         try:
-            plain = socket.create_connection(("127.0.0.1", port), timeout=1)
+            connection = socket.create_connection(("127.0.0.1", port), timeout=1)
         except OSError:
             return
-        try:
-            kept.append(tls.wrap_socket(plain))
-        except OSError:
-            plain.close()
+        kept.append(connection)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = tls.wrap_bio(incoming, outgoing)
+        with contextlib.suppress(OSError):
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    connection.sendall(outgoing.read())
+                    incoming.write(connection.recv(2**14) or CUT_OFF)
+            connection.sendall(outgoing.read())
 
 
 def stop_amid_clients(proxy: FaultProxy) -> None:

@@ -125,7 +125,7 @@ async def test_of_too_many_that_wait_the_slowest_has_to_go(
         second.write(BODY[1:])
         await until(lambda: server.calls.count == 0)
         name, labels = "gpushare_admission_requests_total", {"reason": "Routed"}
-        assert metrics.registry.get_sample_value(name, labels) == 1
+        await until(lambda: metrics.registry.get_sample_value(name, labels) == 1)
 
 
 async def test_nobody_has_to_go_before_it_could_be_called_slow() -> None:

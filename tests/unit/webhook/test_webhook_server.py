@@ -20,9 +20,8 @@ from gpushare.core.admission.decision import MAX_WARNING
 from gpushare.core.admission.poolview import Room
 from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook import calls
+from gpushare.webhook import admitter, calls
 from gpushare.webhook import memory as memory_module
-from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Memory
 from gpushare.webhook.server import (
     MAX_BODY_BYTES,
@@ -241,7 +240,7 @@ async def test_a_failure_that_nobody_foresaw_tells_where_it_was_and_nothing_of_t
     def fail(*_: object) -> None:
         raise RuntimeError(secret)
 
-    monkeypatch.setattr(Journal, "note", fail)
+    monkeypatch.setattr(admitter, "plan_patch", fail)
     metrics = Metrics()
     async with connected(build_webhook(metrics=metrics)) as webhook:
         status, text = await ask(webhook, build_review(build_gpu_pod()))

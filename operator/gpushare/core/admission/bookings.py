@@ -57,7 +57,7 @@ class Bookings:
         self._replicas = replicas
         self._books: dict[str, _Book] = {}
         self._counted: Sequence[PoolView] = ()
-        """For which pools there are books."""
+        """The pools whose figures were looked at last."""
 
     def book(self, pool: str, units: int, at: float) -> None:
         """Remember that `units` of `pool` were given away."""
@@ -70,25 +70,30 @@ class Bookings:
         To be asked before each decision, with the same object for as long as no pool changes.
         """
         if pools is not self._counted:
-            known = self._books
-            self._books = {p.name: known.get(p.name) or _open(p) for p in pools}
-            self._counted = pools
+            self._look_at(pools, at)
         counted = {}
+        for name, book in self._books.items():
+            if book.units:
+                book.drop_until(at - PATIENCE_SECONDS)
+                if book.units:
+                    counted[name] = book.units
+        return counted
+
+    def _look_at(self, pools: Sequence[PoolView], at: float) -> None:
+        known = self._books
+        self._books = {pool.name: known.get(pool.name) or _open(pool) for pool in pools}
+        self._counted = pools
         for pool in pools:
             book = self._books[pool.name]
-            if book.shown != pool.observed_at:
-                requested = _requested(pool)
-                if book.shown:
-                    # The first figures tell of pods that were there before, too.
-                    book.settle(requested - book.requested)
-                # Pods that ended meanwhile hide the growth.
-                book.drop_until(at - ARRIVAL_SECONDS)
-                book.shown, book.requested = pool.observed_at, requested
-            elif book.units:
-                book.drop_until(at - PATIENCE_SECONDS)
-            if book.units:
-                counted[pool.name] = book.units
-        return counted
+            if book.shown == pool.observed_at:
+                continue
+            requested = _requested(pool)
+            if book.shown:
+                # The first figures tell of pods that were there before, too.
+                book.settle(requested - book.requested)
+            # Pods that ended meanwhile hide the growth.
+            book.drop_until(at - ARRIVAL_SECONDS)
+            book.shown, book.requested = pool.observed_at, requested
 
 
 def _open(pool: PoolView) -> _Book:
