@@ -4,6 +4,8 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import read_pod_request
@@ -13,7 +15,6 @@ from gpushare.core.admission.bookings import Bookings
 from gpushare.core.admission.decision import cut
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.answer import Later, do_afterwards
 from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Gap, Memory
@@ -37,10 +38,21 @@ class UnknownNamespaceError(UndecidedError):
         self.name = name
 
 
+def _nothing() -> None:
+    return None
+
+
+class Answered(NamedTuple):
+    """An answer's body, and what is left to do: counting and noting it, for which nobody waits."""
+
+    body: bytes
+    account: Callable[[], object] = _nothing
+
+
 class Admitter:
     """Decides on what the API server asks about, from memory.
 
-    Its methods take the body of a request and give that of the answer. They raise
+    Its methods take the body of a request and give what is answered. They raise
     `MalformedReviewError`, `MalformedPodError` and `NoTemplateError` for what is no question, and
     `UndecidedError` where memory has a gap.
     """
@@ -54,23 +66,21 @@ class Admitter:
         rules: Rules,
         replicas: int,
         clock: Callable[[], float] = time.monotonic,
-        later: Later = do_afterwards,
     ) -> None:
         self._memory = memory
         self._journal = journal
         self._rules = rules
         self._bookings = Bookings(replicas)
         self._clock = clock
-        self._later = later
         # Looking a series up costs more than counting in it.
         self._pods = functools.cache(metrics.admissions.labels)
         self._workloads = functools.cache(metrics.workload_admissions.labels)
 
-    def mutate_pod(self, body: bytes) -> bytes:
+    def mutate_pod(self, body: bytes) -> Answered:
         """Send a pod that is being created to its pool, or say why not."""
         review = parse_pod_review(body)
         if review.operation != "CREATE" or review.resource != PODS or review.sub_resource:
-            return build_answer(review.uid)
+            return Answered(build_answer(review.uid))
         pod = review.object or PodShape()
         namespace, pools = self._recall(review.namespace or "")
         now = self._clock()
@@ -81,29 +91,31 @@ class Admitter:
             self._bookings.book(decision.pool, decision.booked, now)
         refusal = decision.refusal
         changes = bool(patch or refusal) and not review.dry_run
-        self._later(self._account, namespace.name, _name(pod), decision, changes)
-        return build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal)
+        return Answered(
+            build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal),
+            partial(self._account, namespace.name, _name(pod), decision, changes),
+        )
 
-    def warn_of_workload(self, body: bytes) -> bytes:
+    def warn_of_workload(self, body: bytes) -> Answered:
         """Say where a workload's pods will go; it is allowed, and changed, in no case."""
         review = parse_workload_review(body)
         if review.operation not in ("CREATE", "UPDATE") or review.sub_resource:
-            return build_answer(review.uid)
+            return Answered(build_answer(review.uid))
         template = find_template(review.resource, review.object or WorkloadShape())
         if template is None:
-            return build_answer(review.uid)
+            return Answered(build_answer(review.uid))
         namespace, pools = self._recall(review.namespace or "")
         pod = read_pod_request(template)
         booked = self._bookings.count(pools, self._clock())
         decision = decide(pod, namespace, pools, self._rules, booked)
-        self._later(self._workloads(decision.reason).inc)
-        return build_answer(review.uid, warnings=_warn(decision, pools))
+        answer = build_answer(review.uid, warnings=_warn(decision, pools))
+        return Answered(answer, self._workloads(decision.reason).inc)
 
     def _account(self, namespace: str, pod: str, decision: Decision, changes: bool) -> None:
         """Count a decision, and note it for the log."""
         self._pods(decision.reason).inc()
-        changed = logging.WARNING if decision.is_refused else logging.INFO
-        self._journal.note(changed if changes else logging.DEBUG, namespace, pod, decision)
+        level = logging.WARNING if decision.is_refused else logging.INFO
+        self._journal.note(level if changes else logging.DEBUG, namespace, pod, decision)
 
     async def wait_for_namespace(self, name: str) -> None:
         """Return when the namespace is known, or after a second."""

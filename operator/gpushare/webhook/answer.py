@@ -1,11 +1,8 @@
 """The answer to a call, as it goes over the wire."""
 
-import asyncio
 import time
-from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
-from typing import Protocol, TypeVarTuple, Unpack
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
@@ -14,15 +11,6 @@ _HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
 )
 _LAST_HEAD = _HEAD.removesuffix(b"\r\n") + b"Connection: close\r\n\r\n"
-
-
-Args = TypeVarTuple("Args")
-
-
-class Later(Protocol):
-    """Has something done at a time of its own choosing."""
-
-    def __call__(self, act: Callable[[Unpack[Args]], object], *args: *Args) -> None: ...
 
 
 class Answer(web.StreamResponse):
@@ -53,15 +41,6 @@ class Answer(web.StreamResponse):
         head = _HEAD if self.keep_alive else _LAST_HEAD
         filled = head % (len(self._document), _format_date(int(time.time())))
         await self._writer.write_eof(filled + self._document)
-
-
-def do_afterwards(act: Callable[[Unpack[Args]], object], *args: *Args) -> None:
-    """Do it once the answer that is being worked out is written: nobody waits for it any longer.
-
-    What the event loop is handed comes next, and until then the handler of the call, unless it
-    waits for something, goes on to where its answer is on its way.
-    """
-    asyncio.get_running_loop().call_soon(act, *args)
 
 
 @lru_cache(maxsize=1)

@@ -87,18 +87,20 @@ class Webhook:
         async with asyncio.TaskGroup() as tasks:
             for run in (self._pools.run, self._namespaces.run, self._certificate.run):
                 tasks.create_task(run())
-            async with self._server.listening(
-                tls, host=settings.webhook_host, port=settings.webhook_port
-            ) as port:
-                try:
-                    # For ever: it ends with the group.
-                    await tasks.create_task(self._self_call.run(port))
-                except asyncio.CancelledError:
-                    self._server.calls.ending = True
-                    await asyncio.sleep(settings.drain_seconds)
-                    raise
-                finally:
-                    self._journal.flush()
+            try:
+                async with self._server.listening(
+                    tls, host=settings.webhook_host, port=settings.webhook_port
+                ) as port:
+                    try:
+                        # For ever: it ends with the group.
+                        await tasks.create_task(self._self_call.run(port))
+                    except asyncio.CancelledError:
+                        self._server.calls.ending = True
+                        await asyncio.sleep(settings.drain_seconds)
+                        raise
+            finally:
+                # The calls in hand were finished until now.
+                self._journal.flush()
 
     def find_unready(self) -> str | None:
         """Why the API server should not call; None where it can. A check for /readyz."""

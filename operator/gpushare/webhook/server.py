@@ -18,8 +18,8 @@ from gpushare.names import Reason
 from gpushare.observe.connections import Connections, Listener
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import selfcall
-from gpushare.webhook.admitter import Admitter, UndecidedError, UnknownNamespaceError
-from gpushare.webhook.answer import Answer, do_afterwards
+from gpushare.webhook.admitter import Admitter, Answered, UndecidedError, UnknownNamespaceError
+from gpushare.webhook.answer import Answer
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
 from gpushare.webhook.template import NoTemplateError
@@ -47,7 +47,7 @@ class BodyTooLongError(ValueError):
 class Question:
     """What a path is asked."""
 
-    answer: Callable[[bytes], bytes]
+    answer: Callable[[bytes], Answered]
     asked: Counter
     """Its calls by reason."""
 
@@ -104,7 +104,7 @@ class AdmissionServer:
         """The answer to any request."""
         response = await self._respond(request)
         if response.status == 200:
-            do_afterwards(self.connections.note_answer, request.protocol)
+            self.connections.note_answer(request.protocol)
         if self.calls.ending:
             response.force_close()
         return response
@@ -138,10 +138,7 @@ class AdmissionServer:
         except (web.RequestPayloadError, ConnectionError):
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, "the body ended too soon")
         except Exception as error:
-            # The error's own text may quote the pod.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("a decision failed: %s\n%s", type(error).__name__, where)
-            question.asked.labels(Reason.INTERNAL_ERROR).inc()
+            _tell_failure(question, "a decision", error)
             return web.Response(status=500, text="internal error; see the webhook's log\n")
 
     async def _decide(self, question: Question, request: web.BaseRequest) -> bytes:
@@ -149,13 +146,29 @@ class AdmissionServer:
         sender's doing, and anybody who reaches the port can make it last."""
         body = await self._read(request)
         started = time.perf_counter()
+        answered: Answered | None = None
+        try:
+            answered = await self._ask(question, body)
+            return answered.body
+        finally:
+            seconds = time.perf_counter() - started
+            # The next turn of the loop: in this one the answer is written, as nothing waits.
+            asyncio.get_running_loop().call_soon(self._account, question, seconds, answered)
+
+    async def _ask(self, question: Question, body: bytes) -> Answered:
         try:
             return question.answer(body)
         except UnknownNamespaceError as error:
             await self._wait_for(error.name, len(body))
             return question.answer(body)
-        finally:
-            do_afterwards(self._observe_seconds, time.perf_counter() - started)
+
+    def _account(self, question: Question, seconds: float, answered: Answered | None) -> None:
+        self._observe_seconds(seconds)
+        try:
+            if answered is not None:
+                answered.account()
+        except Exception as error:
+            _tell_failure(question, "to count a decision", error)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         """The body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken
@@ -191,3 +204,10 @@ class AdmissionServer:
             self._logged[reason] = now
             log.warning("call not answered: %s", text, extra={"reason": reason})
         return web.Response(status=status, text=f"{text}\n")
+
+
+def _tell_failure(question: Question, what: str, error: Exception) -> None:
+    """Count it, and say where it was; the error's own text may quote the pod."""
+    question.asked.labels(Reason.INTERNAL_ERROR).inc()
+    where = "".join(traceback.format_tb(error.__traceback__))
+    log.error("%s failed: %s\n%s", what, type(error).__name__, where)

@@ -154,7 +154,7 @@ class FaultProxy:
                 await loop.connect_accepted_socket(server, accepted, ssl=self._tls)
 
         def accept() -> None:
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(OSError):
                 accepted, _ = listening.accept()
                 accepted.setblocking(False)
                 task = loop.create_task(shake_hands(accepted))

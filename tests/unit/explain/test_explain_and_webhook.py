@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,10 +69,6 @@ class Trial:
     """What `explain pod` says of the pod once it is created so; empty where it is refused."""
 
 
-def do_at_once(act: Callable[..., object], *args: object) -> None:
-    act(*args)
-
-
 class Webhook:
     """The real one, with a fresh count for each question."""
 
@@ -85,19 +81,18 @@ class Webhook:
         namespace, kind = manifest["metadata"]["namespace"], manifest["kind"]
         metrics = Metrics()
         memory = build_memory(self._pools, self._namespaces)
-        admitter = Admitter(
-            memory, _Silent(), metrics, rules=self._rules, replicas=1, later=do_at_once
-        )
+        admitter = Admitter(memory, _Silent(), metrics, rules=self._rules, replicas=1)
         if kind == "Pod":
             body = encode(build_review(manifest, namespace=namespace))
-            answer, counter = admitter.mutate_pod(body), metrics.admissions
+            answered, counter = admitter.mutate_pod(body), metrics.admissions
         else:
             group, plural = WORKLOADS[kind]
             resource = {"group": group, "version": "v1", "resource": plural}
             body = encode(build_review(manifest, namespace=namespace, resource=resource))
-            answer, counter = admitter.warn_of_workload(body), metrics.workload_admissions
+            answered, counter = admitter.warn_of_workload(body), metrics.workload_admissions
+        answered.account()
         (reason,) = (r for r in Reason if counter.labels(r)._value.get())
-        response = orjson.loads(answer)["response"]
+        response = orjson.loads(answered.body)["response"]
         return Answered(
             reason=str(reason),
             patch=orjson.loads(base64.b64decode(response.get("patch", "W10="))),

@@ -17,8 +17,6 @@ from tests.kit.faultproxy import FaultProxy
 from tests.kit.foreigncerts import issue_foreign
 
 CONTEXT = "kwok-devcluster-none"
-
-
 CUT_OFF = b"no TLS"
 PROXIES = 8
 """Before they were hung up on, one in three proxies left a socket open."""
@@ -71,18 +69,24 @@ def knock(port: int, kept: list[socket.socket]) -> None:
 
 def stop_amid_clients(proxy: FaultProxy) -> None:
     kept: list[socket.socket] = []
-    with proxy:
-        port = int(proxy.url.rpartition(":")[2])
-        clients = [threading.Thread(target=knock, args=(port, kept)) for _ in range(3)]
+    clients: list[threading.Thread] = []
+    try:
+        with proxy:
+            port = int(proxy.url.rpartition(":")[2])
+            for _ in range(3):
+                clients.append(threading.Thread(target=knock, args=(port, kept)))
+                clients[-1].start()
+            wait_until(
+                lambda: bool(kept),
+                expectation="a connection",
+                timeout_seconds=10,
+                poll_seconds=0.01,
+            )
+    finally:
         for client in clients:
-            client.start()
-        wait_until(
-            lambda: bool(kept), expectation="a connection", timeout_seconds=10, poll_seconds=0.01
-        )
-    for client in clients:
-        client.join()
-    for connection in kept:
-        connection.close()
+            client.join()
+        for connection in kept:
+            connection.close()
 
 
 def test_who_connects_while_it_stops_is_hung_up_on(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ async def read_lines(logged: pytest.LogCaptureFixture) -> list[Json]:
 def ask(admitter: Admitter, metadata: Json, **request: Any) -> None:
     """Have it decide on a pod with `metadata`."""
     pod = build_gpu_pod() | {"metadata": metadata}
-    admitter.mutate_pod(encode(build_review(pod, **request)))
+    admitter.mutate_pod(encode(build_review(pod, **request))).account()
 
 
 async def test_a_pod_that_is_sent_somewhere_is_one_line(logged: pytest.LogCaptureFixture) -> None:

@@ -22,6 +22,8 @@ from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import admitter, calls
 from gpushare.webhook import memory as memory_module
+from gpushare.webhook.answer import Answer
+from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Memory
 from gpushare.webhook.server import (
     MAX_BODY_BYTES,
@@ -31,7 +33,7 @@ from gpushare.webhook.server import (
 )
 from tests.kit.reviews import build_container, build_gpu_pod, build_review
 from tests.kit.webhookclient import ask, connected, count
-from tests.kit.webhookserver import INFERENCE, TRAINING, build_memory, build_webhook
+from tests.kit.webhookserver import INFERENCE, TRAINING, build_memory, build_webhook, until
 
 Client = TestClient[Any, Any]
 Json = dict[str, Any]
@@ -232,24 +234,60 @@ async def test_nonsense_is_logged_once_a_second_at_most(logged: pytest.LogCaptur
     assert len(logged.records) == 1
 
 
+SECRET = "password"
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError(SECRET)
+
+
+def expect_told_without_the_pod(logged: pytest.LogCaptureFixture) -> None:
+    (record,) = logged.records
+    assert "RuntimeError" in record.getMessage()
+    assert SECRET not in record.getMessage()
+    assert record.exc_info is None
+
+
 async def test_a_failure_that_nobody_foresaw_tells_where_it_was_and_nothing_of_the_pod(
     logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = "password"
-
-    def fail(*_: object) -> None:
-        raise RuntimeError(secret)
-
     monkeypatch.setattr(admitter, "plan_patch", fail)
     metrics = Metrics()
     async with connected(build_webhook(metrics=metrics)) as webhook:
         status, text = await ask(webhook, build_review(build_gpu_pod()))
     assert count(metrics, "InternalError") == 1
     assert (status, text) == (500, "internal error; see the webhook's log\n")
-    (record,) = logged.records
-    assert "RuntimeError" in record.getMessage()
-    assert secret not in record.getMessage()
-    assert record.exc_info is None
+    expect_told_without_the_pod(logged)
+
+
+async def test_an_answer_that_can_not_be_noted_is_given_all_the_same(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Journal, "note", fail)
+    metrics = Metrics()
+    async with connected(build_webhook(metrics=metrics)) as webhook:
+        status, _ = await ask(webhook, build_review(build_gpu_pod()))
+        await until(lambda: count(metrics, "InternalError") == 1)
+    assert status == 200
+    expect_told_without_the_pod(logged)
+
+
+async def test_a_decision_is_noted_when_its_answer_is_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+    write = Answer.write_eof
+
+    async def write_and_tell(answer: Answer, data: bytes = b"") -> None:
+        await write(answer, data)
+        order.append("written")
+
+    monkeypatch.setattr(Answer, "write_eof", write_and_tell)
+    monkeypatch.setattr(Journal, "note", lambda *_: order.append("noted"))
+    async with connected() as webhook:
+        await ask(webhook, build_review(build_gpu_pod()))
+        await until(lambda: len(order) == 2)
+    assert order == ["written", "noted"]
 
 
 def build_workload_review(kind: str = "deployments", **request: Any) -> Json:
