@@ -33,17 +33,17 @@ $(READY): requirements/dev.txt
 demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
 	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
-# Two suites at once, since each waits now and then, the demo mostly.
+# Several suites at once, since each waits now and then, the demo mostly.
 .PHONY: test
 test: $(READY) ## Run everything that must hold
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
 		lint $(PREVIOUS)/.ready test-chart test-unit test-image test-browser
 	@$(MAKE) --no-print-directory --jobs=2 test-integration test-demo
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
-	$(LIMIT) 600 $(BIN)/pytest tests/unit --timeout=20 $(SHARDS)
+	$(LIMIT) 600 $(BIN)/pytest tests/unit --timeout=60 $(SHARDS)
 
 .PHONY: test-image
 test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and start the program from there
@@ -68,7 +68,7 @@ test-integration: $(READY) $(PREVIOUS)/.ready ## Run the tests against the real 
 	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
 		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/chaos tests/integration \
 			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart and not alone" \
-			$(CLUSTERS) --durations=40 \
+			$(CLUSTERS) \
 		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 300 $(BIN)/pytest tests/integration -p no:randomly -m alone \
 		&& $(BIN)/python -m tests.rights "$$rights"
 
