@@ -26,18 +26,18 @@ $(READY): requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
 .PHONY: demo
 demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
 	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
-# Several suites at once, since each waits now and then, the demo mostly.
+# Two suites at once, since each waits now and then, the demo mostly.
 .PHONY: test
 test: $(READY) ## Run everything that must hold
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target \
 		lint $(PREVIOUS)/.ready test-chart test-unit test-image test-browser
 	@$(MAKE) --no-print-directory --jobs=2 test-integration test-demo
 
@@ -58,7 +58,7 @@ test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score
 
 PREVIOUS := $(VENV)/previous
 $(PREVIOUS)/.ready: $(READY) requirements/previous.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-warn-conflicts --upgrade \
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-warn-conflicts --upgrade \
 		--target $(PREVIOUS) -r requirements/previous.txt
 	@touch $@
 
@@ -74,7 +74,7 @@ test-integration: $(READY) $(PREVIOUS)/.ready ## Run the tests against the real 
 
 BROWSER := $(VENV)/.browser
 $(BROWSER): $(READY) requirements/browser.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/browser.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt
 	@touch $@
 
 .PHONY: test-browser
@@ -89,7 +89,7 @@ screenshots: $(BROWSER) ## Draw the page's pictures of the README, docs/images/p
 
 PLOT := $(VENV)/.plot
 $(PLOT): $(READY) requirements/plot.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/plot.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/plot.txt
 	@touch $@
 
 .PHONY: dashboard-figures
@@ -180,7 +180,7 @@ requirements: $(READY) ## Pin and hash the newest allowed versions of what requi
 AUDIT := build/audit
 $(AUDIT)/.ready: requirements/audit.txt
 	$(PYTHON) -m venv $(AUDIT)
-	$(AUDIT)/bin/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/audit.txt
+	$(AUDIT)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
 	@touch $@
 
 .PHONY: sbom

@@ -1,10 +1,9 @@
 """Answers the API server's questions about pods and workloads. It calls nobody: it knows enough."""
 
-import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from gpushare.api.namespace import Namespace
@@ -73,8 +72,8 @@ class Admitter:
         self._bookings = Bookings(replicas)
         self._clock = clock
         # Looking a series up costs more than counting in it.
-        self._pods = functools.cache(metrics.admissions.labels)
-        self._workloads = functools.cache(metrics.workload_admissions.labels)
+        self._pods = cache(metrics.admissions.labels)
+        self._workloads = cache(metrics.workload_admissions.labels)
 
     def mutate_pod(self, body: bytes) -> Answered:
         """Send a pod that is being created to its pool, or say why not."""

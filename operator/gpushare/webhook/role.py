@@ -99,7 +99,7 @@ class Webhook:
                         await asyncio.sleep(settings.drain_seconds)
                         raise
             finally:
-                # The calls in hand were finished until now.
+                # Only now: until here calls were finished.
                 self._journal.flush()
 
     def find_unready(self) -> str | None:

@@ -138,7 +138,8 @@ class AdmissionServer:
         except (web.RequestPayloadError, ConnectionError):
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, "the body ended too soon")
         except Exception as error:
-            _tell_failure(question, "a decision", error)
+            _tell_failure("a decision", error)
+            question.asked.labels(Reason.INTERNAL_ERROR).inc()
             return web.Response(status=500, text="internal error; see the webhook's log\n")
 
     async def _decide(self, question: Question, request: web.BaseRequest) -> bytes:
@@ -153,7 +154,7 @@ class AdmissionServer:
         finally:
             seconds = time.perf_counter() - started
             # The next turn of the loop: in this one the answer is written, as nothing waits.
-            asyncio.get_running_loop().call_soon(self._account, question, seconds, answered)
+            asyncio.get_running_loop().call_soon(self._account, seconds, answered)
 
     async def _ask(self, question: Question, body: bytes) -> Answered:
         try:
@@ -162,13 +163,13 @@ class AdmissionServer:
             await self._wait_for(error.name, len(body))
             return question.answer(body)
 
-    def _account(self, question: Question, seconds: float, answered: Answered | None) -> None:
-        self._observe_seconds(seconds)
+    def _account(self, seconds: float, answered: Answered | None) -> None:
         try:
+            self._observe_seconds(seconds)
             if answered is not None:
                 answered.account()
         except Exception as error:
-            _tell_failure(question, "to count a decision", error)
+            _tell_failure("to count a decision", error)
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         """The body. Raises `BodyTooLongError`, what `Calls.waiting` raises, and what a broken
@@ -206,8 +207,7 @@ class AdmissionServer:
         return web.Response(status=status, text=f"{text}\n")
 
 
-def _tell_failure(question: Question, what: str, error: Exception) -> None:
-    """Count it, and say where it was; the error's own text may quote the pod."""
-    question.asked.labels(Reason.INTERNAL_ERROR).inc()
+def _tell_failure(what: str, error: Exception) -> None:
+    """Say where it was; the error's own text may quote the pod."""
     where = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s failed: %s\n%s", what, type(error).__name__, where)

@@ -44,11 +44,11 @@ def build_proxy(path: Path) -> FaultProxy:
     return FaultProxy(Cluster("none", path))
 
 
-def knock(port: int, kept: list[socket.socket]) -> None:
-    """Connect, again and again, until nobody listens any more; shake hands as far as it goes."""
+def knock(port: int, kept: list[socket.socket], ended: threading.Event) -> None:
+    """Connect, again and again, until it has ended; shake hands as far as it goes."""
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    while True:
+    while not ended.is_set():
         try:
             connection = socket.create_connection(("127.0.0.1", port), timeout=1)
         except OSError:
@@ -70,11 +70,12 @@ def knock(port: int, kept: list[socket.socket]) -> None:
 def stop_amid_clients(proxy: FaultProxy) -> None:
     kept: list[socket.socket] = []
     clients: list[threading.Thread] = []
+    ended = threading.Event()
     try:
         with proxy:
             port = int(proxy.url.rpartition(":")[2])
             for _ in range(3):
-                clients.append(threading.Thread(target=knock, args=(port, kept)))
+                clients.append(threading.Thread(target=knock, args=(port, kept, ended)))
                 clients[-1].start()
             wait_until(
                 lambda: bool(kept),
@@ -83,6 +84,7 @@ def stop_amid_clients(proxy: FaultProxy) -> None:
                 poll_seconds=0.01,
             )
     finally:
+        ended.set()
         for client in clients:
             client.join()
         for connection in kept:

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import logging
+import ssl
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,10 +11,14 @@ import pytest
 from gpushare.kube import pools
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
+from gpushare.webhook import journal
 from gpushare.webhook.role import NAMESPACES_PATH, Webhook
-from tests.kit.certificates import CONFIGURATION, build_fake_api
+from gpushare.webhook.selfcall import SelfCall
+from gpushare.webhook.server import PODS_PATH
+from tests.kit.certificates import CONFIGURATION, build_fake_api, trusted_ca
 from tests.kit.fakeapi import FakeApi
-from tests.kit.webhookserver import until
+from tests.kit.reviews import build_gpu_pod, build_review, encode
+from tests.kit.webhookserver import DEFAULT, until
 
 SETTINGS = Settings(webhook_host="127.0.0.1", webhook_port=0)
 
@@ -67,3 +73,36 @@ async def test_as_soon_as_it_is_to_stop_it_is_not_ready(fake: FakeApi) -> None:
         running.cancel()
         await until(webhook.find_unready)
         assert webhook.find_unready() == "about to stop"
+
+
+async def test_a_call_whose_body_comes_at_the_very_end_is_in_the_log(
+    fake: FakeApi, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: list[int] = []
+
+    async def tell_port(_: SelfCall, port: int) -> None:
+        ports.append(port)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(SelfCall, "run", tell_port)
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 60.0)
+    caplog.set_level(logging.DEBUG, journal.log.name)
+    body = encode(build_review(build_gpu_pod()))
+    head = f"POST {PODS_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    async with starting(fake) as (webhook, running):
+        await until(lambda: ports and "call to ourselves" in (webhook.find_unready() or ""))
+        webhook._memory.put_namespace("default", None, DEFAULT)
+        tls = ssl.create_default_context(cadata=trusted_ca(fake).decode())
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports[0], ssl=tls)
+        writer.write(head.encode())
+        await until(lambda: webhook._server.calls.count)
+        running.cancel()
+        await until(lambda: webhook._server.calls.ending)
+        # This cuts the drain short.
+        running.cancel()
+        writer.write(body)
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+        writer.close()
+        await asyncio.wait((running,))
+    told = [record.getMessage() for record in caplog.records if record.name == journal.log.name]
+    assert told == ["1 decisions"]

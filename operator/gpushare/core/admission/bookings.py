@@ -56,7 +56,7 @@ class Bookings:
     def __init__(self, replicas: int) -> None:
         self._replicas = replicas
         self._books: dict[str, _Book] = {}
-        self._counted: Sequence[PoolView] = ()
+        self._seen: Sequence[PoolView] = ()
         """The pools whose figures were looked at last."""
 
     def book(self, pool: str, units: int, at: float) -> None:
@@ -69,7 +69,7 @@ class Bookings:
 
         To be asked before each decision, with the same object for as long as no pool changes.
         """
-        if pools is not self._counted:
+        if pools is not self._seen:
             self._look_at(pools, at)
         counted = {}
         for name, book in self._books.items():
@@ -82,7 +82,7 @@ class Bookings:
     def _look_at(self, pools: Sequence[PoolView], at: float) -> None:
         known = self._books
         self._books = {pool.name: known.get(pool.name) or _open(pool) for pool in pools}
-        self._counted = pools
+        self._seen = pools
         for pool in pools:
             book = self._books[pool.name]
             if book.shown == pool.observed_at:
