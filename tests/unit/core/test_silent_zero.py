@@ -78,6 +78,11 @@ def test_the_second_restart_leaves_the_deadline_where_it_was() -> None:
     assert expect_change(_silent(now=PATIENCE)).labelled_at == NOW
 
 
+def test_while_the_second_restart_is_being_written_its_deadline_is_watched() -> None:
+    plan = _silent(now=PATIENCE)
+    assert (plan.deadline, plan.wake_after_seconds) == (DEADLINE, 540)
+
+
 def test_a_plugin_that_follows_the_label_by_itself_is_restarted_once_more_too() -> None:
     plan = _silent(now=PATIENCE, restart=False, of=Schedule.DEFAULT, plugins=())
     assert expect_change(plan).restart
