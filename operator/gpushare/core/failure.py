@@ -85,8 +85,8 @@ def judge_progress(
     zero_until = _find_end_of_patience(seen, change, plan, at)
     if zero_until is not None and at.now >= zero_until:
         if change.renewed is None and policy.may_restart:
-            return _tell_deadline(_plan_renewal(seen, change), deadline, None, at)
-        if change.renewed is not None:
+            plan = _plan_renewal(seen, change)
+        elif change.renewed is not None:
             message = f"{plan.message}, and a second restart did not help"
             found = plan.reason is not Reason.NO_CARDS
             reason = Reason.RESOURCE_STAYS_ZERO if found else plan.reason
