@@ -69,7 +69,6 @@ test-integration: $(READY) $(PREVIOUS)/.ready ## Run the tests against the real 
 		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/chaos tests/integration \
 			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart and not alone" \
 			$(CLUSTERS) \
-		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 300 $(BIN)/pytest tests/integration -p no:randomly -m alone \
 		&& $(BIN)/python -m tests.rights "$$rights"
 
 BROWSER := $(VENV)/.browser
@@ -118,6 +117,7 @@ fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (
 test-faults: $(READY) ## Run the storms of a minute each that are too long for make test
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 3600 $(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
+	$(LIMIT) 600 $(BIN)/pytest tests/integration -p no:randomly -m alone
 
 .PHONY: test-chaos
 test-chaos: $(READY) ## Kill the operator at every write of a rollout, and disturb it otherwise, watched from outside

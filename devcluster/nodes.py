@@ -68,6 +68,9 @@ def _build_node(
         "metadata": {
             "name": name,
             "labels": {
+                # kube-controller-manager adds the first two some time later, where they are not.
+                "beta.kubernetes.io/arch": "amd64",
+                "beta.kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",

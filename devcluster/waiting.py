@@ -14,14 +14,17 @@ def wait_until(
     poll_seconds: float = 0.1,
     advice: Callable[[], str] = lambda: "",
 ) -> None:
-    """Return as soon as ``condition`` holds.
+    """Return as soon as ``condition`` holds; it is looked at once more when the time is over.
 
     Raises :class:`ClusterError` after ``timeout_seconds``, naming the ``expectation`` and what
     ``advice`` says then.
     """
     deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        if time.monotonic() > deadline:
+    while True:
+        is_late = time.monotonic() > deadline
+        if condition():
+            return
+        if is_late:
             raise ClusterError(
                 f"{expectation}: not within {timeout_seconds:g} s. {advice()}".rstrip()
             )

@@ -93,7 +93,8 @@ def test_a_holder_that_slept_past_its_lease_writes_nothing_more(
                 rollout.let_pass(0.5)
             finally:
                 os.kill(sleeper.process.pid, signal.SIGCONT)
-        rollout.expect_over()
+        # Each may lose the Lease to the other once more: on a busy machine that takes its time.
+        rollout.expect_over(within=60)
     calls = list(written.read(about=BY_US))
     assert len(find_claims(calls)) > stops
 

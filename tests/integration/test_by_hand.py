@@ -82,7 +82,7 @@ def test_a_forged_record_makes_no_other_pod_a_victim(bench: Bench) -> None:
 
 def test_a_record_that_somebody_else_wrote_too_is_removed_all_the_same(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", start_delay_seconds=2)
+    bench.set_faults("n1", start_delay_seconds=60)
     bench.change_pool(schedule="cgpu")
     expect_step(bench, "n1", "Restarting")
     mark = bench.audit.mark()
@@ -96,6 +96,7 @@ def test_a_record_that_somebody_else_wrote_too_is_removed_all_the_same(bench: Be
         *("apply", "--server-side", "--field-manager=backup", "-f", "-"),
         stdin=yaml.safe_dump(restored),
     )
+    bench.set_faults("n1")
 
     expect_pool_ready(bench, nodes=1)
     expect(
@@ -110,7 +111,7 @@ def test_a_record_that_somebody_else_wrote_too_is_removed_all_the_same(bench: Be
 def test_a_plugin_that_read_a_foreign_label_in_the_change_is_restarted_again(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1")
     process = bench.operators.start(identity="first")
-    bench.set_faults("n1", start_delay_seconds=2)
+    bench.set_faults("n1", start_delay_seconds=60)
     bench.change_pool(schedule="cgpu")
     expect_step(bench, "n1", "Restarting")
     process.kill()
@@ -135,13 +136,14 @@ def test_a_node_that_is_uncordoned_by_hand_before_its_plugin_is_back_loses_no_po
     bench: Bench,
 ) -> None:
     given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", start_delay_seconds=3, report_lag_seconds=30)
+    bench.set_faults("n1", start_delay_seconds=60, report_lag_seconds=30)
     bench.change_pool(schedule="cgpu")
     expect_step(bench, "n1", "Restarting")
 
     bench.cordon("n1", on=False)
     expect(bench, "n1 is cordoned again", lambda: bench.node("n1")["spec"].get("unschedulable"))
     place_pod(bench, "patient", "n1")
+    bench.set_faults("n1", report_lag_seconds=30)
 
     expect_isolated(expect_running(bench, "patient"))
     expect_pool_ready(bench, nodes=1)

@@ -32,8 +32,12 @@ Json = dict[str, Any]
 
 EXPIRY = "gpushare_certificate_expiry_timestamp_seconds"
 PODS_PER_SECOND = 50
+FEW_PER_SECOND = 20
+"""Where what is healed is the point, not the load."""
 NEW_CLIENTS_PER_SECOND = 10
 LATE_SECONDS = 1.0
+HANDSHAKES = 30
+"""At least so many new connections meet the certificates."""
 
 
 def rotate(
@@ -61,6 +65,7 @@ def rotate(
                 lambda: (
                     watch.certificate_rotations >= certificates
                     and watch.authority_rotations >= authorities
+                    and clients.asked >= HANDSHAKES
                 ),
                 within_seconds=(certificates + authorities + 2) * life_seconds,
             )
@@ -68,7 +73,6 @@ def rotate(
         assert clients.failures == []
         assert count_lost(bench) == lost
     assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
-    assert clients.asked > 0.2 * NEW_CLIENTS_PER_SECOND * pods.seconds
     print(
         f"certificate-soak certificates={watch.certificate_rotations} "
         f"authorities={watch.authority_rotations} pods={pods.sent} handshakes={clients.asked} "
@@ -99,7 +103,7 @@ def test_a_lost_secret_comes_back_as_it_was_and_costs_no_call(strict: Bench) -> 
     with two_webhooks(strict):
         expect_routed(strict)
         before = read_identity(strict.call("GET", SECRET))
-        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
             strict.call("DELETE", SECRET)
             after = expect(strict, "the Secret is back", lambda: strict.call("GET", SECRET))
         back = read_identity(after)
@@ -112,7 +116,7 @@ def test_a_secret_with_half_a_pair_heals_and_costs_no_call(strict: Bench) -> Non
     with two_webhooks(strict):
         expect_routed(strict)
         before = read_identity(strict.call("GET", SECRET))
-        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
             broken = {"tls.key": strict.call("GET", SECRET)["data"]["ca.key"]}
             strict.call("PATCH", SECRET, {"data": broken})
 
@@ -129,7 +133,7 @@ def test_anothers_certificate_in_our_secret_gives_way_and_costs_no_call(strict: 
     with two_webhooks(strict):
         expect_routed(strict)
         before = read_identity(strict.call("GET", SECRET))
-        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
             strict.call("PATCH", SECRET, {"data": {**build_foreign_data(), "ca.key": None}})
 
             def is_ours_again() -> bool:
@@ -168,7 +172,7 @@ def test_a_secret_that_is_not_ours_is_left_alone_and_said(
         expect_routed(strict)
         strict.call("DELETE", SECRET)
         foreign = strict.call("POST", SECRETS, {"metadata": {"name": NAME}, **build()})
-        with DryRuns(strict, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
             expect(
                 strict,
                 "the log says whose it is",

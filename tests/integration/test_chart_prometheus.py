@@ -1,6 +1,6 @@
 """A real Prometheus reads the operator through a story in which everything happens once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -139,20 +139,49 @@ def find_query(page: str, panel: str, part: str) -> str:
     return query
 
 
+def expect_told(told: Prometheus, query: str, sentence: str, probe: Callable[[], bool]) -> None:
+    """A reading of the metrics that took over a second leaves a gap, until the next one."""
+    wait_until(
+        probe,
+        expectation=f"{query} is {sentence}",
+        timeout_seconds=20,
+        advice=lambda: f"It brings {told.query(query)}",
+    )
+
+
+def expect_values(
+    told: Prometheus, query: str, by: Sequence[str], values: Mapping[tuple[str, ...], float]
+) -> None:
+    """So many series, told apart by the labels `by`, have these values."""
+
+    def has_them() -> bool:
+        found = [(tuple(s.labels[key] for key in by), s.value) for s in told.query(query)]
+        return sorted(found) == sorted(values.items())
+
+    expect_told(told, query, str(values), has_them)
+
+
 def test_what_is_used_stands_beside_what_is_allocated_whoever_tells_of_it(
     told: Prometheus,
 ) -> None:
-    used = told.query(find_query("gpu-node", "Cards", "DCGM_FI_DEV_FB_USED"))
-    assert {(s.labels["pool"], s.labels["node"], s.labels["card"]): s.value for s in used} == {
-        ("training", "n1", "0"): 4301 * MIB,
-        ("training", "n2", "0"): 3193 * MIB,
-        ("training", "n3", "0"): 7,
-    }
-    by_pod = told.query(find_query("gpu-app", "Allocated by application, used by pod", "DCGM"))
-    assert {(s.labels["namespace"], s.labels["pod"]): s.value for s in by_pod} == {
-        ("default", "web-1"): 3293 * MIB,
-        ("other", "x"): 7,
-    }
+    used = find_query("gpu-node", "Cards", "DCGM_FI_DEV_FB_USED")
+    expect_values(
+        told,
+        used,
+        ("pool", "node", "card"),
+        {
+            ("training", "n1", "0"): 4301 * MIB,
+            ("training", "n2", "0"): 3193 * MIB,
+            ("training", "n3", "0"): 7,
+        },
+    )
+    by_pod = find_query("gpu-app", "Allocated by application, used by pod", "DCGM")
+    expect_values(
+        told,
+        by_pod,
+        ("namespace", "pod"),
+        {("default", "web-1"): 3293 * MIB, ("other", "x"): 7},
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,10 +200,13 @@ def test_what_happened_once_is_on_the_dashboard(
     told: Prometheus, panel: str, metric: str, by: str
 ) -> None:
     # The counters are as young as what they count: nothing of them is before it.
-    counted = told.query(f"sum by ({by}) (gpushare_{metric})")
-    shown = told.query(find_query("gpu-pools", panel, metric))
-    assert counted
-    assert shown == counted
+    query = find_query("gpu-pools", panel, metric)
+
+    def is_shown() -> bool:
+        counted = told.query(f"sum by ({by}) (gpushare_{metric})")
+        return bool(counted) and told.query(query) == counted
+
+    expect_told(told, query, f"what gpushare_{metric} counted", is_shown)
 
 
 @pytest.mark.parametrize(
@@ -197,20 +229,12 @@ def test_what_happened_once_is_on_the_dashboard(
 def test_what_happened_is_told_as_often_as_it_did(
     told: Prometheus, query: str, value: float
 ) -> None:
-    wait_until(
-        lambda: [sample.value for sample in told.query(query)] == [value],
-        expectation=f"{query} is {value:g}",
-        timeout_seconds=20,
-        advice=lambda: f"It brings {told.query(query)}",
-    )
+    expect_values(told, query, (), {(): value})
 
 
 def test_an_application_holds_in_prometheus_what_its_pods_ask_for(told: Prometheus) -> None:
-    (found,) = told.query('gpushare_application_memory_allocated_bytes{workload="web"}')
-    assert found.labels == {
-        "pool": "training",
-        "namespace": "default",
-        "kind": "Deployment",
-        "workload": "web",
-    }
-    assert found.value == 8 * GIB
+    query = 'gpushare_application_memory_allocated_bytes{workload="web"}'
+    labels = ("pool", "namespace", "kind", "workload")
+    expect_values(told, query, labels, {("training", "default", "Deployment", "web"): 8 * GIB})
+    (found,) = told.query(f"last_over_time({query}[1m])")
+    assert found.labels.keys() == set(labels)

@@ -176,7 +176,8 @@ def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition
     after = read_labels(bench)
     assert {after[node].pop(POOL) for node in after} == set(pools)
     assert after == labels
-    assert read_system_pods(bench) == plugins
+    # Others of their DaemonSets may have been on their way.
+    assert plugins <= read_system_pods(bench)
     written = {call.resource for call in bench.audit.our_writes(mark)}
     assert written.isdisjoint({"pods", "pods/eviction", "daemonsets", "jobs"})
     assert not [node for node in recording.history if node["spec"].get("unschedulable")]

@@ -74,6 +74,7 @@ def scene(installed: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     expect_pool_ready(installed, nodes=2)
     expect_pool_ready(installed, "isolated", nodes=1)
     installed.cordon(CORDONED)
+    expect_kept_off(installed, CORDONED)
     expect_sent(default_space(installed), build_pod("probe", env=SHARED), "training")
     for name, gib in (("trainer", 9), ("late", 12)):
         installed.create_pod(build_pod(name, gib=gib, env=SHARED))
@@ -84,6 +85,14 @@ def scene(installed: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     expect(installed, "its pool knows of it", lambda: _requested(installed) == 29)
     yield Scene(installed, tmp_path_factory.mktemp("cli"))
     installed.clear()
+
+
+def expect_kept_off(bench: Bench, node: str) -> None:
+    """Until the scheduler has heard of the cordon."""
+    pod = build_pod("probe", gib=None, selects={"kubernetes.io/hostname": node})
+    bench.create_pod(pod)
+    expect(bench, "it is kept off", lambda: is_unschedulable(bench.pod("probe")))
+    bench.delete_pod("probe")
 
 
 def _requested(bench: Bench) -> int:

@@ -14,6 +14,7 @@ from gpushare.cli.exits import Exit
 from tests.kit.bench import Bench
 from tests.kit.builders import build_whole_card_pod, build_workload
 from tests.kit.commandline import Ended, expect_told, run_command
+from tests.kit.expect import expect
 
 Json = dict[str, Any]
 NAMESPACE = "vision"
@@ -83,6 +84,8 @@ def cluster(installed: Bench) -> Iterator[Bench]:
     installed.install("Professional")
     installed.add_nodes("gpu.10.0.0.1", "gpu.10.0.0.2", labels={"card": "T4"})
     installed.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
+    expect(installed, "pods can be made there", lambda: installed.call("GET", account))
     for raw in build_objects():
         metadata = {"name": "held", **raw.get("metadata", {})}
         installed.call("POST", path_of(raw), {**raw, "metadata": metadata})

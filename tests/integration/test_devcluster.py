@@ -9,6 +9,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.processes import observe_processes
+from devcluster.waiting import wait_until
 from tests.kit.bench import NODES, PODS, Bench
 from tests.kit.builders import build_pod
 from tests.kit.expect import expect_gone, expect_running
@@ -34,7 +35,7 @@ def test_two_clusters_run_side_by_side_and_know_nothing_of_each_other(
 
     another.down()
 
-    assert bench.cluster.is_running()
+    wait_until(bench.cluster.is_running, expectation="it runs on", timeout_seconds=30)
     assert bench.node("n1")
 
 

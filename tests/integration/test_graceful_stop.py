@@ -63,7 +63,17 @@ def read_holder(bench: Bench) -> str:
     return holder
 
 
-@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS.keys())
+HERE = {"the cordon, on its way", "the plugin's deletion, on its way"}
+"""The rest is for make test-chaos."""
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, id=name, marks=[] if name in HERE else [pytest.mark.chaos])
+        for name, moment in MOMENTS.items()
+    ],
+)
 def test_told_to_stop_with_a_write_in_hand_it_ends_and_the_next_goes_on(
     scenario: Scenario, moment: Moment
 ) -> None:

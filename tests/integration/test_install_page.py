@@ -110,8 +110,15 @@ def await_placement(terminal: Terminal) -> None:
     terminal.wait("it runs", lambda: terminal.cluster.api.call("GET", path)["spec"].get("nodeName"))
 
 
+def await_account(terminal: Terminal) -> None:
+    """Until pods can be made in the new namespace."""
+    account = "/api/v1/namespaces/gpushare-probe/serviceaccounts/default"
+    terminal.wait("it has its account", lambda: terminal.cluster.api.exists(account))
+
+
 _LOOKS: Mapping[str, Callable[[Terminal], None]] = {
     "helm upgrade --install ": start_operator,
+    "kubectl create namespace gpushare-probe": await_account,
     "kubectl apply -f first-pool.yaml": await_plan,
     "kubectl wait gsp/training ": await_routes,
     "kubectl apply -f first-pod.yaml": await_placement,

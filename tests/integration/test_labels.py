@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.nodes import add_nodes, build_gpu_node
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import DAEMONSETS, NODES, POOLS, Bench
 from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
 from tests.kit.expect import (
     expect,
@@ -76,6 +76,8 @@ def test_a_label_that_was_deleted_by_hand_comes_back(bench: Bench) -> None:
 @pytest.mark.usefixtures("operator")
 def test_a_label_that_was_changed_by_hand_is_put_back_without_a_restart(bench: Bench) -> None:
     given_pool(bench, "n1")
+    # Else it may be quick enough to load the kernel module, which no label takes out again.
+    bench.call("DELETE", f"{DAEMONSETS}/cgpu-installer")
     mark = bench.audit.mark()
 
     bench.label("n1", {MODE: "cgpu"})

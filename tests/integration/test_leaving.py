@@ -32,7 +32,7 @@ POOL = "gpushare.io/pool"
 TRAINING = f"{POOLS}/training"
 OURS = {MODE, PLACEMENT, POOL, "cgpu", "cgpu.disable.isolation", "gpushare"}
 """Labels that the operator writes, in whatever edition."""
-PATIENCE_SECONDS = 6
+PATIENCE_SECONDS = 12
 IMPATIENT = {
     "GPUSHARE_LEAVING_PATIENCE_SECONDS": str(PATIENCE_SECONDS),
     "GPUSHARE_RESYNC_SECONDS": "1",

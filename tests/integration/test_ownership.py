@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import given_sharing_pool
+from tests.kit.arrange import given_sharing_pool, plugin_uids
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.builders import build_pool
 from tests.kit.expect import (
@@ -15,6 +15,7 @@ from tests.kit.expect import (
     expect_gone,
     expect_labels,
     expect_pool_ready,
+    expect_quiet,
     expect_reason,
     find_condition,
 )
@@ -91,11 +92,18 @@ def test_each_label_that_is_changed_or_removed_comes_back_and_is_counted(
     repaired = {"pool": "training", "reason": "DriftRepaired"}
     before = read_metric(operator, "gpushare_node_applies_total", **repaired)
 
+    def read_all() -> tuple[Json, ...]:
+        node = bench.node("n1")
+        labels, notes = node["metadata"]["labels"], node["metadata"]["annotations"]
+        conditions = bench.pool()["status"]["conditions"]
+        return labels, notes, node["spec"], plugin_uids(bench), conditions
+
     for key, theirs in changes.items():
         for value in (theirs, None):
             bench.label("n1", {key: value})
             expect_labels(bench, "n1", ours)
             # Else the next would be put back by the change that this one led to, and not counted.
+            expect_quiet(bench, "nothing comes of it any more", read_all)
             expect_pool_ready(bench, nodes=1)
 
     expect(
@@ -128,6 +136,7 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     mark = bench.audit.mark()
     with bench.watching(POOLS) as watch, Rival(bench, "n1", MODE, "cgpu") as rival:
         message = expect_conflict(bench)
+        expect(bench, "it is written down", lambda: read_drift(bench).get("rivals"))
         fought = len(our_label_writes(bench, mark, "n1"))
         written = rival.writes
         expect(bench, "the rival goes on", lambda: rival.writes > written + 20)

@@ -109,7 +109,7 @@ def test_a_pool_that_can_not_end_stops_the_removal_and_says_why(bench: Bench) ->
     bench.delete_pool()
     expect_reason(bench, "n1", "WorkloadsPresent")
 
-    done = uninstall(bench, POOLS_GO, timeout_seconds=3)
+    done = uninstall(bench, POOLS_GO, timeout_seconds=10)
 
     assert done.returncode == 1
     assert "pool training: waits for node n1: " in done.stderr
@@ -126,7 +126,7 @@ def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) 
     controller.kill()
     before = read_nodes(bench)
 
-    done = uninstall(bench, POOLS_GO, timeout_seconds=3)
+    done = uninstall(bench, POOLS_GO, timeout_seconds=10)
 
     assert done.returncode == 1
     assert "pool training: waits for the controller" in done.stderr
@@ -265,7 +265,7 @@ def test_after_its_namespace_the_commands_of_the_page_take_the_rest_away(
     type_command(bench, "kubectl get gsp -o name | xargs ")
 
     assert find_left(bench) == [CRD]
-    bench.cluster.kubectl("delete", "gsp", "--all", "--timeout=5s")
+    bench.cluster.kubectl("delete", "gsp", "--all", "--timeout=30s")
     assert read_nodes(bench) == before
 
 

@@ -16,6 +16,7 @@ from tests.kit.expect import (
     expect_gone,
     expect_labels,
     expect_pool_ready,
+    expect_quiet,
     expect_running,
 )
 from tests.kit.rival import Rival, write_label
@@ -61,18 +62,8 @@ def given_nodes_of_different_kinds(bench: Bench) -> None:
     write_label(bench, "labelled", "example.com/rack", "r1", manager="node-admin")
     Rival(bench, "applied", PLACEMENT, "binpack", manager="nfd-master", applies=True).write()
     bench.cordon("elsewhere")
-    expect_quiet(bench)
-
-
-def expect_quiet(bench: Bench) -> None:
-    """Until plugins and taints have settled: ten readings in a row are the same."""
-    states: list[dict[str, Json]] = []
-
-    def probe() -> bool:
-        states.append(read_nodes(bench))
-        return len(states) > 10 and all(state == states[-1] for state in states[-10:])
-
-    expect(bench, "no node changes any more", probe)
+    expect(bench, "its taint is there", lambda: bench.node("elsewhere")["spec"].get("taints"))
+    expect_quiet(bench, "no node changes any more", lambda: read_nodes(bench))
 
 
 def use_the_operator(bench: Bench) -> None:
@@ -113,7 +104,7 @@ def test_nothing_but_the_labels_tells_that_the_operator_was_here(bench: Bench) -
         bench.delete_pool(pool)
     for pool in ("urgent", "training"):
         expect_gone(bench, f"{POOLS}/{pool}")
-    expect_quiet(bench)
+    expect_quiet(bench, "no node changes any more", lambda: read_nodes(bench))
     after = read_nodes(bench)
 
     assert before.keys() == after.keys()

@@ -60,12 +60,12 @@ def test_cordon_keeps_pods_off_a_node_whose_plugin_is_away(bench: Bench) -> None
 
 def test_second_look_gives_way_to_a_binding_that_was_in_flight(bench: Bench) -> None:
     """The scheduler had decided before the cordon; its Binding arrives after the first look."""
-    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "5"})
+    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "8"})
     given_sharing_pool(bench, "Basic", "n1")
     old = plugin_names(bench)
     # Bound between the looks, and still not admitted at the second: once a pod runs, it keeps its
     # isolation whatever becomes of the plugin, and nothing is put off for it.
-    bench.set_faults("n1", bind_delay_seconds=3, kubelet_delay_seconds=6, start_delay_seconds=4)
+    bench.set_faults("n1", bind_delay_seconds=4.5, kubelet_delay_seconds=12, start_delay_seconds=4)
     mark = bench.audit.mark()
     bench.create_pod(build_pod("late", selects={POOL: "training"}))
     expect(bench, "the scheduler has chosen", lambda: "ASSUME_TIME" in str(bench.pod("late")))
@@ -155,7 +155,7 @@ def test_wait_for_the_resource_keeps_a_node_out_until_it_offers_memory(bench: Be
 
     bench.change_pool(schedule="cgpu")
 
-    sample = expect_reason(bench, "n1", "ResourceNotReady", within=15)
+    sample = expect_reason(bench, "n1", "ResourceNotReady")
     assert GPU_MEM in sample["message"]
     expect_reason(bench, "n2", "WaitingForBudget")
     assert bench.node("n1")["spec"]["unschedulable"] is True
@@ -194,7 +194,7 @@ def test_a_value_left_over_from_the_old_plugin_is_not_believed(bench: Bench) -> 
 
 
 def test_a_plugin_that_never_returns_stops_the_pool_and_says_so(bench: Bench) -> None:
-    bench.operators.start(env={"GPUSHARE_READY_TIMEOUT_SECONDS": "3"})
+    bench.operators.start(env={"GPUSHARE_READY_TIMEOUT_SECONDS": "12"})
     given_sharing_pool(bench, "Professional", "n1", "n2")
     bench.set_faults("n1", plugin_never_ready=True)
 

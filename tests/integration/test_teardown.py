@@ -55,7 +55,8 @@ def test_a_node_that_dies_meanwhile_halts_its_pool_and_comes_back_late(bench: Be
     bench.change_pool(schedule="share")
     for node in ("n1", "n2"):
         say(bench, node, "start")
-    expect_says(bench, "training", "n1", "ModuleRemoval")
+    # Not before the installer has left, which would put the module back.
+    expect_says(bench, "training", "n1", "ModuleRemoval", "render teardown n1")
     remove_module(bench, "n1")
 
     bench.set_faults("n1", not_ready=True)

@@ -23,7 +23,6 @@ from tests.kit.previous import PreviousVersion
 Json = dict[str, Any]
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpusharepools.gpushare.io"
-EDITIONS: tuple[Edition, ...] = ("Professional", "Basic")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ def expect_the_flip_ends(bench: Bench, plugins: dict[str, str], mark: int) -> No
     expect_isolated(expect_running(bench, place_pod(bench, "new", "n1")))
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
+@pytest.mark.parametrize("edition", ["Professional", pytest.param("Basic", marks=pytest.mark.long)])
 def test_an_upgrade_restarts_nothing_and_ends_what_was_begun(
     replaceable: Bench, previous: PreviousVersion, edition: Edition
 ) -> None:
@@ -124,7 +123,7 @@ def test_an_upgrade_restarts_nothing_and_ends_what_was_begun(
     expect_running(bench, "old")
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
+@pytest.mark.parametrize("edition", ["Basic", pytest.param("Professional", marks=pytest.mark.long)])
 def test_a_downgrade_restarts_nothing_and_says_what_it_can_not_read(
     replaceable: Bench, previous: PreviousVersion, edition: Edition
 ) -> None:

@@ -147,5 +147,7 @@ def test_a_workload_is_sent_again_only_when_its_template_changes(bench: Bench) -
     bench.call("PATCH", path, {"metadata": {"labels": {"example.com/team": "a"}}})
     assert (count_calls(bench) - before)[WORKLOADS] == 0
 
-    bench.call("PATCH", path, {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+    # Where others write it meanwhile, the API server tries a patch anew, and asks again.
+    template = {"metadata": {"labels": {"v": "2"}}}
+    bench.call("PATCH", f"{path}?dryRun=All", {"spec": {"template": template}})
     assert (count_calls(bench) - before)[WORKLOADS] == 1

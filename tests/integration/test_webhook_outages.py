@@ -15,7 +15,7 @@ from tests.kit.builders import build_pod, build_pool, build_workload
 from tests.kit.expect import expect
 from tests.kit.faultproxy import FaultProxy, Rule
 from tests.kit.operator import fetch, wait_ready
-from tests.kit.podcreation import expect_sent
+from tests.kit.podcreation import count_calls, expect_sent
 from tests.kit.spaces import Space, a_space, default_space
 from tests.kit.standin import (
     ROUTED,
@@ -31,7 +31,8 @@ Outage = Callable[[Bench], AbstractContextManager[None]]
 TIMEOUT_SECONDS = 3
 STALE_SECONDS = 60
 LISTS = "/(gpusharepools|namespaces)[?]"
-AT_ONCE_SECONDS = 2.0
+SLACK_SECONDS = 6.0
+"""A busy machine may stand still for so long; a webhook without its timeout has 10 s."""
 
 
 def killed(bench: Bench) -> AbstractContextManager[None]:
@@ -69,10 +70,10 @@ def strict(bench: Bench) -> Iterator[Space]:
 @ALL
 def test_pods_without_gpu_see_no_delay(bench: Bench, strict: Space, outage: Outage) -> None:
     with outage(bench):
-        began = time.monotonic()
+        before = count_calls(bench)
         for space in (default_space(bench), strict, Space(bench, "kube-system")):
             space.send(build_pod("plain", gib=None))
-        assert time.monotonic() - began < AT_ONCE_SECONDS
+        assert count_calls(bench) == before
 
 
 @ALL
@@ -81,7 +82,7 @@ def test_gpu_pods_are_created_as_they_are_once_the_time_is_up(bench: Bench, outa
         began = time.monotonic()
         pod = default_space(bench).send(build_pod("shared"))
         assert "nodeSelector" not in pod["spec"]
-        assert time.monotonic() - began < TIMEOUT_SECONDS + AT_ONCE_SECONDS
+        assert time.monotonic() - began < TIMEOUT_SECONDS + SLACK_SECONDS
 
 
 @pytest.mark.parametrize(("outage", "sentence"), OUTAGES.values(), ids=list(OUTAGES))
@@ -93,7 +94,7 @@ def test_gpu_pods_are_refused_where_the_namespace_says_so(
         with pytest.raises(ApiError, match=f"failed calling webhook .*{sentence}") as refusal:
             strict.send(build_pod("shared"))
         assert refusal.value.status == 500
-        assert time.monotonic() - began < TIMEOUT_SECONDS + AT_ONCE_SECONDS
+        assert time.monotonic() - began < TIMEOUT_SECONDS + SLACK_SECONDS
 
 
 @ALL
@@ -122,7 +123,7 @@ def test_an_answer_that_comes_just_in_time_counts(
         return selector
 
     with serving(bench, delay_seconds=2.9):
-        assert expect(bench, "an answer counts", taken) == ROUTED
+        assert expect(bench, "an answer counts", taken, within_seconds=60) == ROUTED
 
 
 @pytest.mark.parametrize("label", ["ignore", None], ids=["ignore", "no label"])

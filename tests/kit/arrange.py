@@ -57,7 +57,6 @@ def expect_each_restarted_once(bench: Bench, before: Sequence[str], mark: int) -
         bench,
         f"each of {list(before)} was deleted once, and no other",
         lambda: set(bench.audit.our_deletions(mark)) == set(before),
-        within_seconds=5,
     )
 
 

@@ -157,8 +157,8 @@ class Bench:
         wait_until(self._is_empty, expectation="the cluster is empty", timeout_seconds=30)
 
     def _release_and_delete(self, path: str) -> None:
-        self.call("DELETE", path)
         try:
+            self.call("DELETE", path)
             self.call("PATCH", path, {"metadata": {"finalizers": None}})
         except ApiError as error:
             # The operator was faster.

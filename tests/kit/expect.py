@@ -26,10 +26,12 @@ def expect(
 ) -> Found:
     """The first thing that `probe` finds; it may find nothing (None, False, 404) for a while.
 
+    What is there once the time is over counts too: the test itself may have been held up.
     Raises AssertionError with `sentence` and the state of the cluster.
     """
     deadline = time.monotonic() + within_seconds
     while True:
+        is_late = time.monotonic() > deadline
         try:
             found = probe()
         except ApiError as error:
@@ -38,9 +40,20 @@ def expect(
             found = None
         if found:
             return found
-        if time.monotonic() > deadline:
+        if is_late:
             raise AssertionError(f"{sentence}: not within {within_seconds:g} s\n{bench.describe()}")
         time.sleep(_POLL_SECONDS)
+
+
+def expect_quiet(bench: Bench, sentence: str, read: Callable[[], Any]) -> None:
+    """Until nothing of what `read` brings changes any more: ten readings in a row are the same."""
+    states: list[Any] = []
+
+    def probe() -> bool:
+        states.append(read())
+        return len(states) > 10 and all(state == states[-1] for state in states[-10:])
+
+    expect(bench, sentence, probe)
 
 
 def expect_pool_ready(
@@ -101,7 +114,13 @@ def expect_reason(
     return expect(bench, f"pool {pool} says {reason} of {node}", probe, within_seconds=within)
 
 
-def expect_labels(bench: Bench, node: str, labels: Mapping[str, str | None]) -> Json:
+def expect_labels(
+    bench: Bench,
+    node: str,
+    labels: Mapping[str, str | None],
+    *,
+    within: float = WITHIN_SECONDS,
+) -> Json:
     """The node, once it has these labels; None stands for one that is absent."""
 
     def probe() -> Json | None:
@@ -109,7 +128,7 @@ def expect_labels(bench: Bench, node: str, labels: Mapping[str, str | None]) -> 
         has = found["metadata"]["labels"]
         return found if all(has.get(key) == value for key, value in labels.items()) else None
 
-    return expect(bench, f"{node} has {dict(labels)}", probe)
+    return expect(bench, f"{node} has {dict(labels)}", probe, within_seconds=within)
 
 
 def expect_running(bench: Bench, pod: str, *, within: float = WITHIN_SECONDS) -> Json:

@@ -72,6 +72,8 @@ class Operators:
 
     def end(self) -> None:
         """Kill every process of a test's own; the standard one goes on."""
+        if self._standard is not None and not self._standard.alive:
+            self._standard = None
         for process in self.installation.processes:
             if process.alive and process is not self._standard:
                 process.kill()
@@ -137,7 +139,7 @@ def wait_ready(process: OperatorProcess) -> None:
 def fetch(process: OperatorProcess, path: str) -> str:
     """What the process answers on its port for metrics and probes."""
     url = f"http://127.0.0.1:{process.metrics_port}{path}"
-    with _direct.open(url, timeout=5) as answer:
+    with _direct.open(url, timeout=30) as answer:
         body: bytes = answer.read()
     return body.decode()
 

@@ -124,9 +124,11 @@ class Scenario:
 
     # What is expected of it.
 
-    def expect_settled(self, members: Sequence[str] = MEMBERS) -> None:
+    def expect_settled(
+        self, members: Sequence[str] = MEMBERS, *, within: float = CONVERGES_SECONDS
+    ) -> None:
         """As a run without faults ends: all members in the pool's mode, in service, recorded."""
-        expect_pool_ready(self.bench, nodes=len(members), within=CONVERGES_SECONDS)
+        expect_pool_ready(self.bench, nodes=len(members), within=within)
         expect(
             self.bench,
             f"{list(members)} are done with {self.mode}",
@@ -163,7 +165,8 @@ class Scenario:
     def _read_log(self) -> list[Json]:
         with self.process.log.open("rb") as log:
             log.seek(self._heard)
-            return [orjson.loads(line) for line in log if line.startswith(b"{")]
+            whole = (line for line in log if line.startswith(b"{") and line.endswith(b"\n"))
+            return [orjson.loads(line) for line in whole]
 
 
 def is_settled(node: Json, mode: str) -> bool:
@@ -186,9 +189,9 @@ def _is_alarming(line: Json) -> bool:
     return line["level"] in ("ERROR", "CRITICAL") and not retried
 
 
-def expect_repaired(bench: Bench, node: str = "n1") -> None:
+def expect_repaired(bench: Bench, node: str = "n1", *, within: float = CONVERGES_SECONDS) -> None:
     """Until a disturbed node carries its pool's name again."""
-    expect_labels(bench, node, {POOL: "training"})
+    expect_labels(bench, node, {POOL: "training"}, within=within)
 
 
 @contextmanager

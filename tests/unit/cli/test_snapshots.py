@@ -192,7 +192,7 @@ DOCUMENT = build_snapshot(build_cluster())
 PLACES = list(find_places(json.loads(DOCUMENT)))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JUNK), min_size=1, max_size=3))
 @pytest.mark.parametrize(
     "command",

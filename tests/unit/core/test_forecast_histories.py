@@ -148,7 +148,7 @@ def bind_workloads(history: History, nodes: Iterable[str]) -> None:
 
 @pytest.mark.timeout(100 + EXAMPLES)
 @settings(
-    max_examples=EXAMPLES or 100,
+    max_examples=EXAMPLES or 60,
     derandomize=not EXAMPLES,
     database=None,
     suppress_health_check=list(HealthCheck),

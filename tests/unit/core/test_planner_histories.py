@@ -171,7 +171,7 @@ def test_whatever_happens_every_promise_holds_and_all_comes_to_rest() -> None:
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=EXAMPLES or 50,
+            max_examples=EXAMPLES or 30,
             stateful_step_count=40,
             derandomize=not EXAMPLES,
             database=None,
