@@ -79,10 +79,12 @@ def test_pods_without_gpu_see_no_delay(bench: Bench, strict: Space, outage: Outa
 @ALL
 def test_gpu_pods_are_created_as_they_are_once_the_time_is_up(bench: Bench, outage: Outage) -> None:
     with outage(bench):
+        before = count_calls(bench)
         began = time.monotonic()
         pod = default_space(bench).send(build_pod("shared"))
         assert "nodeSelector" not in pod["spec"]
         assert time.monotonic() - began < TIMEOUT_SECONDS + SLACK_SECONDS
+        assert count_calls(bench) != before
 
 
 @pytest.mark.parametrize(("outage", "sentence"), OUTAGES.values(), ids=list(OUTAGES))
