@@ -53,8 +53,7 @@ test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and 
 test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score, promtool and the API server, and install it
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
 	$(LIMIT) 1200 $(BIN)/python -m devcluster build --prometheus || test "$${CI:-}" != true # then its tests are skipped
-	$(LIMIT) 600 $(BIN)/pytest tests/integration/test_chart*.py tests/integration/test_helm*.py \
-		-p no:randomly --timeout=180 -m chart $(SHARDS)
+	$(LIMIT) 600 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m chart $(SHARDS)
 
 PREVIOUS := $(VENV)/previous
 $(PREVIOUS)/.ready: $(READY) requirements/previous.txt
@@ -114,7 +113,7 @@ fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 
 .PHONY: test-faults
-test-faults: $(READY) ## Run the storms of a minute each that are too long for make test
+test-faults: $(READY) $(PREVIOUS)/.ready ## Run storms of a minute each, other forms of what make test tries once, and last a crowd of pods
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(LIMIT) 3600 $(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
 	$(LIMIT) 600 $(BIN)/pytest tests/integration -p no:randomly -m alone

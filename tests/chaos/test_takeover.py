@@ -41,6 +41,7 @@ def test_a_write_that_arrives_after_a_takeover_is_refused(
             held.wait_reached()
             first.kill()
             bench.operators.start("controller", identity="second")
+            # The dead one's Lease has to end first.
             rollout.expect_over(within=60)
 
             held.release()

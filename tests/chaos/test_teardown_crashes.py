@@ -8,14 +8,13 @@ import pytest
 
 from devcluster.installation import TEARDOWN_NAMESPACE, OperatorProcess
 from tests.kit.bench import Bench
-from tests.kit.expect import expect
+from tests.kit.expect import expect, expect_step
 from tests.kit.faultproxy import FaultProxy, Rule
 from tests.kit.installations import teardown_jobs_allowed
 from tests.kit.teardownjobs import TEARDOWN_JOBS
 from tests.kit.teardownstory import (
     expect_isolating,
     expect_shared_for_good,
-    expect_step,
     given_isolating_pool,
     reboot,
 )
@@ -52,8 +51,13 @@ class Victim:
 
 
 @pytest.mark.usefixtures("_allowed")
-@pytest.mark.chaos
-@pytest.mark.parametrize("sent", [True, False], ids=["after each write", "before each write"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(True, id="after each write"),
+        pytest.param(False, id="before each write", marks=pytest.mark.chaos),
+    ],
+)
 def test_killed_at_every_write_it_makes_each_job_once(bench: Bench, sent: bool) -> None:
     bench.install("Professional")
     with FaultProxy(bench.cluster) as proxy:

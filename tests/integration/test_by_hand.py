@@ -27,6 +27,7 @@ from tests.kit.expect import (
     expect_pool_ready,
     expect_reason,
     expect_running,
+    expect_step,
     read_change,
 )
 
@@ -34,15 +35,6 @@ Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
 CHANGE = "gpushare.io/change"
-
-
-def expect_step(bench: Bench, node: str, step: str) -> Json:
-    """The change on the node, once it is at `step`."""
-    return expect(
-        bench,
-        f"{node} is at {step}",
-        lambda: change if (change := read_change(bench.node(node))).get("step") == step else None,
-    )
 
 
 def test_a_forged_record_makes_no_other_pod_a_victim(bench: Bench) -> None:

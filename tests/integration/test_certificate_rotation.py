@@ -36,8 +36,8 @@ FEW_PER_SECOND = 20
 """Where what is healed is the point, not the load."""
 NEW_CLIENTS_PER_SECOND = 10
 LATE_SECONDS = 1.0
-HANDSHAKES = 30
-"""At least so many new connections meet the certificates."""
+HANDSHAKES = 10
+"""At least so many new connections meet each certificate."""
 
 
 def rotate(
@@ -65,7 +65,7 @@ def rotate(
                 lambda: (
                     watch.certificate_rotations >= certificates
                     and watch.authority_rotations >= authorities
-                    and clients.asked >= HANDSHAKES
+                    and clients.asked >= HANDSHAKES * certificates
                 ),
                 within_seconds=(certificates + authorities + 2) * life_seconds,
             )

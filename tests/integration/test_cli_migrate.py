@@ -14,7 +14,7 @@ from gpushare.cli.exits import Exit
 from tests.kit.bench import Bench
 from tests.kit.builders import build_whole_card_pod, build_workload
 from tests.kit.commandline import Ended, expect_told, run_command
-from tests.kit.expect import expect
+from tests.kit.spaces import a_space
 
 Json = dict[str, Any]
 NAMESPACE = "vision"
@@ -83,14 +83,11 @@ def cluster(installed: Bench) -> Iterator[Bench]:
     installed.operators.end_all()
     installed.install("Professional")
     installed.add_nodes("gpu.10.0.0.1", "gpu.10.0.0.2", labels={"card": "T4"})
-    installed.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-    expect(installed, "pods can be made there", lambda: installed.call("GET", account))
-    for raw in build_objects():
-        metadata = {"name": "held", **raw.get("metadata", {})}
-        installed.call("POST", path_of(raw), {**raw, "metadata": metadata})
-    yield installed
-    installed.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+    with a_space(installed, name=NAMESPACE):
+        for raw in build_objects():
+            metadata = {"name": "held", **raw.get("metadata", {})}
+            installed.call("POST", path_of(raw), {**raw, "metadata": metadata})
+        yield installed
     installed.clear()
 
 

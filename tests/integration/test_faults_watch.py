@@ -17,6 +17,7 @@ from tests.kit.scenario import (
     expect_repaired,
     standing,
 )
+from tests.kit.selection import select
 from tests.kit.watch import Recording
 
 KINDS = ("nodes", "pods", "daemonsets", "gpusharepools")
@@ -70,13 +71,7 @@ def test_watches_are_refused_once(scenario: Scenario, status: int) -> None:
             rule.wait_reached()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        pytest.param(line, id=name, marks=[] if name in LINES_HERE else [pytest.mark.long])
-        for name, line in LINES.items()
-    ],
-)
+@pytest.mark.parametrize("line", select(LINES, LINES_HERE, elsewhere=pytest.mark.long))
 def test_a_watch_brings_what_can_not_be_read(
     scenario: Scenario, line: Callable[[bytes], bytes]
 ) -> None:

@@ -12,6 +12,7 @@ from tests.kit.expect import expect, read_change
 from tests.kit.faultproxy import Rule
 from tests.kit.operator import CONTROLLER_LEASE
 from tests.kit.scenario import MEMBERS, Scenario, standing
+from tests.kit.selection import select
 
 STOP_SECONDS = 10
 NODE = "/nodes/n[0-9]+[?]"
@@ -40,6 +41,12 @@ MOMENTS = {
     "the pool's status, on its way": Moment("PATCH", "/gpusharepools/training/status"),
     "the Lease's renewal, on its way": Moment("PUT", LEASE),
 }
+HERE = {
+    "the labels, done and not answered",
+    "the plugin's deletion, on its way",
+    "the Lease's renewal, on its way",
+}
+"""The rest is for make test-chaos."""
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +70,7 @@ def read_holder(bench: Bench) -> str:
     return holder
 
 
-HERE = {"the cordon, on its way", "the plugin's deletion, on its way"}
-"""The rest is for make test-chaos."""
-
-
-@pytest.mark.parametrize(
-    "moment",
-    [
-        pytest.param(moment, id=name, marks=[] if name in HERE else [pytest.mark.chaos])
-        for name, moment in MOMENTS.items()
-    ],
-)
+@pytest.mark.parametrize("moment", select(MOMENTS, HERE, elsewhere=pytest.mark.chaos))
 def test_told_to_stop_with_a_write_in_hand_it_ends_and_the_next_goes_on(
     scenario: Scenario, moment: Moment
 ) -> None:

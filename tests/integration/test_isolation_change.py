@@ -25,8 +25,10 @@ from tests.kit.expect import (
     expect_pool_ready,
     expect_reason,
     expect_running,
+    expect_step,
     find_condition,
     is_isolated,
+    is_unschedulable,
     read_change,
     read_record,
 )
@@ -328,12 +330,14 @@ def test_a_change_says_on_the_node_how_far_it_is(bench: Bench) -> None:
 
 def test_nobody_is_bound_to_a_node_while_its_plugin_is_away(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", start_delay_seconds=8)
+    bench.set_faults("n1", start_delay_seconds=60)
     bench.change_pool(schedule="cgpu")
     # By then the scheduler has heard of the cordon.
-    expect(bench, "it is away", lambda: read_change(bench.node("n1")).get("step") == "Restarting")
+    expect_step(bench, "n1", "Restarting")
 
     bench.create_pod(build_pod("patient", selects={"gpushare.io/pool": "training"}))
+    expect(bench, "it has no place", lambda: is_unschedulable(bench.pod("patient")))
+    bench.set_faults("n1")
 
     expect_isolated(expect_running(bench, "patient"))
     expect_pool_ready(bench, nodes=1)

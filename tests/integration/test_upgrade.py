@@ -16,7 +16,7 @@ from tests.kit.expect import (
     expect_pool_ready,
     expect_reason,
     expect_running,
-    read_change,
+    expect_step,
 )
 from tests.kit.previous import PreviousVersion
 
@@ -51,11 +51,12 @@ def given_a_flip_that_was_cut_off(bench: Bench, edition: Edition) -> dict[str, s
     expect_pool_ready(bench, "settled", nodes=1)
     expect_running(bench, place_pod(bench, "old", "s1", pool="settled"))
     first = plugin_of(bench, "n1")
-    bench.set_faults("n1", start_delay_seconds=5)
+    bench.set_faults("n1", start_delay_seconds=60)
     bench.change_pool(schedule="cgpu")
-    expect(bench, "n1 is at it", lambda: read_change(bench.node("n1")).get("step") == "Restarting")
+    expect_step(bench, "n1", "Restarting")
     expect(bench, "its plugin was replaced", lambda: plugin_of(bench, "n1") not in ("", first))
     bench.operators.end()
+    bench.set_faults("n1")
     return {node: plugin_of(bench, node) for node in ("n1", "n2", "s1")}
 
 

@@ -46,7 +46,7 @@ def expect(
 
 
 def expect_quiet(bench: Bench, sentence: str, read: Callable[[], Any]) -> None:
-    """Until nothing of what `read` brings changes any more: ten readings in a row are the same."""
+    """Until what `read` brings has been the same for a second: ten readings in a row."""
     states: list[Any] = []
 
     def probe() -> bool:
@@ -112,6 +112,16 @@ def expect_reason(
         return next((s for s in samples if s["node"] == node and s["reason"] == reason), None)
 
     return expect(bench, f"pool {pool} says {reason} of {node}", probe, within_seconds=within)
+
+
+def expect_step(bench: Bench, node: str, step: str) -> Json:
+    """The record of the node's change, once it is at this step."""
+
+    def probe() -> Json | None:
+        change = read_change(bench.node(node))
+        return change if change.get("step") == step else None
+
+    return expect(bench, f"{node} is {step}", probe)
 
 
 def expect_labels(

@@ -15,7 +15,7 @@ from tests.kit.bench import Bench
 
 _FOLDER = PROJECT / "tests/upgrade"
 _LIBRARIES = Path(sys.prefix) / "previous"
-"""Filled by make test-integration."""
+"""Filled by make test-integration and make test-faults."""
 
 
 @dataclass(frozen=True)

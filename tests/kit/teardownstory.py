@@ -74,16 +74,6 @@ def expect_shared_for_good(bench: Bench, node: str) -> Json:
     return found
 
 
-def expect_step(bench: Bench, node: str, step: str) -> Json:
-    """The record of the node's change, once it is at this step."""
-
-    def probe() -> Json | None:
-        change = read_change(bench.node(node))
-        return change if change.get("step") == step else None
-
-    return expect(bench, f"{node} is {step}", probe)
-
-
 def expect_says(bench: Bench, pool: str, node: str, reason: str, text: str = "") -> str:
     """What the pool says of the node, once it gives this reason, with this text in it."""
 
