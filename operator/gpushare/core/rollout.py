@@ -143,6 +143,7 @@ def plan_after_look(
                 update={
                     "step": Step.LABELLED,
                     "labelled_at": now,
+                    "restart": change.restart or _has_come_early(seen, change),
                     "teardown": change.teardown and spend_word(seen.node, change.teardown),
                     **record_boot(seen),
                 }
@@ -152,6 +153,20 @@ def plan_after_look(
     # Before an installer can come.
     records = note_module(seen, records, MODES[change.edition, change.to])
     return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
+
+
+def _has_come_early(seen: Observed, change: Change) -> bool:
+    """Whether the plugin of the mode to come started under a label that somebody else wrote.
+
+    It may have read that, though it serves nothing yet. A reboot restarts it anyway.
+    """
+    of, to = MODES[change.edition, change.of], MODES[change.edition, change.to]
+    return (
+        change.teardown is None
+        and of.plugin != to.plugin
+        and bool(running_plugins(seen.pods, to))
+        and not to.labels.items() <= seen.node.labels.items()
+    )
 
 
 def plan_restart(seen: Observed) -> ApplyNode | None:

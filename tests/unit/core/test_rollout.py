@@ -106,6 +106,21 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
     assert (change.step, change.labelled_at) == (Step.LABELLED, NOW)
 
 
+@pytest.mark.parametrize(
+    ("said", "plugins", "restart"),
+    [("cgpu", (OLD,), True), ("cgpu", (), False), ("share", (OLD,), False)],
+    ids=["may have read it", "not there yet", "has read ours"],
+)
+def test_a_plugin_that_came_by_anothers_label_is_restarted_under_ours(
+    said: str, plugins: tuple[Pod, ...], restart: bool
+) -> None:
+    """By the pool no plugin was to be there: who labelled the node brought it."""
+    labels = {names.LABEL_SCHEDULE: said, names.LABEL_POOL: "training"}
+    change = {"of": Schedule.DEFAULT, "to": Schedule.SHARE, "restart": False}
+    node = a_node(labels=labels, records=_change(Step.CORDONED, **change), unschedulable=True)
+    assert _read_change(_look(_seen(node, *plugins))).restart is restart
+
+
 def test_on_basic_running_pods_stay_through_the_flip_and_starting_ones_do_not() -> None:
     labels = {"cgpu": "true", "cgpu.disable.isolation": "true", names.LABEL_POOL: "training"}
     records = _change(Step.CORDONED, edition=Edition.BASIC)
