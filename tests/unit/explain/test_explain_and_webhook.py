@@ -31,7 +31,7 @@ from tests.kit.worldmanifests import build_applicant, build_holder, build_living
 
 Json = dict[str, Any]
 
-WORLDS = 40
+WORLDS = 50
 PODS_PER_WORLD = 8
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AFTERWARDS = "2026-03-01T12:00:00Z"
