@@ -162,7 +162,7 @@ class Planner:
         book, pool = self.books[name], self._pools.get(name)
         # A pool that only tells what it would do has no turns to wait for.
         acts = pool is None or pool.acts
-        first = replace(self._find_turn(name), may_begin=False, may_join=_may_join(pool))
+        first = self._find_first_turn(name)
         planned: dict[str, NodePlan] = {}
         for node in sorted(tasks):
             plan = self._plan(tasks[node], pool, at, first if acts else OPEN)
@@ -210,7 +210,7 @@ class Planner:
         planned: dict[str, NodePlan] = {}
         for node in sorted(book.under_way):
             task = tasks.get(node) or self._find_task(world, node)
-            plan = self._plan(task, pool, at, self._find_turn(name))
+            plan = self._plan(task, pool, at, self._find_first_turn(name))
             if plan is not None:
                 self._enter(book, pool, task, plan, at)
                 planned[node] = plan
@@ -240,6 +240,13 @@ class Planner:
         rollout = pool.spec.rollout if pool is not None else Rollout()
         alone = replace(progress, total=self.holdings.count(name), halted_by="")
         return plan_turn(rollout.model_copy(update={"canary": 0}), alone)
+
+    def _find_first_turn(self, name: str) -> Turn:
+        """Before turns are given out nobody begins; who joins waits only where a person must agree
+        to each kind of change."""
+        pool = self._pools.get(name)
+        may_join = pool is None or pool.spec.rollout.approval is ApprovalPolicy.AUTOMATIC
+        return replace(self._find_turn(name), may_begin=False, may_join=may_join)
 
     def _find_turn_of(self, plan: NodePlan, name: str) -> Turn:
         """Whether the change of a node that is in line may begin."""
@@ -373,11 +380,6 @@ def _plan_role(task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan
         return replace(plan, kind=None)
     assert pool is not None
     return plan_member(task.judged.seen, pool, at, turn)
-
-
-def _may_join(pool: Pool | None) -> bool:
-    """Nodes that join wait for nobody, but where a person must agree to each kind of change."""
-    return pool is None or pool.spec.rollout.approval is ApprovalPolicy.AUTOMATIC
 
 
 def _approval_of(pool: Pool) -> Approval | None:

@@ -69,6 +69,14 @@ def test_a_node_that_joins_begins_in_a_halted_pool() -> None:
     assert Rollout(has_failed(), joining).reasons["gpu-9"] is Reason.CORDONED
 
 
+def test_a_node_that_joined_and_failed_is_called_so_while_it_awaits_agreement() -> None:
+    wants_another = a_pool(schedule="default", rollout={"approval": "Manual"})
+    rollout = Rollout(has_failed(), has_failed("gpu-5", joining=True), pool=wants_another)
+    first = rollout.reasons
+    rollout.update({"gpu-5"})
+    assert first["gpu-5"] is rollout.reasons["gpu-5"] is Reason.DEADLINE_EXCEEDED
+
+
 def test_a_node_that_joined_and_failed_halts_nobody() -> None:
     assert Rollout(has_failed(joining=True), *some_settled(2)).started == {"gpu-1"}
 
