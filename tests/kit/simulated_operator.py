@@ -133,8 +133,8 @@ class SimulatedOperator:
         match task.decision.plan.action:
             case ApplyNode() as action:
                 return _apply(action, cluster)
-            case LookAgain(stays=stays):
-                return self._look_again(node, task, cluster, stays=stays)
+            case LookAgain() as look:
+                return self._look_again(node, task, cluster, look)
             case EvictPods(pods=pods):
                 if cluster.suffers(node, Fault.PROTECTED):
                     self._refusals[node] = Blocker(Reason.EVICTION_REFUSED, "one must be left")
@@ -162,11 +162,13 @@ class SimulatedOperator:
         del self.busy[node]
         self._touched.add(node)
 
-    def _look_again(self, node: str, task: Task, cluster: Cluster, *, stays: bool) -> Cluster:
+    def _look_again(self, node: str, task: Task, cluster: Cluster, look: LookAgain) -> Cluster:
         seen = _observe_anew(node, Step.CORDONED, cluster)
         if seen is None or not seen.is_out_of_service:
             return cluster
-        action = plan_after_look(seen, cluster.now, self.timing, stays=stays)
+        action = plan_after_look(
+            seen, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart
+        )
         is_wanted = _version_of(cluster, task.decision.pool) == task.version
         return _apply(action, cluster) if is_wanted and action is not None else cluster
 

@@ -129,7 +129,13 @@ class Applier:
             seen = await self._observe(action.node, Step.CORDONED)
             if seen is None or not seen.is_out_of_service:
                 return
-            plan = plan_after_look(seen, datetime.now(UTC), self.timing, stays=action.stays)
+            plan = plan_after_look(
+                seen,
+                datetime.now(UTC),
+                self.timing,
+                stays=action.stays,
+                may_restart=action.may_restart,
+            )
             if plan is None or not plan.cordon:
                 break
         if plan is not None and is_wanted():

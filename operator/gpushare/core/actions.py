@@ -46,6 +46,8 @@ class LookAgain:
     node: str
     stays: bool = False
     """Where pods are found it stays cordoned and waits for them, instead of letting go."""
+    may_restart: bool = True
+    """Where a plugin is found that may have read another's label, it may be restarted."""
 
 
 @dataclass(frozen=True, slots=True)

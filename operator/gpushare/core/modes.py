@@ -31,6 +31,15 @@ class Mode:
     """Resources that the node offers besides, for pods that ask for `resource` too."""
 
     @property
+    def reads_label(self) -> bool:
+        """Whether its plugin serves other modes too: which one, it reads when it starts."""
+        return any(
+            other.plugin == self.plugin and other is not self
+            for other in MODES.values()
+            if self.plugin and other.edition is self.edition
+        )
+
+    @property
     def isolated(self) -> bool:
         """Whether the kernel keeps each container to its share (the cGPU modes)."""
         return self.schedule in (Schedule.CGPU, Schedule.CORE_MEM)

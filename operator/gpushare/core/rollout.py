@@ -33,8 +33,8 @@ from gpushare.core.change import (
 from gpushare.core.completion import plan_completion
 from gpushare.core.drift import Claim, judge_drift
 from gpushare.core.failure import judge_progress, plan_overdue_look, plan_resumed
-from gpushare.core.inforce import running_plugins
-from gpushare.core.modes import MODES
+from gpushare.core.inforce import is_replaced, running_plugins
+from gpushare.core.modes import MODES, find_schedule
 from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
@@ -117,7 +117,12 @@ def _may_serve_another(seen: Observed, change: Change) -> bool:
 
 
 def plan_after_look(
-    seen: Observed, now: datetime, timing: Timing, *, stays: bool = False
+    seen: Observed,
+    now: datetime,
+    timing: Timing,
+    *,
+    stays: bool = False,
+    may_restart: bool = True,
 ) -> ApplyNode | None:
     """Steps 3 and 4: `seen.pods` were read from the API server after the cordon.
 
@@ -132,6 +137,10 @@ def plan_after_look(
         return None
     if blocker is not None:
         return plan_give_way(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
+    is_early = _has_come_early(seen, change)
+    if is_early and not may_restart:
+        why = "its plugin came by another's label, and devicePlugin.restart is Never"
+        return plan_give_way(seen, why=why, not_before=now + timing.backoff, now=now)
     labels = change_labels(seen, change)
     # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
     verdict = judge_drift(seen.node, seen.records, labels, Claim(change.claim, force=True), now)
@@ -143,7 +152,7 @@ def plan_after_look(
                 update={
                     "step": Step.LABELLED,
                     "labelled_at": now,
-                    "restart": change.restart or _has_come_early(seen, change),
+                    "restart": change.restart or is_early,
                     "teardown": change.teardown and spend_word(seen.node, change.teardown),
                     **record_boot(seen),
                 }
@@ -156,17 +165,23 @@ def plan_after_look(
 
 
 def _has_come_early(seen: Observed, change: Change) -> bool:
-    """Whether the plugin of the mode to come started under a label that somebody else wrote.
+    """Whether the plugin of the mode to come may have read another mode, by somebody's label.
 
-    It may have read that, though it serves nothing yet. A reboot restarts it anyway.
+    It serves nothing yet. One that is recorded for that mode has read it; on the way back from a
+    change that failed, it may never have left. A reboot restarts it anyway.
     """
     of, to = MODES[change.edition, change.of], MODES[change.edition, change.to]
-    return (
-        change.teardown is None
-        and of.plugin != to.plugin
-        and bool(running_plugins(seen.pods, to))
-        and not to.labels.items() <= seen.node.labels.items()
+    if change.teardown is not None or of.plugin == to.plugin or not to.reads_label:
+        return False
+    applied = seen.records.applied
+    is_known = (
+        applied is not None
+        and applied.is_of(to)
+        and not (applied.awaits_restart or applied.unsure)
+        and not is_replaced(seen.node, seen.pods, applied)
     )
+    said = find_schedule(change.edition, seen.node.labels)
+    return not is_known and said != change.to and bool(running_plugins(seen.pods, to))
 
 
 def plan_restart(seen: Observed) -> ApplyNode | None:
@@ -233,7 +248,7 @@ def _plan_cordoned(seen: Observed, change: Change, policy: Policy, at: Pass) -> 
     if policy.stays_cordoned and (blocker := find_late_pods(seen, change)) is not None:
         return _plan_emptied(seen, change, blocker, policy, at)
     message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
-    look = LookAgain(seen.node.name, stays=policy.stays_cordoned)
+    look = LookAgain(seen.node.name, stays=policy.stays_cordoned, may_restart=policy.may_restart)
     plan = seen.plan(NodeState.UPDATING, Reason.CORDONED, message, look)
     return plan_overdue_look(seen, change, plan, policy, at)
 

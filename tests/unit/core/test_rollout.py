@@ -1,5 +1,6 @@
 """An isolation change on one node, step by step."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +20,7 @@ from gpushare.core.actions import (
 )
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
-from gpushare.core.records import Change, NodeRecords, PluginPod, Step, parse_records
+from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart, plan_step
 from gpushare.names import Reason
 from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
@@ -106,19 +107,58 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
     assert (change.step, change.labelled_at) == (Step.LABELLED, NOW)
 
 
+def _sharing(said: Mapping[str, str], applied: Applied | None = None, **change: Any) -> Node:
+    """Cordoned on its way from whole cards to sharing, with somebody's labels on it."""
+    way = {"of": Schedule.DEFAULT, "to": Schedule.SHARE, "restart": False, **change}
+    records = _change(Step.CORDONED, **way).model_copy(update={"applied": applied})
+    labels = {**said, names.LABEL_POOL: "training"}
+    return a_node(labels=labels, records=records, unschedulable=True)
+
+
+def _sharing_since(**more: Any) -> Applied:
+    plugins = {OLD.uid: 0}
+    values: dict[str, Any] = {"schedule": Schedule.SHARE, "boot_id": "boot-1", "plugins": plugins}
+    return Applied(pool="training", edition=Edition.PROFESSIONAL, **{**values, **more})
+
+
+FOREIGN = {names.LABEL_SCHEDULE: "cgpu"}
+BASIC_CGPU: dict[str, Any] = {"edition": Edition.BASIC, "to": Schedule.CGPU}
+
+
 @pytest.mark.parametrize(
-    ("said", "plugins", "restart"),
-    [("cgpu", (OLD,), True), ("cgpu", (), False), ("share", (OLD,), False)],
-    ids=["may have read it", "not there yet", "has read ours"],
+    ("node", "plugins", "restart"),
+    [
+        pytest.param(_sharing(FOREIGN), (OLD,), True, id="may have read it"),
+        pytest.param(_sharing(FOREIGN), (), False, id="not there yet"),
+        pytest.param(_sharing(SHARE), (OLD,), False, id="has read ours"),
+        pytest.param(_sharing(FOREIGN, _sharing_since()), (OLD,), False, id="never left"),
+        pytest.param(
+            _sharing(FOREIGN, _sharing_since(plugins={OLD.uid: 1})), (OLD,), True, id="came anew"
+        ),
+        pytest.param(
+            _sharing({"cgpu": "true"}, **BASIC_CGPU), (OLD,), False, id="a label says ours in short"
+        ),
+        pytest.param(
+            _sharing({"gpushare": "false"}, edition=Edition.OPEN_SOURCE),
+            (OLD,),
+            False,
+            id="reads no label",
+        ),
+    ],
 )
 def test_a_plugin_that_came_by_anothers_label_is_restarted_under_ours(
-    said: str, plugins: tuple[Pod, ...], restart: bool
+    node: Node, plugins: tuple[Pod, ...], restart: bool
 ) -> None:
-    """By the pool no plugin was to be there: who labelled the node brought it."""
-    labels = {names.LABEL_SCHEDULE: said, names.LABEL_POOL: "training"}
-    change = {"of": Schedule.DEFAULT, "to": Schedule.SHARE, "restart": False}
-    node = a_node(labels=labels, records=_change(Step.CORDONED, **change), unschedulable=True)
     assert _read_change(_look(_seen(node, *plugins))).restart is restart
+
+
+def test_where_no_plugin_may_be_restarted_the_node_lets_go_of_one_that_came_by_anothers_label() -> (
+    None
+):
+    seen = _seen(_sharing(FOREIGN), OLD)
+    apply = plan_after_look(seen, NOW, TIMING, may_restart=False)
+    assert apply is not None
+    assert (apply.cordon, _read_change(apply).step) == (False, Step.DEFERRED)
 
 
 def test_on_basic_running_pods_stay_through_the_flip_and_starting_ones_do_not() -> None:
