@@ -22,10 +22,11 @@ help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
 		| while IFS=$$'\t' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
 
-$(READY): requirements/dev.txt
+$(READY): requirements/build.txt requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
@@ -33,13 +34,13 @@ $(READY): requirements/dev.txt
 demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
 	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
-# Suites side by side, since each waits now and then; the two longest first, the others beside them.
+# Suites side by side, since each waits now and then; the longest first, the others beside them.
 .PHONY: test
 test: $(READY) ## Run everything that must hold
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
-		test-chart test-unit lint $(PREVIOUS)/.ready test-image test-browser
-	@$(MAKE) --no-print-directory --jobs=2 test-integration test-demo
+		test-chart test-unit test-demo lint $(PREVIOUS)/.ready test-image test-browser
+	@$(MAKE) --no-print-directory test-integration
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
@@ -99,7 +100,7 @@ dashboard-figures: $(PLOT) ## Draw the dashboard of the README, docs/images/dash
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the chart installed by Helm
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
-		&& $(LIMIT) 420 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
+		&& $(LIMIT) 600 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail

@@ -79,7 +79,8 @@ def test_a_pool_that_is_deleted_in_mid_rollout_leaves_no_node_half_way(
         rollout.expect_over(within=60)
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(8, marks=pytest.mark.chaos)])
+@pytest.mark.chaos
+@pytest.mark.parametrize("rounds", [1, 8])
 def test_nodes_may_come_and_go_and_fail_in_mid_rollout(bench: Bench, rounds: int) -> None:
     bench.operators.start("controller")
     with standing_rollout(bench, seed=rounds) as rollout:

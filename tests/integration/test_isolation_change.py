@@ -38,6 +38,7 @@ FOUR = ("n1", "n2", "n3", "n4")
 MODE = "ack.node.gpu.schedule"
 DISABLED = "cgpu.disable.isolation"
 BOTH: list[Edition] = ["Basic", "Professional"]
+ONE = ["Basic", pytest.param("Professional", marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("edition", BOTH)
@@ -127,7 +128,7 @@ def test_on_professional_a_node_waits_for_its_gpu_pods_and_nothing_is_written(
     expect_isolated_from_now_on(bench, ["n1"])
 
 
-@pytest.mark.parametrize("edition", BOTH)
+@pytest.mark.parametrize("edition", ONE)
 def test_a_persons_cordon_stays(bench: Bench, edition: Edition) -> None:
     given_sharing_pool(bench, edition, "n1")
     bench.cordon("n1")
@@ -160,7 +161,7 @@ def _is_ready(bench: Bench, node: str) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-@pytest.mark.parametrize("edition", BOTH)
+@pytest.mark.parametrize("edition", ONE)
 def test_with_restart_never_the_labels_are_written_and_a_person_restarts(
     bench: Bench, edition: Edition
 ) -> None:
@@ -229,7 +230,7 @@ def test_a_changed_label_that_a_new_plugin_has_read_is_mended_by_a_restart(bench
 # Facts that nobody has settled: right both ways, or safe with a reason.
 
 
-@pytest.mark.parametrize("edition", BOTH)
+@pytest.mark.parametrize("edition", ONE)
 def test_plugin_pods_without_the_name_label_are_restarted_too(
     bench: Bench, edition: Edition
 ) -> None:

@@ -61,7 +61,7 @@ def test_a_pair_that_is_not_allowed_is_reported_and_nothing_is_written(bench: Be
     assert our_node_writes(bench, mark, list(nodes)) == []
 
 
-@pytest.mark.parametrize("value", ["egpu", "mig"])
+@pytest.mark.parametrize("value", ["egpu", pytest.param("mig", marks=pytest.mark.long)])
 def test_an_unknown_value_is_kept_and_reported(bench: Bench, value: str) -> None:
     bench.install("Professional")
     bench.add_nodes("n1", labels={MODE: value})

@@ -164,7 +164,9 @@ def given_label_left_to_rival(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize("way", ["put back by hand", "retry", "spec"])
+@pytest.mark.parametrize(
+    "way", ["put back by hand", "retry", pytest.param("spec", marks=pytest.mark.long)]
+)
 def test_what_was_left_to_a_rival_is_taken_up_again(bench: Bench, way: str) -> None:
     given_label_left_to_rival(bench)
 

@@ -61,7 +61,12 @@ def count_isolated(bench: Bench) -> int:
 
 @pytest.mark.usefixtures("operator")
 @pytest.mark.parametrize(
-    ("limit", "nodes"), [(2, FOUR), ("30%", TEN), pytest.param("10%", FOUR, marks=pytest.mark.long)]
+    ("limit", "nodes"),
+    [
+        (2, FOUR),
+        pytest.param("30%", TEN, marks=pytest.mark.long),
+        pytest.param("10%", FOUR, marks=pytest.mark.long),
+    ],
 )
 def test_no_more_nodes_are_out_of_service_than_the_budget_says_and_as_many_are(
     bench: Bench, limit: int | str, nodes: tuple[str, ...]
