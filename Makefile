@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SOURCES := operator/gpushare devcluster demo tests
 export PYTHONPATH := operator:.
+# Where it is set, each of a thousand processes would compile the program anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Each suite ends by itself: one that hangs is a failure, and says which it was.
 LIMIT = timeout --foreground --kill-after=30
 
