@@ -7,7 +7,7 @@ clientConfig:
   {{- else }}
   service:
     name: gpushare-webhook
-    namespace: {{ .root.Release.Namespace }}
+    namespace: {{ .root.Release.Namespace | quote }}
     path: {{ .path }}
     port: 443
   {{- end }}

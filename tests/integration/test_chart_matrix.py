@@ -14,6 +14,7 @@ from tests.kit.bench import Bench
 from tests.kit.chartmatrix import (
     JOBS_NAMESPACE,
     Values,
+    build_all_on,
     build_matrix,
     lint,
     list_distinct,
@@ -56,6 +57,24 @@ def test_no_two_objects_have_one_name(renderings: list[list[Json]]) -> None:
             for item in objects
         )
         assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_a_name_of_digits_alone_is_a_name_wherever_it_stands(installed: Bench) -> None:
+    named = {
+        "pluginNamespace": "87001",
+        "teardown.jobs.namespace": "87002",
+        "dashboards.namespace": "87003",
+        "priorityClassName": "87004",
+    }
+    values = build_all_on(allInOne=False, **named)
+    objects = render_objects(installed.cluster, values, "--namespace=87005", release="87006")
+
+    text = json.dumps(objects)
+    numbers: list[str] = []
+    json.loads(text, parse_int=numbers.append)
+    names = {*named.values(), "87005", "87006"}
+    assert [name for name in names if f'"{name}"' not in text] == []
+    assert names.isdisjoint(numbers)
 
 
 @pytest.fixture(scope="module")

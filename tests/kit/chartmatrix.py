@@ -89,14 +89,17 @@ def lint(cluster: Cluster, values: Values) -> None:
     cluster.helm("lint", "--strict", str(CHART), *list_flags(values))
 
 
-def render_manifests(cluster: Cluster, values: Values, *more: str) -> str:
-    """`helm template`, as YAML."""
-    return cluster.helm("template", RELEASE, str(CHART), *list_flags(values), *more)
+def render_manifests(cluster: Cluster, values: Values, *more: str, release: str = RELEASE) -> str:
+    """`helm template` with `more` flags, which go before the usual ones; as YAML."""
+    return cluster.helm("template", release, str(CHART), *list_flags(values), *more)
 
 
-def render_objects(cluster: Cluster, values: Values) -> list[Json]:
-    """`helm template`, as objects."""
-    return [item for item in yaml.safe_load_all(render_manifests(cluster, values)) if item]
+def render_objects(
+    cluster: Cluster, values: Values, *more: str, release: str = RELEASE
+) -> list[Json]:
+    """The same, as objects."""
+    manifests = render_manifests(cluster, values, *more, release=release)
+    return [item for item in yaml.safe_load_all(manifests) if item]
 
 
 def read_oldest_kubernetes() -> tuple[int, int]:
