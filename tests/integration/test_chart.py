@@ -70,9 +70,16 @@ def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) ->
         "webhook.drainSeconds=-1",
         "pluginNamespace=x' || true || 'y",
         "typo=1",
+        "crds.keep=null",
+        "controller.accountPolicy.enabled=null",
     ],
 )
 def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
     key, _, text = value.partition("=")
     with pytest.raises(CommandError, match="values don't meet the specifications of the schema"):
         render(installed, **{key: text})
+
+
+def test_helm_refuses_one_port_for_webhook_and_metrics(installed: Bench) -> None:
+    with pytest.raises(CommandError, match=r"webhook\.port and metricsPort are both 8443"):
+        render(installed, **{"webhook.port": "8443", "metricsPort": "8443"})

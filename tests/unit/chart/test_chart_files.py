@@ -79,9 +79,11 @@ def test_the_chart_is_of_the_programs_version() -> None:
 
 @pytest.mark.parametrize("path", OBJECTS)
 def test_the_schema_knows_exactly_the_values_that_there_are(path: str) -> None:
-    properties = OBJECTS[path]["properties"].keys() - {"global"}
-    assert properties == values_at(path).keys()
+    properties = [key for key in OBJECTS[path]["properties"] if key != "global"]
+    assert set(properties) == values_at(path).keys()
     assert OBJECTS[path]["additionalProperties"] is False
+    # Else Helm takes null for "no such value", and a switch that nobody decided about is off.
+    assert OBJECTS[path]["required"] == properties
 
 
 @pytest.mark.parametrize(
