@@ -43,3 +43,19 @@ spec:
   policyName: {{ .name }}
   validationActions: [Deny]
 {{- end }}
+
+{{/* Whether the controller's account is the only one: one process in the cluster has both roles. Outside of it each process
+may still ask for a token of its role's account. */}}
+{{- define "gpushare.oneAccount" -}}
+{{ and .Values.deploy .Values.allInOne }}
+{{- end }}
+
+{{/* Who has the webhook's rights. */}}
+{{- define "gpushare.webhookSubjects" -}}
+{{- if ne (include "gpushare.oneAccount" .) "true" }}
+- {kind: ServiceAccount, name: gpushare-webhook, namespace: {{ .Release.Namespace | quote }}}
+{{- end }}
+{{- if .Values.allInOne }}
+- {kind: ServiceAccount, name: gpushare-controller, namespace: {{ .Release.Namespace | quote }}}
+{{- end }}
+{{- end }}

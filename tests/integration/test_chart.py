@@ -80,6 +80,18 @@ def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
         render(installed, **{key: text})
 
 
+def test_one_process_has_one_account(installed: Bench) -> None:
+    objects = [item for item in yaml.safe_load_all(render(installed, allInOne="true")) if item]
+    accounts = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}
+    given = {
+        subject["name"]
+        for each in objects
+        if each["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        for subject in each["subjects"]
+    }
+    assert accounts == given == {"gpushare-controller", "gpushare-uninstall"}
+
+
 def test_helm_refuses_one_port_for_webhook_and_metrics(installed: Bench) -> None:
     with pytest.raises(CommandError, match=r"webhook\.port and metricsPort are both 8443"):
         render(installed, **{"webhook.port": "8443", "metricsPort": "8443"})

@@ -31,6 +31,7 @@ PAGES = (INSTALL, Page(DOCS / "security-questions.md"), Page(DOCS / "autoscaling
 NOT_TYPED: Mapping[str, str] = {
     "make image ": "no container engine; tests/image carries the Dockerfile's steps out",
     "docker push ": "no registry",
+    "kubectl wait pod ": "a simulated pod runs on",
     "kubectl logs ": "a simulated kubelet has no logs",
     "helm uninstall ": "its hook is a pod, which nobody runs here; typed at the end without it",
 }
