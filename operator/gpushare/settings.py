@@ -16,6 +16,8 @@ DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 Namespace = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
+Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
+"""Seconds; of more than a century no date might come (the last year is 9999)."""
 
 
 class Settings(BaseSettings):
@@ -112,9 +114,9 @@ class Settings(BaseSettings):
     certificate_mode: Literal["self", "cert-manager", "provided"] = "self"
     """Who issues the webhook's certificate: it itself, cert-manager, or somebody else. Where it is
     another, its Secret is read and never written."""
-    certificate_lifetime_seconds: Annotated[float, Field(ge=10)] = 90 * 86400.0
+    certificate_lifetime_seconds: Lifetime = 90 * 86400.0
     """Of the webhook's own certificate; a successor is issued when a third of it is left."""
-    authority_lifetime_seconds: Annotated[float, Field(ge=30)] = 3650 * 86400.0
+    authority_lifetime_seconds: Annotated[Lifetime, Field(ge=30)] = 3650 * 86400.0
     """Of the CA that issues it."""
 
     deaf_seconds: Annotated[Seconds, Field(ge=45)] = 90.0

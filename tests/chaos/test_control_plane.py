@@ -29,8 +29,7 @@ def paused(cluster: Cluster, component: str) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.chaos
-@pytest.mark.parametrize("restarts", [1, 4])
+@pytest.mark.parametrize("restarts", [1, pytest.param(4, marks=pytest.mark.chaos)])
 def test_a_rollout_survives_restarts_of_the_api_server(bench: Bench, restarts: int) -> None:
     process = bench.operators.start("controller", identity="patient")
     with Supervisor(bench.operators, process) as supervisor, standing_rollout(bench) as rollout:

@@ -1,5 +1,6 @@
 """What the chart makes of values, and what values Helm refuses."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -72,6 +73,12 @@ def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) ->
         "typo=1",
         "crds.keep=null",
         "controller.accountPolicy.enabled=null",
+        "image.repository=example.com/gpushare@sha256:0",
+        "image.tag=v1@sha256:0",
+        "webhook.url=https://a b",
+        "webhook.certificate.lifetimeSeconds=3153600001",
+        "webhook.certificate.issuerRef.kind=ClusterIssuer",
+        "webhook.certificate.issuerRef.Name=ours",
     ],
 )
 def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
@@ -92,6 +99,47 @@ def test_one_process_has_one_account(installed: Bench) -> None:
     assert accounts == given == {"gpushare-controller", "gpushare-uninstall"}
 
 
-def test_helm_refuses_one_port_for_webhook_and_metrics(installed: Bench) -> None:
-    with pytest.raises(CommandError, match=r"webhook\.port and metricsPort are both 8443"):
-        render(installed, **{"webhook.port": "8443", "metricsPort": "8443"})
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"webhook.port": "8443", "metricsPort": "8443"},
+            r"webhook\.port and metricsPort are both 8443",
+        ),
+        (
+            {"webhook.url": "https://webhook.example.com:9443"},
+            r"leave webhook\.url empty, or set deploy to false",
+        ),
+        (
+            {"webhook.caBundle": "Q0E="},
+            r"leave webhook\.caBundle empty, or set the mode to provided",
+        ),
+    ],
+)
+def test_helm_refuses_values_that_are_at_odds(
+    installed: Bench, values: Mapping[str, str], sentence: str
+) -> None:
+    with pytest.raises(CommandError, match=sentence):
+        render(installed, **values)
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "host"),
+    [
+        ("https://webhook.example.com:9443", "dnsNames", "webhook.example.com"),
+        ("https://10.0.0.7:9443", "ipAddresses", "10.0.0.7"),
+        ("https://[fd00::7]", "ipAddresses", "fd00::7"),
+    ],
+)
+def test_the_certificate_is_for_the_host_that_the_api_server_calls(
+    installed: Bench, url: str, kind: str, host: str
+) -> None:
+    values = {
+        "deploy": "false",
+        "webhook.url": url,
+        "webhook.certificate.mode": "cert-manager",
+        "webhook.certificate.issuerRef.name": "ours",
+    }
+    objects = [item for item in yaml.safe_load_all(render(installed, **values)) if item]
+    (certificate,) = (item for item in objects if item["kind"] == "Certificate")
+    assert certificate["spec"][kind][-1] == host

@@ -12,7 +12,6 @@ from tests.kit.expect import expect, read_change
 from tests.kit.faultproxy import Rule
 from tests.kit.operator import CONTROLLER_LEASE
 from tests.kit.scenario import MEMBERS, Scenario, standing
-from tests.kit.selection import select
 
 STOP_SECONDS = 10
 NODE = "/nodes/n[0-9]+[?]"
@@ -41,12 +40,6 @@ MOMENTS = {
     "the pool's status, on its way": Moment("PATCH", "/gpusharepools/training/status"),
     "the Lease's renewal, on its way": Moment("PUT", LEASE),
 }
-HERE = {
-    "the labels, done and not answered",
-    "the plugin's deletion, on its way",
-    "the Lease's renewal, on its way",
-}
-"""The rest is for make test-chaos."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +63,7 @@ def read_holder(bench: Bench) -> str:
     return holder
 
 
-@pytest.mark.parametrize("moment", select(MOMENTS, HERE, elsewhere=pytest.mark.chaos))
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
 def test_told_to_stop_with_a_write_in_hand_it_ends_and_the_next_goes_on(
     scenario: Scenario, moment: Moment
 ) -> None:

@@ -43,11 +43,23 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
     "dashboards.annotations": ({}, {"grafana_folder": "GPU"}),
     "controller.replicas": (2, 1),
     "webhook.replicas": (2, 1),
-    "webhook.url": ("", "https://webhook.example.com:9443"),
-    "webhook.caBundle": ("", "Q0E="),
     "webhook.certificate.issuerRef": ({}, {"name": "ours", "kind": "ClusterIssuer"}),
 }  # fmt: skip
 """Of values that are neither switches nor one of a few words, but that templates ask for."""
+_JOINT: Mapping[str, Sequence[Values]] = {
+    "where the webhook is": (
+        {"deploy": True},
+        {"deploy": False},
+        {"deploy": False, "webhook.url": "https://webhook.example.com:9443"},
+    ),
+    "who gives the certificate": (
+        {"webhook.certificate.mode": "self"},
+        {"webhook.certificate.mode": "cert-manager"},
+        {"webhook.certificate.mode": "provided"},
+        {"webhook.certificate.mode": "provided", "webhook.caBundle": "Q0E="},
+    ),
+}
+"""Of values that go together in these ways alone."""
 _NEEDED: Values = {
     "teardown.jobs.namespace": JOBS_NAMESPACE,
     "teardown.jobs.image.repository": "example.com/shell",
@@ -68,8 +80,15 @@ def list_switches(schema: Json = _SCHEMA, path: str = "") -> Iterator[tuple[str,
 
 def build_matrix() -> list[Values]:
     """The default values, and rows in which each two choices meet."""
-    choices = {**dict(list_switches()), **_CHOICES}
-    return [{}, *({**_NEEDED, **row} for row in build_pairwise(choices))]
+    joint = {path for ways in _JOINT.values() for way in ways for path in way}
+    single = {path: ways for path, ways in list_switches() if path not in joint}
+    rows = build_pairwise({**single, **_CHOICES, **_JOINT})
+    return [{}, *({**_NEEDED, **dict(_unfold(row))} for row in rows)]
+
+
+def _unfold(row: Values) -> Iterator[tuple[str, Any]]:
+    for path, value in row.items():
+        yield from value.items() if path in _JOINT else [(path, value)]
 
 
 def build_all_on(**others: Any) -> Values:

@@ -1,6 +1,7 @@
 """Where the program begins: Ctrl-C ends it without a word, also while it is still being read."""
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 
 def gpushare() -> None:
     """The program."""
+    _heed_stop()
     with _quiet(), uncollected():
         from gpushare.cli.main import gpushare as begin
     begin()
@@ -29,6 +31,16 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def _heed_stop() -> None:
+    """Have SIGTERM end the first process of a container too, until a role says how it ends.
+
+    The kernel drops what PID 1 has no handler for (pid_namespaces(7)): a Pod that is deleted while
+    its program is being read would be there until its grace period is over.
+    """
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
 
 @contextmanager

@@ -49,7 +49,8 @@ async def run_controller(
     *,
     build_webhook: Callable[[ApiServer, Settings, Metrics], WebhookServer] | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; then let go of the Lease, so that another takes over at once.
+    """Run until SIGTERM or SIGINT; then let go of the Lease, so that another takes over at once,
+    and end when the webhook, where there is one, has finished its calls.
 
     Without the CRD there is nothing to do: where it is missing, or is removed, it is waited for.
     Raises `CredentialsError`, `LeaseLostError`, and OSError where a port is taken.
@@ -107,12 +108,18 @@ async def _run_with_crd(
             return
         await finding
         active = asyncio.create_task(_be_active(lease, reconciler, metrics), name="active")
+        one_at_a_time = asyncio.Lock()
+
+        async def let_go() -> None:
+            # Whoever comes second returns when the first has done it.
+            async with one_at_a_time:
+                active.cancel()
+                await asyncio.gather(active, return_exceptions=True)
+                await lease.release()
+                metrics.leader.set(0)
 
         async def stop() -> None:
-            active.cancel()
-            await asyncio.gather(active, return_exceptions=True)
-            await lease.release()
-            metrics.leader.set(0)
+            await let_go()
             metrics.forget_watches()
             await stack.aclose()
 
@@ -136,10 +143,12 @@ async def _run_with_crd(
         rearming = asyncio.create_task(_rearm(has_begun, stopping), name="signals")
         stack.callback(rearming.cancel)
         try:
-            await asyncio.wait({active, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if not active.cancelled():
+            await asyncio.wait({told, active, watching}, return_when=asyncio.FIRST_COMPLETED)
+            # Before Kopf ends, which has us stop too: it waits for the webhook, and the webhook for
+            # calls, while nobody would be active.
+            await let_go()
+            if not told.done():
                 watching.cancel()
-            # Told to stop, Kopf has us stop first, and ends after that.
             await asyncio.gather(watching, return_exceptions=True)
         finally:
             await stop()

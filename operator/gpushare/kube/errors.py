@@ -79,14 +79,20 @@ class ApiError(KubeError):
         # What stands between us and the API server answers in shapes of its own.
         details = fields.get("details")
         causes = details.get("causes") if isinstance(details, dict) else None
-        self.causes: tuple[dict[str, str], ...] = tuple(causes or ())
-        self.message: str = fields.get("message") or body[:200].decode(errors="replace")
+        self.causes: tuple[dict[str, str], ...] = tuple(
+            cause
+            for cause in (causes if isinstance(causes, list) else ())
+            if isinstance(cause, dict)
+        )
+        message = fields.get("message")
+        self.message = str(message) if message else body[:200].decode(errors="replace")
         super().__init__(f"{what}: {status} {self.message}")
 
     @classmethod
     def from_status(cls, status: dict[str, Any], *, what: str) -> "ApiError":
         """From a Status object, as the ERROR event of a watch carries it."""
-        return cls(int(status.get("code") or 500), orjson.dumps(status), what=what)
+        code = status.get("code")
+        return cls(code if isinstance(code, int) else 500, orjson.dumps(status), what=what)
 
     @property
     def is_not_found(self) -> bool:

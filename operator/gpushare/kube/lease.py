@@ -120,9 +120,10 @@ class Lease:
 
     async def _vacate(self) -> bool:
         lease = await self._api.get(self._path(self._terms.name))
-        if lease["spec"].get("holderIdentity") != self._terms.identity:
+        spec = lease.get("spec") or {}
+        if spec.get("holderIdentity") != self._terms.identity:
             return True
-        lease["spec"]["holderIdentity"] = ""
+        lease["spec"] = {**spec, "holderIdentity": ""}
         return await self._write(lease)
 
     async def _try(self) -> bool:

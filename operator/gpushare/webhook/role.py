@@ -144,11 +144,12 @@ async def run_webhook(settings: Settings) -> None:
         server = http.ProcessServer(
             metrics.registry, liveness=[webhook.find_deafness], readiness=[webhook.find_unready]
         )
-        spare_collector()
-        serving = asyncio.create_task(webhook.run())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+        # First, since it may fail: once begun, the webhook ends no sooner than its callers know.
         async with server.listening(host=settings.metrics_host, port=settings.metrics_port):
+            spare_collector()
+            serving = asyncio.create_task(webhook.run())
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
             with contextlib.suppress(asyncio.CancelledError):
                 await serving
     log.info("stopped")

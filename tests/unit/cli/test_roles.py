@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ import pytest
 
 ROLES = ("controller", "run", "webhook")
 _SOURCE = Path(__file__).parents[3] / "operator"
+NOWHERE = """\
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+"""
 
 
 def run(*command: str, **environment: str) -> list[dict[str, Any]]:
@@ -22,6 +29,7 @@ def run(*command: str, **environment: str) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=60,
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     return [json.loads(line) for line in ended.stderr.splitlines()]
@@ -43,6 +51,23 @@ def test_a_level_that_does_not_exist_is_a_line() -> None:
 def test_that_there_are_no_credentials_is_a_line(role: str, tmp_path: Path) -> None:
     (line,) = run("-m", "gpushare", role, GPUSHARE_SERVICE_ACCOUNT=str(tmp_path))
     assert str(tmp_path) in line["msg"]
+
+
+def test_a_webhook_whose_port_for_metrics_is_taken_says_so_at_once(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(NOWHERE)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        (line,) = run(
+            "-m", "gpushare", "webhook",
+            GPUSHARE_KUBECONFIG=str(kubeconfig),
+            GPUSHARE_METRICS_HOST="127.0.0.1",
+            GPUSHARE_METRICS_PORT=port,
+            GPUSHARE_WEBHOOK_HOST="127.0.0.1",
+            GPUSHARE_WEBHOOK_PORT="0",
+            GPUSHARE_DRAIN_SECONDS="600",
+        )  # fmt: skip
+    assert port in line["msg"]
 
 
 def test_a_mistake_of_the_program_is_a_line_with_its_traceback() -> None:

@@ -164,9 +164,19 @@ async def test_what_a_watch_is_told_holds_for_the_list_of_the_same() -> None:
         await api.get("api/v1/others")
 
 
-def test_details_in_a_shape_of_their_own_are_no_causes() -> None:
-    error = ApiError(503, b'{"message": "no upstream", "details": ["a"]}', what="GET pods")
-    assert (error.message, error.causes) == ("no upstream", ())
+@pytest.mark.parametrize(
+    "details",
+    ['["a"]', '{"causes": 7}', '{"causes": true}', '{"causes": "a"}', '{"causes": ["a"]}'],
+)
+def test_details_in_a_shape_of_their_own_are_no_causes(details: str) -> None:
+    body = f'{{"message": "no upstream", "details": {details}}}'
+    error = ApiError(429, body.encode(), what="GET pods")
+    assert (error.message, error.causes, error.keeps_pod) == ("no upstream", (), None)
+
+
+def test_a_message_and_a_code_in_a_shape_of_their_own_are_quoted() -> None:
+    error = ApiError.from_status({"message": {"a": 1}, "code": "gone"}, what="watch of pods")
+    assert (error.status, str(error)) == (500, "watch of pods: 500 {'a': 1}")
 
 
 async def test_a_lease_that_is_lost_while_connecting_still_holds_the_write_back() -> None:

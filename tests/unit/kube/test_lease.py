@@ -183,6 +183,19 @@ async def test_what_another_holds_is_not_released() -> None:
     assert store.holder == "b"
 
 
+async def test_a_lease_that_somebody_emptied_is_not_released() -> None:
+    class Emptied(Store):
+        async def get(self, path: str) -> Json:
+            return {**await super().get(path), "spec": None}
+
+    store = Store()
+    lease = _lease(store, "a")
+    await lease.acquire()
+    store.__class__ = Emptied
+    await lease.release()
+    assert store.holder == "a"
+
+
 async def test_a_holder_ends_when_another_took_over() -> None:
     store = Store()
     lease = _lease(store, "a")

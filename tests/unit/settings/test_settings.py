@@ -19,6 +19,9 @@ from gpushare.settings import Settings
         ("BACKOFF_SECONDS", "-1"),
         ("METRICS_PORT", "99999"),
         ("LEASE_RENEW_SECONDS", "9"),
+        ("CERTIFICATE_LIFETIME_SECONDS", "1e10"),
+        ("AUTHORITY_LIFETIME_SECONDS", "inf"),
+        ("AUTHORITY_LIFETIME_SECONDS", "29"),
     ],
 )
 def test_a_setting_of_no_use_is_refused(
