@@ -138,10 +138,14 @@ def test_metrics_are_read_from_every_pod(installed: Bench) -> None:
 def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> None:
     assert not render(installed).has("NetworkPolicy", "gpushare")
     values = {"networkPolicy.enabled": "true", "networkPolicy.apiServerPorts": "{6443}"}
-    policy = render(installed, **values).spec("NetworkPolicy", "gpushare")
+    rendered = render(installed, **values)
+    policy = rendered.spec("NetworkPolicy", "gpushare")
     webhook, metrics = policy["ingress"]
-    assert webhook == {"ports": [{"protocol": "TCP", "port": 9443}]}
-    assert [each["port"] for each in metrics["ports"]] == [8080]
+    # By name, so that a pod of before an upgrade is reached at the port it listens on.
+    assert webhook == {"ports": [{"protocol": "TCP", "port": "webhook"}]}
+    assert metrics["ports"] == [{"protocol": "TCP", "port": "metrics"}]
+    names = {each["name"] for each in rendered.pod("webhook")["spec"]["containers"][0]["ports"]}
+    assert {"webhook", "metrics"} <= names
     assert metrics["from"]
     assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [53, 53, 6443]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
