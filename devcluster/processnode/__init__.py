@@ -5,7 +5,7 @@ the arguments, the environment (its fields resolved) and the ServiceAccount's to
 the cluster says; probes, restarts, grace periods and status are as the Pod's spec has them. What a
 process on this machine has in place of a container:
 
-- the image is this checkout, so PYTHONPATH leads to it;
+- the image is this checkout, or what was loaded under its tag, so PYTHONPATH leads to it;
 - nothing can be mounted, so GPUSHARE_SERVICE_ACCOUNT names the folder of the token;
 - a pod has a network of its own, so each listens at an address of its own, at the ports of its
   spec: GPUSHARE_WEBHOOK_HOST and GPUSHARE_METRICS_HOST say which.

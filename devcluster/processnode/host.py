@@ -12,12 +12,12 @@ from devcluster.processnode.pod import Container, Pod
 from devcluster.startup import PROJECT
 
 IMAGE = "gpushare-operator"
-"""The only repository whose image is known: this checkout."""
+"""The only repository whose images are known: this checkout, and what was loaded under a tag."""
+_IMAGES = "images"
 _IMAGE_ENVIRONMENT = {
     # As the Dockerfile has them, where the program is installed.
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONUNBUFFERED": "1",
-    "PYTHONPATH": str(PROJECT / "operator"),
 }
 
 
@@ -57,6 +57,7 @@ class Host:
         local = reach(address)
         env = {
             **_IMAGE_ENVIRONMENT,
+            "PYTHONPATH": find_source(self._cluster, container.image),
             "HOSTNAME": pod.name,
             **self._told.get(pod.uid, {}),
             "GPUSHARE_WEBHOOK_HOST": local,
@@ -66,6 +67,19 @@ class Host:
         }
         command = [sys.executable, "-m", "gpushare", *container.args]
         return self._cluster.spawn(command, log=log_name(pod.name), env=env)
+
+
+def load_image(cluster: Cluster, tag: str, source: str) -> None:
+    """Have containers of this tag run the program that is found under a PYTHONPATH."""
+    images = cluster.folder / _IMAGES
+    images.mkdir(exist_ok=True)
+    (images / tag).write_text(source)
+
+
+def find_source(cluster: Cluster, image: str) -> str:
+    """The PYTHONPATH under which an image's program is found."""
+    loaded = cluster.folder / _IMAGES / image.rpartition(":")[2]
+    return loaded.read_text() if loaded.is_file() else str(PROJECT / "operator")
 
 
 def log_name(pod: str) -> str:

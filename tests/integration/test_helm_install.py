@@ -5,22 +5,18 @@ compared at the end with what it was before.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devcluster.cluster import Cluster
 from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE
 from devcluster.processnode.addresses import reach
 from devcluster.release import COMPONENTS, Release, find_pid
-from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names, plugin_uids
-from tests.kit.audit import expect_rights_sufficed
+from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names
 from tests.kit.bench import POOLS, Bench
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.commandline import run_command
@@ -35,13 +31,19 @@ from tests.kit.expect import (
 )
 from tests.kit.handover import measure_hand_over
 from tests.kit.inventory import take_inventory
+from tests.kit.releases import (
+    GPU_NODES,
+    expect_left,
+    list_nodes,
+    no_node_notices,
+    start_bare_cluster,
+)
 from tests.kit.replicas import LEASES, Replicas
 
 pytestmark = pytest.mark.chart
 
 Json = dict[str, Any]
 
-GPU_NODES = ("n1", "n2")
 PODS_PER_SECOND = 20
 AFTER_A_CRASH_SECONDS = 15
 AFTER_A_STOP_SECONDS = 2
@@ -77,27 +79,13 @@ KEPT = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A cluster with two GPU nodes, and nothing of ours but the namespace."""
-    folder: Path = tmp_path_factory.mktemp("helm")
-    cluster = Cluster(f"helm-{os.getpid()}", folder)
-    cluster.up()
-    try:
-        bench = Bench(cluster)
-        bench.install("Professional")
-        bench.add_nodes(*GPU_NODES)
-        cluster.kubectl("create", "namespace", NAMESPACE)
-        Release(cluster).prepare()
+    with start_bare_cluster("helm", tmp_path_factory.mktemp("helm")) as bench:
         yield bench
-        expect_rights_sufficed(list(bench.audit.all_calls()))
-    finally:
-        cluster.down()
 
 
 @pytest.fixture(scope="module")
 def before(place: Bench) -> set[str]:
     """What is there before anything is installed."""
-    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-    expect(place, f"{account} is there", lambda: place.cluster.api.exists(account))
     return take_inventory(place.cluster)
 
 
@@ -219,24 +207,6 @@ def test_controllers_killed_in_a_change_of_isolation_restart_each_plugin_once(
     expect_each_restarted_once(place, plugins, mark)
 
 
-def list_nodes(place: Bench) -> list[Json]:
-    return [place.node(name) for name in GPU_NODES]
-
-
-@contextmanager
-def no_node_notices(place: Bench) -> Iterator[None]:
-    """At the end of the block no plugin has been restarted, by anybody, and no label is another."""
-
-    def read_labels() -> dict[str, Json]:
-        return {node["metadata"]["name"]: node["metadata"]["labels"] for node in list_nodes(place)}
-
-    labels, plugins, mark = read_labels(), plugin_uids(place), place.audit.mark()
-    yield
-    assert place.audit.our_deletions(mark) == []
-    assert plugin_uids(place) == plugins
-    assert read_labels() == labels
-
-
 def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_dead(
     place: Bench, replicas: Replicas
 ) -> None:
@@ -298,18 +268,6 @@ def test_an_upgrade_restarts_each_of_them_and_nothing_else(
 
 
 # The release goes.
-
-
-def expect_left(place: Bench, before: set[str], kept: set[str]) -> None:
-    """Until there is what was there before, and `kept`."""
-
-    def find_others() -> set[str]:
-        return take_inventory(place.cluster) ^ before ^ kept
-
-    try:
-        expect(place, "the cluster is as before", lambda: not find_others())
-    except AssertionError as error:
-        raise AssertionError(f"left, or missing: {sorted(find_others())}") from error
 
 
 def test_uninstalled_it_leaves_the_pools_which_nothing_holds_and_nothing_else(

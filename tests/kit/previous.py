@@ -1,21 +1,25 @@
-"""The version of the operator before this one, out of its wheel (tests/upgrade)."""
+"""Versions of the operator before this one, out of what tests/upgrade keeps of them."""
 
 import hashlib
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.installation import OperatorProcess
 from devcluster.kubeconfig import read_own_kubeconfig
+from devcluster.processnode.host import load_image
+from devcluster.release import Release
 from devcluster.startup import PROJECT
 from tests.kit.bench import Bench
 
 _FOLDER = PROJECT / "tests/upgrade"
 _LIBRARIES = Path(sys.prefix) / "previous"
 """Filled by make test-integration and make test-faults."""
+_TAG = "previous"
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,7 @@ class PreviousVersion:
     @classmethod
     def unpack(cls, folder: Path) -> "PreviousVersion":
         """Raises ValueError where a file is not the one whose digest was noted."""
-        for line in (_FOLDER / "SHA256SUMS").read_text().splitlines():
-            digest, name = line.split()
-            if (found := hashlib.sha256((_FOLDER / name).read_bytes()).hexdigest()) != digest:
-                raise ValueError(f"{name}: its digest is {found}, expected {digest}; make it anew")
+        _expect_digests()
         (wheel,) = _FOLDER.glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
@@ -67,3 +68,31 @@ class PreviousVersion:
             # It does not know the setting for a ServiceAccount's folder yet.
             api_url=admin["clusters"][0]["cluster"]["server"],
         )
+
+
+@dataclass(frozen=True)
+class PreviousChart:
+    """A chart from before this one, and the program that its pods run, in a folder of their own."""
+
+    folder: Path
+
+    @classmethod
+    def unpack(cls, folder: Path) -> "PreviousChart":
+        """Raises ValueError where a file is not the one whose digest was noted."""
+        _expect_digests()
+        (archive,) = _FOLDER.glob("*.tar.gz")
+        with tarfile.open(archive) as files:
+            files.extractall(folder, filter="data")
+        return cls(folder)
+
+    def release(self, bench: Bench) -> Release:
+        """The release by its values, on a cluster whose nodes have its image."""
+        load_image(bench.cluster, _TAG, str(self.folder / "operator"))
+        return Release(bench.cluster, {"image": {"tag": _TAG}}, chart=self.folder / "chart")
+
+
+def _expect_digests() -> None:
+    for line in (_FOLDER / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split()
+        if (found := hashlib.sha256((_FOLDER / name).read_bytes()).hexdigest()) != digest:
+            raise ValueError(f"{name}: its digest is {found}, expected {digest}; make it anew")

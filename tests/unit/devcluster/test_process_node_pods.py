@@ -1,15 +1,18 @@
 """What a node of real processes reads from a Pod, and what it says of it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from devcluster import names
+from devcluster.cluster import Cluster
 from devcluster.processnode.addresses import pod_address, reach
-from devcluster.processnode.host import Host
+from devcluster.processnode.host import Host, find_source, load_image
 from devcluster.processnode.pod import Pod, Probe, UnplayableError, parse_container, parse_pod
 from devcluster.processnode.probing import Tally
 from devcluster.processnode.status import Ended, State, build_status
+from devcluster.startup import PROJECT
 
 Json = dict[str, Any]
 
@@ -140,6 +143,15 @@ def test_what_only_a_real_kubelet_can_do_is_refused(container: Json) -> None:
 )
 def test_the_image_is_known_by_its_repositorys_last_name(image: str, known: bool) -> None:
     assert Host.finds_no_image(image) is not known
+
+
+def test_a_tag_that_was_loaded_is_another_program_than_this_checkout(tmp_path: Path) -> None:
+    cluster = Cluster("images", tmp_path)
+    load_image(cluster, "previous", "/elsewhere")
+    for image in ("gpushare-operator:previous", "localhost:5000/gpushare-operator:previous"):
+        assert find_source(cluster, image) == "/elsewhere"
+    for image in ("gpushare-operator:0.1.0", "localhost:5000/gpushare-operator"):
+        assert find_source(cluster, image) == str(PROJECT / "operator")
 
 
 def test_probes_count_by_their_thresholds() -> None:

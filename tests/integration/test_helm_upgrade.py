@@ -1,0 +1,65 @@
+"""A release by an older chart, with its own program, becomes one by this chart, and back."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from devcluster.release import COMPONENTS, Release
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.dryruns import DryRuns, count_lost, expect_routed
+from tests.kit.expect import expect_pool_ready
+from tests.kit.inventory import take_inventory
+from tests.kit.previous import PreviousChart
+from tests.kit.releases import GPU_NODES, expect_left, no_node_notices, start_bare_cluster
+from tests.kit.replicas import Replicas
+
+pytestmark = pytest.mark.chart
+
+PODS_PER_SECOND = 20
+
+
+def test_an_older_release_is_upgraded_rolled_back_and_upgraded_again_and_then_removed(
+    tmp_path: Path,
+) -> None:
+    with start_bare_cluster("helm-upgrade", tmp_path / "cluster") as bench:
+        before = take_inventory(bench.cluster)
+        older = PreviousChart.unpack(tmp_path / "previous").release(bench)
+        older.install()
+        assert read_images(older) == {"gpushare-operator:previous"}
+        bench.create_pool(build_pool(schedule="cgpu"))
+        expect_pool_ready(bench, nodes=len(GPU_NODES))
+        expect_routed(bench)
+        release = Release(bench.cluster, {"crds": {"keep": False}})
+
+        changes: dict[str, Callable[[], None]] = {
+            "upgrade": release.upgrade,
+            "rollback": partial(release.roll_back, 1),
+            "upgrade again": release.upgrade,
+        }
+        for name, change in changes.items():
+            old, lost = Replicas(bench, release).all, count_lost(bench)
+            with no_node_notices(bench):
+                with DryRuns(bench, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+                    change()
+                    replicas = Replicas(bench, release)
+                    replicas.expect_whole()
+                expect_pool_ready(bench, nodes=len(GPU_NODES))
+            print(f"{name} pods={pods.sent} seconds={pods.seconds:.1f}")
+            assert set(old).isdisjoint(replicas.all)
+            assert pods.failures == []
+            assert count_lost(bench) == lost
+
+        assert "gpushare-operator:previous" not in read_images(release)
+        release.uninstall()
+        expect_left(bench, before, set())
+
+
+def read_images(release: Release) -> set[str]:
+    """What its pods run."""
+    return {
+        pod["spec"]["containers"][0]["image"]
+        for component in COMPONENTS
+        for pod in release.pods(component)
+    }
