@@ -135,17 +135,23 @@ def test_metrics_are_read_from_every_pod(installed: Bench) -> None:
     assert not render(installed).has("ServiceMonitor", "gpushare")
 
 
+def test_a_pod_is_reached_at_the_port_that_it_calls_so_whatever_an_upgrade_changed(
+    installed: Bench,
+) -> None:
+    rendered = render(installed, **{"webhook.port": "9444"})
+    (container,) = rendered.pod("webhook")["spec"]["containers"]
+    assert {"name": "webhook", "containerPort": 9444} in container["ports"]
+    (port,) = rendered.spec("Service", "gpushare-webhook")["ports"]
+    assert port["targetPort"] == "webhook"
+
+
 def test_with_a_network_policy_only_what_is_needed_is_open(installed: Bench) -> None:
     assert not render(installed).has("NetworkPolicy", "gpushare")
     values = {"networkPolicy.enabled": "true", "networkPolicy.apiServerPorts": "{6443}"}
-    rendered = render(installed, **values)
-    policy = rendered.spec("NetworkPolicy", "gpushare")
+    policy = render(installed, **values).spec("NetworkPolicy", "gpushare")
     webhook, metrics = policy["ingress"]
-    # By name, so that a pod of before an upgrade is reached at the port it listens on.
     assert webhook == {"ports": [{"protocol": "TCP", "port": "webhook"}]}
     assert metrics["ports"] == [{"protocol": "TCP", "port": "metrics"}]
-    names = {each["name"] for each in rendered.pod("webhook")["spec"]["containers"][0]["ports"]}
-    assert {"webhook", "metrics"} <= names
     assert metrics["from"]
     assert [each["port"] for rule in policy["egress"] for each in rule["ports"]] == [53, 53, 6443]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
