@@ -105,15 +105,21 @@ class Installation:
     teardown_jobs: bool = False
     processes: list[OperatorProcess] = field(default_factory=list, init=False)
 
+    @property
+    def webhook_url(self) -> str:
+        """Where the API server finds a webhook that runs outside the cluster."""
+        return f"https://127.0.0.1:{self.cluster.ports.webhook}"
+
     def render(self) -> str:
-        """The chart's manifests for processes outside the cluster, as YAML."""
+        """The chart's manifests, as YAML; without Deployments unless `deploy` is set."""
         values = {
             "deploy": "false",
             "allInOne": str(self.all_in_one).lower(),
-            "webhook.url": f"https://127.0.0.1:{self.cluster.ports.webhook}",
             **(_TEARDOWN_VALUES if self.teardown_jobs else {}),
             **self.values,
         }
+        if values["deploy"] == "false":
+            values = {"webhook.url": self.webhook_url, **values}
         settings = [f"--set={key}={value}" for key, value in values.items()]
         return self.cluster.helm(
             "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *settings

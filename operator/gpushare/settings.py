@@ -18,6 +18,8 @@ Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
 """Seconds; of more than a century no date might come (the last year is 9999)."""
+LONGEST_LEASE_SECONDS = 600.0
+"""A Lease that says more was not written by one of us, and nobody waits longer for its holder."""
 
 
 class Settings(BaseSettings):
@@ -74,7 +76,7 @@ class Settings(BaseSettings):
     """Writes in flight at once; the API server's own fairness is the rate limit."""
 
     lease_name: str = "gpushare-controller"
-    lease_duration_seconds: Annotated[Seconds, Field(gt=0)] = 10.0
+    lease_duration_seconds: Annotated[Seconds, Field(gt=0, le=LONGEST_LEASE_SECONDS)] = 10.0
     """How long others wait for a holder that fell silent."""
     lease_renew_seconds: Annotated[Seconds, Field(gt=0)] = 2.0
 

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 pytestmark = pytest.mark.chart
 
-IN_CLUSTER = {"deploy": "true", "webhook.url": ""}
+IN_CLUSTER = {"deploy": "true"}
 
 
 def render(bench: Bench, **values: str) -> str:
@@ -74,8 +74,19 @@ def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) ->
         "crds.keep=null",
         "controller.accountPolicy.enabled=null",
         "image.repository=example.com/gpushare@sha256:0",
+        "image.repository=example.com/gpushare:v1",
+        "image.repository=Gpushare",
         "image.tag=v1@sha256:0",
+        "image.tag=-v1",
         "webhook.url=https://a b",
+        "webhook.url=https://:9443",
+        "webhook.url=https://user@host",
+        "webhook.url=https://host?x=1",
+        "webhook.url=https://fd00::7",
+        "webhook.url=https://host:port",
+        "webhook.url=https://host:65536",
+        "webhook.url=https://a..b",
+        "webhook.url=https://999.1.1.1",
         "webhook.certificate.lifetimeSeconds=3153600001",
         "webhook.certificate.issuerRef.kind=ClusterIssuer",
         "webhook.certificate.issuerRef.Name=ours",
@@ -85,6 +96,20 @@ def test_helm_refuses_a_value_of_no_use(installed: Bench, value: str) -> None:
     key, _, text = value.partition("=")
     with pytest.raises(CommandError, match="values don't meet the specifications of the schema"):
         render(installed, **{key: text})
+
+
+@pytest.mark.parametrize(
+    ("repository", "tag"),
+    [
+        ("localhost:5000/gpushare-operator", "v1"),
+        ("[fd00::7]:5000/a/b__c", "_1.2-3"),
+        ("registry.cn-hangzhou.example.com/platform/gpushare-operator", ""),
+    ],
+)
+def test_an_image_may_come_from_any_registry(installed: Bench, repository: str, tag: str) -> None:
+    rendered = render(installed, **{"image.repository": repository, "image.tag": tag})
+    pod = find_object(rendered, "Deployment", "gpushare-controller")["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == f"{repository}:{tag or '0.1.0'}"
 
 
 def test_one_process_has_one_account(installed: Bench) -> None:
@@ -114,6 +139,14 @@ def test_one_process_has_one_account(installed: Bench) -> None:
             {"webhook.caBundle": "Q0E="},
             r"leave webhook\.caBundle empty, or set the mode to provided",
         ),
+        (
+            {"webhook.certificate.issuerRef.name": "ours"},
+            "set the mode to cert-manager, or leave issuerRef empty",
+        ),
+        (
+            {"webhook.caBundle": "Q0E=", "webhook.certificate.mode": "cert-manager"},
+            r"leave webhook\.caBundle empty, or set the mode to provided",
+        ),
     ],
 )
 def test_helm_refuses_values_that_are_at_odds(
@@ -127,7 +160,7 @@ def test_helm_refuses_values_that_are_at_odds(
     ("url", "kind", "host"),
     [
         ("https://webhook.example.com:9443", "dnsNames", "webhook.example.com"),
-        ("https://10.0.0.7:9443", "ipAddresses", "10.0.0.7"),
+        ("https://10.0.255.7:65535", "ipAddresses", "10.0.255.7"),
         ("https://[fd00::7]", "ipAddresses", "fd00::7"),
     ],
 )

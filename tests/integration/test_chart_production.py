@@ -32,7 +32,7 @@ class Rendered:
     """The objects of the chart with some values, without its CRD."""
 
     def __init__(self, bench: Bench, values: dict[str, str]) -> None:
-        everything = {"deploy": "true", "webhook.url": "", "allInOne": "false", **values}
+        everything = {"deploy": "true", "allInOne": "false", **values}
         manifests = Installation(bench.cluster, values=everything).render()
         self.objects: list[Json] = [item for item in yaml.safe_load_all(manifests) if item]
 

@@ -332,7 +332,7 @@ def test_it_can_do_nothing_else_there(allowed: Bench, verb: str, resource: str) 
 
 def render(bench: Bench, **values: str) -> list[Json]:
     """Everything but the CRD, as a cluster gets it."""
-    installation = Installation(bench.cluster, {"deploy": "true", "webhook.url": "", **values})
+    installation = Installation(bench.cluster, {"deploy": "true", **values})
     return split_crds(installation.render())[1]
 
 

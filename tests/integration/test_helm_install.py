@@ -7,7 +7,6 @@ compared at the end with what it was before.
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +35,7 @@ from tests.kit.releases import (
     expect_left,
     list_nodes,
     no_node_notices,
+    read_process,
     start_bare_cluster,
 )
 from tests.kit.replicas import LEASES, Replicas
@@ -125,13 +125,6 @@ def test_what_runs_is_what_the_pods_say(replicas: Replicas) -> None:
             told |= {"GPUSHARE_NAMESPACE": NAMESPACE, "GPUSHARE_IDENTITY": pod["metadata"]["name"]}
             assert {k: v for k, v in environment.items() if k not in NOT_OF_THE_POD} == told
             assert environment["GPUSHARE_METRICS_HOST"] == reach(pod["status"]["podIP"])
-
-
-def read_process(pid: int) -> tuple[list[str], dict[str, str]]:
-    """Arguments and environment that a process was started with."""
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
-    environment = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return arguments, dict(each.split("=", 1) for each in environment if each)
 
 
 def test_two_of_a_kind_are_on_different_nodes_though_those_have_no_zone(replicas: Replicas) -> None:

@@ -6,13 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.release import COMPONENTS, Release
+from devcluster.release import COMPONENTS, Release, find_pid
+from devcluster.startup import PROJECT
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.dryruns import DryRuns, count_lost, expect_routed
 from tests.kit.expect import expect_pool_ready
 from tests.kit.inventory import take_inventory
 from tests.kit.previous import PreviousChart
-from tests.kit.releases import GPU_NODES, expect_left, no_node_notices, start_bare_cluster
+from tests.kit.releases import (
+    GPU_NODES,
+    expect_left,
+    no_node_notices,
+    read_process,
+    start_bare_cluster,
+)
 from tests.kit.replicas import Replicas
 
 pytestmark = pytest.mark.chart
@@ -25,9 +32,10 @@ def test_an_older_release_is_upgraded_rolled_back_and_upgraded_again_and_then_re
 ) -> None:
     with start_bare_cluster("helm-upgrade", tmp_path / "cluster") as bench:
         before = take_inventory(bench.cluster)
-        older = PreviousChart.unpack(tmp_path / "previous").release(bench)
+        previous = PreviousChart.unpack(tmp_path / "previous")
+        older = previous.release(bench)
         older.install()
-        assert read_images(older) == {"gpushare-operator:previous"}
+        assert read_sources(older) == {str(previous.source)}
         bench.create_pool(build_pool(schedule="cgpu"))
         expect_pool_ready(bench, nodes=len(GPU_NODES))
         expect_routed(bench)
@@ -50,16 +58,17 @@ def test_an_older_release_is_upgraded_rolled_back_and_upgraded_again_and_then_re
             assert set(old).isdisjoint(replicas.all)
             assert pods.failures == []
             assert count_lost(bench) == lost
+            assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
 
-        assert "gpushare-operator:previous" not in read_images(release)
+        assert read_sources(release) == {str(PROJECT / "operator")}
         release.uninstall()
         expect_left(bench, before, set())
 
 
-def read_images(release: Release) -> set[str]:
-    """What its pods run."""
+def read_sources(release: Release) -> set[str]:
+    """Where the program is found that its pods run."""
     return {
-        pod["spec"]["containers"][0]["image"]
+        read_process(find_pid(pod))[1]["PYTHONPATH"]
         for component in COMPONENTS
         for pod in release.pods(component)
     }

@@ -79,11 +79,19 @@ class Terminal:
 def start_operator(terminal: Terminal) -> None:
     """What the pods of the Deployments would run, and until the API server knows whom to trust."""
     installation = Installation(terminal.cluster, all_in_one=False)
+    api = terminal.cluster.api
+    # Nobody plays the Service here.
+    webhooks = api.call("GET", _CONFIGURATION)["webhooks"]
+    for webhook in webhooks:
+        webhook["clientConfig"] = {
+            "url": installation.webhook_url + webhook["clientConfig"]["service"]["path"]
+        }
+    api.call("PATCH", _CONFIGURATION, {"webhooks": webhooks})
     for role in ("controller", "webhook"):
         wait_ready(installation.start(role, identity=f"gpushare-{role}-1"))
 
     def is_trusted() -> bool:
-        webhooks = terminal.cluster.api.call("GET", _CONFIGURATION)["webhooks"]
+        webhooks = api.call("GET", _CONFIGURATION)["webhooks"]
         return all("caBundle" in webhook["clientConfig"] for webhook in webhooks)
 
     terminal.wait("each webhook has a CA", is_trusted)
@@ -143,8 +151,6 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         for block in INSTALL.blocks:
             if block.file_name:
                 (folder / block.file_name).write_text(block.text)
-        with (folder / "my-values.yaml").open("a") as values:
-            values.write(f"webhook: {{url: 'https://127.0.0.1:{cluster.ports.webhook}'}}\n")
         for page in PAGES:
             for command in page.commands:
                 if not command.startswith(tuple(NOT_TYPED)):

@@ -43,9 +43,9 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
     "dashboards.annotations": ({}, {"grafana_folder": "GPU"}),
     "controller.replicas": (2, 1),
     "webhook.replicas": (2, 1),
-    "webhook.certificate.issuerRef": ({}, {"name": "ours", "kind": "ClusterIssuer"}),
 }  # fmt: skip
 """Of values that are neither switches nor one of a few words, but that templates ask for."""
+_ISSUER = {"name": "ours", "kind": "ClusterIssuer"}
 _JOINT: Mapping[str, Sequence[Values]] = {
     "where the webhook is": (
         {"deploy": True},
@@ -55,6 +55,12 @@ _JOINT: Mapping[str, Sequence[Values]] = {
     "who gives the certificate": (
         {"webhook.certificate.mode": "self"},
         {"webhook.certificate.mode": "cert-manager"},
+        {"webhook.certificate.mode": "cert-manager", "webhook.certificate.issuerRef": _ISSUER},
+        {
+            "webhook.certificate.mode": "cert-manager",
+            "webhook.certificate.issuerRef": _ISSUER,
+            "webhook.caBundle": "Q0E=",
+        },
         {"webhook.certificate.mode": "provided"},
         {"webhook.certificate.mode": "provided", "webhook.caBundle": "Q0E="},
     ),

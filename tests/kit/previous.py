@@ -85,9 +85,14 @@ class PreviousChart:
             files.extractall(folder, filter="data")
         return cls(folder)
 
+    @property
+    def source(self) -> Path:
+        """Where the program is."""
+        return self.folder / "operator"
+
     def release(self, bench: Bench) -> Release:
         """The release by its values, on a cluster whose nodes have its image."""
-        load_image(bench.cluster, _TAG, str(self.folder / "operator"))
+        load_image(bench.cluster, _TAG, str(self.source))
         return Release(bench.cluster, {"image": {"tag": _TAG}}, chart=self.folder / "chart")
 
 

@@ -69,6 +69,7 @@ _PODS: dict[str, tuple[Json, str]] = {
     "any node": ({"affinity": None}, "pinned to one node"),
     "all nodes but one": ({"affinity": pin(operator="NotIn")}, "pinned to one node"),
     "one node or any": ({"affinity": _or_any_node()}, "pinned to one node"),
+    "a priority": ({"priorityClassName": "system-node-critical"}, "asks for no priority"),
     "a node by name": ({"nodeName": "n2"}, "no use for: spec.nodeName"),
 }
 _JOBS: dict[str, tuple[Json, str]] = {

@@ -46,7 +46,6 @@ def build_teardown_job(
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "priorityClassName": "system-node-critical",
         "tolerations": [{"operator": "Exists"}],
         "affinity": pin(),
         "containers": [runs],

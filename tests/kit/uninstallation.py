@@ -28,7 +28,7 @@ _FIELDS = {"metadata.namespace": NAMESPACE}
 
 def render_hook(bench: Bench, values: Mapping[str, str]) -> list[Json]:
     """The hook's objects in an installation with `values`, in the order of their weights."""
-    everything = {"deploy": "true", "webhook.url": "", **values}
+    everything = {"deploy": "true", **values}
     manifests = yaml.safe_load_all(Installation(bench.cluster, values=everything).render())
     hooks = [m for m in manifests if m and HOOK in m["metadata"].get("annotations", {})]
     return sorted(hooks, key=_weigh)

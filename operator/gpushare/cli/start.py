@@ -40,7 +40,11 @@ def _heed_stop() -> None:
     its program is being read would be there until its grace period is over.
     """
     if os.getpid() == 1:
-        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+        signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: object) -> None:
+    os._exit(128 + number)
 
 
 @contextmanager
@@ -51,6 +55,6 @@ def _quiet() -> Iterator[None]:
     if before is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, _end if os.getpid() == 1 else signal.SIG_DFL)
     yield
     signal.signal(signal.SIGINT, before)

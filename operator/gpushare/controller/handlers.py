@@ -15,8 +15,8 @@ import kopf
 from gpushare import names
 from gpushare.kube.hearing import OVERTIME_SECONDS, WATCH_SECONDS
 
-_KOPF_LOGGERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
-"""Of the tasks that watch."""
+_KOPF_LOGGERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running", "asyncio")
+"""Of the tasks that watch; asyncio's tells of one that failed while Kopf was ending."""
 RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
 
 
@@ -57,7 +57,8 @@ def hush_missing_crd() -> None:
 
     def tells_of_more(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        return error is None or not tells_of_missing_crd(error)
+        is_kopfs = type(error).__module__.startswith("kopf.")
+        return error is None or not (is_kopfs and tells_of_missing_crd(error))
 
     for name in _KOPF_LOGGERS:
         logging.getLogger(name).addFilter(tells_of_more)

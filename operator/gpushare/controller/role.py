@@ -129,13 +129,13 @@ async def _run_with_crd(
             open_session=partial(open_session, credentials, hearing.overhear),
             server=credentials.host,
         )
-        has_begun = asyncio.Event()
+        has_begun, ending = asyncio.Event(), asyncio.Event()
         watching = asyncio.create_task(
             kopf.operator(
                 registry=registry,
                 settings=build_settings(webhook),
                 clusterwide=True,
-                stop_flag=told,
+                stop_flag=ending,
                 ready_flag=has_begun,
             ),
             name="kopf",
@@ -144,11 +144,10 @@ async def _run_with_crd(
         stack.callback(rearming.cancel)
         try:
             await asyncio.wait({told, active, watching}, return_when=asyncio.FIRST_COMPLETED)
-            # Before Kopf ends, which has us stop too: it waits for the webhook, and the webhook for
-            # calls, while nobody would be active.
+            # Not by cancelling: where Kopf is ending already, its error and its webhook are lost.
+            ending.set()
+            # Its end waits for the webhook, and that for calls, while nobody would be active.
             await let_go()
-            if not told.done():
-                watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         finally:
             await stop()

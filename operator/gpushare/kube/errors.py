@@ -92,7 +92,8 @@ class ApiError(KubeError):
     def from_status(cls, status: dict[str, Any], *, what: str) -> "ApiError":
         """From a Status object, as the ERROR event of a watch carries it."""
         code = status.get("code")
-        return cls(code if isinstance(code, int) else 500, orjson.dumps(status), what=what)
+        status_code = code if isinstance(code, int) and code >= 400 else 500
+        return cls(status_code, orjson.dumps(status), what=what)
 
     @property
     def is_not_found(self) -> bool:

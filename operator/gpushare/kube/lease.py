@@ -14,12 +14,17 @@ from datetime import UTC, datetime
 
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, KubeError, describe_failure
+from gpushare.settings import LONGEST_LEASE_SECONDS
 
 log = logging.getLogger(__name__)
 
 
 RELEASE_SECONDS = 3.0
 """A stop waits no longer for the API server: then others wait until the Lease has expired."""
+
+
+_MOST_TRANSITIONS = 2**31 - 1
+"""An int32 in the API, which refuses more."""
 
 
 class LeaseLostError(KubeError):
@@ -57,6 +62,8 @@ class Lease:
         self._seen: tuple[str, str] | None = None
         self._seen_at = 0.0
         self._renewed_at: float | None = None
+        self._has_claimed = False
+        """Nobody has answered our last claim; the API server may have stored it."""
 
     @property
     def is_held(self) -> bool:
@@ -107,9 +114,9 @@ class Lease:
 
     async def release(self) -> None:
         """Let the next one in at once, at a graceful stop; best effort, and soon given up."""
-        if not self.is_held:
+        if not (self.is_held or self._has_claimed):
             return
-        self._renewed_at = None
+        self._renewed_at, self._has_claimed = None, False
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
                 # Again where a renewal that was in hand at the stop came in between.
@@ -133,7 +140,7 @@ class Lease:
         except ApiError as error:
             if not error.is_not_found:
                 raise
-            return self._note(started, await self._write(self._new(), create=True))
+            return await self._send_claim(started, self._new(), create=True)
         # Its last renewal may be as young as the answer: a slow answer must not cut its time short.
         answered = self._clock()
         spec = lease.get("spec") or {}
@@ -142,12 +149,16 @@ class Lease:
             self._seen, self._seen_at = (holder, renewed), answered
         silent = answered - self._seen_at
         duration = spec.get("leaseDurationSeconds") or self._terms.duration_seconds
+        duration = min(duration, LONGEST_LEASE_SECONDS)
         if holder not in ("", self._terms.identity) and silent < duration:
             return False
         lease["spec"] = {**spec, **self._claim(spec)}
-        return self._note(started, await self._write(lease))
+        return await self._send_claim(started, lease)
 
-    def _note(self, started: float, is_ours: bool) -> bool:
+    async def _send_claim(self, started: float, lease: Json, *, create: bool = False) -> bool:
+        self._has_claimed = True
+        is_ours = await self._write(lease, create=create)
+        self._has_claimed = False
         if is_ours:
             self._renewed_at = started
         return is_ours
@@ -173,7 +184,9 @@ class Lease:
             "leaseDurationSeconds": max(1, round(self._terms.duration_seconds)),
             "renewTime": now,
             "acquireTime": now if changed else previous.get("acquireTime", now),
-            "leaseTransitions": (previous.get("leaseTransitions") or 0) + int(changed),
+            "leaseTransitions": min(
+                (previous.get("leaseTransitions") or 0) + int(changed), _MOST_TRANSITIONS
+            ),
         }
 
     def _new(self) -> Json:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -141,6 +142,25 @@ async def test_while_it_waits_for_its_crd_it_tells_of_no_watch(
         assert list_watches(metrics) == []
         os.kill(os.getpid(), signal.SIGTERM)
         await controller
+
+
+async def test_one_that_stands_by_waits_for_its_crd_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # It has nothing to let go of, so nothing holds up what follows when Kopf ends.
+    cluster = Cluster()
+    cluster.lease = {"spec": {"holderIdentity": "another", "renewTime": "once"}}
+    cluster.may_vacate.set()
+    async with running(cluster, tmp_path) as controller:
+        cluster.has_crd = False
+        async with asyncio.timeout(8):
+            await cluster.is_waited_for.wait()
+        assert not controller.done()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await controller
+    # Where a task that failed is of no more use its traceback is logged.
+    gc.collect()
+    assert [record.message for record in caplog.records if record.exc_info] == []
 
 
 def list_watches(metrics: Metrics) -> list[str]:

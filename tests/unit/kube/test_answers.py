@@ -174,8 +174,9 @@ def test_details_in_a_shape_of_their_own_are_no_causes(details: str) -> None:
     assert (error.message, error.causes, error.keeps_pod) == ("no upstream", (), None)
 
 
-def test_a_message_and_a_code_in_a_shape_of_their_own_are_quoted() -> None:
-    error = ApiError.from_status({"message": {"a": 1}, "code": "gone"}, what="watch of pods")
+@pytest.mark.parametrize("code", ["gone", 0, True, None])
+def test_a_message_and_a_code_in_a_shape_of_their_own_are_quoted(code: object) -> None:
+    error = ApiError.from_status({"message": {"a": 1}, "code": code}, what="watch of pods")
     assert (error.status, str(error)) == (500, "watch of pods: 500 {'a': 1}")
 
 

@@ -9,6 +9,7 @@ import pytest
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError, NotLeaderError
 from gpushare.kube.lease import Lease, LeaseLostError, Terms, boot_clock
+from gpushare.settings import LONGEST_LEASE_SECONDS
 from tests.kit.clock import Clock
 
 Json = dict[str, Any]
@@ -171,6 +172,60 @@ async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_answer(
     await lease.acquire()
     await lease.release()
     assert not lease.is_held
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+async def test_a_claim_that_was_stored_but_not_answered_is_released_too(
+    is_taken_over: bool,
+) -> None:
+    class Late(Store):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_stored = asyncio.Event()
+
+        async def _answer_late(self) -> None:
+            if not self.has_stored.is_set():
+                self.has_stored.set()
+                await asyncio.Event().wait()
+
+        async def create(self, path: str, body: Json) -> None:
+            await super().create(path, body)
+            await self._answer_late()
+
+        async def replace(self, path: str, body: Json) -> None:
+            await super().replace(path, body)
+            await self._answer_late()
+
+    store = Late()
+    if is_taken_over:
+        store.lease = {"spec": {"holderIdentity": "", "renewTime": "before"}}
+    lease = _lease(store, "a")
+    claiming = asyncio.create_task(lease.acquire())
+    await store.has_stored.wait()
+    assert store.holder == "a"
+    claiming.cancel()
+    await asyncio.gather(claiming, return_exceptions=True)
+    await lease.release()
+    assert store.holder == ""
+
+
+async def test_nobody_waits_for_ever_however_long_a_lease_says_that_it_lasts() -> None:
+    store = Store()
+    spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1, "renewTime": "once"}
+    store.lease = {"spec": spec}
+    lease = _lease(store, "a")
+    assert not await lease._try()
+    CLOCK.now += LONGEST_LEASE_SECONDS - 1
+    assert not await lease._try()
+    CLOCK.now += 1
+    assert await lease._try()
+
+
+async def test_a_count_of_transitions_that_can_not_grow_keeps_nobody_out() -> None:
+    store = Store()
+    store.lease = {"spec": {"holderIdentity": "", "leaseTransitions": 2**31 - 1}}
+    assert await _lease(store, "a")._try()
+    assert store.lease["spec"]["leaseTransitions"] == 2**31 - 1
 
 
 async def test_what_another_holds_is_not_released() -> None:

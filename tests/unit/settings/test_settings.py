@@ -21,6 +21,8 @@ from gpushare.settings import Settings
         ("LEASE_RENEW_SECONDS", "9"),
         ("CERTIFICATE_LIFETIME_SECONDS", "1e10"),
         ("AUTHORITY_LIFETIME_SECONDS", "inf"),
+        ("AUTHORITY_LIFETIME_SECONDS", "3153600001"),
+        ("LEASE_DURATION_SECONDS", "601"),
         ("AUTHORITY_LIFETIME_SECONDS", "29"),
     ],
 )
