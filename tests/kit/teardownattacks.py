@@ -69,7 +69,6 @@ _PODS: dict[str, tuple[Json, str]] = {
     "any node": ({"affinity": None}, "pinned to one node"),
     "all nodes but one": ({"affinity": pin(operator="NotIn")}, "pinned to one node"),
     "one node or any": ({"affinity": _or_any_node()}, "pinned to one node"),
-    "a priority": ({"priorityClassName": "system-node-critical"}, "asks for no priority"),
     "a node by name": ({"nodeName": "n2"}, "no use for: spec.nodeName"),
 }
 _JOBS: dict[str, tuple[Json, str]] = {
@@ -93,5 +92,10 @@ POD_ATTACKS = {
 """Jobs whose pods are wrong, too."""
 ATTACKS = {
     **POD_ATTACKS,
+    # Of a pod alone it may be the cluster's default.
+    "a priority": (
+        build_teardown_job(pod={"priorityClassName": "system-node-critical"}),
+        "asks for no priority",
+    ),
     **{name: (build_teardown_job(spec=it), said) for name, (it, said) in _JOBS.items()},
 }
