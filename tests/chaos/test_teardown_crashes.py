@@ -50,14 +50,9 @@ class Victim:
         return not self.process.alive
 
 
+@pytest.mark.chaos
 @pytest.mark.usefixtures("_allowed")
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(True, id="after each write"),
-        pytest.param(False, id="before each write", marks=pytest.mark.chaos),
-    ],
-)
+@pytest.mark.parametrize("sent", [True, False], ids=["after each write", "before each write"])
 def test_killed_at_every_write_it_makes_each_job_once(bench: Bench, sent: bool) -> None:
     bench.install("Professional")
     with FaultProxy(bench.cluster) as proxy:

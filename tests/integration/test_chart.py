@@ -156,6 +156,22 @@ def test_helm_refuses_values_that_are_at_odds(
         render(installed, **values)
 
 
+@pytest.mark.parametrize("ca_bundle", ["", "Q0E="])
+def test_cert_manager_writes_the_ca_unless_it_is_given_for_an_issuer_without_one(
+    installed: Bench, ca_bundle: str
+) -> None:
+    values = {
+        "webhook.certificate.mode": "cert-manager",
+        "webhook.certificate.issuerRef.name": "ours",
+        "webhook.caBundle": ca_bundle,
+    }
+    manifests = render(installed, **values)
+    found = find_object(manifests, "MutatingWebhookConfiguration", "gpushare-webhook")
+    is_injected = "cert-manager.io/inject-ca-from" in found["metadata"].get("annotations", {})
+    assert is_injected is not bool(ca_bundle)
+    assert {each["clientConfig"].get("caBundle", "") for each in found["webhooks"]} == {ca_bundle}
+
+
 @pytest.mark.parametrize(
     ("url", "kind", "host"),
     [

@@ -56,11 +56,6 @@ _JOINT: Mapping[str, Sequence[Values]] = {
         {"webhook.certificate.mode": "self"},
         {"webhook.certificate.mode": "cert-manager"},
         {"webhook.certificate.mode": "cert-manager", "webhook.certificate.issuerRef": _ISSUER},
-        {
-            "webhook.certificate.mode": "cert-manager",
-            "webhook.certificate.issuerRef": _ISSUER,
-            "webhook.caBundle": "Q0E=",
-        },
         {"webhook.certificate.mode": "provided"},
         {"webhook.certificate.mode": "provided", "webhook.caBundle": "Q0E="},
     ),
