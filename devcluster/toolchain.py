@@ -25,17 +25,18 @@ OLDEST_GO = (1, 26)
 
 _HERE = Path(__file__).resolve().parent
 _GO_REQUIREMENTS = _HERE.parent / "requirements" / "go.txt"
+_PINS = ("go.mod", "go.sum")
 _TAIL_LINES = 20
 
 
 @dataclass(frozen=True)
 class GoModule:
-    """A folder with a ``go.mod``, and what its ``tool`` lines are built to, all at once."""
+    """A folder with a ``go.mod``, and those of its packages that are built together."""
 
     folder: Path
     programs: str
     """What a person calls them."""
-    binaries: tuple[str, ...]
+    packages: tuple[str, ...]
     build_time: str
     """Of a first build on 2 cores."""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -43,30 +44,58 @@ class GoModule:
     tags: str = ""
     """Build tags."""
 
+    @property
+    def binaries(self) -> tuple[str, ...]:
+        """The names of the programs, as everybody calls them."""
+        built = (name_binary(package) for package in self.packages)
+        return tuple(sorted(self.renamed.get(name, name) for name in built))
 
+
+_KUBERNETES = "k8s.io/kubernetes/cmd"
 CONTROL_PLANE = GoModule(
     _HERE,
     "the control plane",
     (
-        "etcd",
-        "helm",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kubectl",
-        "kwok",
-        "kwokctl",
+        "go.etcd.io/etcd/server/v3",
+        "helm.sh/helm/v4/cmd/helm",
+        f"{_KUBERNETES}/kube-apiserver",
+        f"{_KUBERNETES}/kube-controller-manager",
+        f"{_KUBERNETES}/kube-scheduler",
+        f"{_KUBERNETES}/kubectl",
+        "sigs.k8s.io/kwok/cmd/kwok",
+        "sigs.k8s.io/kwok/cmd/kwokctl",
     ),
     "about 8 minutes",
     {"server": "etcd"},
 )
+# By itself, since only a real node needs them; most of their packages are the control plane's.
+KUBELET = GoModule(
+    _HERE,
+    "kubelet and kube-proxy",
+    (f"{_KUBERNETES}/kubelet", f"{_KUBERNETES}/kube-proxy"),
+    "about a minute after the control plane",
+)
+CONTAINERD = GoModule(
+    _HERE / "containerd",
+    "containerd",
+    tuple(
+        f"github.com/containerd/containerd/v2/cmd/{name}"
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+    ),
+    "about 2 minutes",
+)
 # Apart, since it needs packages that the control plane's k8s.io/api has no more.
-KUBE_SCORE = GoModule(_HERE / "kube-score", "kube-score", ("kube-score",), "about a minute")
+KUBE_SCORE = GoModule(
+    _HERE / "kube-score",
+    "kube-score",
+    ("github.com/zegl/kube-score/cmd/kube-score",),
+    "about a minute",
+)
 # Without the discovery of clouds, and their client libraries, that take longer than all the rest.
 PROMETHEUS = GoModule(
     _HERE / "prometheus",
     "Prometheus",
-    ("prometheus", "promtool"),
+    tuple(f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")),
     "about 4 minutes",
     tags="remove_all_sd",
 )
@@ -94,9 +123,18 @@ def parse_pinned_go(requirements: str) -> str:
     return f"go{match[1]}"
 
 
-def build_cache_key(*, go_mod: bytes, go_sum: bytes, go_version: str) -> str:
-    """The cache folder's name: it changes with any dependency and with the compiler."""
-    digest = hashlib.sha256(hashlib.sha256(go_mod).digest() + hashlib.sha256(go_sum).digest())
+def name_binary(package: str) -> str:
+    """What `go build` calls the program of a package: its last element that is no major version."""
+    *rest, last = package.split("/")
+    return rest[-1] if rest and re.fullmatch(r"v[0-9]+", last) else last
+
+
+def build_cache_key(module: GoModule, go_version: str) -> str:
+    """The cache folder's name: it changes with any dependency, source file and the compiler."""
+    sources = sorted(module.folder.glob("*.go"))
+    texts = [file.read_bytes() for file in (*map(module.folder.joinpath, _PINS), *sources)]
+    parts = [" ".join(module.packages).encode(), module.tags.encode(), *texts]
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts))
     return f"{digest.hexdigest()[:16]}-{go_version}"
 
 
@@ -178,11 +216,7 @@ def ensure_binaries(
 
 
 def _find_folder(module: GoModule, toolchain: Toolchain, environment: Mapping[str, str]) -> Path:
-    return find_cache(environment) / build_cache_key(
-        go_mod=(module.folder / "go.mod").read_bytes(),
-        go_sum=(module.folder / "go.sum").read_bytes(),
-        go_version=toolchain.version,
-    )
+    return find_cache(environment) / build_cache_key(module, toolchain.version)
 
 
 def _build(
@@ -224,12 +258,12 @@ def _compile(
     # -mod=readonly wins over a GOFLAGS of the user's that would rewrite go.mod.
     flags = ["-mod=readonly", "-tags", module.tags]
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-    listing = [str(go), "list", *flags, "-deps", "-f", stale, "tool"]
+    listing = [str(go), "list", *flags, "-deps", "-f", stale, *module.packages]
     listed = _follow(module.folder, listing, settings, BuildProgress(), line)
     ldflags = build_ldflags((module.folder / "go.mod").read_text())
     build = [str(go), "build", *flags, "-v", "-ldflags", ldflags, "-o", str(target)]
     to_compile = replace(listed, packages=0, total=listed.packages)
-    _follow(module.folder, [*build, "tool"], settings, to_compile, line)
+    _follow(module.folder, [*build, *module.packages], settings, to_compile, line)
 
 
 def _follow(

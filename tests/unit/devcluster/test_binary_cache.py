@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from devcluster.progress import BuildProgress, ProgressLine
 from devcluster.toolchain import (
     CONTROL_PLANE,
     KUBE_SCORE,
+    GoModule,
     build_cache_key,
     ensure_binaries,
     find_binaries,
@@ -170,20 +172,31 @@ def test_a_go_that_is_too_old_makes_way_for_the_pinned_one(go: FakeGo) -> None:
     assert found.version == toolchain.parse_pinned_go(requirements)
 
 
-@pytest.mark.parametrize(
-    ("go_mod", "go_sum", "go_version"),
-    [(b"x", b"s", "go1.26.6"), (b"m", b"x", "go1.26.6"), (b"m", b"s", "go1.27.0")],
-    ids=["go.mod", "go.sum", "compiler"],
-)
-def test_the_cache_key_changes_with(go_mod: bytes, go_sum: bytes, go_version: str) -> None:
-    usual = build_cache_key(go_mod=b"m", go_sum=b"s", go_version="go1.26.6")
-    assert build_cache_key(go_mod=go_mod, go_sum=go_sum, go_version=go_version) != usual
+@pytest.fixture
+def module(tmp_path: Path) -> GoModule:
+    """A module with a source file of its own."""
+    for name in ("go.mod", "go.sum", "main.go"):
+        (tmp_path / name).write_text(name)
+    return GoModule(tmp_path, "a program", (".",), "a minute")
 
 
-def test_the_cache_key_does_not_change_by_itself() -> None:
-    keys = {build_cache_key(go_mod=b"m", go_sum=b"s", go_version="go1.26.6") for _ in range(2)}
-    assert len(keys) == 1
-    assert keys.pop().endswith("-go1.26.6")
+@pytest.mark.parametrize("name", ["go.mod", "go.sum", "main.go", "another.go"])
+def test_the_cache_key_changes_with_the_file(module: GoModule, name: str) -> None:
+    before = build_cache_key(module, "go1.26.6")
+    (module.folder / name).write_text("changed")
+    assert build_cache_key(module, "go1.26.6") != before
+
+
+def test_the_cache_key_changes_with_what_is_built_and_with_the_compiler(module: GoModule) -> None:
+    others = replace(module, packages=("./other",)), replace(module, tags="small")
+    keys = {build_cache_key(each, "go1.26.6") for each in (module, *others)}
+    assert len(keys | {build_cache_key(module, "go1.27.0")}) == 4
+
+
+def test_the_cache_key_does_not_change_by_itself(module: GoModule) -> None:
+    key = build_cache_key(module, "go1.26.6")
+    assert build_cache_key(module, "go1.26.6") == key
+    assert key.endswith("-go1.26.6")
 
 
 def test_the_linker_gives_the_binaries_the_version_that_go_mod_requires() -> None:
