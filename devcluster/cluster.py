@@ -185,9 +185,14 @@ class Cluster:
         self._folder.record(state)
         self._folder.logs.mkdir()
         report(f"starting cluster {self.name} in {self.folder}")
+        state = self._start_components(state)
+        self._folder.record(replace(state, complete=True))
+
+    def _start_components(self, state: State) -> State:
+        """Start what the cluster consists of; returns what has become known of it."""
         start_control_plane(self._folder, self.environment)
         start_simulator(self._folder, self.environment)
-        self._folder.record(replace(state, complete=True))
+        return state
 
     def _run(self, program: str, arguments: Sequence[str], stdin: str | None) -> str:
         read_own_kubeconfig(self.kubeconfig)

@@ -13,6 +13,7 @@ STAGES = _HERE / "stages.yaml"
 AUDIT_POLICY = _HERE / "audit-policy.yaml"
 # One that loses its Lease in an outage ends, and here nobody starts it again.
 _ALONE = {"leader-elect": "false"}
+_LOCAL = "127.0.0.1"
 # KWOK plays a node only while it holds the node's Lease. One that comes back under its name at
 # once loses the former's Lease to the garbage collector, and KWOK looks again a quarter of the
 # Lease's duration later (50 s): until then no pod there starts or ends. So no Leases, and since
@@ -24,15 +25,55 @@ _NOT_ALL_NODES = {"manage-all-nodes": "false"}
 _OWN_NODES = {"manage-nodes-with-annotation-selector": "kwok.x-k8s.io/node=fake"}
 
 
+API_SERVER_ADDRESS = "10.99.0.1"
+"""Where real nodes reach the API server: the address of the first, whose network it shares."""
+_SERVICE_ADDRESS = "10.0.0.1"
+"""Of the Service `kubernetes`: the first of kube-apiserver's default range."""
+
+
 def build_kwokctl_configuration(ports: Ports, egress_configuration: Path) -> dict[str, Any]:
-    """The components' flags, for ``kwokctl --config``.
+    """The components' flags, for ``kwokctl --config``, where every node is played.
 
     In a file, since kwokctl 0.8 mixes up a repeated ``--extra-args``. Everything listens on
     127.0.0.1; ``advertise-address`` stays unset, because a loopback address there ends the API
     server. Each controller has its own account, so that the audit log tells them apart.
     """
-    local = "127.0.0.1"
-    client, peer = f"http://{local}:{ports.etcd}", f"http://{local}:{ports.etcd_peer}"
+    apiserver = _patch(
+        "kube-apiserver",
+        {"bind-address": _LOCAL},
+        extra={"egress-selector-config-file": str(egress_configuration)},
+    )
+    return _build_configuration(ports, apiserver, _NO_HEARTBEAT)
+
+
+def build_real_node_configuration(ports: Ports, pki: Path) -> dict[str, Any]:
+    """The flags of a control plane in the network of a real node, with a kube-proxy of its own.
+
+    Pods and kubelets reach the API server by `API_SERVER_ADDRESS`. A node whose kubelet is silent
+    is NotReady after 50 s, Kubernetes' default.
+    """
+    apiserver = {
+        "advertise-address": API_SERVER_ADDRESS,
+        "enable-admission-plugins": "NodeRestriction",
+        "kubelet-client-certificate": str(pki / "admin.crt"),
+        "kubelet-client-key": str(pki / "admin.key"),
+        # Nothing resolves a node's name.
+        "kubelet-preferred-address-types": "InternalIP",
+    }
+    return {
+        **_build_configuration(
+            ports,
+            _patch("kube-apiserver", {"bind-address": "0.0.0.0"}, extra=apiserver),
+            {"node-monitor-grace-period": "50s", "node-monitor-period": "5s"},
+        ),
+        "options": {"kubeApiserverCertSANs": [API_SERVER_ADDRESS, _SERVICE_ADDRESS]},
+    }
+
+
+def _build_configuration(
+    ports: Ports, apiserver: dict[str, Any], heartbeat: dict[str, str]
+) -> dict[str, Any]:
+    client, peer = f"http://{_LOCAL}:{ports.etcd}", f"http://{_LOCAL}:{ports.etcd_peer}"
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokctlConfiguration",
@@ -49,20 +90,16 @@ def build_kwokctl_configuration(ports: Ports, egress_configuration: Path) -> dic
                 # Nothing here outlives a crash of the machine.
                 extra={"unsafe-no-fsync": "true"},
             ),
-            _patch(
-                "kube-apiserver",
-                {"bind-address": local},
-                extra={"egress-selector-config-file": str(egress_configuration)},
-            ),
+            apiserver,
             _patch(
                 "kube-controller-manager",
-                {"bind-address": local, **_NO_HEARTBEAT},
+                {"bind-address": _LOCAL, **heartbeat},
                 extra={"use-service-account-credentials": "true", **_ALONE},
             ),
-            _patch("kube-scheduler", {"bind-address": local}, extra=_ALONE),
+            _patch("kube-scheduler", {"bind-address": _LOCAL}, extra=_ALONE),
             _patch(
                 "kwok-controller",
-                {"server-address": f"{local}:{ports.kwok}", **_NOT_ALL_NODES, **_NO_LEASES},
+                {"server-address": f"{_LOCAL}:{ports.kwok}", **_NOT_ALL_NODES, **_NO_LEASES},
                 extra=_OWN_NODES,
             ),
         ],

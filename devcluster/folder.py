@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,16 +21,26 @@ _STATE = "state.json"
 
 @dataclass(frozen=True)
 class State:
-    """What another process must know of the cluster; ``complete`` once a start came to its end."""
+    """What another process must know of the cluster; ``complete`` once a start came to its end.
+
+    The control plane is in the network of the process ``network_pid`` where there is one.
+    """
 
     name: str
     binaries: str
     first_port: int
     complete: bool = False
+    network_pid: int | None = None
 
     @property
     def ports(self) -> Ports:
         return Ports(self.first_port)
+
+    def enter_network(self, command: Sequence[str]) -> list[str]:
+        """The command that runs ``command`` in the control plane's network."""
+        if self.network_pid is None:
+            return list(command)
+        return ["nsenter", f"--target={self.network_pid}", "--net", "--", *command]
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,11 @@ class ClusterFolder:
     def programs(self) -> Path:
         """What stands on PATH for this cluster alone."""
         return self.contents / "programs"
+
+    @property
+    def nodes(self) -> Path:
+        """Folders of the real nodes, by name."""
+        return self.contents / "nodes"
 
     @property
     def kwok(self) -> Path:

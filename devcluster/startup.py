@@ -16,6 +16,7 @@ from devcluster.controlplane import (
     build_egress_configuration,
     build_kwokctl_command,
     build_kwokctl_configuration,
+    build_real_node_configuration,
 )
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder
@@ -37,9 +38,13 @@ def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -
     """Start etcd and the components and return once pods can be created."""
     state = folder.state()
     configuration = folder.contents / "kwokctl.yaml"
-    egress = folder.contents / "egress.yaml"
-    egress.write_text(yaml.safe_dump(build_egress_configuration(state.ports.services)))
-    configuration.write_text(yaml.safe_dump(build_kwokctl_configuration(state.ports, egress)))
+    if state.network_pid is None:
+        egress = folder.contents / "egress.yaml"
+        egress.write_text(yaml.safe_dump(build_egress_configuration(state.ports.services)))
+        flags = build_kwokctl_configuration(state.ports, egress)
+    else:
+        flags = build_real_node_configuration(state.ports, folder.components / "pki")
+    configuration.write_text(yaml.safe_dump(flags))
     scheduler = folder.contents / "scheduler.yaml"
     scheduler.write_text(
         render_scheduler_configuration(
@@ -48,15 +53,16 @@ def start_control_plane(folder: ClusterFolder, environment: Mapping[str, str]) -
         )
     )
     log = folder.logs / "kwokctl.log"
+    command = build_kwokctl_command(
+        folder.cluster_name,
+        binaries=Path(state.binaries),
+        ports=state.ports,
+        kubeconfig=folder.kubeconfig,
+        configuration=configuration,
+        scheduler_configuration=scheduler,
+    )
     kwokctl = spawn(
-        build_kwokctl_command(
-            folder.cluster_name,
-            binaries=Path(state.binaries),
-            ports=state.ports,
-            kubeconfig=folder.kubeconfig,
-            configuration=configuration,
-            scheduler_configuration=scheduler,
-        ),
+        state.enter_network(command),
         folder=folder.path,
         working_folder=PROJECT,
         log=log,
@@ -86,7 +92,7 @@ def restart_component(folder: ClusterFolder, component: str) -> None:
         timeout_seconds=_START_SECONDS,
     )
     child = spawn(
-        command,
+        folder.state().enter_network(command),
         folder=folder.path,
         working_folder=folder.components,
         log=_log(folder, component),
@@ -102,9 +108,10 @@ def expect_ready(folder: ClusterFolder, api: ApiServer) -> None:
 
 def start_simulator(folder: ClusterFolder, environment: Mapping[str, str]) -> None:
     """Start the simulator and return once it answers, so that kube-scheduler finds its extender."""
-    ports, log = folder.state().ports, folder.logs / "simulator.log"
+    state, log = folder.state(), folder.logs / "simulator.log"
+    ports = state.ports
     simulator = spawn(
-        build_simulator_command(folder.kubeconfig, ports.simulator),
+        state.enter_network(build_simulator_command(folder.kubeconfig, ports.simulator)),
         folder=folder.path,
         working_folder=PROJECT,
         log=log,

@@ -84,6 +84,7 @@ CONTAINERD = GoModule(
     ),
     "about 2 minutes",
 )
+PAUSE = GoModule(_HERE / "pause", "pause", ("devcluster/pause",), "some seconds")
 # Apart, since it needs packages that the control plane's k8s.io/api has no more.
 KUBE_SCORE = GoModule(
     _HERE / "kube-score",

@@ -93,7 +93,8 @@ class Player:
 
     async def _take_turn(self, name: str) -> Turn | None:
         node = self.world.find_node(name)
-        if node is None:
+        if node is None or names.CARDS not in node.annotations:
+            # A real kubelet's, or a node of processes: nobody else writes what it writes.
             self._memories.pop(name, None)
             return None
         pods = self.world.pods_on(name)

@@ -1,0 +1,48 @@
+"""kubelet and kube-proxy on a node: what they are told."""
+
+from typing import Any
+
+
+def build_kubelet_configuration(*, cgroup: str, address: str, client_ca: str) -> dict[str, Any]:
+    """The KubeletConfiguration of a node at `address`, whose pods live in the cgroup `/CGROUP`.
+
+    It works under either version of cgroups, evicts nothing for want of disk, and keeps images.
+    """
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": address,
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": client_ca},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{cgroup}",
+        # Without an address each pod is told that its DNS is missing; nothing here asks it.
+        "clusterDNS": ["10.0.0.10"],
+        "clusterDomain": "cluster.local",
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "enforceNodeAllocatable": ["pods"],
+        "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%"},
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "resolvConf": "",
+    }
+
+
+def build_kube_proxy_configuration(*, kubeconfig: str, node: str, pods: str) -> dict[str, Any]:
+    """The KubeProxyConfiguration of `node`; `pods` are the addresses of all pods, as a CIDR."""
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "nftables",
+        "clientConnection": {"kubeconfig": kubeconfig},
+        "clusterCIDR": pods,
+        # The machine's limits are not ours to set.
+        "conntrack": {"maxPerCore": 0, "min": 0},
+        "hostnameOverride": node,
+    }

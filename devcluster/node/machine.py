@@ -1,0 +1,68 @@
+"""What a machine must have to hold a real node, and Debian's packages that bring it."""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from devcluster.errors import ToolchainError
+from devcluster.node.cgroups import observe_cgroups
+
+PACKAGES = {
+    "buildah": "buildah",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "mmdebstrap": "mmdebstrap",
+    "nft": "nftables",
+    "nsenter": "util-linux",
+    "openssl": "openssl",
+    "runc": "runc",
+    "sysctl": "procps",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+}
+"""Program to the package that has it."""
+
+
+def find_obstacle() -> str | None:
+    """Why this machine can hold no real node, and the way out; None where it can."""
+    if platform.system() != "Linux":
+        return "a real node needs Linux: run it in a virtual machine"
+    if os.geteuid() != 0:
+        return "a real node needs root, for its namespaces: run `sudo make test-node`"
+    if "overlay" not in Path("/proc/filesystems").read_text():
+        return "this kernel has no overlay filesystem: run `modprobe overlay`"
+    cgroups = observe_cgroups()
+    if not cgroups.hierarchies:
+        return "no cgroups are mounted at /sys/fs/cgroup, as in a container: use a whole machine"
+    if missing := cgroups.missing_controllers():
+        return (
+            f"the kubelet needs the cgroup controllers {', '.join(missing)} (version "
+            f"{cgroups.number}): enable them on the kernel's command line"
+        )
+    missing = find_missing_packages()
+    if missing and not shutil.which("apt-get"):
+        return f"these programs are missing, and this is no Debian: {', '.join(missing)}"
+    return None
+
+
+def find_missing_packages() -> list[str]:
+    """Debian's packages that bring what is not on PATH."""
+    return sorted({package for program, package in PACKAGES.items() if not shutil.which(program)})
+
+
+def ensure_packages(report: Callable[[str], None]) -> None:
+    """Install what is missing from Debian's archive. Raises `ToolchainError`."""
+    if not (missing := find_missing_packages()):
+        return
+    report(f"installing Debian's {', '.join(missing)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
+        command = ["apt-get", "--quiet=2", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ToolchainError(
+                f"`{' '.join(command)}` failed: {(done.stderr or done.stdout).strip()[-1000:]}\n"
+                "Check the network, or install these packages yourself."
+            )

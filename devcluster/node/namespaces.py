@@ -1,0 +1,103 @@
+"""The namespaces of a node: its first process holds them, and everything in them ends with it."""
+
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.errors import ClusterError
+from devcluster.processes import spawn
+from devcluster.waiting import wait_until
+
+_START_SECONDS = 20
+_READY = "namespaces are ready"
+# Paths that a node writes to, which are the machine's otherwise.
+_OVERLAID = ("/etc", "/opt")
+_REPLACED = ("/var/lib", "/var/log")
+
+
+@dataclass(frozen=True)
+class Namespaces:
+    """Mount, network, PID, UTS and IPC namespaces of the node called `name`."""
+
+    name: str
+    folder: Path
+    """Where the node's files lie; the machine's /etc and /opt are seen through it."""
+    init_pid: int
+    """The first process in them, as the machine counts it."""
+
+    def enter(self, *command: str) -> list[str]:
+        """The command that runs `command` on the node."""
+        return ["nsenter", f"--target={self.init_pid}", *_ALL, "--", *command]
+
+    def enter_network(self, *command: str) -> list[str]:
+        """The command that runs `command` in the node's network, else on the machine."""
+        return ["nsenter", f"--target={self.init_pid}", "--net", "--", *command]
+
+    def run(self, *command: str, stdin: str | None = None) -> str:
+        """Run `command` on the node and return what it prints; `ClusterError` if it fails."""
+        return run_command(self.enter(*command), stdin=stdin)
+
+
+_ALL = ("--mount", "--net", "--pid", "--uts", "--ipc")
+
+
+def start_namespaces(
+    name: str, *, cluster: Path, folder: Path, env: Mapping[str, str]
+) -> Namespaces:
+    """Make the namespaces; they end with the processes of the cluster in the folder `cluster`."""
+    folder.mkdir(parents=True)
+    log = folder / "init.log"
+    unshare = ["unshare", *_ALL, "--fork", "--kill-child", "--mount-proc", "--propagation=private"]
+    child = spawn(
+        [*unshare, "bash", "-euc", build_init(name, folder)],
+        folder=cluster,
+        working_folder=folder,
+        log=log,
+        env=env,
+    )
+
+    def is_ready() -> bool:
+        if child.poll() is not None:
+            raise ClusterError(
+                f"node {name}: its namespaces could not be made.\n{log.read_text().strip()}"
+            )
+        return _READY in log.read_text()
+
+    wait_until(is_ready, expectation=f"node {name}: {_READY}", timeout_seconds=_START_SECONDS)
+    (first,) = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+    return Namespaces(name, folder, int(first))
+
+
+def build_init(name: str, folder: Path) -> str:
+    """The script of the first process: mounts, loopback, and then it reaps what nobody waits for.
+
+    A kubelet needs its own /var/lib/kubelet, shared with the containers that mount volumes.
+    """
+    lines = [f"hostname {shlex.quote(name)}", "mount -t tmpfs tmpfs /run"]
+    for path in _REPLACED:
+        own = shlex.quote(str(folder) + path)
+        lines += [f"mkdir -p {own}", f"mount --bind {own} {path}"]
+    for path in _OVERLAID:
+        upper, work = (shlex.quote(f"{folder}{path}.{kind}") for kind in ("upper", "work"))
+        options = f"lowerdir={path},upperdir={upper},workdir={work}"
+        lines += [f"mkdir -p {upper} {work}", f"mount -t overlay -o {options} overlay {path}"]
+    lines += [
+        "mkdir -p /var/lib/kubelet /etc/cni/net.d",
+        "mount --bind /var/lib/kubelet /var/lib/kubelet",
+        "mount --make-rshared /",
+        "ip link set lo up",
+        "sysctl -qw net.ipv4.ip_forward=1",
+        f"echo {_READY}",
+        "while :; do sleep 3600 & wait $! || true; done",
+    ]
+    return "\n".join(lines)
+
+
+def run_command(command: Sequence[str], *, stdin: str | None = None) -> str:
+    """Run a command and return what it prints; `ClusterError` with its words if it fails."""
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ClusterError(f"`{shlex.join(command)}`: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
