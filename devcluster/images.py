@@ -30,9 +30,7 @@ def build_operator_image(tag: str, *, report: Report) -> None:
         *(f"--volume={source}:{target}:ro" for source, target in _find_mounts()),
         str(PROJECT),
     )
-    report(
-        f"image {tag}: {_read_size(tag)}, of which its base of Debian packages is {_read_size(base)}"
-    )
+    report(f"image {tag}: {_read_size(tag)}; its base of Debian packages: {_read_size(base)}")
 
 
 def build_program_image(tag: str, program: Path) -> None:

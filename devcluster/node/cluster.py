@@ -4,14 +4,13 @@ import hashlib
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from devcluster.cluster import Cluster, Report
 from devcluster.errors import ClusterError
-from devcluster.folder import ClusterFolder, State
+from devcluster.folder import State
 from devcluster.images import build_program_image, save_image
 from devcluster.node.cgroups import observe_cgroups
 from devcluster.node.containerd import PAUSE_IMAGE
@@ -21,7 +20,7 @@ from devcluster.node.network import connect
 from devcluster.node.realnode import RealNode
 from devcluster.nodes import is_open, list_nodes
 from devcluster.startup import tail
-from devcluster.toolchain import CONTAINERD, KUBELET, PAUSE, ensure_binaries, find_cache
+from devcluster.toolchain import CONTAINERD, KUBELET, PAUSE, ensure_binaries
 from devcluster.waiting import wait_until
 
 _READY_SECONDS = 60

@@ -29,7 +29,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @dataclass(frozen=True)
 class RealNode:
-    """The node at `index` of the cluster in `cluster`; `binaries` holds kubelet, containerd, ctr."""
+    """The node at `index` of a cluster; `binaries` has the folder of each program."""
 
     cluster: ClusterFolder
     namespaces: Namespaces
