@@ -135,6 +135,16 @@ class RealNode:
         ctr = str(self.binaries["containerd"] / "ctr")
         return self.namespaces.run(ctr, "--namespace=k8s.io", *arguments)
 
+    def kill_container(self, container_id: str) -> None:
+        """SIGKILL for a container's first process, by the ID in its pod's status."""
+        name = container_id.removeprefix("containerd://")
+        for line in self.ctr("tasks", "list").splitlines():
+            task, pid, *_ = line.split()
+            if task == name:
+                self.namespaces.run("kill", "-KILL", pid)
+                return
+        raise ClusterError(f"node {self.name}: no process runs in container {name}")
+
     def log(self, program: str) -> Path:
         return self.namespaces.folder / f"{program}.log"
 
