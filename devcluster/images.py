@@ -21,14 +21,14 @@ _CERTIFICATES = "/etc/ssl/certs"
 Report = Callable[[str], None]
 
 
-def build_operator_image(tag: str, *, report: Report) -> None:
-    """Build the Dockerfile as `tag`, on a base of Debian's packages, and say how large it is."""
+def build_operator_image(tag: str, *, source: Path = PROJECT, report: Report) -> None:
+    """Build the Dockerfile of `source` as `tag`, on a base of Debian's packages; say its size."""
     base = _ensure_base(report)
     _buildah(
         *("build", "--layers", "--isolation=chroot", f"--from={base}", f"--tag={tag}"),
         # Ours alone: what a registry asks for to be reached is the machine's, and never copied in.
-        *(f"--volume={source}:{target}:ro" for source, target in _find_mounts()),
-        str(PROJECT),
+        *(f"--volume={place}:{target}:ro" for place, target in _find_mounts()),
+        str(source),
     )
     report(f"image {tag}: {_read_size(tag)}; its base of Debian packages: {_read_size(base)}")
 

@@ -1,6 +1,7 @@
 """The image, as far as it can be had without a container engine: the Dockerfile's steps carried out
 in a clean folder, and every entry point started from there without the checkout."""
 
+import asyncio
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import typer
 
 from gpushare.cli.main import app
 from tests.kit.dockerfile import Replay, parse_dockerfile
+from tests.kit.emptycluster import EmptyCluster, served
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "operator/gpushare"
@@ -175,6 +177,52 @@ def test_every_role_starts_and_says_in_one_line_that_there_is_no_cluster(
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert str(tmp_path) in json.loads(line)["msg"]
+
+
+STARTED = {"controller": "is_discovered", "run": "is_discovered", "webhook": "is_watched"}
+"""By role, what a cluster sees of it once it has begun its work."""
+AS_A_POD = (
+    "mount -o remount,bind,ro / && mount -t tmpfs tmpfs {tmp} && "
+    "exec unshare --user --map-user=65532 --map-group=65532 {program} {role}"
+)
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_every_role_starts_for_a_user_without_name_and_home_where_only_tmp_can_be_written(
+    image: Image, role: str, tmp_path: Path
+) -> None:
+    # As the chart's pods do: Kopf, for one, asks for the user's name where nobody tells it another.
+    cluster, tmp = EmptyCluster(), tmp_path / "tmp"
+    cluster.may_vacate.set()
+    tmp.mkdir()
+    kubeconfig = tmp_path / "kubeconfig"
+    program = image.folder / "bin" / image.entrypoint[0]
+    script = AS_A_POD.format(tmp=tmp, program=program, role=role)
+    environment = {key: value for key, value in image.environment.items() if key != "HOME"} | {
+        "TMPDIR": str(tmp),
+        "GPUSHARE_KUBECONFIG": str(kubeconfig),
+        "GPUSHARE_METRICS_HOST": "127.0.0.1",
+        "GPUSHARE_METRICS_PORT": "0",
+        "GPUSHARE_WEBHOOK_HOST": "127.0.0.1",
+        "GPUSHARE_WEBHOOK_PORT": "0",
+    }
+    async with served(cluster, kubeconfig):
+        started = await asyncio.create_subprocess_exec(
+            *("unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", script),
+            cwd="/",
+            env=environment,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        begun = asyncio.create_task(getattr(cluster, STARTED[role]).wait())
+        ended = asyncio.create_task(started.wait())
+        await asyncio.wait({begun, ended}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        has_begun = begun.done() and not ended.done()
+        begun.cancel()
+        if not ended.done():
+            started.terminate()
+        _, said = await started.communicate()
+    assert has_begun, said.decode()
+    assert (started.returncode, b"Traceback" in said) == (0, False), said.decode()
 
 
 def test_its_templates_are_in_it(image: Image) -> None:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import kopf
 
@@ -135,6 +135,9 @@ async def _run_with_crd(
                 registry=registry,
                 settings=build_settings(webhook),
                 clusterwide=True,
+                # Else Kopf asks for the name of the user, and the image's UID has none. The type
+                # that it declares for this is not public.
+                identity=cast(Any, settings.identity),
                 stop_flag=ending,
                 ready_flag=has_begun,
             ),

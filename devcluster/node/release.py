@@ -1,0 +1,53 @@
+"""The operator installed by `helm install` on real nodes: its image, in containers."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster.cluster import Report
+from devcluster.images import build_operator_image, save_image
+from devcluster.installation import NAMESPACE
+from devcluster.node.cluster import NodeCluster
+from devcluster.release import Release
+from devcluster.startup import PROJECT
+
+REPOSITORY = "localhost/gpushare-operator"
+DEV = "dev"
+"""Tag of the image of this checkout."""
+
+
+def provide_image(
+    cluster: NodeCluster, *, tag: str = DEV, source: Path = PROJECT, report: Report = print
+) -> None:
+    """Build the image of a checkout and give it to every node of the cluster."""
+    image = f"{REPOSITORY}:{tag}"
+    build_operator_image(image, source=source, report=report)
+    archive = save_image(image, cluster.folder / f"operator-{tag}.tar")
+    for node in cluster.nodes.values():
+        node.import_image(archive)
+    archive.unlink()
+
+
+@dataclass
+class NodeRelease(Release):
+    """One release of the chart on a cluster of real nodes, which have the image of its `tag`."""
+
+    tag: str = DEV
+
+    def prepare(self) -> None:
+        """Nothing: the nodes are there."""
+
+    def read_log(self, pod: str, *, previous: bool = False) -> str:
+        """What the pod's container said, or the one before it."""
+        options = ("--previous",) if previous else ()
+        return self.cluster.kubectl("logs", pod, f"--namespace={NAMESPACE}", *options)
+
+    def describe(self) -> str:
+        """How the pods fare, as `kubectl describe` tells it."""
+        return self.cluster.kubectl("describe", "pods", f"--namespace={NAMESPACE}")
+
+    def _render_values(self) -> str:
+        image: dict[str, Any] = {"repository": REPOSITORY, "tag": self.tag, "pullPolicy": "Never"}
+        return yaml.safe_dump({"image": image, **self.values})

@@ -1,0 +1,98 @@
+"""An API server of a cluster where nothing is, and nothing happens but to the CRD."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+Json = dict[str, Any]
+
+GROUP, VERSION, POOLS = "gpushare.io", "v1alpha1", "gpusharepools"
+LEASES = "apis/coordination.k8s.io/v1/namespaces/here/leases"
+LISTED = {"verbs": ["list", "watch"], "namespaced": False, "singularName": ""}
+DISCOVERY: dict[str, Json] = {
+    "api": {"versions": ["v1"]},
+    "api/v1": {"resources": [{"name": "namespaces", "kind": "Namespace", **LISTED}]},
+    "apis": {
+        "groups": [
+            {
+                "name": GROUP,
+                "versions": [{"version": VERSION}],
+                "preferredVersion": {"version": VERSION},
+            }
+        ]
+    },
+    f"apis/{GROUP}/{VERSION}": {
+        "resources": [{"name": POOLS, "kind": "GPUSharePool", **LISTED}],
+    },
+}
+
+
+class EmptyCluster:
+    """It says which of its parts have been asked for."""
+
+    def __init__(self) -> None:
+        self.has_crd = True
+        self.is_watched = asyncio.Event()
+        self.is_discovered = asyncio.Event()
+        """Kopf asks which groups there are: it has begun."""
+        self.lease: Json | None = None
+        self.is_vacated = asyncio.Event()
+        """Somebody asks to let go of the Lease."""
+        self.is_waited_for = asyncio.Event()
+        """Somebody who has let go of it asks whether the CRD is back."""
+        self.may_vacate = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.match_info["path"]
+        if path in DISCOVERY:
+            if path == "api":
+                self.is_discovered.set()
+            return web.json_response(DISCOVERY[path])
+        if path.startswith(LEASES):
+            return await self._answer_lease(request)
+        if path.endswith(POOLS) and not self.has_crd and self.may_vacate.is_set():
+            self.is_waited_for.set()
+        if path.endswith(POOLS) and not self.has_crd:
+            return web.json_response({}, status=404)
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+        if path.endswith(POOLS):
+            self.is_watched.set()
+        await asyncio.sleep(0.1)
+        return web.Response()
+
+    async def _answer_lease(self, request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response(self.lease or {}, status=200 if self.lease else 404)
+        lease: Json = await request.json()
+        if not lease["spec"]["holderIdentity"]:
+            self.is_vacated.set()
+            await self.may_vacate.wait()
+        self.lease = lease
+        return web.json_response(lease)
+
+
+@contextlib.asynccontextmanager
+async def served(cluster: EmptyCluster, kubeconfig: Path) -> AsyncIterator[None]:
+    """It answers, at the address in `kubeconfig`, which is written for it."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", cluster.answer)
+    async with TestServer(app) as server:
+        _write_kubeconfig(kubeconfig, str(server.make_url("")))
+        yield
+
+
+def _write_kubeconfig(path: Path, server: str) -> None:
+    content = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    path.write_text(yaml.safe_dump(content))
