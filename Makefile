@@ -104,6 +104,17 @@ test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the c
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
 		&& $(LIMIT) 600 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
+# One cluster, one node: the tests follow each other. Where the machine can't hold a node they are skipped.
+.PHONY: test-node
+test-node: $(READY) ## Install the operator on a real node and change its isolation there, as root: kubelet, containerd, the image
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 1200 $(BIN)/pytest tests/node -p no:randomly --timeout=300 -m "not long"
+
+.PHONY: test-node-long
+test-node-long: $(READY) ## The same for what takes minutes there, and what takes two nodes
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 2400 $(BIN)/pytest tests/node -p no:randomly --timeout=600 -m long
+
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail
 	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
@@ -170,6 +181,14 @@ cluster: $(READY) ## Start a control plane with its kubeconfig in .dev/kubeconfi
 .PHONY: cluster-down
 cluster-down: $(READY) ## End it; nothing is left running
 	@$(BIN)/python -m devcluster down
+
+.PHONY: node
+node: $(READY) ## Start a control plane with a real node, as root; its kubeconfig is .dev/node/kubeconfig
+	@$(BIN)/python -m devcluster node
+
+.PHONY: node-down
+node-down: $(READY) ## End it; no process, mount and cgroup stays
+	@$(BIN)/python -m devcluster node-down
 
 .PHONY: requirements
 requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name

@@ -15,6 +15,7 @@ from devcluster.cluster import Cluster
 from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
 from devcluster.installation import Installation
+from devcluster.node.cluster import NodeCluster
 from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes
 from devcluster.toolchain import KUBE_SCORE, PROMETHEUS, ensure_binaries
 
@@ -27,6 +28,7 @@ app.add_typer(nodes, name="nodes")
 Name = Annotated[str, typer.Option(help="The cluster's name.")]
 Folder = Annotated[Path, typer.Option(help="The cluster's folder.")]
 DEMO, DEV = "demo", Path(".dev")
+NODE = DEV / "node"
 
 
 def _report(text: str) -> None:
@@ -64,6 +66,19 @@ def up(name: Name = DEMO, folder: Folder = DEV) -> None:
 def down(name: Name = DEMO, folder: Folder = DEV) -> None:
     """End the cluster: no process and no file of it stays."""
     Cluster(name, folder).down()
+    _report(f"cluster {name} is down")
+
+
+@app.command()
+def node(name: Name = "node", folder: Folder = NODE) -> None:
+    """Start a cluster with a real node: kubelet and containerd in namespaces of their own."""
+    NodeCluster(name, folder).up(report=_report)
+
+
+@app.command("node-down")
+def node_down(name: Name = "node", folder: Folder = NODE) -> None:
+    """End that cluster: no process, mount, cgroup and file of it stays."""
+    NodeCluster(name, folder).down()
     _report(f"cluster {name} is down")
 
 

@@ -5,6 +5,8 @@ devcluster.processnode starts what each Pod says. :class:`~devcluster.installati
 starts processes itself instead, which is quicker where that is not what a test is about.
 """
 
+import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,6 +101,10 @@ class Release:
         pods = self.cluster.api.call("GET", f"{_PODS}?labelSelector={selector}")["items"]
         found = [pod for pod in pods if leaving or "deletionTimestamp" not in pod["metadata"]]
         return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def kill(self, pod: Json) -> None:
+        """SIGKILL for the process of a pod's container."""
+        os.kill(find_pid(pod), signal.SIGKILL)
 
     @property
     def metrics_port(self) -> int:

@@ -39,6 +39,12 @@ class NodeRelease(Release):
     def prepare(self) -> None:
         """Nothing: the nodes are there."""
 
+    def kill(self, pod: dict[str, Any]) -> None:
+        """SIGKILL for the first process of a pod's container."""
+        assert isinstance(self.cluster, NodeCluster)
+        (status,) = pod["status"]["containerStatuses"]
+        self.cluster.nodes[pod["spec"]["nodeName"]].kill_container(status["containerID"])
+
     def read_log(self, pod: str, *, previous: bool = False) -> str:
         """What the pod's container said, or the one before it."""
         options = ("--previous",) if previous else ()

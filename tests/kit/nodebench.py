@@ -7,7 +7,7 @@ from typing import Any
 from devcluster.editions import Edition
 from devcluster.node.cluster import NodeCluster
 from devcluster.node.containerd import PAUSE_IMAGE
-from devcluster.node.plugins import PLUGIN, WITHOUT_CARDS, install_plugin
+from devcluster.node.plugins import WITHOUT_CARDS, install_plugin
 from devcluster.node.realnode import RealNode
 from devcluster.node.release import NodeRelease
 from devcluster.waiting import wait_until
@@ -89,10 +89,7 @@ class NodeBench(Bench):
     def signal_plugin(self, signal: str) -> None:
         """Send a signal to the plugin's process."""
         (status,) = self.plugin()["status"]["containerStatuses"]
-        container = status["containerID"].removeprefix("containerd://")
-        tasks = [line.split() for line in self.host.ctr("tasks", "list").splitlines()[1:]]
-        (pid,) = (pid for task, pid, *_ in tasks if task == container)
-        self.host.namespaces.run("kill", f"-{signal}", pid)
+        self.host.kill_container(status["containerID"], signal)
 
     def take_cards(self, *, away: bool = True) -> None:
         """A plugin that starts finds no card; `away` False: it does again."""
@@ -132,18 +129,19 @@ class NodeBench(Bench):
 
     def describe(self) -> str:
         """What a person would look at first, and what the controller and the plugin say."""
-        log = self.cluster.kubectl(
-            "logs", f"--selector=name={PLUGIN}", "--namespace=kube-system", "--tail=20"
-        )
-        controller = self.release.pods("controller")[0]["metadata"]["name"]
-        said = self.release.read_log(controller).splitlines()[-20:]
-        return "\n".join([super().describe(), "--- plugin", log, "--- controller", *said])
+        logs = [
+            "\n".join(
+                [f"--- {pod['metadata']['name']}", *self.host.read_pod_log(pod).splitlines()[-20:]]
+            )
+            for pod in [*self.plugins().values(), *self.release.pods("controller")]
+        ]
+        return "\n".join([super().describe(), *logs])
 
 
 def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
     """The node in the pool `training`, Ready in this mode; one that is there already is kept.
 
-    Without `schedule` it is in the mode that another test has left: `share`, or another that shares.
+    Without `schedule` it is in the mode that another test has left, or `share`.
     """
     if any(pool["spec"]["edition"] != edition for pool in bench.call("GET", POOLS)["items"]):
         bench.clear()

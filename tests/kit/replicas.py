@@ -1,13 +1,11 @@
 """What befalls the replicas of a release, and what they are then."""
 
-import os
-import signal
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from devcluster.installation import NAMESPACE
-from devcluster.release import COMPONENTS, Release, find_pid
+from devcluster.release import COMPONENTS, Release
 from tests.kit.bench import Bench
 from tests.kit.expect import expect
 
@@ -45,7 +43,7 @@ class Replicas:
         """SIGKILL for the pod's container; returns once it has been started again, and is ready."""
         pod = self._pod(name)
         restarts = _restarts(pod)
-        os.kill(find_pid(pod), signal.SIGKILL)
+        self.release.kill(pod)
 
         def is_back() -> bool:
             found = self._pod(name)

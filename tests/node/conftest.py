@@ -1,36 +1,34 @@
-"""One cluster with a real node for all tests of this folder, the chart installed by Helm."""
+"""A real node for the whole session: kubelet and containerd, with the operator's image on it."""
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from devcluster.node.cluster import NodeCluster
 from devcluster.node.machine import find_obstacle
-from devcluster.node.plugins import import_plugin
-from devcluster.node.release import NodeRelease, provide_image
-from tests.kit.nodebench import NodeBench
+from devcluster.node.release import provide_image
+from tests.kit.bench import Bench
 
 
 @pytest.fixture(scope="session")
-def installed_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeBench]:
-    """The release with one process for both roles, whole; the node has the plugin's image."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
+    """A control plane with one real node, `node-1`; a machine that can't hold one skips the test,
+    with the reason, which CI counts as a failure."""
     if obstacle := find_obstacle():
         pytest.skip(obstacle)
-    cluster = NodeCluster(f"node-{os.getpid()}", tmp_path_factory.mktemp("node"))
+    folder: Path = tmp_path_factory.mktemp("node")
+    cluster = NodeCluster(f"node-{os.getpid()}", folder / "cluster")
     cluster.up()
     try:
         provide_image(cluster)
-        import_plugin(cluster)
-        release = NodeRelease(cluster, {"allInOne": True, "controller": {"replicas": 1}})
-        release.install()
-        yield NodeBench(cluster, release)
+        yield cluster
     finally:
         cluster.down()
 
 
-@pytest.fixture
-def bench(installed_node: NodeBench) -> Iterator[NodeBench]:
-    """The cluster without GPU pods; a pool that another test has left is there, and Ready."""
-    yield installed_node
-    installed_node.clear_pods()
+@pytest.fixture(scope="session")
+def place(cluster: NodeCluster) -> Bench:
+    """The same as every test's kit knows it."""
+    return Bench(cluster)

@@ -1,14 +1,35 @@
 """How the device plugin comes back: with another label, without cards, after a reboot."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from devcluster.installation import NAMESPACE
 from tests.kit.bench import GPU_MEM, SYSTEM_PODS
 from tests.kit.expect import expect, expect_gpu_memory, expect_pool_ready, expect_reason
-from tests.kit.nodebench import CARD_GIB, CARDS, NodeBench, expect_shared, expect_truth, given_pool
+from tests.kit.nodebench import (
+    CARD_GIB,
+    CARDS,
+    POOL,
+    NodeBench,
+    expect_shared,
+    expect_truth,
+    given_pool,
+)
 
 DISABLED = "cgpu.disable.isolation"
 CONTROLLER = "deployment/gpushare-controller"
+
+
+@contextmanager
+def without_controller(bench: NodeBench) -> Iterator[None]:
+    """For a block no controller runs."""
+    scale_controller(bench, 0)
+    try:
+        yield
+    finally:
+        scale_controller(bench, 1)
 
 
 def scale_controller(bench: NodeBench, replicas: int) -> None:
@@ -22,16 +43,14 @@ def scale_controller(bench: NodeBench, replicas: int) -> None:
     )
 
 
-def read_plugin_log(bench: NodeBench) -> list[str]:
-    """What the plugin has read, each time that it was built."""
-    name = bench.plugin()["metadata"]["name"]
-    log = bench.cluster.kubectl("logs", name, "--namespace=kube-system")
-    return [line for line in log.splitlines() if "read label" in line]
+def count_readings(bench: NodeBench) -> int:
+    """How often the plugin has read its label since it started."""
+    return bench.host.read_pod_log(bench.plugin()).count("read label")
 
 
 def expect_built_again(bench: NodeBench, times: int) -> None:
     """Until the plugin's process has built it once more than `times`, and it is registered."""
-    expect(bench, "the plugin is built anew", lambda: len(read_plugin_log(bench)) == times + 1)
+    expect(bench, "the plugin is built anew", lambda: count_readings(bench) == times + 1)
 
 
 def test_a_plugin_that_is_told_to_read_its_label_again_finds_it_as_it_was(
@@ -39,7 +58,7 @@ def test_a_plugin_that_is_told_to_read_its_label_again_finds_it_as_it_was(
 ) -> None:
     given_pool(bench, "Basic")
     early = bench.run_pod("early")
-    plugin, times = bench.plugin()["metadata"]["uid"], len(read_plugin_log(bench))
+    plugin, times = bench.plugin()["metadata"]["uid"], count_readings(bench)
 
     bench.signal_plugin("HUP")
     expect_built_again(bench, times)
@@ -57,24 +76,24 @@ def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claim
 ) -> None:
     given_pool(bench, "Basic")
     node = bench.host.name
-    times = len(read_plugin_log(bench))
+    times = count_readings(bench)
     value = bench.node(node)["metadata"]["labels"][DISABLED]
-    scale_controller(bench, 0)
-    bench.label(node, {DISABLED: "false" if value == "true" else "true"})
-
-    if how == "SIGHUP":
-        bench.signal_plugin("HUP")
-    else:
-        bench.host.kill("kubelet")
-        bench.host.start("kubelet")
-    expect_built_again(bench, times)
-    bench.send_pod("meanwhile", 2)
-    scale_controller(bench, 1)
+    with without_controller(bench):
+        bench.label(node, {DISABLED: "false" if value == "true" else "true"})
+        if how == "SIGHUP":
+            bench.signal_plugin("HUP")
+        else:
+            bench.host.kill("kubelet")
+            bench.host.start("kubelet")
+        expect_built_again(bench, times)
+        expect_gpu_memory(bench, node, CARDS * CARD_GIB)
+        selects = {POOL: "training"}
+        meanwhile = bench.run_pod("meanwhile", selects=selects)
 
     expect_shared(bench)
-    bench.run_pod("late")
+    late = bench.run_pod("late")
     expect_truth(bench, may_not_know=True)
-    assert bench.is_held("late") == (bench.pool()["spec"]["schedule"] == "cgpu")
+    assert bench.is_held(late) != bench.is_held(meanwhile)
 
 
 def test_a_node_whose_plugin_comes_back_without_cards_is_not_ready(bench: NodeBench) -> None:

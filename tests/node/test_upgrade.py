@@ -1,0 +1,60 @@
+"""A release of the commit before this one becomes one of this commit, on a real node."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from devcluster.installation import NAMESPACE
+from devcluster.node.cluster import NodeCluster
+from devcluster.node.release import NodeRelease, provide_image
+from devcluster.startup import PROJECT
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.dryruns import DryRuns, count_lost, expect_routed
+from tests.kit.expect import expect_pool_ready
+from tests.kit.replicas import Replicas
+
+PODS_PER_SECOND = 20
+BEFORE = "before"
+"""Tag of the image of the commit before."""
+
+
+@pytest.fixture
+def former(tmp_path: Path) -> Path:
+    """The files of the commit before; a clone without history skips the test, with the reason."""
+    archive = tmp_path / "former.tar"
+    git = ["git", "-C", str(PROJECT), "archive", f"--output={archive}", "HEAD~1"]
+    done = subprocess.run(git, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"there is no commit before this one here: {done.stderr.strip()}")
+    folder = tmp_path / "former"
+    folder.mkdir()
+    subprocess.run(["tar", "-xf", str(archive), "-C", str(folder)], check=True)
+    return folder
+
+
+def test_the_release_of_the_commit_before_is_upgraded_and_no_call_fails(
+    place: Bench, cluster: NodeCluster, former: Path
+) -> None:
+    provide_image(cluster, tag=BEFORE, source=former)
+    older = NodeRelease(cluster, chart=former / "chart", tag=BEFORE)
+    older.install()
+    release = NodeRelease(cluster, {"crds": {"keep": False}})
+    try:
+        place.create_pool(build_pool(node_pool="none"))
+        expect_pool_ready(place, nodes=0)
+        expect_routed(place)
+        old, lost = Replicas(place, older).all, count_lost(place)
+        with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
+            release.upgrade()
+            replicas = Replicas(place, release)
+            replicas.expect_whole()
+        expect_pool_ready(place, nodes=0)
+        print(f"upgrade pods={pods.sent} seconds={pods.seconds:.1f}")
+        assert set(old).isdisjoint(replicas.all)
+        assert pods.failures == []
+        assert count_lost(place) == lost
+    finally:
+        release.uninstall()
+        cluster.kubectl("delete", "namespace", NAMESPACE)
