@@ -1,5 +1,6 @@
 """The three editions' DaemonSets, as the vendor installs them into kube-system."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -48,7 +49,11 @@ def install_edition(cluster: Cluster, edition: Edition, *, name_label: bool = Tr
     """
     if edition not in EDITIONS:
         raise ClusterError(f"Edition {edition!r}: use one of {', '.join(EDITIONS)}.")
-    manifests = load_edition(edition, name_label=name_label)
+    install_daemonsets(cluster, load_edition(edition, name_label=name_label))
+
+
+def install_daemonsets(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> None:
+    """The same for manifests that somebody has changed; their labels are as `load_edition`'s."""
     wanted = {item["metadata"]["name"]: item for item in manifests}
     present = _present(cluster.api)
     kept = {name for name, item in wanted.items() if present.get(name) == _installed_as(item)}

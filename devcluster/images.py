@@ -34,10 +34,11 @@ def build_operator_image(tag: str, *, source: Path = PROJECT, report: Report) ->
 
 
 def build_program_image(tag: str, program: Path) -> None:
-    """Build an image that holds nothing but a static program."""
+    """Build an image that holds nothing but a static program, where a command finds it by name."""
+    name = program.name
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder, "Dockerfile")
-        recipe.write_text(f'FROM scratch\nCOPY {program.name} /\nENTRYPOINT ["/{program.name}"]\n')
+        recipe.write_text(f'FROM scratch\nCOPY {name} /bin/\nENTRYPOINT ["/bin/{name}"]\n')
         _buildah("build", f"--tag={tag}", f"--file={recipe}", str(program.parent))
 
 

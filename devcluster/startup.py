@@ -155,13 +155,18 @@ def build_simulator_command(kubeconfig: Path, state: State) -> list[str]:
 
 
 def render_scheduler_configuration(*, extender_url: str, kubeconfig: Path) -> str:
-    """The KubeSchedulerConfiguration that the operator's command renders for ``extender_url``.
+    """The KubeSchedulerConfiguration that the operator's command renders for ``extender_url``."""
+    options = ["--extender-url", extender_url, "--kubeconfig", str(kubeconfig)]
+    return render("scheduler-config", *options)
+
+
+def render(kind: str, *options: str) -> str:
+    """What the operator's command `render` prints.
 
     By a process, not an import: the simulation shares no code with the operator.
     """
-    command = [sys.executable, "-m", "gpushare", "render", "scheduler-config"]
     done = subprocess.run(
-        [*command, "--extender-url", extender_url, "--kubeconfig", str(kubeconfig)],
+        [sys.executable, "-m", "gpushare", "render", kind, *options],
         cwd=PROJECT,
         env={**os.environ, "PYTHONPATH": str(PROJECT / "operator")},
         capture_output=True,
@@ -169,10 +174,7 @@ def render_scheduler_configuration(*, extender_url: str, kubeconfig: Path) -> st
         check=False,
     )
     if done.returncode != 0:
-        raise ClusterError(
-            "`gpushare render scheduler-config` failed, so kube-scheduler has no configuration:\n"
-            f"{done.stderr.strip()}"
-        )
+        raise ClusterError(f"`gpushare render {kind}` failed:\n{done.stderr.strip()}")
     return done.stdout
 
 

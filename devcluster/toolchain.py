@@ -85,6 +85,14 @@ CONTAINERD = GoModule(
     "about 2 minutes",
 )
 PAUSE = GoModule(_HERE / "pause", "pause", ("devcluster/pause",), "some seconds")
+# Its packages are the kubelet's own.
+DEVICE_PLUGIN = GoModule(
+    _HERE,
+    "the device plugin",
+    ("./deviceplugin",),
+    "some seconds after the kubelet",
+    {"deviceplugin": "gpushare-device-plugin-v2"},
+)
 # Apart, since it needs packages that the control plane's k8s.io/api has no more.
 KUBE_SCORE = GoModule(
     _HERE / "kube-score",
@@ -132,7 +140,8 @@ def name_binary(package: str) -> str:
 
 def build_cache_key(module: GoModule, go_version: str) -> str:
     """The cache folder's name: it changes with any dependency, source file and the compiler."""
-    sources = sorted(module.folder.glob("*.go"))
+    folders = {module.folder, *(module.folder / package for package in module.packages)}
+    sources = sorted(source for folder in folders for source in folder.glob("*.go"))
     texts = [file.read_bytes() for file in (*map(module.folder.joinpath, _PINS), *sources)]
     parts = [" ".join(module.packages).encode(), module.tags.encode(), *texts]
     digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts))

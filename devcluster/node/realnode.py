@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -135,18 +136,24 @@ class RealNode:
         ctr = str(self.binaries["containerd"] / "ctr")
         return self.namespaces.run(ctr, "--namespace=k8s.io", *arguments)
 
-    def kill_container(self, container_id: str) -> None:
-        """SIGKILL for a container's first process, by the ID in its pod's status."""
+    def kill_container(self, container_id: str, signal: str = "KILL") -> None:
+        """Send a signal to a container's first process, by the ID in its pod's status."""
         name = container_id.removeprefix("containerd://")
         for line in self.ctr("tasks", "list").splitlines():
             task, pid, *_ = line.split()
             if task == name:
-                self.namespaces.run("kill", "-KILL", pid)
+                self.namespaces.run("kill", f"-{signal}", pid)
                 return
         raise ClusterError(f"node {self.name}: no process runs in container {name}")
 
     def log(self, program: str) -> Path:
         return self.namespaces.folder / f"{program}.log"
+
+    def read_pod_log(self, pod: dict[str, Any]) -> str:
+        """What a pod's containers have said, which needs no kubelet that answers."""
+        name = "{namespace}_{name}_{uid}".format(**pod["metadata"])
+        folder = Path(f"{self.namespaces.folder}/var/log/pods/{name}")
+        return "".join(file.read_text() for file in sorted(folder.glob("*/*.log")))
 
     def find_pids(self, program: str) -> list[int]:
         """The processes of a program on this node, as the machine counts them."""

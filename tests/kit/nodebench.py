@@ -1,0 +1,180 @@
+"""A bench of real nodes: what a container got is read from its runtime, which nobody can colour."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from devcluster.editions import Edition
+from devcluster.node.cluster import NodeCluster
+from devcluster.node.containerd import PAUSE_IMAGE
+from devcluster.node.plugins import WITHOUT_CARDS, install_plugin
+from devcluster.node.realnode import RealNode
+from devcluster.node.release import NodeRelease
+from devcluster.waiting import wait_until
+from tests.kit.bench import NODES, PODS, POOLS, Bench
+from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.expect import expect, expect_gpu_memory, expect_pool_ready, expect_running
+
+Json = dict[str, Any]
+
+CARDS, CARD_GIB = 2, 8
+POOL = "gpushare.io/pool"
+CGPU_DISABLE = "CGPU_DISABLE"
+_OURS = ("gpushare.io/", "cgpu", "gpushare")
+_EMPTY_SECONDS = 60
+
+
+@dataclass
+class NodeBench(Bench):
+    """One cluster of real nodes with the release on it; its first node has the GPU pods."""
+
+    cluster: NodeCluster
+    release: NodeRelease
+    edition: Edition = "Basic"
+
+    @property
+    def host(self) -> RealNode:
+        """The node, as a machine."""
+        return next(iter(self.cluster.nodes.values()))
+
+    def install(self, edition: Edition, *, name_label: bool = True) -> None:
+        """Make `edition` the installed one, its plugin being ours."""
+        self.edition = edition
+        install_plugin(self.cluster, edition, cards=CARDS, card_gib=CARD_GIB)
+
+    def run_pod(self, name: str, *, gib: int = 2, **options: Any) -> str:
+        """A GPU pod, once it runs; the webhook routes it to the pool `training`."""
+        return str(expect_running(self, self.send_pod(name, gib, **options))["metadata"]["name"])
+
+    def send_pod(self, name: str, *gibs: int, **options: Any) -> str:
+        """A GPU pod with a container for each of `gibs`, which only waits to be told to end."""
+        pod = build_pod(name, gib=gibs[0], terminationGracePeriodSeconds=0, **options)
+        (first,) = pod["spec"]["containers"]
+        first["image"] = PAUSE_IMAGE
+        for gib in gibs[1:]:
+            resources = build_pod(name, gib=gib)["spec"]["containers"][0]["resources"]
+            pod["spec"]["containers"].append(
+                {"name": f"with-{gib}", "image": PAUSE_IMAGE, "resources": resources}
+            )
+        return self.create_pod(pod)
+
+    def environments(self, name: str) -> dict[str, dict[str, str]]:
+        """What each of the pod's containers was started with, by containerd's word."""
+        found = {}
+        for status in self.pod(name)["status"]["containerStatuses"]:
+            container = status["containerID"].removeprefix("containerd://")
+            spec = json.loads(self.host.ctr("containers", "info", container))["Spec"]
+            found[status["name"]] = dict(each.split("=", 1) for each in spec["process"]["env"])
+        return found
+
+    def is_held(self, name: str) -> bool:
+        """Whether the pod's first container is held to its share: the edition isolates, and the
+        plugin has not switched it off."""
+        environment = self.environments(name)["main"]
+        return self.edition == "Basic" and environment.get(CGPU_DISABLE) != "true"
+
+    def containers(self) -> dict[str, tuple[str, int]]:
+        """ID and restarts of the first container of each pod that runs."""
+        return {
+            pod["metadata"]["name"]: (status["containerID"], status["restartCount"])
+            for pod in self.pods()
+            if pod["status"]["phase"] == "Running"
+            for status in pod["status"]["containerStatuses"][:1]
+        }
+
+    def plugin(self) -> Json:
+        """The plugin's pod."""
+        return self.plugins()[self.host.name]
+
+    def signal_plugin(self, signal: str) -> None:
+        """Send a signal to the plugin's process."""
+        (status,) = self.plugin()["status"]["containerStatuses"]
+        self.host.kill_container(status["containerID"], signal)
+
+    def take_cards(self, *, away: bool = True) -> None:
+        """A plugin that starts finds no card; `away` False: it does again."""
+        self.host.namespaces.run(*(("touch",) if away else ("rm", "-f")), WITHOUT_CARDS)
+
+    def clear(self) -> None:
+        """No pod and no pool; the node as before anybody labelled it."""
+        self.take_cards(away=False)
+        self.clear_pods()
+        for pool in self.call("GET", POOLS)["items"]:
+            self.call("DELETE", f"{POOLS}/{pool['metadata']['name']}")
+        wait_until(
+            lambda: not self.call("GET", POOLS)["items"],
+            expectation="the operator lets its pools go",
+            timeout_seconds=_EMPTY_SECONDS,
+            advice=self.describe,
+        )
+        node = self.node(self.host.name)["metadata"]
+        none = {
+            part: {key: None for key in node.get(part, {}) if key.startswith(_OURS)}
+            for part in ("labels", "annotations")
+        }
+        self.call(
+            "PATCH",
+            f"{NODES}/{self.host.name}",
+            {"metadata": none, "spec": {"unschedulable": None}},
+        )
+
+    def clear_pods(self) -> None:
+        """Delete the GPU pods, and wait until the kubelet has ended them."""
+        self.call("DELETE", PODS)
+        wait_until(
+            lambda: not self.pods(),
+            expectation="no GPU pod is left",
+            timeout_seconds=_EMPTY_SECONDS,
+        )
+
+    def describe(self) -> str:
+        """What a person would look at first, and what the controller and the plugin say."""
+        logs = [
+            "\n".join(
+                [f"--- {pod['metadata']['name']}", *self.host.read_pod_log(pod).splitlines()[-20:]]
+            )
+            for pod in [*self.plugins().values(), *self.release.pods("controller")]
+        ]
+        return "\n".join([super().describe(), *logs])
+
+
+def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
+    """The node in the pool `training`, Ready in this mode; one that is there already is kept.
+
+    Without `schedule` it is in the mode that another test has left, or `share`.
+    """
+    if any(pool["spec"]["edition"] != edition for pool in bench.call("GET", POOLS)["items"]):
+        bench.clear()
+    if not bench.call("GET", POOLS)["items"]:
+        bench.install(edition)
+        bench.label(bench.host.name, {NODE_POOL_LABEL: NODE_POOL})
+        bench.create_pool(build_pool(edition=edition, schedule=schedule or "share"))
+    elif schedule:
+        bench.change_pool(schedule=schedule)
+    expect_shared(bench)
+
+
+def expect_shared(bench: NodeBench) -> None:
+    """Until the pool is Ready, and its node offers all of its cards."""
+    expect_pool_ready(bench, nodes=1)
+    expect_gpu_memory(bench, bench.host.name, CARDS * CARD_GIB)
+
+
+def expect_truth(bench: NodeBench, *, may_not_know: bool = False) -> None:
+    """Until the pool claims of all pods that run what their containers really have.
+
+    With `may_not_know` it may say of any of them that it does not know.
+    """
+
+    def probe() -> bool:
+        told = bench.pool()["status"].get("isolation") or {}
+        running = [p["metadata"]["name"] for p in bench.pods() if p["status"]["phase"] == "Running"]
+        held = sum(map(bench.is_held, running))
+        isolated, unknown = told.get("isolated", 0), told.get("unknown", 0)
+        return (
+            told.get("containers", 0) == len(running)
+            and isolated <= held <= isolated + unknown
+            and (may_not_know or not unknown)
+        )
+
+    expect(bench, "status.isolation says what the containers have", probe)

@@ -1,0 +1,138 @@
+"""How the device plugin comes back: with another label, without cards, after a reboot."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from devcluster.installation import NAMESPACE
+from tests.kit.bench import GPU_MEM, SYSTEM_PODS
+from tests.kit.expect import expect, expect_gpu_memory, expect_pool_ready, expect_reason
+from tests.kit.nodebench import (
+    CARD_GIB,
+    CARDS,
+    POOL,
+    NodeBench,
+    expect_shared,
+    expect_truth,
+    given_pool,
+)
+
+DISABLED = "cgpu.disable.isolation"
+CONTROLLER = "deployment/gpushare-controller"
+
+
+@contextmanager
+def without_controller(bench: NodeBench) -> Iterator[None]:
+    """For a block no controller runs."""
+    scale_controller(bench, 0)
+    try:
+        yield
+    finally:
+        scale_controller(bench, 1)
+
+
+def scale_controller(bench: NodeBench, replicas: int) -> None:
+    """Have so many controllers, and wait until it is so."""
+    options = (CONTROLLER, f"--namespace={NAMESPACE}")
+    bench.cluster.kubectl("scale", *options, f"--replicas={replicas}")
+    expect(
+        bench,
+        f"{replicas} controllers run",
+        lambda: len(bench.release.pods("controller", leaving=True)) == replicas,
+    )
+
+
+def count_readings(bench: NodeBench) -> int:
+    """How often the plugin has read its label since it started."""
+    return bench.host.read_pod_log(bench.plugin()).count("read label")
+
+
+def expect_built_again(bench: NodeBench, times: int) -> None:
+    """Until the plugin's process has built it once more than `times`, and it is registered."""
+    expect(bench, "the plugin is built anew", lambda: count_readings(bench) == times + 1)
+
+
+def test_a_plugin_that_is_told_to_read_its_label_again_finds_it_as_it_was(
+    bench: NodeBench,
+) -> None:
+    given_pool(bench, "Basic")
+    early = bench.run_pod("early")
+    plugin, times = bench.plugin()["metadata"]["uid"], count_readings(bench)
+
+    bench.signal_plugin("HUP")
+    expect_built_again(bench, times)
+
+    expect_gpu_memory(bench, bench.host.name, CARDS * CARD_GIB)
+    late = bench.run_pod("late")
+    assert bench.is_held(late) == bench.is_held(early)
+    assert bench.plugin()["metadata"]["uid"] == plugin
+    expect_truth(bench)
+
+
+@pytest.mark.parametrize("how", ["kubelet", pytest.param("SIGHUP", marks=pytest.mark.long)])
+def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claimed(
+    bench: NodeBench, how: str
+) -> None:
+    given_pool(bench, "Basic")
+    node = bench.host.name
+    times = count_readings(bench)
+    value = bench.node(node)["metadata"]["labels"][DISABLED]
+    with without_controller(bench):
+        bench.label(node, {DISABLED: "false" if value == "true" else "true"})
+        if how == "SIGHUP":
+            bench.signal_plugin("HUP")
+        else:
+            bench.host.kill("kubelet")
+            bench.host.start("kubelet")
+        expect_built_again(bench, times)
+        expect_gpu_memory(bench, node, CARDS * CARD_GIB)
+        selects = {POOL: "training"}
+        meanwhile = bench.run_pod("meanwhile", selects=selects)
+
+    expect_shared(bench)
+    late = bench.run_pod("late")
+    expect_truth(bench, may_not_know=True)
+    assert bench.is_held(late) != bench.is_held(meanwhile)
+
+
+def test_a_node_whose_plugin_comes_back_without_cards_is_not_ready(bench: NodeBench) -> None:
+    given_pool(bench, "Basic")
+    schedule = "share" if bench.pool()["spec"]["schedule"] == "cgpu" else "cgpu"
+    bench.take_cards()
+
+    bench.change_pool(schedule=schedule)
+
+    expect_reason(bench, bench.host.name, "ResourceNotReady", within=60)
+    assert bench.node(bench.host.name)["status"]["allocatable"][GPU_MEM] == "0"
+    assert bench.node(bench.host.name)["spec"].get("unschedulable") is True
+    bench.take_cards(away=False)
+    bench.call("DELETE", f"{SYSTEM_PODS}/{bench.plugin()['metadata']['name']}")
+    expect_shared(bench)
+    assert bench.is_held(bench.run_pod("late")) == (schedule == "cgpu")
+    expect_truth(bench)
+
+
+def test_a_reboot_fails_the_gpu_pods_that_ran_and_those_that_come_get_the_nodes_mode(
+    bench: NodeBench,
+) -> None:
+    given_pool(bench, "Basic")
+    bench.run_pod("early")
+    schedule = bench.pool()["spec"]["schedule"]
+
+    with bench.watching() as watch:
+        bench.host.reboot()
+        failed = expect(
+            bench,
+            "it failed",
+            lambda: (pod := bench.pod("early"))["status"].get("reason") and pod,
+        )
+        expect_shared(bench)
+
+    assert failed["status"]["phase"] == "Failed"
+    assert failed["status"]["reason"] == "UnexpectedAdmissionError"
+    assert "0" in [node["status"]["allocatable"].get(GPU_MEM) for node in watch.history]
+    late = bench.run_pod("late")
+    assert bench.is_held(late) == (schedule == "cgpu")
+    expect_pool_ready(bench, nodes=1)
+    expect_truth(bench)
