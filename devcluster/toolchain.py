@@ -85,6 +85,13 @@ CONTAINERD = GoModule(
     "about 2 minutes",
 )
 PAUSE = GoModule(_HERE / "pause", "pause", ("devcluster/pause",), "some seconds")
+# For the chart, which `helm push` takes only to a registry; it keeps everything in memory.
+REGISTRY = GoModule(
+    _HERE / "registry",
+    "a registry for images and charts",
+    ("github.com/google/go-containerregistry/cmd/registry",),
+    "some seconds",
+)
 # Apart, since it needs packages that the control plane's k8s.io/api has no more.
 KUBE_SCORE = GoModule(
     _HERE / "kube-score",
