@@ -52,6 +52,11 @@ test-unit: $(READY) ## Run the unit tests
 test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and start the program from there
 	$(LIMIT) 300 $(BIN)/pytest tests/image --timeout=280 $(SHARDS)
 
+.PHONY: test-release
+test-release: $(READY) ## Build the image by buildah and look into it; push the chart to a registry and install it from there
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 900 $(BIN)/pytest tests/release -p no:randomly --timeout=600
+
 .PHONY: test-chart
 test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score, promtool and the API server, and install it
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
@@ -221,13 +226,31 @@ VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml)
 version: ## Print the version
 	@echo $(VERSION)
 
+IMAGE_FLAGS = $(BUILD_FLAGS) --build-arg VERSION=$(VERSION) --build-arg SOURCE=$(SOURCE) \
+	--build-arg REVISION=$$(git rev-parse HEAD)
+
 .PHONY: image
-image: ## Build the image, by docker or podman (IMAGE=NAME:TAG BUILD_FLAGS="--platform linux/amd64,linux/arm64 --push")
-	@for engine in docker podman; do \
-		if $$engine info >/dev/null 2>&1; then exec $$engine buildx build $(BUILD_FLAGS) --tag $(IMAGE) \
-			--build-arg VERSION=$(VERSION) --build-arg SOURCE=$(SOURCE) \
-			--build-arg REVISION=$$(git rev-parse HEAD) .; fi; \
-	done; echo "make image: neither docker nor podman answers here; start one of them" >&2; exit 1
+image: ## Build the image, by docker, podman or nerdctl, else buildah (IMAGE=NAME:TAG BUILD_FLAGS="--platform linux/amd64,linux/arm64 --push")
+	@for engine in "docker buildx" "podman buildx" nerdctl; do \
+		if $${engine% *} info >/dev/null 2>&1; then exec $$engine build $(IMAGE_FLAGS) --tag $(IMAGE) .; fi; \
+	done; \
+	$(MAKE) --silent $(READY) && exec $(BIN)/python -m devcluster image $(IMAGE_FLAGS) $(IMAGE)
+
+CHART_PACKAGE = build/gpushare-operator-$(VERSION).tgz
+REPOSITORY ?= gpushare-operator
+DIGEST ?=
+
+.PHONY: chart-package
+chart-package: ## Package the chart in build, for the image REPOSITORY=NAME DIGEST=sha256:...
+	rm -rf build/chart $(CHART_PACKAGE) && mkdir -p build && cp -R chart build/chart
+	sed -i -e '/^image:/,/^$$/ { s|repository: .*|repository: $(REPOSITORY)|; s|digest: .*|digest: "$(DIGEST)"| }' \
+		build/chart/values.yaml
+	helm package build/chart --version $(VERSION) --app-version $(VERSION) --destination build
+
+.PHONY: chart-push
+chart-push: chart-package ## Push it to CHARTS=oci://HOST/PATH; its digest is then in build/chart.digest
+	helm push $(HELM_FLAGS) $(CHART_PACKAGE) $(CHARTS) 2>&1 | tee build/chart-push.log
+	sed -n 's/^Digest: //p' build/chart-push.log | grep '^sha256:' > build/chart.digest
 
 .PHONY: plugin
 plugin: $(READY) ## Build the kubectl plugin's archives and its manifest for Krew, in build/plugin (SOURCE=URL)

@@ -14,6 +14,7 @@ from devcluster.chromium import ensure_chromium
 from devcluster.cluster import Cluster
 from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
+from devcluster.images import build_operator_image
 from devcluster.installation import Installation
 from devcluster.node.cluster import NodeCluster
 from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes, restart_kubelet
@@ -54,6 +55,16 @@ def build(
 def browser() -> None:
     """Find a Chromium, or get Debian's, where this machine has none."""
     _report(f"Chromium is {ensure_chromium(os.environ, report=_report).program}")
+
+
+@app.command()
+def image(
+    tag: Annotated[str, typer.Argument(help="The image's name.")],
+    build_arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, repeatable.")] = None,
+) -> None:
+    """Build the operator's image by buildah, where there is no container engine."""
+    build_args = dict(_parse_pair(text) for text in build_arg or [])
+    build_operator_image(tag, build_args=build_args, report=typer.echo)
 
 
 @app.command()
@@ -112,7 +123,7 @@ def nodes_add(
     folder: Folder = DEV,
 ) -> None:
     """Add GPU nodes and wait until they are Ready."""
-    labels = dict(_parse_label(text) for text in label or [])
+    labels = dict(_parse_pair(text) for text in label or [])
     add_nodes(
         Cluster(name, folder),
         [
@@ -171,10 +182,10 @@ def operator(name: Name = DEMO, folder: Folder = DEV) -> None:
     raise DevclusterError(f"gpushare run ended with status {process.process.returncode}.")
 
 
-def _parse_label(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (key and equals):
-        raise typer.BadParameter(f"{text!r}: write a label as KEY=VALUE")
+        raise typer.BadParameter(f"{text!r}: write it as KEY=VALUE")
     return key, value
 
 

@@ -93,6 +93,13 @@ DEVICE_PLUGIN = GoModule(
     "some seconds after the kubelet",
     {"deviceplugin": "gpushare-device-plugin-v2"},
 )
+# For the chart, which `helm push` takes only to a registry; it keeps everything in memory.
+REGISTRY = GoModule(
+    _HERE / "registry",
+    "a registry for images and charts",
+    ("github.com/google/go-containerregistry/cmd/registry",),
+    "some seconds",
+)
 # Apart, since it needs packages that the control plane's k8s.io/api has no more.
 KUBE_SCORE = GoModule(
     _HERE / "kube-score",

@@ -179,14 +179,19 @@ class Bench:
         """Everything that a person would look at first."""
         parts = [
             *(f"node {_describe_node(node)}" for node in self.call("GET", NODES)["items"]),
-            *(
-                f"pool {pool['metadata']['name']} {json.dumps(pool.get('status'))}"
-                for pool in self.call("GET", POOLS)["items"]
-            ),
+            *self._describe_pools(),
             *(f"pod {_describe_pod(pod)}" for pod in [*self.pods(), *self.plugins().values()]),
             self.operators.tail(),
         ]
         return "\n".join(parts)
+
+    def _describe_pools(self) -> list[str]:
+        if not self.cluster.api.exists(POOLS):
+            return ["no CRD"]
+        return [
+            f"pool {pool['metadata']['name']} {json.dumps(pool.get('status'))}"
+            for pool in self.call("GET", POOLS)["items"]
+        ]
 
 
 def _describe_node(node: Json) -> str:
