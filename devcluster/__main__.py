@@ -16,7 +16,7 @@ from devcluster.editions import EDITIONS, Edition, install_edition
 from devcluster.errors import DevclusterError
 from devcluster.installation import Installation
 from devcluster.node.cluster import NodeCluster
-from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes
+from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes, restart_kubelet
 from devcluster.toolchain import KUBE_SCORE, PROMETHEUS, ensure_binaries
 
 app = typer.Typer(
@@ -57,9 +57,15 @@ def browser() -> None:
 
 
 @app.command()
-def up(name: Name = DEMO, folder: Folder = DEV) -> None:
+def up(
+    name: Name = DEMO,
+    folder: Folder = DEV,
+    kubelet_period_seconds: Annotated[
+        float | None, typer.Option(help="Between reports of simulated kubelets; 10 as real ones.")
+    ] = None,
+) -> None:
     """Start the cluster, building its binaries if that has not been done on this machine."""
-    Cluster(name, folder).up(report=_report)
+    Cluster(name, folder, kubelet_period_seconds=kubelet_period_seconds).up(report=_report)
 
 
 @app.command()
@@ -132,10 +138,21 @@ def nodes_reboot(
     name: Name = DEMO,
     folder: Folder = DEV,
 ) -> None:
-    """Let nodes be in another boot: their plugins start anew, their pods are admitted anew."""
+    """Let nodes be in another boot: their plugins start anew, their GPU pods are Failed."""
     for node in names:
         boot_id = reboot_node(Cluster(name, folder), node)
         _report(f"{node} is in boot {boot_id}")
+
+
+@nodes.command("restart-kubelet")
+def nodes_restart_kubelet(
+    names: Annotated[list[str], typer.Argument(help="Names of the nodes.")],
+    name: Name = DEMO,
+    folder: Folder = DEV,
+) -> None:
+    """Restart the kubelets of nodes: pods go on, device plugins read their node's labels again."""
+    for node in names:
+        restart_kubelet(Cluster(name, folder), node)
 
 
 @app.command()

@@ -37,8 +37,15 @@ class Cluster:
     process can start a cluster and another use or end it.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(
+        self, name: str, folder: Path, *, kubelet_period_seconds: float | None = None
+    ) -> None:
+        """`kubelet_period_seconds` is how often simulated kubelets report their nodes' status.
+
+        It counts where this object starts the cluster; without it they do as real ones do.
+        """
         self._folder = ClusterFolder(name, folder)
+        self._kubelet_period_seconds = kubelet_period_seconds
         self._api: ApiServer | None = None
 
     @property
@@ -181,7 +188,12 @@ class Cluster:
         return spawn(command, folder=self.folder, working_folder=PROJECT, log=path, env=env)
 
     def _start(self, binaries: Path, report: Report) -> None:
-        state = State(self.name, str(binaries), choose_ports(random.Random()).first)
+        state = State(
+            self.name,
+            str(binaries),
+            choose_ports(random.Random()).first,
+            kubelet_period_seconds=self._kubelet_period_seconds,
+        )
         self._folder.record(state)
         self._folder.logs.mkdir()
         report(f"starting cluster {self.name} in {self.folder}")

@@ -31,6 +31,8 @@ class State:
     first_port: int
     complete: bool = False
     network_pid: int | None = None
+    kubelet_period_seconds: float | None = None
+    """Between the reports of simulated kubelets; None leaves it to the simulator."""
 
     @property
     def ports(self) -> Ports:

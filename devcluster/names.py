@@ -21,6 +21,8 @@ RUNS_PROCESSES: Final = PREFIX + "runs-processes"  # node: label and taint of th
 # real processes, see devcluster.processnode; pods come there that select and tolerate it
 USES_GIB: Final = PREFIX + "uses-gib"  # pod: what its first GPU container really uses, GiB
 RESTART: Final = PREFIX + "restart"  # plugin pod: restart its container in place, N times so far
+SIGNAL: Final = PREFIX + "signal"  # plugin pod: SIGHUP to its process, N times so far
+RESTART_KUBELET: Final = PREFIX + "restart-kubelet"  # node: restart its kubelet, N times so far
 RESTART_CONTAINER: Final = PREFIX + "restart-container"  # pod: the same for a workload
 
 # Annotations that the simulator writes, for tests to read.

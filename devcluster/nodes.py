@@ -150,6 +150,16 @@ def reboot_node(cluster: Cluster, name: str) -> str:
     return boot_id
 
 
+def restart_kubelet(cluster: Cluster, name: str) -> None:
+    """Restart the kubelet of a simulated node: pods go on, and its device plugins register anew."""
+    _count_up(cluster, f"/api/v1/nodes/{name}", names.RESTART_KUBELET)
+
+
+def signal_plugin(cluster: Cluster, pod: str) -> None:
+    """Send SIGHUP to a simulated device plugin: it registers anew, in the process that it is."""
+    _count_up(cluster, f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods/{pod}", names.SIGNAL)
+
+
 def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     """All nodes of the cluster."""
     nodes: list[dict[str, Any]] = cluster.api.call("GET", "/api/v1/nodes")["items"]
@@ -162,6 +172,13 @@ def is_open(node: Mapping[str, Any]) -> bool:
     ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
     taints = node.get("spec", {}).get("taints") or []
     return ready and all(taint["key"] != "node.kubernetes.io/not-ready" for taint in taints)
+
+
+def _count_up(cluster: Cluster, path: str, key: str) -> None:
+    """Add one to an annotation that says how often the simulator was to do something."""
+    annotations = cluster.api.call("GET", path)["metadata"].get("annotations") or {}
+    count = int(annotations.get(key, "0")) + 1
+    cluster.api.call("PATCH", path, {"metadata": {"annotations": {key: str(count)}}})
 
 
 def _for_each(action: Any, items: list[Any]) -> None:

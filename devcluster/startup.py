@@ -19,7 +19,7 @@ from devcluster.controlplane import (
     build_real_node_configuration,
 )
 from devcluster.errors import ClusterError
-from devcluster.folder import ClusterFolder
+from devcluster.folder import ClusterFolder, State
 from devcluster.ports import Ports
 from devcluster.processes import has_ended, is_alive, spawn
 from devcluster.waiting import wait_until
@@ -111,7 +111,7 @@ def start_simulator(folder: ClusterFolder, environment: Mapping[str, str]) -> No
     state, log = folder.state(), folder.logs / "simulator.log"
     ports = state.ports
     simulator = spawn(
-        state.enter_network(build_simulator_command(folder.kubeconfig, ports.simulator)),
+        state.enter_network(build_simulator_command(folder.kubeconfig, state)),
         folder=folder.path,
         working_folder=PROJECT,
         log=log,
@@ -146,9 +146,11 @@ def ended_component(folder: ClusterFolder) -> str | None:
     return None
 
 
-def build_simulator_command(kubeconfig: Path, port: int) -> list[str]:
+def build_simulator_command(kubeconfig: Path, state: State) -> list[str]:
     """The simulator as a process of its own."""
-    arguments = ["--kubeconfig", str(kubeconfig), "--port", str(port)]
+    arguments = ["--kubeconfig", str(kubeconfig), "--port", str(state.ports.simulator)]
+    if (period := state.kubelet_period_seconds) is not None:
+        arguments += ["--kubelet-period-seconds", str(period)]
     return [sys.executable, "-m", "devcluster.simulator", *arguments]
 
 

@@ -11,6 +11,7 @@ from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
 from tests.kit.audit import expect_rights_sufficed
 from tests.kit.bench import Bench
+from tests.kit.operator import KUBELET_PERIOD_SECONDS
 from tests.rights import leave_rights
 
 # A busy machine is no finding: tests have a time limit as a whole.
@@ -48,7 +49,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     At the end the operator must have lacked no right, and no policy of the chart refused it a call.
     """
     folder: Path = tmp_path_factory.mktemp("cluster")
-    cluster = Cluster(f"test-{os.getpid()}", folder)
+    cluster = Cluster(f"test-{os.getpid()}", folder, kubelet_period_seconds=KUBELET_PERIOD_SECONDS)
     cluster.up()
     try:
         bench = Bench(cluster)

@@ -1,12 +1,11 @@
 """A node's boots: what a reboot ends, and what is there again after it."""
 
 import uuid
-from collections.abc import Iterable
 from dataclasses import replace
 
 from devcluster import names
 from devcluster.simulator import components, teardown
-from devcluster.simulator.devices import lose
+from devcluster.simulator.devices import begin_boot
 from devcluster.simulator.faults import Faults
 from devcluster.simulator.memory import Memory
 from devcluster.simulator.objects import Node, Pod
@@ -17,9 +16,34 @@ def has_rebooted(memory: Memory, node: Node) -> bool:
     return node.boot_id != memory.boot_id
 
 
-def find_starting(memory: Memory, node: Node, pods: Iterable[Pod]) -> list[Pod]:
-    """Return the components whose process starts now: what they read must be fresh."""
-    return components.find_starting({} if has_rebooted(memory, node) else memory.runs, pods)
+def has_kubelet_restarted(memory: Memory, node: Node) -> bool:
+    """Tell whether a node's kubelet is another process than the one that is remembered."""
+    return node.kubelet_restarts > memory.kubelet_restarts and not has_rebooted(memory, node)
+
+
+def find_reading(memory: Memory, node: Node, pods: tuple[Pod, ...]) -> list[Pod]:
+    """Return the components that read their node now: it must be fresh."""
+    runs = {} if has_rebooted(memory, node) else memory.runs
+    restarted = has_kubelet_restarted(memory, node)
+    return [
+        *components.find_starting(runs, pods),
+        *components.find_rebuilt(runs, pods, kubelet_restarted=restarted),
+    ]
+
+
+def start_kubelet(memory: Memory, faults: Faults, now: float) -> Memory:
+    """Let a booted node's kubelet start, unless it is held back; it reports its status at once."""
+    if memory.kubelet_started_at is not None or faults.not_ready:
+        return memory
+    return replace(memory, kubelet_started_at=now, report_at=now)
+
+
+def restart_kubelet(memory: Memory, node: Node, now: float) -> Memory:
+    """Let the kubelet be another process, if it was restarted; its pods go on."""
+    if not has_kubelet_restarted(memory, node):
+        return memory
+    restarts = node.kubelet_restarts
+    return replace(memory, kubelet_started_at=now, kubelet_restarts=restarts, report_at=None)
 
 
 def shut_down(memory: Memory, node: Node, now: float) -> Memory:
@@ -49,8 +73,11 @@ def find_next_boot(memory: Memory, faults: Faults, now: float) -> str | None:
 def reboot(memory: Memory, node: Node, faults: Faults, now: float) -> Memory:
     """Let every process of a node start again, if it has rebooted.
 
-    The kernel module is loaded again unless its files were removed. The pods that ran are admitted
-    anew, as if they came for the first time; refused ones stay refused.
+    The kernel module is loaded again unless its files were removed. The pods that ran are judged
+    when the kubelet starts, as if they came for the first time: no plugin has registered by then,
+    so it refuses those that hold a device.
+
+    Source: kubelet 1.37's device manager, `devicesToAllocate`, on a reboot.
     """
     if not has_rebooted(memory, node):
         return memory
@@ -64,12 +91,14 @@ def reboot(memory: Memory, node: Node, faults: Faults, now: float) -> Memory:
     return replace(
         memory,
         boot_id=node.boot_id,
+        kubelet_started_at=None,
+        kubelet_restarts=node.kubelet_restarts,
+        report_at=None,
         module="" if removed else memory.module,
         down_since=None,
         runs={},
         jobs=teardown.cut_off(memory.jobs),
-        endpoints=lose(memory.endpoints, {e.plugin for e in memory.endpoints.values()}, now),
+        endpoints=begin_boot(memory.endpoints, now),
         bound_at={**memory.bound_at, **ran},
-        returning=memory.returning | ran.keys(),
         admissions=refused,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from devcluster import names
 from devcluster.simulator.faults import Faults
-from devcluster.simulator.objects import Node, Pod, Shown
+from devcluster.simulator.objects import Node, Pod, Shown, count
 from devcluster.simulator.plugin import (
     INSTALLERS,
     MPS_CONTROL,
@@ -29,6 +29,8 @@ class Run:
     started_at: float  # seconds, as all times here
     offer: Mapping[str, int] = field(default_factory=dict)  # devices that a plugin found
     restarts: int = 0
+    signals: int = 0  # SIGHUPs so far
+    built_at: float = 0.0  # when a plugin read its node last
     ready_at: float | None = None
     serving: bool = False  # a plugin that has registered with the kubelet
 
@@ -46,6 +48,22 @@ def find_starting(runs: Runs, pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if _is_live(pod) and _wants_start(runs.get(pod.process), pod)]
 
 
+def find_rebuilt(runs: Runs, pods: Iterable[Pod], *, kubelet_restarted: bool) -> list[Pod]:
+    """Return the plugins that build themselves anew in place: they read their node again.
+
+    Source: gpushare-device-plugin does so on SIGHUP, and whenever the kubelet's socket is created;
+    neither its pod's UID nor its restart count changes.
+    """
+    return [
+        pod
+        for pod in pods
+        if _is_live(pod)
+        and (run := runs.get(pod.process)) is not None
+        and run.component in PLUGINS
+        and (kubelet_restarted or _signals(pod) > run.signals)
+    ]
+
+
 def find_ended(runs: Runs, pods: Iterable[Pod], node: Node) -> set[str]:
     """Return the processes that have ended: the pod is gone, or told to stop.
 
@@ -59,13 +77,35 @@ def find_ended(runs: Runs, pods: Iterable[Pod], node: Node) -> set[str]:
 def start(
     runs: Runs, pods: Iterable[Pod], node: Node, module: str, faults: Faults, now: float
 ) -> dict[str, Run]:
-    """Start (or restart in place) what has to: this is the only moment that reads labels."""
-    started = dict(runs)
-    for pod in find_starting(runs, pods):
-        offer = offered(pod.component, node, faults)
-        read = read_node(node, module)
-        started[pod.process] = Run(pod.component, read, now, offer, _restarts(pod))
-    return started
+    """Start (or restart in place) these: each reads its node's labels."""
+    return {**runs} | {
+        pod.process: Run(
+            pod.component,
+            read_node(node, module),
+            now,
+            offered(pod.component, node, faults),
+            _restarts(pod),
+            _signals(pod),
+        )
+        for pod in pods
+    }
+
+
+def rebuild(
+    runs: Runs, pods: Iterable[Pod], node: Node, module: str, faults: Faults, now: float
+) -> dict[str, Run]:
+    """Let these plugins read their node again and register anew, each in the process it is."""
+    return {**runs} | {
+        pod.process: replace(
+            runs[pod.process],
+            read=read_node(node, module),
+            offer=offered(pod.component, node, faults),
+            signals=_signals(pod),
+            built_at=now,
+            serving=False,
+        )
+        for pod in pods
+    }
 
 
 def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[str, Run]:
@@ -79,7 +119,14 @@ def resume(pods: Iterable[Pod], node: Node, faults: Faults, now: float) -> dict[
         ready_at = now if pod.ready else None
         offer = offered(pod.component, node, faults)
         runs[pod.process] = Run(
-            pod.component, read, now, offer, restarts, ready_at, serving=pod.ready
+            pod.component,
+            read,
+            now,
+            offer,
+            restarts,
+            _signals(pod),
+            ready_at=ready_at,
+            serving=pod.ready,
         )
     return runs
 
@@ -107,7 +154,7 @@ def register_time(run: Run, faults: Faults) -> float | None:
     """Return when a Ready plugin will register; None for anything else."""
     if run.component not in PLUGINS or run.serving or run.ready_at is None:
         return None
-    return run.ready_at + faults.resource_delay_seconds
+    return max(run.ready_at, run.built_at) + faults.resource_delay_seconds
 
 
 def is_mps_running(runs: Runs) -> bool:
@@ -142,5 +189,8 @@ def _wants_start(run: Run | None, pod: Pod) -> bool:
 
 
 def _restarts(pod: Pod) -> int:
-    text = pod.annotations.get(names.RESTART, "")
-    return int(text) if text.isdigit() else 0
+    return count(pod.annotations.get(names.RESTART))
+
+
+def _signals(pod: Pod) -> int:
+    return count(pod.annotations.get(names.SIGNAL))

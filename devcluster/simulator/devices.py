@@ -23,10 +23,10 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Report:
-    """The amounts of one resource in a node's status; None means the key is absent."""
+    """The amounts of one resource in a node's status."""
 
-    capacity: str | None
-    allocatable: str | None
+    capacity: str
+    allocatable: str
 
 
 Endpoints = Mapping[str, Endpoint]
@@ -51,26 +51,30 @@ def lose(endpoints: Endpoints, plugins: Iterable[str], now: float) -> dict[str, 
     }
 
 
-def find_report(endpoint: Endpoint, faults: Faults, now: float) -> Report | None:
-    """Return what the node should report of a resource; None while it still shows the past.
+def begin_boot(endpoints: Endpoints, now: float) -> dict[str, Endpoint]:
+    """Return what the device manager knows after a reboot, from its checkpoint: names alone."""
+    return {resource: Endpoint("", 0, lost_at=now) for resource in endpoints}
+
+
+def has_expired(endpoint: Endpoint, faults: Faults, now: float) -> bool:
+    """Tell whether the kubelet has given up a resource whose plugin left.
+
+    Source: `endpointStopGracePeriod` of kubelet 1.37's device manager.
+    """
+    due = expiry_time(endpoint, faults)
+    return due is not None and now >= due
+
+
+def find_report(endpoint: Endpoint, faults: Faults, now: float) -> Report:
+    """Return what the node's next status says of a resource.
 
     Source: a stopped endpoint's devices are unhealthy at once and stay in capacity until the
-    kubelet's grace period ends. The API server hears of either only with the next status update.
+    kubelet's grace period ends; the key stays for good (kubelet 1.37, `nodestatus/setters.go`).
     """
-    if endpoint.lost_at is None:
-        amount = str(endpoint.healthy)
-        return Report(amount, amount)
-    elapsed = now - endpoint.lost_at
-    if elapsed < faults.report_lag_seconds:
-        return None
-    expires = faults.capacity_expires_seconds
-    capacity = str(endpoint.devices) if expires is None or elapsed < expires else "0"
-    return Report(capacity, "0" if faults.allocatable_when_gone == "zero" else None)
+    gone = endpoint.silent or has_expired(endpoint, faults, now)
+    return Report("0" if gone else str(endpoint.devices), str(endpoint.healthy))
 
 
-def report_times(endpoint: Endpoint, faults: Faults) -> list[float]:
-    """Return the instants at which the report of a lost resource changes by itself."""
-    if endpoint.lost_at is None:
-        return []
-    waits = (faults.report_lag_seconds, faults.capacity_expires_seconds)
-    return [endpoint.lost_at + wait for wait in waits if wait is not None]
+def expiry_time(endpoint: Endpoint, faults: Faults) -> float | None:
+    """Return when a lost resource's capacity goes; None for one that is served."""
+    return None if endpoint.lost_at is None else endpoint.lost_at + faults.capacity_expires_seconds

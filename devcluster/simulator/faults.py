@@ -2,12 +2,15 @@
 
 import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 DEFAULT_DELAY_SECONDS = 0.2
+KUBELET_PERIOD_SECONDS = 10.0
+"""A kubelet's own nodeStatusUpdateFrequency. Tests choose a shorter one for their clusters; the
+operator's settle time must be longer than whatever it is."""
 MIB_PER_GIB = 1024
-CHOICES = {"allocatable_when_gone": ("zero", "absent"), "memory_unit": ("GiB", "MiB")}
+CHOICES = {"memory_unit": ("GiB", "MiB")}
 
 
 class FaultError(ValueError):
@@ -18,8 +21,8 @@ class FaultError(ValueError):
 class Faults:
     """What the annotation `sim.devcluster/fault` of a node says, as JSON with these keys.
 
-    The last three are no faults: they choose between readings of facts that no public source
-    settles, so that tests can run both ways.
+    The last one is no fault: it chooses between readings of a fact that no public source settles,
+    so that tests can run both ways.
     """
 
     plugin_never_ready: bool = False
@@ -39,11 +42,10 @@ class Faults:
     installer_delay_seconds: float = DEFAULT_DELAY_SECONDS
     job_delay_seconds: float = DEFAULT_DELAY_SECONDS  # from a teardown's start to its end
     reboot_seconds: float = 1.0  # kured's: how long the node is away
-    report_lag_seconds: float = 0.05  # kubelet knows a device is gone, the API server does not yet
+    report_period_seconds: float = KUBELET_PERIOD_SECONDS  # between reports of a kubelet's status
+    capacity_expires_seconds: float = 300.0  # the kubelet's grace for a plugin that has left
     bind_delay_seconds: float = 0.0  # between the extender's decision and its Binding
     kubelet_delay_seconds: float = 0.0  # between the Binding and the kubelet's admission
-    allocatable_when_gone: Literal["zero", "absent"] = "zero"
-    capacity_expires_seconds: float | None = None  # a kubelet's endpointStopGracePeriod is 300
     isolation_survives_share: bool = True  # cgpu -> share keeps isolation (guide 002)
 
     @property
@@ -55,13 +57,13 @@ class Faults:
 NO_FAULTS = Faults()
 
 
-def parse_faults(text: str | None) -> Faults:
-    """Return the faults of an annotation's value; absent or empty means none.
+def parse_faults(text: str | None, usual: Faults = NO_FAULTS) -> Faults:
+    """Return the faults of an annotation's value; what it does not mention is as `usual`.
 
     Raises FaultError for anything but a JSON object with known keys and fitting values.
     """
     if not text:
-        return NO_FAULTS
+        return usual
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -74,7 +76,7 @@ def parse_faults(text: str | None) -> Faults:
             raise FaultError(f"unknown key {key!r}; known are {', '.join(sorted(known))}")
         if not _fits(key, known[key], value):
             raise FaultError(f"{key} cannot be {value!r}; its default is {known[key]!r}")
-    return Faults(**given)
+    return replace(usual, **given)
 
 
 def _fits(key: str, default: object, value: Any) -> bool:
@@ -82,8 +84,6 @@ def _fits(key: str, default: object, value: Any) -> bool:
         return value in CHOICES[key]
     if isinstance(default, bool):
         return isinstance(value, bool)
-    if key == "capacity_expires_seconds" and value is None:
-        return True
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and value >= 0

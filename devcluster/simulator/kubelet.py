@@ -12,9 +12,9 @@ from devcluster.simulator.allocation import (
     give_whole,
 )
 from devcluster.simulator.components import Runs, is_mps_running
-from devcluster.simulator.devices import Endpoints
+from devcluster.simulator.devices import Endpoints, has_expired
 from devcluster.simulator.faults import Faults
-from devcluster.simulator.ledger import find_assumed, find_own
+from devcluster.simulator.ledger import find_assumed
 from devcluster.simulator.objects import Container, Node, Pod, Shown
 from devcluster.simulator.plugin import Read
 from devcluster.simulator.status import Look, PodStatus
@@ -59,24 +59,17 @@ class Door:
     settled: Mapping[str, float]  # UIDs whose ASSIGNED a plugin has set, and when
 
 
-def can_return(pod: Pod, door: Door) -> bool:
-    """Tell whether a pod that ran before the node rebooted is judged now.
-
-    It waits for the plugins that serve what it asks for, and is not refused for their absence.
-    """
-    served = (door.endpoints.get(resource) for resource in _demand(pod))
-    return not selects(pod, door.node) or all(one and one.healthy for one in served)
-
-
-def admit(
-    pod: Pod, door: Door, now: float, *, again: bool = False
-) -> tuple[Admission, dict[str, float]]:
+def admit(pod: Pod, door: Door, now: float) -> tuple[Admission, dict[str, float]]:
     """Admit a bound pod or refuse it, and return the pods that its Allocate calls settled.
 
-    Source: kubelet checks the node selector again, then asks the device manager container by
-    container; a refusal makes the pod Failed for good. A pod that is admitted `again` keeps the
-    cards that the ledger has for it.
+    Source: kubelet asks the device manager container by container, then checks resources and the
+    node selector again; a refusal makes the pod Failed for good.
     """
+    demand = _demand(pod)
+    for resource, wanted in demand.items():
+        if refusal := _find_refusal(resource, wanted, door, now):
+            reason, message = refusal
+            return Admission(now, reason=reason, message=f"Pod was rejected: {message}"), {}
     if not selects(pod, door.node):
         return Admission(
             now,
@@ -84,10 +77,6 @@ def admit(
             message="Pod was rejected: Predicate NodeAffinity failed: "
             "node(s) didn't match Pod's node affinity/selector",
         ), {}
-    demand = _demand(pod)
-    for resource, count in demand.items():
-        if refusal := _refusal(resource, count, door):
-            return Admission(now, reason="UnexpectedAdmissionError", message=refusal), {}
     got: dict[str, Got] = {}
     settled: dict[str, float] = {}
     starting = {uid for uid, a in door.admissions.items() if now < a.at + STARTING_SECONDS}
@@ -95,13 +84,9 @@ def admit(
     for container in pod.containers:
         if units := container.limits.get(names.GPU_MEM, 0):
             endpoint = door.endpoints[names.GPU_MEM]
-            found = (
-                find_own(pod, units)
-                if again
-                else find_assumed(door.pods, units, door.settled, starting)
-            )
+            found = find_assumed(door.pods, units, door.settled, starting)
             cards = found[1] if found else {0: units} if door.node.cards == 1 else None
-            if found and not again:
+            if found:
                 settled[found[0].uid] = now
             run = door.runs.get(endpoint.plugin)
             got[container.name] = give_shared(
@@ -151,17 +136,6 @@ def plan_status(
     return PodStatus("Pending" if waiting else "Running", looks)
 
 
-def plan_returning_status(pod: Pod) -> PodStatus:
-    """Return how a pod should look whose node has rebooted and that waits to be admitted anew."""
-    looks = {
-        container.name: Look(
-            Shown(waiting="ContainerCreating", restarts=_shown_restarts(pod, container))
-        )
-        for container in pod.containers
-    }
-    return PodStatus(pod.phase, looks)
-
-
 def plan_crashes(
     crashes: Mapping[tuple[str, str], Crash],
     failing: Iterable[tuple[str, str]],
@@ -185,21 +159,32 @@ def _demand(pod: Pod) -> dict[str, int]:
     return {resource: n for resource in sorted(resources) if (n := pod.demand(resource))}
 
 
-def _refusal(resource: str, count: int, door: Door) -> str:
+def _find_refusal(resource: str, wanted: int, door: Door, now: float) -> tuple[str, str] | None:
+    """Return reason and message of a refusal.
+
+    A resource that has expired is none of the device manager's any more, unless a pod holds a
+    device of it: then the node's resources decide.
+    """
     endpoint = door.endpoints.get(resource)
-    failed = "Pod was rejected: Allocate failed due to "
-    if endpoint is None or not endpoint.healthy:
-        return (
-            f"{failed}no healthy devices present; cannot allocate unhealthy devices {resource}, "
-            "which is unexpected"
+    held = sum(admission.demand.get(resource, 0) for admission in door.admissions.values())
+    if endpoint is None or has_expired(endpoint, door.faults, now):
+        if not held:
+            return (
+                f"OutOf{resource}",
+                f"Node didn't have enough resource: {resource}, "
+                f"requested: {wanted}, used: 0, capacity: 0",
+            )
+        cause = f"cannot allocate unregistered device {resource}"
+    elif not endpoint.healthy:
+        cause = f"no healthy devices present; cannot allocate unhealthy devices {resource}"
+    elif wanted > endpoint.healthy - held:
+        cause = (
+            f"requested number of devices unavailable for {resource}. "
+            f"Requested: {wanted}, Available: {max(0, endpoint.healthy - held)}"
         )
-    free = endpoint.healthy - sum(a.demand.get(resource, 0) for a in door.admissions.values())
-    if count <= free:
-        return ""
-    return (
-        f"{failed}requested number of devices unavailable for {resource}. "
-        f"Requested: {count}, Available: {max(0, free)}, which is unexpected"
-    )
+    else:
+        return None
+    return "UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected"
 
 
 def _whole_card_resource(limits: Mapping[str, int]) -> str | None:

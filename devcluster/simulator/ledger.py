@@ -81,13 +81,6 @@ def find_assumed(
     return pod, cards
 
 
-def find_own(pod: Pod, size: int) -> tuple[Pod, Units] | None:
-    """Return a pod itself and the cards of its own entry, for an Allocate call of this size."""
-    entry = parse_entry(pod)
-    cards = _find_cards(pod, entry, size) if entry else None
-    return (pod, cards) if cards else None
-
-
 def build_assigned(pod: Pod, now: float) -> dict[str, str]:
     """Return the annotations that the plugin writes on the pod that it took a call to be for."""
     entry = parse_entry(pod)

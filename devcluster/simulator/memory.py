@@ -21,6 +21,9 @@ class Memory:
 
     node_uid: str
     boot_id: str
+    kubelet_started_at: float | None = None  # seconds; None while it has yet to start in this boot
+    kubelet_restarts: int = 0
+    report_at: float | None = None  # when the kubelet's next status shows what it does not yet
     down_since: float | None = None  # seconds; it went away to boot again
     module: str = ""  # the loaded kernel module
     evicted: bool = False  # the static whole-card plugin's manifest has been taken away
@@ -28,7 +31,6 @@ class Memory:
     jobs: Mapping[str, Job] = field(default_factory=dict)  # teardowns, by pod UID
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     bound_at: Mapping[str, float] = field(default_factory=dict)  # pods not admitted yet, by UID
-    returning: frozenset[str] = frozenset()  # those of them that ran before the node rebooted
     admissions: Mapping[str, Admission] = field(default_factory=dict)
     settled: Mapping[str, float] = field(default_factory=dict)  # pods marked ASSIGNED, by UID
     crashes: Mapping[tuple[str, str], Crash] = field(default_factory=dict)
@@ -59,14 +61,11 @@ def recall(node: Node, pods: tuple[Pod, ...], faults: Faults, now: float) -> Mem
     return Memory(
         node_uid=node.uid,
         boot_id=node.boot_id,
+        kubelet_started_at=now,
+        kubelet_restarts=node.kubelet_restarts,
         module=node.annotations.get(names.MODULE, ""),
         evicted=sharing or node.capacity.get(names.WHOLE_CARD) == "0",
         runs=runs,
         endpoints=endpoints,
-        returning=frozenset(
-            pod.uid
-            for pod in pods
-            if pod.is_workload and pod.phase == "Running" and pod.uid not in admissions
-        ),
         admissions=admissions,
     )

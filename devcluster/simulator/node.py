@@ -14,9 +14,9 @@ from devcluster.simulator.allocation import build_record, card_total_mib
 from devcluster.simulator.components import Run, is_installed
 from devcluster.simulator.devices import (
     Endpoint,
+    expiry_time,
     lose,
     register,
-    report_times,
 )
 from devcluster.simulator.faults import Faults
 from devcluster.simulator.kubelet import Admission, Door
@@ -31,7 +31,7 @@ from devcluster.simulator.plugin import (
     Edition,
     may_serve,
 )
-from devcluster.simulator.report import plan_node_patch
+from devcluster.simulator.report import find_report_time, plan_node_patch
 from devcluster.simulator.status import (
     PodStatus,
     build_pod_status,
@@ -69,12 +69,13 @@ def play(
 ) -> Turn:
     """Play a node up to `now`.
 
-    `node` must be read after the components that start in this turn were seen
-    (`boot.find_starting`): it is what they read. `now` is in seconds since the epoch.
+    `node` must be read after the components that read it in this turn were seen
+    (`boot.find_reading`): it is what they read. `now` is in seconds since the epoch.
     """
     memory = boot.shut_down(boot.reboot(memory, node, faults, now), node, now)
     if memory.down_since is not None:
         faults = replace(faults, not_ready=True)
+    memory = boot.start_kubelet(memory, faults, now)
     memory = _run_components(memory, node, pods, faults, now)
     memory = _serve_static_plugin(memory, node, faults, edition, now)
     memory = _admit(memory, node, pods, faults, now)
@@ -87,6 +88,7 @@ def play(
     used_mib, failing = plan_memory(uses, card_total_mib(node))
     crashes = kubelet.plan_crashes(memory.crashes, failing, pods, now)
     memory = replace(memory, crashes=crashes)
+    memory = replace(memory, report_at=find_report_time(memory, node, faults, now))
     overused = used_mib if any(names.USES_GIB in pod.annotations for pod in pods) else {}
     return Turn(
         memory,
@@ -101,13 +103,18 @@ def _run_components(
     memory: Memory, node: Node, pods: tuple[Pod, ...], faults: Faults, now: float
 ) -> Memory:
     ended = components.find_ended(memory.runs, pods, node)
-    restarting = {pod.process for pod in components.find_starting(memory.runs, pods)}
     endpoints = lose(memory.endpoints, ended, now)
     runs: dict[str, Run] = {uid: run for uid, run in memory.runs.items() if uid not in ended}
     if faults.not_ready:
         return replace(memory, runs=runs, endpoints=endpoints)
-    endpoints = lose(endpoints, restarting, now)
-    runs = components.start(runs, pods, node, memory.module, faults, now)
+    starting = components.find_starting(runs, pods)
+    rebuilt = components.find_rebuilt(
+        runs, pods, kubelet_restarted=boot.has_kubelet_restarted(memory, node)
+    )
+    memory = boot.restart_kubelet(memory, node, now)
+    endpoints = lose(endpoints, [pod.process for pod in (*starting, *rebuilt)], now)
+    runs = components.rebuild(runs, rebuilt, node, memory.module, faults, now)
+    runs = components.start(runs, starting, node, memory.module, faults, now)
     runs = components.get_ready(runs, faults, now)
     for process, run in runs.items():
         due = components.register_time(run, faults)
@@ -147,7 +154,10 @@ def _serve_static_plugin(
     endpoint = memory.endpoints.get(names.WHOLE_CARD)
     served = endpoint is not None and endpoint.plugin == STATIC_PLUGIN and endpoint.lost_at is None
     endpoints = memory.endpoints
-    if wanted and not served and not faults.whole_card_never_returns:
+    started = memory.kubelet_started_at
+    takes = faults.start_delay_seconds + faults.resource_delay_seconds
+    runs = started is not None and now >= started + takes
+    if wanted and not served and runs and not faults.whole_card_never_returns:
         endpoints = register(
             endpoints,
             STATIC_PLUGIN,
@@ -181,10 +191,7 @@ def _admit(memory: Memory, node: Node, pods: tuple[Pod, ...], faults: Faults, no
             admissions,
             settled,
         )
-        again = uid in memory.returning
-        if again and not kubelet.can_return(here[uid], door):
-            continue
-        admissions[uid], marks = kubelet.admit(here[uid], door, now, again=again)
+        admissions[uid], marks = kubelet.admit(here[uid], door, now)
         settled |= marks
         del waiting[uid]
     return replace(
@@ -192,7 +199,6 @@ def _admit(memory: Memory, node: Node, pods: tuple[Pod, ...], faults: Faults, no
         admissions=admissions,
         settled=settled,
         bound_at=waiting,
-        returning=memory.returning & waiting.keys(),
     )
 
 
@@ -232,9 +238,6 @@ def _plan_pod_writes(
                 notes[names.CONTAINERS] = build_record(admission.got)
             if pod.is_played:
                 status = kubelet.plan_status(pod, admission, memory.crashes)
-        elif pod.uid in memory.returning:
-            notes[names.CONTAINERS] = None
-            status = kubelet.plan_returning_status(pod) if pod.is_played else None
         if at := memory.settled.get(pod.uid):
             notes |= build_assigned(pod, at)
         metadata: Object = {"uid": pod.uid}
@@ -257,9 +260,12 @@ def _plan_mirror_pod(node: Node, pods: tuple[Pod, ...]) -> tuple[Object, ...]:
 
 def _wake_at(memory: Memory, faults: Faults, now: float) -> float | None:
     times: list[float] = [crash.retry_at for crash in memory.crashes.values()]
-    for endpoint in memory.endpoints.values():
-        times += report_times(endpoint, faults)
+    expiries = (expiry_time(endpoint, faults) for endpoint in memory.endpoints.values())
+    times += [at for at in (memory.report_at, *expiries) if at is not None]
     if not faults.not_ready:
+        if memory.kubelet_started_at is not None:
+            takes = faults.start_delay_seconds + faults.resource_delay_seconds
+            times.append(memory.kubelet_started_at + takes)
         times += [at + faults.kubelet_delay_seconds for at in memory.bound_at.values()]
         for run in memory.runs.values():
             due = (

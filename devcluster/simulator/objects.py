@@ -44,14 +44,19 @@ class Node:
         return self.annotations.get(names.STATIC_MANIFEST) == "true"
 
     @property
+    def kubelet_restarts(self) -> int:
+        """How often its kubelet was to be restarted so far."""
+        return count(self.annotations.get(names.RESTART_KUBELET))
+
+    @property
     def cards(self) -> int:
         """The number of GPU cards; 0 on a node without any."""
-        return _count(self.annotations.get(names.CARDS))
+        return count(self.annotations.get(names.CARDS))
 
     @property
     def card_memory_gib(self) -> int:
         """The memory of one card, in whole GiB."""
-        return _count(self.annotations.get(names.CARD_MEMORY_GIB))
+        return count(self.annotations.get(names.CARD_MEMORY_GIB))
 
 
 @dataclass(frozen=True)
@@ -205,6 +210,11 @@ def parse_quantity(text: object) -> int:
     return int(value) if value.isdigit() else 0
 
 
+def count(text: str | None) -> int:
+    """Return the number that an annotation holds; 0 if it is absent or none."""
+    return parse_quantity(text or "0")
+
+
 def parse_object(text: str | None) -> Object | None:
     """Return a JSON object kept in an annotation, or None if it is absent or broken."""
     try:
@@ -212,10 +222,6 @@ def parse_object(text: str | None) -> Object | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _count(text: str | None) -> int:
-    return parse_quantity(text or "0")
 
 
 def _kept(meta: Object) -> dict[str, str]:

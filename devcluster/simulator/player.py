@@ -7,8 +7,8 @@ import time
 from devcluster import names
 from devcluster.apiserver import ApiError
 from devcluster.client import Client
-from devcluster.simulator.boot import find_starting
-from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
+from devcluster.simulator.boot import find_reading
+from devcluster.simulator.faults import FaultError, Faults, parse_faults
 from devcluster.simulator.memory import Memory, recall
 from devcluster.simulator.node import PodWrite, Turn, play
 from devcluster.simulator.objects import Node, Pod, parse_node
@@ -24,8 +24,9 @@ GONE = (404, 409)  # the object has changed or left; the watch brings the news
 class Player:
     """Takes turns for all nodes of a world and writes what comes of them."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, usual: Faults) -> None:
         self._client = client
+        self._usual = usual
         self._memories: dict[str, Memory] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -50,15 +51,15 @@ class Player:
             self._tasks[name] = asyncio.create_task(self._take_turns(name))
 
     def faults_of(self, node: Node) -> Faults:
-        """Return a node's faults; a broken annotation is logged once and counts as none."""
+        """Return a node's faults; a broken annotation is logged once and changes nothing."""
         text = node.annotations.get(names.FAULT)
         try:
-            return parse_faults(text)
+            return parse_faults(text, self._usual)
         except FaultError as error:
             if self._complaints.get(node.name) != text:
                 log.error("node %s: annotation %s ignored: %s", node.name, names.FAULT, error)
                 self._complaints[node.name] = text or ""
-            return NO_FAULTS
+            return self._usual
 
     async def _take_turns(self, name: str) -> None:
         wake_at: float | None = None
@@ -101,15 +102,14 @@ class Player:
         memory = self._memories.get(name)
         if memory is None or memory.node_uid != node.uid:
             memory = recall(node, pods, self.faults_of(node), time.time())
-        if starting := find_starting(memory, node, pods):
-            # A process that starts asks the API server; what a watch knows may be older.
+        known: set[str] = set()
+        while reading := {pod.uid for pod in find_reading(memory, node, pods)} - known:
+            # A process that reads asks the API server; what a watch knows may be older.
             fresh = await self._client.get(f"/api/v1/nodes/{name}")
             self.world.nodes.overlay(fresh)
             node = parse_node(fresh)
-            known = {pod.uid for pod in starting}
-            now_pods = self.world.pods_on(name)
-            late = [p for p in find_starting(memory, node, now_pods) if p.uid not in known]
-            pods = tuple(pod for pod in now_pods if pod not in late)
+            known |= reading
+            pods = self.world.pods_on(name)
         turn = play(
             memory,
             node,

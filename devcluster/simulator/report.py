@@ -1,6 +1,7 @@
 """What a node reports: its status, and the simulator's annotations on it."""
 
 import json
+import math
 from collections.abc import Mapping
 
 from devcluster import names
@@ -14,6 +15,20 @@ from devcluster.simulator.objects import Node
 from devcluster.simulator.status import build_ready_condition
 
 
+def find_report_time(memory: Memory, node: Node, faults: Faults, now: float) -> float | None:
+    """Return when the kubelet reports what its node's status does not show; None at rest.
+
+    Source: a kubelet compares every `nodeStatusUpdateFrequency`, counted from its start, and
+    writes what differs. An instant that has passed stays until the node shows it.
+    """
+    started = memory.kubelet_started_at
+    if started is None or faults.not_ready or not _plan_amounts(memory, node, faults, now):
+        return None
+    period = faults.report_period_seconds
+    due = started + period * (math.floor((now - started) / period) + 1) if period else now
+    return due if memory.report_at is None else min(memory.report_at, due)
+
+
 def plan_node_patch(
     memory: Memory, node: Node, faults: Faults, used_mib: Mapping[int, int], now: float
 ) -> Object | None:
@@ -22,7 +37,13 @@ def plan_node_patch(
     `used_mib` is the memory in use by card, where anybody is to know.
     """
     notes = _plan_notes(memory, node, used_mib)
-    status = _plan_amounts(memory, node, faults, now)
+    due = memory.report_at is not None and memory.report_at <= now
+    amounts = _plan_amounts(memory, node, faults, now) if due else {}
+    status: Object = {
+        field: _plan_count(memory, node, getattr(node, field)) | amounts.get(field, {})
+        for field in ("capacity", "allocatable")
+    }
+    status = {field: changed for field, changed in status.items() if changed}
     if condition := build_ready_condition(node, not faults.not_ready, now):
         status["conditions"] = [condition]
     if boot_id := boot.find_next_boot(memory, faults, now):
@@ -51,18 +72,13 @@ def _plan_notes(memory: Memory, node: Node, used_mib: Mapping[int, int]) -> dict
 
 
 def _plan_amounts(memory: Memory, node: Node, faults: Faults, now: float) -> Object:
-    capacity: dict[str, str | None] = {}
-    allocatable: dict[str, str | None] = {}
-    for resource, endpoint in memory.endpoints.items():
-        if faults.keeps_old_resource and endpoint.lost_at is not None:
-            continue
-        if report := find_report(endpoint, faults, now):
-            capacity[resource] = report.capacity
-            allocatable[resource] = report.allocatable
-    for run in memory.runs.values():
-        if names.GPU_MEM in run.offer:
-            cards = node.cards if run.offer[names.GPU_MEM] else 0
-            capacity[names.GPU_COUNT] = allocatable[names.GPU_COUNT] = str(cards)
+    reports = {
+        resource: find_report(endpoint, faults, now)
+        for resource, endpoint in memory.endpoints.items()
+        if endpoint.lost_at is None or not faults.keeps_old_resource
+    }
+    capacity = {resource: report.capacity for resource, report in reports.items()}
+    allocatable = {resource: report.allocatable for resource, report in reports.items()}
     return {
         field: changed
         for field, wanted, shown in (
@@ -71,3 +87,14 @@ def _plan_amounts(memory: Memory, node: Node, faults: Faults, now: float) -> Obj
         )
         if (changed := {r: v for r, v in wanted.items() if shown.get(r) != v})
     }
+
+
+def _plan_count(memory: Memory, node: Node, shown: Mapping[str, str]) -> dict[str, str]:
+    """Return what sharing plugins write of the number of cards, by themselves and at once."""
+    counts = [
+        str(node.cards if run.offer[names.GPU_MEM] else 0)
+        for run in memory.runs.values()
+        if names.GPU_MEM in run.offer
+    ]
+    changed = counts and counts[-1] != shown.get(names.GPU_COUNT)
+    return {names.GPU_COUNT: counts[-1]} if changed else {}

@@ -47,7 +47,9 @@ def build_pod_status(pod: Pod, status: PodStatus, now: float) -> Object:
     if status.reason:
         body |= {"reason": status.reason, "message": status.message}
     if status.phase == "Failed" and not status.containers:
-        return body
+        if pod.ready:  # until its node rebooted
+            body["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": time}]
+        return body | {"containerStatuses": None}
     ready = "True" if status.ready else "False"
     body["conditions"] = [
         {"type": "Initialized", "status": "True", "lastTransitionTime": time},

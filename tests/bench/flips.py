@@ -15,8 +15,7 @@ from tests.kit.operator import wait_ready
 CARDS = 4
 _CARD_GIB = 15
 PACE: Mapping[str, float] = {
-    # A kubelet updates its node's status every 10 s: news is 5 s old on average.
-    "report_lag_seconds": 5,
+    "report_period_seconds": 10,
     "start_delay_seconds": 3,
     "resource_delay_seconds": 0.5,
     "bind_delay_seconds": 0.1,

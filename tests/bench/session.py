@@ -16,6 +16,7 @@ import typer
 from devcluster.cluster import Cluster
 from devcluster.errors import DevclusterError
 from tests.bench.waiting import BenchError
+from tests.kit.operator import KUBELET_PERIOD_SECONDS
 
 
 @contextmanager
@@ -27,7 +28,9 @@ def own_cluster(bench: str) -> Iterator[Cluster]:
     """
     reasons: list[Exception] = []
     with tempfile.TemporaryDirectory(prefix="gpushare-bench-") as folder:
-        cluster = Cluster(f"bench-{os.getpid()}", Path(folder))
+        cluster = Cluster(
+            f"bench-{os.getpid()}", Path(folder), kubelet_period_seconds=KUBELET_PERIOD_SECONDS
+        )
         try:
             cluster.up()
             yield cluster

@@ -1,4 +1,4 @@
-"""The operator, killed whenever a history asks for it, and started again at once."""
+"""The operator: killed whenever a history asks for it and started again at once, or kept away."""
 
 import random
 import time
@@ -9,14 +9,19 @@ from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
 from tests.kit.operator import fetch
 
+BRIEF_SECONDS = 2.0
+"""What stands on a node for no longer was read by no plugin that runs; an installation says 10."""
 SETTINGS = {
     "GPUSHARE_SECOND_LOOK_SECONDS": "0.2",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",
     # One that is slow to renew must not end by itself: it is killed often enough.
     "GPUSHARE_LEASE_DURATION_SECONDS": "60",
+    "GPUSHARE_REREAD_SECONDS": str(BRIEF_SECONDS),
 }
 _LONGEST_LIFE_SECONDS = 1.0
 """So long it may live at most before the next crash, where one is wanted."""
+_GATHER_SECONDS = 8.0
+"""So long the first who wants the operator away waits for others who do."""
 
 
 @dataclass
@@ -27,16 +32,27 @@ class Wish:
 
 
 @dataclass
+class Absence:
+    """A time without an operator that somebody asked for, and ends."""
+
+    asked_at: float
+    is_on: bool = False
+    is_over: bool = False
+
+
+@dataclass
 class Crashes:
-    """One controller, and those who want it killed."""
+    """One controller, and those who want it killed, or away."""
 
     bench: Bench
     chance: random.Random
     count: int = 0
     _wishes: deque[Wish] = field(default_factory=deque)
+    _absences: list[Absence] = field(default_factory=list)
     _process: OperatorProcess | None = None
     _due: float | None = None
     """When the next one is killed; None while it is not ready."""
+    _is_away: bool = False
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
@@ -49,6 +65,12 @@ class Crashes:
         self._wishes.append(wish)
         return wish
 
+    def ask_absence(self) -> Absence:
+        """Have it away soon, until the last who asked says that it is over."""
+        absence = Absence(time.monotonic())
+        self._absences.append(absence)
+        return absence
+
     @property
     def is_ready(self) -> bool:
         return self._due is not None
@@ -57,15 +79,29 @@ class Crashes:
         """Kill it where that is due, and notice when its successor is ready."""
         process = self._process
         assert process is not None
+        self._absences = [absence for absence in self._absences if not absence.is_over]
+        if any(absence.is_on for absence in self._absences):
+            return
+        if not process.alive and self._is_away:
+            self._process, self._is_away = self.bench.operators.restart(process), False
+            return
         assert process.alive, f"the operator ended by itself:\n{self.bench.operators.tail()}"
         if self._due is None:
             if _is_ready(process):
                 self._let_live()
+        elif self._absences and self._has_gathered():
+            process.kill()
+            self._due, self._is_away = None, True
+            for absence in self._absences:
+                absence.is_on = True
         elif self._wishes and time.monotonic() >= self._due:
             process.kill()
             self._process, self._due = self.bench.operators.restart(process), None
             self._wishes.popleft().is_done = True
             self.count += 1
+
+    def _has_gathered(self) -> bool:
+        return time.monotonic() >= self._absences[0].asked_at + _GATHER_SECONDS
 
     def _let_live(self) -> None:
         self._due = time.monotonic() + self.chance.uniform(0, _LONGEST_LIFE_SECONDS)

@@ -8,24 +8,25 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from devcluster import names
-from devcluster.apiserver import ApiError
-from devcluster.nodes import reboot_node
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.modes import INSTALLERS
-from tests.chaos.isolation_crashes import Crashes
+from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
 from tests.chaos.isolation_judge import Finding, is_running
 from tests.chaos.isolation_member import Member
+from tests.chaos.isolation_person import Person
 from tests.chaos.isolation_script import (
     SHARING,
     Event,
     Step,
     choose_drift,
+    choose_foreign,
     choose_mode,
     find_change,
+    is_spared,
     swaps_plugin,
     write_script,
 )
-from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
+from tests.kit.bench import NODES, Bench
 from tests.kit.builders import build_pod, build_pool
 
 TEARDOWN = "gpushare.io/teardown"
@@ -36,7 +37,12 @@ _PATIENCE = 0.7
 _CARE = 0.97
 """So often drift hits a node whose plugin is recorded, and nothing else happens before it is put
 back: where a plugin may have read a foreign value, nobody knows what pods were admitted under."""
-_GONE = 404
+_READS = 0.8
+"""So often a plugin reads the foreign value that stands."""
+_JOINS = 0.7
+"""So often a pod comes then."""
+_PUTS_BACK = 0.2
+"""So often whoever wrote it puts it back before the operator is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,12 @@ class History:
     crashes_itself: bool
     events: Counter[Event] = field(default_factory=Counter)
     log: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    untold: list[str] = field(default_factory=list)
     mode: Schedule = field(init=False)
     """The mode that the node is in, as far as the history brought it there."""
     wanted: Schedule = field(init=False)
     """What its pool says."""
     _next_pod: int = 0
-    _drifts: int = 0
     _started: float = field(default_factory=time.monotonic)
     _waits: Until | None = None
     _since: float = 0.0
@@ -76,6 +81,7 @@ class History:
         self.mode = self.wanted = self._chance.choice(first)
         self._script = write_script(self._chance, crashes=self.crashes_itself)
         self._course = self._play()
+        self._person = Person(self.bench, self.name)
 
     def begin(self) -> None:
         """Create the pool; the node is there."""
@@ -99,11 +105,11 @@ class History:
         self._waits, self._since = next(self._course, None), now
         return self._waits is not None
 
-    def note_unknown(self, finding: Finding) -> None:
-        """The operator did not know about a container."""
-        if str(finding) not in self.unknown:
-            self.unknown.append(str(finding))
-            self._note(f"UNKNOWN {finding}")
+    def note_untold(self, finding: Finding) -> None:
+        """The operator did not know about a container, and somebody could."""
+        if str(finding) not in self.untold:
+            self.untold.append(str(finding))
+            self._note(f"UNTOLD {finding}")
 
     @property
     def name(self) -> str:
@@ -164,7 +170,7 @@ class History:
             running = [pod for pod in self.member.pods if is_running(pod)]
         if running:
             name = self._chance.choice(running)["metadata"]["name"]
-            self._restart(f"{PODS}/{name}", names.RESTART_CONTAINER)
+            self._person.restart_container(name)
             self._happened(Event.CONTAINER_RESTART, name)
 
     def _restart_plugin(self) -> Iterator[Until]:
@@ -173,9 +179,61 @@ class History:
             yield from self._finish_change()
             yield from self._share_cards()
         yield Until("a plugin runs", lambda: bool(self.member.plugins(self.mode)))
-        name = self.member.plugins(self.mode)[0]["metadata"]["name"]
-        if self._restart(f"{SYSTEM_PODS}/{name}", names.RESTART):
+        name = self._plugin
+        if self._person.restart_plugin(name):
             self._happened(Event.PLUGIN_RESTART, name)
+
+    def _restart_kubelet(self) -> Iterator[Until]:
+        yield self._rest_labels()
+        self._person.restart_kubelet()
+        self._happened(Event.KUBELET_RESTART, "")
+
+    def _signal_plugin(self) -> Iterator[Until]:
+        yield from self._share_cards()
+        yield self._rest_labels()
+        yield Until("a plugin runs", lambda: bool(self.member.plugins(self.mode)))
+        if self._person.signal_plugin(self._plugin):
+            self._happened(Event.PLUGIN_SIGNAL, "")
+
+    def _let_stand(self) -> Iterator[Until]:
+        """A foreign value stands, and a plugin reads it in most cases, while nobody looks."""
+        yield from self._share_cards()
+        yield from self._finish_change()
+        yield from self._share_cards()
+        if is_spared(self._chance, self.edition, self.mode):
+            self.wanted = Schedule.CGPU
+            self.bench.change_pool(self.name, schedule=self.wanted)
+            yield from self._finish_change()
+        yield self._rest()
+        labels = choose_foreign(self._chance, self.edition, self.mode)
+        if not labels:
+            return
+        absence = self.crashes.ask_absence()
+        yield Until("the operator is away", lambda: absence.is_on, _ALL_CRASHES_SECONDS)
+        ours = {key: self.member.view.node["metadata"]["labels"].get(key) for key in labels}
+        self._person.write_labels(labels)
+        since = time.monotonic()
+        self._happened(Event.FOREIGN_VALUE, str(labels))
+        if self._chance.random() < _READS:
+            if self._chance.random() < 0.5:
+                self._person.restart_kubelet()
+                self._happened(Event.KUBELET_RESTART, "under it")
+            elif self._person.signal_plugin(self._plugin):
+                self._happened(Event.PLUGIN_SIGNAL, "under it")
+            yield self._after(since + 1)
+        if self._chance.random() < _JOINS:
+            yield from self._start_pod()
+        # A managedFields entry tells the second, rounded down.
+        yield self._after(since + BRIEF_SECONDS + 1)
+        if self._chance.random() < _PUTS_BACK:
+            self._person.write_labels(ours)
+            self._note("is put back")
+        absence.is_over = True
+        yield Until("the operator is back", lambda: self.crashes.is_ready)
+        yield self._rest()
+
+    def _after(self, due: float) -> Until:
+        return Until("time passes", lambda: time.monotonic() >= due)
 
     def _change_mode(self) -> Iterator[Until]:
         # From a mode that somebody else wrote another change might need a person.
@@ -222,9 +280,7 @@ class History:
             yield from self._end_pods()
         if self._chance.random() < _CARE:
             yield Until("the plugin that runs is recorded", lambda: self.member.is_recorded)
-        self._drifts += 1
-        path = f"{NODES}/{self.name}?fieldManager=somebody-{self._drifts}"
-        self.bench.call("PATCH", path, {"metadata": {"labels": labels}})
+        self._person.write_labels(labels)
         self._happened(Event.DRIFT, str(labels))
         if self._chance.random() < _CARE:
             yield Until("a look", lambda: True)
@@ -241,12 +297,11 @@ class History:
         if is_down := self._chance.random() < 0.5:
             self.bench.set_faults(self.name, not_ready=True)
             yield Until("the node is not ready", lambda: not self.member.is_ready)
-        boot = reboot_node(self.bench.cluster, self.name)
+        self._person.reboot()
         self._happened(Event.REBOOT, "after it was not ready" if is_down else "at once")
         if is_down:
             self.bench.set_faults(self.name)
             yield Until("the node is ready", lambda: self.member.is_ready)
-        assert boot
 
     def _crash(self) -> Iterator[Until]:
         wish = self.crashes.ask()
@@ -259,6 +314,9 @@ class History:
         Event.POD_START: _start_pod,
         Event.CONTAINER_RESTART: _restart_container,
         Event.PLUGIN_RESTART: _restart_plugin,
+        Event.PLUGIN_SIGNAL: _signal_plugin,
+        Event.KUBELET_RESTART: _restart_kubelet,
+        Event.FOREIGN_VALUE: _let_stand,
         Event.MODE_CHANGE: _change_mode,
         Event.DRIFT: _drift,
         Event.REBOOT: _reboot,
@@ -281,6 +339,10 @@ class History:
     def _rest(self) -> Until:
         return Until("the node is at rest", self._rests)
 
+    def _rest_labels(self) -> Until:
+        """The operator answers for what it puts back at once: nobody reads that meanwhile."""
+        return Until("no label is another's", lambda: self.member.is_ours)
+
     def _rests(self) -> bool:
         if self.mode is not self.wanted:
             # Labels and plugin may be of either mode, or of neither, while pods hold it up.
@@ -294,26 +356,16 @@ class History:
             return None
         return {names.CGPU_DISABLE: self._chance.choice(("true", "1", "false"))}
 
-    def _restart(self, path: str, key: str) -> bool:
-        """Restart a pod's containers in place; whether it is there."""
-        try:
-            pod = self.bench.call("GET", path)
-            count = int((pod["metadata"].get("annotations") or {}).get(key, "0"))
-            self.bench.annotate(path, {key: str(count + 1)})
-        except ApiError as error:
-            if error.status != _GONE:
-                raise
-            return False
-        return True
-
     def _delete_pod(self, name: str) -> None:
         self._note(f"ends {name}")
-        try:
-            self.bench.delete_pod(name)
-        except ApiError as error:
-            if error.status != _GONE:
-                raise
+        self._person.delete_pod(name)
         self.member.forget_pod(name)
+
+    @property
+    def _plugin(self) -> str:
+        """The name of the pod of its mode's plugin."""
+        name: str = self.member.plugins(self.mode)[0]["metadata"]["name"]
+        return name
 
     def _make_way(self) -> None:
         """What a person does about a node that does not come to rest by itself."""
@@ -327,10 +379,7 @@ class History:
         if "ResourceNotReady" in reasons and self.member.plugins(self.mode):
             # Another plugin was there for a moment, registered, and took the cards with it.
             self._note("the plugin is restarted by hand")
-            self._restart(
-                f"{SYSTEM_PODS}/{self.member.plugins(self.mode)[0]['metadata']['name']}",
-                names.RESTART,
-            )
+            self._person.restart_plugin(self._plugin)
         if "RequiresTeardown" in reasons and self.mode is not Schedule.CGPU:
             self._note("goes where it is without a teardown")
             self.mode = self.wanted = Schedule.CGPU

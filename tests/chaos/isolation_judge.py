@@ -29,8 +29,13 @@ class Verdict(StrEnum):
 
     AGREED = "agreed"
     UNKNOWN = "unknown"
-    """The operator does not know, and says so."""
+    """The operator does not know, and says so; nobody could."""
+    UNTOLD = "untold"
+    """The operator says that it does not know, and somebody could."""
     WRONG = "wrong"
+
+
+_WORST_FIRST = (Verdict.WRONG, Verdict.UNTOLD, Verdict.UNKNOWN, Verdict.AGREED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,12 @@ class Finding:
     claimed: bool | None
     is_isolated: bool
     is_claimed: bool = True
+    can_be_told: bool = False
 
     @property
     def verdict(self) -> Verdict:
         if self.claimed is None and self.is_claimed:
-            return Verdict.UNKNOWN
+            return Verdict.UNTOLD if self.can_be_told else Verdict.UNKNOWN
         return Verdict.AGREED if self.claimed is self.is_isolated else Verdict.WRONG
 
     def __str__(self) -> str:
@@ -72,7 +78,7 @@ class Tally:
     def count(self) -> Counter[Verdict]:
         """Containers, each by the worst that was ever found of it."""
         return Counter(
-            next(v for v in (Verdict.WRONG, Verdict.UNKNOWN, Verdict.AGREED) if v in verdicts)
+            next(verdict for verdict in _WORST_FIRST if verdict in verdicts)
             for verdicts in self._verdicts.values()
         )
 
@@ -92,9 +98,14 @@ def observe_claims(
 
 
 def judge_node(
-    node: Json, pods: Sequence[Json], claims: Claims = claim_isolation
+    node: Json,
+    pods: Sequence[Json],
+    claims: Claims = claim_isolation,
+    can_tell: Callable[[Json, str], bool] = lambda pod, container: False,
 ) -> list[Finding] | None:
     """A finding for every container on `node` that runs and shares a card.
+
+    `can_tell` says of a pod and its container whether anybody could.
 
     `pods` are all pods on the node, read at a moment at which the node was as given. None while
     the simulated node has yet to write what it gave to one of them in this boot.
@@ -118,6 +129,7 @@ def judge_node(
                     claimed.get((meta["uid"], name)),
                     got["isolated"],
                     is_claimed=(meta["uid"], name) in claimed,
+                    can_be_told=can_tell(pod, name),
                 )
             )
     return found

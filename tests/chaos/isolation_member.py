@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from devcluster import names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.modes import MODES
 from tests.chaos.isolation_judge import (
@@ -87,6 +88,17 @@ class Member:
         }
         is_same = running == applied["plugins"] != {} and applied["bootID"] == boot
         return is_same or not MODES[self.edition, mode].plugin
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether no mode label is another's."""
+        entries = self.view.node["metadata"]["managedFields"]
+        foreign = [entry for entry in entries if entry["manager"].startswith("somebody")]
+        return not any(
+            f"f:{key}" in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
+            for entry in foreign
+            for key in (names.SCHEDULE, names.CGPU, names.DISABLE_ISOLATION)
+        )
 
     @property
     def reasons(self) -> set[str]:

@@ -17,6 +17,9 @@ class Event(StrEnum):
     POD_START = "pod start"
     CONTAINER_RESTART = "container restart"
     PLUGIN_RESTART = "plugin restart in place"
+    PLUGIN_SIGNAL = "SIGHUP to the plugin"
+    KUBELET_RESTART = "kubelet restart"
+    FOREIGN_VALUE = "foreign value while the operator is away"
     REBOOT = "reboot"
     CRASH = "crash of the operator"
 
@@ -34,6 +37,9 @@ _ALWAYS = (
     Event.DRIFT,
     Event.CONTAINER_RESTART,
     Event.PLUGIN_RESTART,
+    Event.PLUGIN_SIGNAL,
+    Event.KUBELET_RESTART,
+    Event.FOREIGN_VALUE,
     Event.REBOOT,
 )
 _MORE: tuple[Event | Step, ...] = (
@@ -94,10 +100,7 @@ def choose_drift(
 ) -> dict[str, str]:
     """A mode label with a value of neither mode, from which a way leads back."""
     ours = (MODES[edition, of].labels, MODES[edition, wanted].labels)
-    # An installer that runs for a moment loads the kernel module, and what a plugin that reads
-    # `share` gives from then on nobody knows before a teardown: so that is seldom played.
-    spared = edition is Edition.PROFESSIONAL and of is Schedule.SHARE
-    spared = spared and chance.random() >= _LOADS_MODULE
+    spared = is_spared(chance, edition, of)
     found = [
         {key: value}
         for other in _PLAYED[edition]
@@ -114,6 +117,31 @@ def choose_drift(
 
 def _is_open(edition: Edition, of: Schedule, to: Schedule) -> bool:
     return TRANSITIONS[edition, of, to].outcome is not Outcome.REQUIRES_PERSON
+
+
+def choose_foreign(chance: random.Random, edition: Edition, of: Schedule) -> dict[str, str]:
+    """A mode label with which the plugin of `of` stays, and reads another mode."""
+    plugin = MODES[edition, of].plugin
+    return chance.choice(
+        [
+            {key: value}
+            for other in _PLAYED[edition]
+            if other is not of and MODES[edition, other].plugin == plugin
+            for key, value in MODES[edition, other].labels.items()
+            if MODES[edition, of].labels.get(key) != value
+        ]
+        or [{}]
+    )
+
+
+def is_spared(chance: random.Random, edition: Edition, of: Schedule) -> bool:
+    """Whether a node in `of` is not labelled for isolation.
+
+    An installer that runs for a moment loads the kernel module, and what a plugin that reads
+    `share` gives from then on nobody knows before a teardown: so that is seldom played.
+    """
+    share = edition is Edition.PROFESSIONAL and of is Schedule.SHARE
+    return share and chance.random() >= _LOADS_MODULE
 
 
 def swaps_plugin(edition: Edition, of: Schedule, drift: Mapping[str, str]) -> bool:

@@ -1,9 +1,11 @@
 """What the API server has of each node, at one moment."""
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.chaos.isolation_oracle import Span
 from tests.kit.bench import NODES, POOLS, Bench
 
 Json = dict[str, Any]
@@ -41,8 +43,12 @@ class Sight:
     pools: dict[str, Json] = field(default_factory=dict)
     _versions: dict[str, str] = field(default_factory=dict)
 
+    span: Span = field(default_factory=lambda: Span(0.0))
+    """Of the last look."""
+
     def look(self) -> None:
         """Take in what is."""
+        begin = time.monotonic()
         by_node: defaultdict[str, list[Json]] = defaultdict(list)
         self.pods = {}
         for pod in self.bench.call("GET", _ALL_PODS)["items"]:
@@ -56,6 +62,7 @@ class Sight:
             for name, node in nodes.items()
         }
         self._versions = versions
+        self.span = Span(begin, time.monotonic())
         self.pools = {
             item["metadata"]["name"]: item for item in self.bench.call("GET", POOLS)["items"]
         }

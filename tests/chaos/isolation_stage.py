@@ -3,17 +3,18 @@
 import json
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from devcluster.editions import Edition
 from gpushare.api import pool
-from tests.chaos.isolation_crashes import Crashes
+from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
 from tests.chaos.isolation_history import History
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
 from tests.chaos.isolation_member import Member
+from tests.chaos.isolation_oracle import Oracle
 from tests.chaos.isolation_script import Event
 from tests.chaos.isolation_sight import NodeView, Sight
 from tests.kit.bench import Bench
@@ -33,8 +34,11 @@ class Stage:
     tally: Tally = field(default_factory=Tally)
     events: Counter[Event] = field(default_factory=Counter)
     histories: int = 0
-    unknown: list[str] = field(default_factory=list)
-    """The histories in which the operator did not know something."""
+    untold: list[str] = field(default_factory=list)
+    """The histories in which the operator did not know something that could be told."""
+    _oracles: defaultdict[str, Oracle] = field(
+        default_factory=lambda: defaultdict(lambda: Oracle(BRIEF_SECONDS))
+    )
     _judged: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By node, what was compared last."""
 
@@ -45,6 +49,7 @@ class Stage:
         claimed, or that does not come to rest.
         """
         self.bench.install(edition)
+        self._oracles.clear()
         sight, crashes = Sight(self.bench), Crashes(self.bench, random.Random(seeds[0]))
         histories = [
             History(
@@ -63,6 +68,8 @@ class Stage:
         going = list(histories)
         while going:
             sight.look()
+            for name, view in sight.nodes.items():
+                self._oracles[name].see(view.node, view.pods, sight.span)
             for history in histories:
                 self._compare(history)
             going = [history for history in going if _advance(history)]
@@ -70,8 +77,8 @@ class Stage:
             time.sleep(_POLL_SECONDS)
         for history in histories:
             self.events += history.events
-            if history.unknown:
-                self.unknown += [f"{history.name}, {edition}:", *history.log]
+            if history.untold:
+                self.untold += [f"{history.name}, {edition}:", *history.log]
         self.histories += len(histories)
         self.bench.clear()
 
@@ -80,26 +87,25 @@ class Stage:
         count = self.tally.count()
         return (
             f"isolation-truth histories={self.histories} containers={self.tally.containers} "
-            f"agreed={count[Verdict.AGREED]} unknown={count[Verdict.UNKNOWN]}"
+            f"agreed={count[Verdict.AGREED]} unknown={count[Verdict.UNKNOWN]} "
+            f"({count[Verdict.UNKNOWN] / max(1, self.tally.containers):.1%}) "
+            f"untold={count[Verdict.UNTOLD]} wrong={count[Verdict.WRONG]} "
+            + " ".join(f"{event.replace(' ', '-')}={self.events[event]}" for event in Event)
         )
-
-    @property
-    def share_unknown(self) -> float:
-        """Of all containers, those of which the operator did not know at some moment."""
-        return self.tally.count()[Verdict.UNKNOWN] / max(1, self.tally.containers)
 
     def _compare(self, history: History) -> None:
         view = history.member.view
         if not view.is_one_moment or self._judged.get(history.name) == view.version:
             return
-        findings = judge_node(view.node, view.pods)
+        can_tell = self._oracles[history.name].can_tell
+        findings = judge_node(view.node, view.pods, can_tell=can_tell)
         if findings is None:
             return
         self._judged[history.name] = view.version
         self.tally.note(findings)
         for finding in findings:
-            if finding.verdict is Verdict.UNKNOWN:
-                history.note_unknown(finding)
+            if finding.verdict is Verdict.UNTOLD:
+                history.note_untold(finding)
         wrong = [finding for finding in findings if finding.verdict is Verdict.WRONG]
         assert not wrong, describe(history, wrong)
 

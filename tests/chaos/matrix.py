@@ -26,6 +26,7 @@ from tests.chaos.crash import Crash, Side, Write
 from tests.chaos.flip import MEMBERS, Flip, standing
 from tests.kit.bench import Bench
 from tests.kit.difference import find_differences
+from tests.kit.operator import KUBELET_PERIOD_SECONDS
 
 Json = dict[str, Any]
 
@@ -163,7 +164,11 @@ def run(shards: int, only: str) -> None:
 def own_cluster(shard: int) -> Iterator[Flip]:
     """The scenario on a cluster that is there for as long as the block lasts."""
     with tempfile.TemporaryDirectory(prefix=f"gpushare-matrix-{shard}-") as folder:
-        cluster = Cluster(f"matrix-{os.getpid()}-{shard}", Path(folder))
+        cluster = Cluster(
+            f"matrix-{os.getpid()}-{shard}",
+            Path(folder),
+            kubelet_period_seconds=KUBELET_PERIOD_SECONDS,
+        )
         cluster.up()
         try:
             bench = Bench(cluster)

@@ -18,7 +18,7 @@ from tests.kit.arrange import (
     plugin_names,
     plugin_uids,
 )
-from tests.kit.bench import DAEMONSETS, NODES, SYSTEM_PODS, Bench
+from tests.kit.bench import DAEMONSETS, NO_REPORT_SECONDS, NODES, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.expect import (
     expect,
@@ -128,14 +128,14 @@ def test_a_node_that_is_uncordoned_by_hand_before_its_plugin_is_back_loses_no_po
     bench: Bench,
 ) -> None:
     given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", start_delay_seconds=60, report_lag_seconds=30)
+    bench.set_faults("n1", start_delay_seconds=60, report_period_seconds=NO_REPORT_SECONDS)
     bench.change_pool(schedule="cgpu")
     expect_step(bench, "n1", "Restarting")
 
     bench.cordon("n1", on=False)
     expect(bench, "n1 is cordoned again", lambda: bench.node("n1")["spec"].get("unschedulable"))
     place_pod(bench, "patient", "n1")
-    bench.set_faults("n1", report_lag_seconds=30)
+    bench.set_faults("n1", report_period_seconds=NO_REPORT_SECONDS)
 
     expect_isolated(expect_running(bench, "patient"))
     expect_pool_ready(bench, nodes=1)

@@ -1,11 +1,12 @@
 """The way out of isolation as the development cluster plays it, with no operator at all."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from devcluster.nodes import is_open, reboot_node
+from devcluster.nodes import is_open, reboot_node, restart_kubelet, signal_plugin
 from tests.kit.bench import NODES, PODS, Bench
 from tests.kit.builders import build_pod, build_workload
 from tests.kit.expect import expect, expect_running, read_record
@@ -13,6 +14,7 @@ from tests.kit.expect import expect, expect_running, read_record
 Json = dict[str, Any]
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
+WORKLOADS = "/apis/apps/v1/namespaces/default"
 HERE = {"kubernetes.io/hostname": "n1"}
 MODULE = "sim.devcluster/module"
 
@@ -29,18 +31,46 @@ def isolating(bench: Bench) -> Iterator[Bench]:
     bench.call("DELETE", JOBS, {"propagationPolicy": "Background"})
 
 
-def test_a_reboot_and_nothing_less_gives_a_container_what_the_node_gives_now(bench: Bench) -> None:
+def test_a_reboot_fails_the_gpu_pods_and_their_owner_makes_others(bench: Bench) -> None:
     bench.install("Basic")
     bench.add_nodes("n1", labels={"cgpu": "true", "cgpu.disable.isolation": "false"})
     expect(bench, "n1 isolates", lambda: MODULE in _notes(bench) and _offers_memory(bench))
-    expect_running(bench, bench.create_pod(build_pod("a", selects=HERE)))
-    assert _is_isolated(bench, "a")
+    workload = build_workload("Deployment", "a", pod=build_pod("a", selects=HERE))
+    bench.call("POST", f"{WORKLOADS}/deployments", workload)
+    [before] = expect(bench, "it runs", lambda: _find_running(bench))
+    assert read_record(before)["main"]["isolated"]
     bench.label("n1", {"cgpu.disable.isolation": "true"})
 
     boot_id = reboot_node(bench.cluster, "n1")
 
     assert _boot_id(bench) == boot_id
-    expect(bench, "the pod is not isolated any more", lambda: _is_isolated(bench, "a") is False)
+    expect(bench, "the pod is Failed", lambda: _is_refused(bench, before["metadata"]["name"]))
+    [after] = expect(bench, "another runs", lambda: _find_running(bench))
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert not read_record(after)["main"]["isolated"]
+
+
+@pytest.mark.parametrize("again", ["kubelet", "signal"])
+def test_a_plugin_reads_its_label_again_in_place(bench: Bench, again: str) -> None:
+    bench.install("Basic")
+    bench.add_nodes("n1", labels={"cgpu": "true", "cgpu.disable.isolation": "false"})
+    expect(bench, "n1 isolates", lambda: MODULE in _notes(bench) and _offers_memory(bench))
+    before = expect_running(bench, bench.create_pod(build_pod("before", selects=HERE)))
+    # Else the next pod could come while the plugin is not registered, and be refused.
+    bench.set_faults("n1", resource_delay_seconds=0)
+    plugin = bench.plugins()["n1"]
+    bench.label("n1", {"cgpu.disable.isolation": "true"})
+
+    if again == "kubelet":
+        restart_kubelet(bench.cluster, "n1")
+    else:
+        signal_plugin(bench.cluster, plugin["metadata"]["name"])
+
+    expect(bench, "the plugin has read the label", lambda: _has_read(bench, "true"))
+    assert bench.plugins()["n1"]["metadata"]["uid"] == plugin["metadata"]["uid"]
+    after = expect_running(bench, bench.create_pod(build_pod("after", selects=HERE)))
+    assert read_record(before)["main"]["isolated"]
+    assert not read_record(after)["main"]["isolated"]
 
 
 def test_teardown_jobs_and_kured_take_the_module_off_a_node(isolating: Bench) -> None:
@@ -108,10 +138,15 @@ def _offers_memory(bench: Bench) -> bool:
     return amount != "0"
 
 
-def _is_isolated(bench: Bench, name: str) -> bool | None:
-    """None while the pod waits to be admitted."""
-    pod = bench.pod(name)
-    if "sim.devcluster/containers" not in pod["metadata"]["annotations"]:
-        return None
-    isolated: bool = read_record(pod)["main"]["isolated"]
-    return isolated
+def _find_running(bench: Bench) -> list[Json]:
+    return [pod for pod in bench.pods() if pod["status"].get("phase") == "Running"]
+
+
+def _is_refused(bench: Bench, name: str) -> bool:
+    reason: str = bench.pod(name)["status"].get("reason", "")
+    return reason == "UnexpectedAdmissionError"
+
+
+def _has_read(bench: Bench, value: str) -> bool:
+    read = json.loads(bench.plugins()["n1"]["metadata"]["annotations"]["sim.devcluster/read"])
+    return bool(read["labels"]["cgpu.disable.isolation"] == value)

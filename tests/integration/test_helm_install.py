@@ -4,8 +4,7 @@ Helm refuses what another made, so this has a cluster of its own: it starts in s
 compared at the end with what it was before.
 """
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +17,6 @@ from devcluster.release import COMPONENTS, Release, find_pid
 from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names
 from tests.kit.bench import POOLS, Bench
 from tests.kit.builders import build_pod, build_pool
-from tests.kit.commandline import run_command
 from tests.kit.dryruns import DryRuns, count_lost, expect_routed
 from tests.kit.endpoints import SLICES, listed_until
 from tests.kit.expect import (
@@ -28,7 +26,6 @@ from tests.kit.expect import (
     expect_running,
     read_change,
 )
-from tests.kit.handover import measure_hand_over
 from tests.kit.inventory import take_inventory
 from tests.kit.releases import (
     GPU_NODES,
@@ -38,21 +35,15 @@ from tests.kit.releases import (
     read_process,
     start_bare_cluster,
 )
-from tests.kit.replicas import LEASES, Replicas
+from tests.kit.replicas import Replicas
 
 pytestmark = pytest.mark.chart
 
 Json = dict[str, Any]
 
 PODS_PER_SECOND = 20
-AFTER_A_CRASH_SECONDS = 15
-AFTER_A_STOP_SECONDS = 2
 CALL = timedelta(seconds=3)
 """So long the API server waits for an answer (webhook.timeoutSeconds)."""
-TRIES = 3
-"""A hand-over may meet a moment in which a busy machine stands still; one after the other won't."""
-STALL_SECONDS = 6
-"""So long at most; a Lease that nobody lets go of takes 10 s to end."""
 HEARING = timedelta(seconds=3)
 """So much later than this test a kube-proxy may hear of an EndpointSlice: it looks once a second
 at most (--iptables-min-sync-period), and not while a busy machine lets it wait."""
@@ -141,50 +132,6 @@ def test_the_main_job_is_done(place: Bench, replicas: Replicas) -> None:
     place.delete_pod(name)
 
 
-def test_the_doctor_finds_all_of_it_and_nothing_wrong(place: Bench, replicas: Replicas) -> None:
-    ended = run_command("doctor", "-o", "json", kubeconfig=place.cluster.kubeconfig)
-    assert (ended.code, ended.err) == (0, "")
-    found = json.loads(ended.out)["findings"]
-    assert {each["severity"] for each in found} == {"ok"}, found
-    of = {(each["code"], each["object"]) for each in found}
-    assert {("OperatorFound", f"deployment {NAMESPACE}/gpushare-{c}") for c in COMPONENTS} <= of
-    assert ("WebhookServed", f"service {NAMESPACE}/gpushare-webhook") in of
-    assert {"WebhookAnswers", "RightsComplete", "CrdCurrent"} <= {code for code, _ in of}
-
-
-# The active controller goes.
-
-
-@pytest.mark.parametrize(
-    ("befall", "comes_back", "within_seconds"),
-    [
-        pytest.param(Replicas.lose, False, AFTER_A_CRASH_SECONDS, id="its node is lost"),
-        # Its container is started again, and takes its own Lease back.
-        pytest.param(Replicas.kill, True, AFTER_A_CRASH_SECONDS, id="it is killed"),
-        pytest.param(Replicas.delete, False, AFTER_A_STOP_SECONDS, id="it is deleted"),
-    ],
-)
-def test_where_the_active_one_goes_somebody_holds_its_lease_in_time(
-    place: Bench,
-    replicas: Replicas,
-    befall: Callable[[Replicas, str], None],
-    comes_back: bool,
-    within_seconds: float,
-) -> None:
-    measured: list[float] = []
-    while not measured or (measured[-1] >= within_seconds and len(measured) < TRIES):
-        replicas.expect_whole()
-        active = replicas.active
-        with place.watching(LEASES) as watch:
-            gone_at = datetime.now(UTC)
-            befall(replicas, active)
-            seconds = measure_hand_over(place, watch, gone_at, but="" if comes_back else active)
-        measured.append(seconds)
-        print(f"hand-over {befall.__name__}={seconds:.2f} same={replicas.active == active}")
-    assert measured[-1] < within_seconds, measured
-    assert max(measured) < within_seconds + STALL_SECONDS, measured
-
-
 # Replicas go while there is work.
 
 
@@ -226,19 +173,6 @@ def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_
             at - CALL < sent_at < end + HEARING for (at, _), end in zip(deaths, ends, strict=True)
         ), f"{sent_at}: no webhook was dead then: {deaths}"
     assert max(listed) < LISTED_SECONDS
-    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
-
-
-def test_a_webhook_that_is_deleted_under_load_costs_no_call(
-    place: Bench, replicas: Replicas
-) -> None:
-    lost = count_lost(place)
-    with DryRuns(place, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
-        replicas.delete(replicas.names("webhook")[0])
-        replicas.expect_whole()
-    print(f"deleted pods={pods.sent} seconds={pods.seconds:.1f}")
-    assert pods.failures == []
-    assert count_lost(place) == lost
     assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
 
 

@@ -23,7 +23,7 @@ from devcluster.startup import CHART, PROJECT
 from devcluster.waiting import wait_until
 from tests.kit.bench import PODS, POOLS
 from tests.kit.builders import NODE_POOL_LABEL, build_pod
-from tests.kit.operator import wait_ready
+from tests.kit.operator import KUBELET_PERIOD_SECONDS, wait_ready
 from tests.kit.pages import DOCS, Page
 
 INSTALL = Page(DOCS / "install.md")
@@ -139,7 +139,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """After all commands but the last, on a cluster of its own: Helm takes no object that another
     installation made."""
     folder = tmp_path_factory.mktemp("page")
-    cluster = Cluster("install-page", folder / "cluster")
+    cluster = Cluster(
+        "install-page", folder / "cluster", kubelet_period_seconds=KUBELET_PERIOD_SECONDS
+    )
     cluster.up()
     try:
         install_edition(cluster, "Professional")

@@ -23,7 +23,7 @@ from tests.kit.arrange import (
     plugin_uids,
 )
 from tests.kit.audit import Call
-from tests.kit.bench import GPU_MEM, POOLS, SYSTEM_PODS, Bench
+from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, POOLS, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod
 from tests.kit.expect import (
     expect,
@@ -45,9 +45,9 @@ MODE = "ack.node.gpu.schedule"
 
 
 def test_cordon_keeps_pods_off_a_node_whose_plugin_is_away(bench: Bench) -> None:
-    """The API server hears late that the resource is gone; until then only the cordon helps."""
+    """The API server does not hear that the resource is gone; until then only the cordon helps."""
     before = given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", report_lag_seconds=30, start_delay_seconds=3)
+    bench.set_faults("n1", report_period_seconds=NO_REPORT_SECONDS, start_delay_seconds=3)
     bench.change_pool(schedule="cgpu")
     expect(bench, "the plugin is gone", lambda: plugin_uids(bench).get("n1") != before["n1"])
     assert bench.node("n1")["status"]["allocatable"][GPU_MEM] == "15"
@@ -166,11 +166,13 @@ def test_wait_for_the_resource_keeps_a_node_out_until_it_offers_memory(bench: Be
     expect_isolated_from_now_on(bench, ["n1", "n2"])
 
 
-@pytest.mark.parametrize("lag_seconds", [0.05, 3.0])
-def test_wait_for_the_installer_lets_no_pod_in_unisolated(bench: Bench, lag_seconds: float) -> None:
+@pytest.mark.parametrize("period_seconds", [0.05, 3.0])
+def test_wait_for_the_installer_lets_no_pod_in_unisolated(
+    bench: Bench, period_seconds: float
+) -> None:
     """The plugin is back long before the kernel module is loaded."""
     given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", installer_delay_seconds=4, report_lag_seconds=lag_seconds)
+    bench.set_faults("n1", installer_delay_seconds=4, report_period_seconds=period_seconds)
 
     bench.change_pool(schedule="cgpu")
     expect(bench, "n1 is cordoned", lambda: bench.node("n1")["spec"].get("unschedulable"))
@@ -184,7 +186,7 @@ def test_a_value_left_over_from_the_old_plugin_is_not_believed(bench: Bench) -> 
     """The new plugin is Ready, its resource comes later, and the node still shows the old one."""
     bench.operators.start(env={"GPUSHARE_RESOURCE_SETTLE_SECONDS": "5"})
     before = given_sharing_pool(bench, "Professional", "n1")
-    bench.set_faults("n1", report_lag_seconds=30, resource_delay_seconds=3)
+    bench.set_faults("n1", report_period_seconds=NO_REPORT_SECONDS, resource_delay_seconds=3)
     bench.change_pool(schedule="cgpu")
     expect(bench, "the plugin is gone", lambda: plugin_uids(bench).get("n1") != before["n1"])
 

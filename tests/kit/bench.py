@@ -26,6 +26,8 @@ PODS = "/api/v1/namespaces/default/pods"
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 DAEMONSETS = "/apis/apps/v1/namespaces/kube-system/daemonsets"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+NO_REPORT_SECONDS = 3600.0
+"""The period of a kubelet that reports nothing for as long as a test lasts."""
 _WORKLOADS = "/apis/apps/v1/namespaces/default"
 
 

@@ -14,6 +14,7 @@ from tests.kit.audit import expect_rights_sufficed
 from tests.kit.bench import Bench
 from tests.kit.expect import expect
 from tests.kit.inventory import take_inventory
+from tests.kit.operator import KUBELET_PERIOD_SECONDS
 
 Json = dict[str, Any]
 
@@ -26,7 +27,9 @@ def start_bare_cluster(name: str, folder: Path) -> Iterator[Bench]:
 
     At its end nobody of ours has been refused anything.
     """
-    cluster = Cluster(f"{name}-{os.getpid()}", folder)
+    cluster = Cluster(
+        f"{name}-{os.getpid()}", folder, kubelet_period_seconds=KUBELET_PERIOD_SECONDS
+    )
     cluster.up()
     try:
         bench = Bench(cluster)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from devcluster import names
-from devcluster.simulator.faults import parse_faults
+from devcluster.simulator.faults import Faults, parse_faults
 from devcluster.simulator.memory import Memory, recall
 from devcluster.simulator.node import Turn, play
 from devcluster.simulator.objects import Node, Pod, parse_node, parse_pod
@@ -26,8 +26,11 @@ class Scene:
         *,
         cards: int = 1,
         edition: Edition | None = None,
+        period: float = 0.05,
     ) -> None:
+        """`period` is the seconds between the reports of the node's kubelet."""
         self.edition: Edition | None = edition
+        self.usual = Faults(report_period_seconds=period)
         self.now = 1000.0
         self.turns: list[Turn] = []
         self._created = 0
@@ -158,7 +161,7 @@ class Scene:
         for _ in range(MOST_TURNS):
             pods = tuple(parse_pod(raw) for raw in self._pods.values())
             pods = tuple(pod for pod in pods if not pod.is_finished)
-            faults = parse_faults(self.node.annotations.get(names.FAULT))
+            faults = parse_faults(self.node.annotations.get(names.FAULT), self.usual)
             memory = self._memory or recall(self.node, pods, faults, self.now)
             turn = play(memory, self.node, pods, faults=faults, edition=self.edition, now=self.now)
             self._memory = turn.memory
@@ -196,13 +199,15 @@ class Scene:
         }
 
 
-def serving(labels: Mapping[str, str], *, cards: int = 1, module: bool = True) -> Scene:
+def serving(
+    labels: Mapping[str, str], *, cards: int = 1, module: bool = True, period: float = 0.05
+) -> Scene:
     """A node whose gpushare plugin serves gpu-mem, its kernel module loaded or not."""
-    scene = Scene(labels, cards=cards)
+    scene = Scene(labels, cards=cards, period=period)
     if module:
         scene.annotate_node(names.MODULE, "cgpu")
     scene.add_component()
-    scene.advance(1)
+    scene.advance(max(1, period))
     return scene
 
 

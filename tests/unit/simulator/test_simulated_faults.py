@@ -3,7 +3,7 @@
 import pytest
 
 from devcluster import names
-from devcluster.simulator.faults import NO_FAULTS, FaultError, parse_faults
+from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
 from devcluster.simulator.plugin import Edition
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
@@ -110,7 +110,7 @@ def test_a_slow_installer_loads_the_module_late() -> None:
 
 def test_the_kubelet_refuses_at_once_while_the_api_server_still_shows_devices() -> None:
     scene = serving(SHARE)
-    scene.fault(report_lag_seconds=10)
+    scene.fault(report_period_seconds=10)
     scene.remove(PLUGIN)
     scene.add_pod("a", MEM3)
     scene.play()
@@ -118,25 +118,22 @@ def test_the_kubelet_refuses_at_once_while_the_api_server_still_shows_devices() 
     assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
 
 
-def test_allocatable_of_a_plugin_that_left_can_be_absent() -> None:
+def test_the_kubelets_grace_for_a_plugin_that_left_can_be_short() -> None:
     scene = serving(SHARE)
-    scene.fault(allocatable_when_gone="absent")
+    scene.fault(capacity_expires_seconds=3)
     scene.remove(PLUGIN)
-    scene.advance(1)
-    assert (scene.capacity(), scene.allocatable()) == ("15", None)
-
-
-def test_capacity_can_expire_after_the_kubelets_grace_period() -> None:
-    scene = serving(SHARE)
-    scene.fault(capacity_expires_seconds=300)
-    scene.remove(PLUGIN)
-    scene.advance(299)
+    scene.advance(2)
     assert scene.capacity() == "15"
     scene.advance(2)
     assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    scene.add_component(name="next")
-    scene.advance(1)
-    assert (scene.capacity(), scene.allocatable()) == ("15", "15")
+
+
+def test_what_a_nodes_annotation_does_not_mention_is_as_usual() -> None:
+    usual = Faults(report_period_seconds=0.5)
+    assert parse_faults(None, usual) == usual
+    assert parse_faults('{"no_cards": true}', usual) == Faults(
+        no_cards=True, report_period_seconds=0.5
+    )
 
 
 def test_a_slow_kubelet_leaves_a_bound_pod_pending_and_judges_it_then() -> None:
@@ -279,11 +276,10 @@ def test_no_annotation_means_no_fault() -> None:
         ("[]", "expected a JSON object"),
         ('{"plugin_is_ready": true}', "unknown key 'plugin_is_ready'"),
         ('{"not_ready": 1}', "not_ready cannot be 1"),
-        ('{"report_lag_seconds": "2"}', "report_lag_seconds cannot be '2'"),
-        ('{"report_lag_seconds": -1}', "report_lag_seconds cannot be -1"),
-        ('{"report_lag_seconds": null}', "report_lag_seconds cannot be None"),
-        ('{"report_lag_seconds": true}', "report_lag_seconds cannot be True"),
-        ('{"allocatable_when_gone": "gone"}', "allocatable_when_gone cannot be 'gone'"),
+        ('{"bind_delay_seconds": "2"}', "bind_delay_seconds cannot be '2'"),
+        ('{"bind_delay_seconds": -1}', "bind_delay_seconds cannot be -1"),
+        ('{"bind_delay_seconds": null}', "bind_delay_seconds cannot be None"),
+        ('{"bind_delay_seconds": true}', "bind_delay_seconds cannot be True"),
         ('{"memory_unit": "KiB"}', "memory_unit cannot be 'KiB'"),
     ],
 )

@@ -25,6 +25,29 @@ def test_a_pod_bound_while_the_plugin_is_away_fails_for_good() -> None:
     assert "cannot allocate unhealthy devices aliyun.com/gpu-mem" in scene.status("a")["message"]
 
 
+def test_a_pod_bound_after_the_kubelet_gave_the_plugin_up_fails_for_want_of_the_resource() -> None:
+    scene = serving(ON)
+    scene.remove(PLUGIN)
+    scene.advance(301)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    assert scene.pod("a").phase == "Failed"
+    assert scene.status("a")["reason"] == f"OutOf{names.GPU_MEM}"
+
+
+def test_that_is_unexpected_where_another_pod_still_holds_a_device() -> None:
+    scene = serving(ON)
+    scene.add_pod("holder", MEM3)
+    scene.advance(1)
+    scene.remove(PLUGIN)
+    scene.advance(301)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
+    assert "unregistered device" in scene.status("a")["message"]
+    assert scene.pod("holder").ready
+
+
 def test_a_pod_that_does_not_select_this_node_any_more_is_refused() -> None:
     scene = serving(ON)
     scene.add_pod("a", MEM3, nodeSelector={"cgpu.disable.isolation": "true"})

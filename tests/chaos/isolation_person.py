@@ -1,0 +1,62 @@
+"""What people do to one node and the pods on it, whoever they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from devcluster import names
+from devcluster.apiserver import ApiError
+from devcluster.nodes import reboot_node, restart_kubelet
+from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
+
+_GONE = 404
+
+
+@dataclass
+class Person:
+    """Somebody with their hands on a node."""
+
+    bench: Bench
+    node: str
+    _wrote: int = 0
+
+    def write_labels(self, labels: Mapping[str, str | None]) -> None:
+        """Label the node, each time under another name."""
+        self._wrote += 1
+        path = f"{NODES}/{self.node}?fieldManager=somebody-{self._wrote}"
+        self.bench.call("PATCH", path, {"metadata": {"labels": dict(labels)}})
+
+    def restart_kubelet(self) -> None:
+        restart_kubelet(self.bench.cluster, self.node)
+
+    def reboot(self) -> None:
+        reboot_node(self.bench.cluster, self.node)
+
+    def signal_plugin(self, name: str) -> bool:
+        """Send SIGHUP to a plugin; whether its pod is there."""
+        return self._count_up(f"{SYSTEM_PODS}/{name}", names.SIGNAL)
+
+    def restart_plugin(self, name: str) -> bool:
+        """Restart a plugin's container in place; whether its pod is there."""
+        return self._count_up(f"{SYSTEM_PODS}/{name}", names.RESTART)
+
+    def restart_container(self, name: str) -> None:
+        self._count_up(f"{PODS}/{name}", names.RESTART_CONTAINER)
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod, if it is there."""
+        try:
+            self.bench.delete_pod(name)
+        except ApiError as error:
+            if error.status != _GONE:
+                raise
+
+    def _count_up(self, path: str, key: str) -> bool:
+        try:
+            pod = self.bench.call("GET", path)
+            count = int((pod["metadata"].get("annotations") or {}).get(key, "0"))
+            self.bench.annotate(path, {key: str(count + 1)})
+        except ApiError as error:
+            if error.status != _GONE:
+                raise
+            return False
+        return True

@@ -1,0 +1,42 @@
+"""A cluster with a real node, from the command line: nothing of it stays, whatever was killed."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from devcluster.node.cgroups import observe_cgroups
+from devcluster.node.cluster import NodeCluster
+from devcluster.processes import observe_processes
+from devcluster.startup import PROJECT
+from devcluster.waiting import wait_until
+
+START_SECONDS = 120
+
+
+def run(command: str, folder: Path) -> subprocess.Popen[bytes]:
+    arguments = ["--name=killed", f"--folder={folder}"]
+    return subprocess.Popen([sys.executable, "-m", "devcluster", command, *arguments], cwd=PROJECT)
+
+
+def list_cgroups() -> set[Path]:
+    return {c for h in observe_cgroups().hierarchies for c in h.glob("devcluster-*")}
+
+
+def test_a_start_that_is_killed_is_cleared_by_node_down(
+    cluster: NodeCluster, tmp_path: Path
+) -> None:
+    folder, before = tmp_path / "node", list_cgroups()
+    starting = run("node", folder)
+    wait_until(
+        lambda: any(folder.rglob("kubelet.log")),
+        expectation="the kubelet is started",
+        timeout_seconds=START_SECONDS,
+    )
+    starting.send_signal(signal.SIGKILL)
+    starting.wait()
+    assert run("node-down", folder).wait() == 0
+    assert observe_processes(folder) == []
+    assert str(folder) not in Path("/proc/self/mountinfo").read_text()
+    assert list_cgroups() == before
+    assert not any(folder.rglob("*"))

@@ -1,0 +1,152 @@
+"""What could be told of a container by anybody who watched its node."""
+
+from typing import Any
+
+import pytest
+
+from devcluster import names
+from tests.chaos.isolation_oracle import Oracle, Span
+from tests.kit.builders import build_pod
+
+Json = dict[str, Any]
+
+ISOLATING, SHARING = {"cgpu.disable.isolation": "false"}, {"cgpu.disable.isolation": "true"}
+
+
+class Watch:
+    """A node that is looked at every second."""
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self.labels = labels
+        self.boot = "first"
+        self.plugin = ("plugin", 0)
+        self.annotations: dict[str, str] = {}
+        self.owners = ["gpushare-device-plugin-ds"]
+        self.pods: list[Json] = []
+        self.oracle = Oracle(brief_seconds=3)
+        self._now = 0.0
+
+    def pass_by(self, seconds: int = 5) -> None:
+        for _ in range(seconds):
+            self._now += 1
+            self.oracle.see(self._build_node(), self._build_pods(), Span(self._now, self._now))
+
+    def admit(self, name: str, **spec: Any) -> Json:
+        """Let a pod come and run, between two looks."""
+        pod = build_pod(name, **spec)
+        pod["metadata"]["uid"] = f"uid-of-{name}"
+        pod = {**pod, "status": {"phase": "Running"}}
+        self.pods.append(pod)
+        self.pass_by(1)
+        return pod
+
+    def can_tell(self, pod: Json) -> bool:
+        return self.oracle.can_tell(pod, "main")
+
+    def _build_node(self) -> Json:
+        labels = self.labels if names.SCHEDULE in self.labels else {"cgpu": "true", **self.labels}
+        return {
+            "metadata": {"labels": labels, "annotations": self.annotations},
+            "status": {"nodeInfo": {"bootID": self.boot}},
+        }
+
+    def _build_pods(self) -> list[Json]:
+        uid, restarts = self.plugin
+        status = {"containerStatuses": [{"ready": True, "restartCount": restarts}]}
+        components = [
+            {"metadata": {"uid": f"{owner}-{uid}", "ownerReferences": [{"name": owner}]}}
+            | {"status": status}
+            for owner in self.owners
+        ]
+        return [*components, *self.pods]
+
+
+def test_where_one_value_stood_all_the_time_it_can_be_told() -> None:
+    watch = Watch(ISOLATING)
+    watch.pass_by()
+    assert watch.can_tell(watch.admit("a"))
+
+
+def test_of_a_pod_that_was_not_seen_to_come_nothing_can_be_told() -> None:
+    watch = Watch(ISOLATING)
+    pod = watch.admit("a")
+    stranger = {**pod, "metadata": {**pod["metadata"], "uid": "another"}}
+    assert not watch.can_tell(stranger)
+
+
+@pytest.mark.parametrize("after", ["while it stands", "once it is gone"])
+def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_another(
+    after: str,
+) -> None:
+    watch = Watch(ISOLATING)
+    watch.pass_by()
+    before = watch.admit("before")
+    watch.pass_by()
+    watch.labels = SHARING
+    watch.pass_by()
+    if after == "once it is gone":
+        watch.labels = ISOLATING
+        watch.pass_by()
+    doubtful = watch.admit("doubtful")
+    watch.labels = ISOLATING
+    watch.pass_by()
+    watch.plugin = ("another", 0)
+    watch.pass_by()
+    known = watch.admit("known")
+
+    assert [watch.can_tell(pod) for pod in (before, doubtful, known)] == [True, False, True]
+
+
+def test_a_value_that_stood_briefly_was_read_by_no_plugin_that_runs() -> None:
+    watch = Watch(ISOLATING)
+    watch.pass_by()
+    watch.labels = SHARING
+    watch.pass_by(1)
+    watch.labels = ISOLATING
+    watch.pass_by(1)
+    assert watch.can_tell(watch.admit("a"))
+
+
+@pytest.mark.parametrize("again", [("another", 0), ("plugin", 1)])
+def test_a_plugin_that_starts_meanwhile_may_have_read_it(again: tuple[str, int]) -> None:
+    watch = Watch(ISOLATING)
+    watch.pass_by()
+    watch.labels = SHARING
+    watch.pass_by(1)
+    watch.labels, watch.plugin = ISOLATING, again
+    watch.pass_by(5)
+    assert not watch.can_tell(watch.admit("a"))
+
+
+def test_a_reboot_starts_the_plugin_anew() -> None:
+    watch = Watch(ISOLATING)
+    watch.pass_by()
+    watch.labels = SHARING
+    watch.pass_by()
+    watch.labels = ISOLATING
+    watch.pass_by()
+    watch.boot = "second"
+    watch.pass_by()
+    assert watch.can_tell(watch.admit("a"))
+
+
+def test_of_a_container_that_opts_out_it_can_be_told_whatever_was_read() -> None:
+    watch = Watch(ISOLATING)
+    watch.pass_by()
+    watch.labels = SHARING
+    watch.pass_by()
+    assert watch.can_tell(watch.admit("a", env={names.CGPU_DISABLE: "true"}))
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_what_share_gives_beside_a_module_nobody_can_tell(removed: bool) -> None:
+    watch = Watch({names.SCHEDULE: "share"})
+    watch.owners.append("cgpu-installer")
+    watch.pass_by()
+    watch.owners.pop()
+    watch.pass_by()
+    if removed:
+        watch.annotations[names.UNINSTALL] = "true"
+    watch.boot = "second"
+    watch.pass_by()
+    assert watch.can_tell(watch.admit("a")) is removed
