@@ -12,6 +12,7 @@ import yaml
 from devcluster.controlplane import API_SERVER_ADDRESS
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder
+from devcluster.node.cgroups import observe_cgroups
 from devcluster.node.containerd import import_image, write_configuration
 from devcluster.node.credentials import write_kubeconfig
 from devcluster.node.kubelet import build_kube_proxy_configuration, build_kubelet_configuration
@@ -117,6 +118,8 @@ class RealNode:
         self.namespaces.run("bash", "-c", "kill -9 -1")
         self._expect(lambda: not self._find_marked(), "all processes have ended", "kubelet")
         self.namespaces.run("bash", "-euc", _UNMOUNT)
+        # The kubelet that starts would look for the container of each that is left, seconds long.
+        observe_cgroups().remove(f"{self.cgroup}/kubepods")
 
     def reboot(self) -> None:
         """Shut it down and start it in another boot; pods' containers are gone, their checkpoints

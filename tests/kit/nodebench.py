@@ -86,6 +86,13 @@ class NodeBench(Bench):
         """The plugin's pod."""
         return self.plugins()[self.host.name]
 
+    def has_other_plugin(self, uid: str) -> bool:
+        """Whether a plugin runs whose pod is not that of `uid`."""
+        plugins = self.plugins().values()
+        return any(
+            pod["metadata"]["uid"] != uid and pod["status"]["phase"] == "Running" for pod in plugins
+        )
+
     def signal_plugin(self, signal: str) -> None:
         """Send a signal to the plugin's process."""
         (status,) = self.plugin()["status"]["containerStatuses"]

@@ -31,4 +31,5 @@ def with_release(cluster: NodeCluster) -> Iterator[NodeBench]:
 def bench(with_release: NodeBench) -> Iterator[NodeBench]:
     """The cluster without GPU pods; a pool that another test has left is there, and Ready."""
     yield with_release
+    with_release.take_cards(away=False)
     with_release.clear_pods()

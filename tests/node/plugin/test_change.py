@@ -15,6 +15,7 @@ from tests.kit.expect import (
 )
 from tests.kit.nodebench import NodeBench, expect_truth, given_pool
 
+EVENTS = "/api/v1/namespaces/default/events"
 DISABLED = "cgpu.disable.isolation"
 SHORT_SECONDS = 5
 LONG_SECONDS = 90
@@ -68,15 +69,7 @@ def until_labelled(bench: NodeBench, old_plugin: str) -> None:
 
 def until_restarted(bench: NodeBench, old_plugin: str) -> None:
     """The new plugin runs, and the operator has not yet believed it."""
-
-    def probe() -> bool:
-        plugins = bench.plugins().values()
-        return any(
-            plugin["metadata"]["uid"] != old_plugin and plugin["status"]["phase"] == "Running"
-            for plugin in plugins
-        )
-
-    expect(bench, "the new plugin runs", probe)
+    expect(bench, "the new plugin runs", lambda: bench.has_other_plugin(old_plugin))
     assert read_change(bench.node(bench.host.name))
 
 
@@ -133,3 +126,22 @@ def test_without_a_change_a_program_that_dies_changes_nothing_for_pods(
     assert bench.plugin()["metadata"]["uid"] == plugin
     expect_pool_ready(bench, nodes=1)
     expect_truth(bench)
+
+
+def test_a_kubelet_that_restarts_ends_pods_that_select_what_the_node_has_no_more(
+    bench: NodeBench,
+) -> None:
+    given_pool(bench, "Basic")
+    node, label = bench.host.name, {"example.com/there": "yes"}
+    bench.label(node, label)
+    name = bench.run_pod("selects", selects=label)
+    stays = bench.run_pod("stays")
+    bench.label(node, dict.fromkeys(label))
+
+    bench.host.kill("kubelet")
+    bench.host.start("kubelet")
+
+    expect(bench, "it ended", lambda: bench.pod(name)["status"]["phase"] != "Running")
+    events = bench.call("GET", f"{EVENTS}?fieldSelector=involvedObject.name%3D{name}")["items"]
+    assert "NodeAffinity" in [event["reason"] for event in events]
+    expect_running(bench, stays)

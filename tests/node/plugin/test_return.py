@@ -20,6 +20,8 @@ from tests.kit.nodebench import (
 
 DISABLED = "cgpu.disable.isolation"
 CONTROLLER = "deployment/gpushare-controller"
+RESTART_SECONDS = 15
+"""From a controller's start to a plugin's restart: a Lease, the cordon, the second look."""
 
 
 @contextmanager
@@ -33,14 +35,20 @@ def without_controller(bench: NodeBench) -> Iterator[None]:
 
 
 def scale_controller(bench: NodeBench, replicas: int) -> None:
-    """Have so many controllers, and wait until it is so."""
+    """Have so many controllers, and wait until they are ready, and the webhooks in them."""
     options = (CONTROLLER, f"--namespace={NAMESPACE}")
     bench.cluster.kubectl("scale", *options, f"--replicas={replicas}")
-    expect(
-        bench,
-        f"{replicas} controllers run",
-        lambda: len(bench.release.pods("controller", leaving=True)) == replicas,
-    )
+
+    def probe() -> bool:
+        ready = [
+            each["status"] == "True"
+            for pod in bench.release.pods("controller", leaving=True)
+            for each in pod["status"].get("conditions", [])
+            if each["type"] == "Ready"
+        ]
+        return ready == [True] * replicas
+
+    expect(bench, f"{replicas} controllers run", probe)
 
 
 def count_readings(bench: NodeBench) -> int:
@@ -70,16 +78,16 @@ def test_a_plugin_that_is_told_to_read_its_label_again_finds_it_as_it_was(
     expect_truth(bench)
 
 
+@pytest.mark.xfail(strict=True, reason="the operator does not see that the label was read again")
 @pytest.mark.parametrize("how", ["kubelet", pytest.param("SIGHUP", marks=pytest.mark.long)])
 def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claimed(
     bench: NodeBench, how: str
 ) -> None:
     given_pool(bench, "Basic")
-    node = bench.host.name
-    times = count_readings(bench)
-    value = bench.node(node)["metadata"]["labels"][DISABLED]
+    plugin, times = bench.plugin()["metadata"]["uid"], count_readings(bench)
+    node, wanted = bench.host.name, bench.pool()["spec"]["schedule"]
     with without_controller(bench):
-        bench.label(node, {DISABLED: "false" if value == "true" else "true"})
+        bench.label(node, {DISABLED: "true" if wanted == "cgpu" else "false"})
         if how == "SIGHUP":
             bench.signal_plugin("HUP")
         else:
@@ -87,13 +95,18 @@ def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claim
             bench.host.start("kubelet")
         expect_built_again(bench, times)
         expect_gpu_memory(bench, node, CARDS * CARD_GIB)
-        selects = {POOL: "training"}
-        meanwhile = bench.run_pod("meanwhile", selects=selects)
+        meanwhile = bench.run_pod("meanwhile", selects={POOL: "training"})
 
+    expect(
+        bench,
+        "the plugin is restarted",
+        lambda: bench.has_other_plugin(plugin),
+        within_seconds=RESTART_SECONDS,
+    )
     expect_shared(bench)
     late = bench.run_pod("late")
+    assert bench.is_held(late) == (wanted == "cgpu") != bench.is_held(meanwhile)
     expect_truth(bench, may_not_know=True)
-    assert bench.is_held(late) != bench.is_held(meanwhile)
 
 
 def test_a_node_whose_plugin_comes_back_without_cards_is_not_ready(bench: NodeBench) -> None:
@@ -103,8 +116,8 @@ def test_a_node_whose_plugin_comes_back_without_cards_is_not_ready(bench: NodeBe
 
     bench.change_pool(schedule=schedule)
 
-    expect_reason(bench, bench.host.name, "ResourceNotReady", within=60)
-    assert bench.node(bench.host.name)["status"]["allocatable"][GPU_MEM] == "0"
+    expect_gpu_memory(bench, bench.host.name, 0)
+    expect_reason(bench, bench.host.name, "ResourceNotReady")
     assert bench.node(bench.host.name)["spec"].get("unschedulable") is True
     bench.take_cards(away=False)
     bench.call("DELETE", f"{SYSTEM_PODS}/{bench.plugin()['metadata']['name']}")
