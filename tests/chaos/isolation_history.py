@@ -15,6 +15,7 @@ from tests.chaos.isolation_judge import Finding, is_running
 from tests.chaos.isolation_member import Member
 from tests.chaos.isolation_person import Person
 from tests.chaos.isolation_script import (
+    ON_SHARED_CARDS,
     SHARING,
     Event,
     Step,
@@ -27,16 +28,9 @@ from tests.chaos.isolation_script import (
     write_script,
 )
 from tests.kit.bench import NODES, Bench
-from tests.kit.builders import build_pod, build_pool
+from tests.kit.builders import build_pool
 
 TEARDOWN = "gpushare.io/teardown"
-_ON_SHARED_CARDS = (
-    Event.POD_START,
-    Event.CONTAINER_RESTART,
-    Event.PLUGIN_RESTART,
-    Event.PLUGIN_SIGNAL,
-    Event.FOREIGN_VALUE,
-)
 _ALL_CRASHES_SECONDS = 600.0
 _MOST_PODS = 6
 _PATIENCE = 0.7
@@ -134,7 +128,7 @@ class History:
     def _play(self) -> Iterator[Until]:
         yield self._rest()
         for step in self._script:
-            if step in _ON_SHARED_CARDS:
+            if step in ON_SHARED_CARDS:
                 yield from self._share_cards()
             yield from self._STEPS[step](self)
             # The next look comes after what was just done.
@@ -150,14 +144,7 @@ class History:
         self._next_pod += 1
         name = f"{self.name}-{self._next_pod}"
         core = 5 if self.mode is Schedule.CORE_MEM else None
-        pod = build_pod(
-            name, gib=1, core=core, env=self._opt_out(), selects={"gpushare.io/pool": self.name}
-        )
-        if self._chance.random() < 0.4:
-            second = build_pod(name, gib=1, core=core, env=self._opt_out())["spec"]["containers"]
-            pod["spec"]["containers"] += [{**second[0], "name": "second"}]
-        pod["metadata"]["labels"] = {"history": self.name}
-        self.bench.create_pod(pod)
+        self._person.create_pod(name, self._chance, core=core)
         self._happened(Event.POD_START, name)
         yield from ()
 
@@ -361,11 +348,6 @@ class History:
         return self.member.rests_in(self.mode)
 
     # What it does.
-
-    def _opt_out(self) -> dict[str, str] | None:
-        if self._chance.random() < 0.75:
-            return None
-        return {names.CGPU_DISABLE: self._chance.choice(("true", "1", "false"))}
 
     def _delete_pod(self, name: str) -> None:
         self._note(f"ends {name}")
