@@ -112,6 +112,7 @@ class Isolation:
     containers: int
     isolated: int
     stale: int
+    unknown: int
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,7 @@ def _build_isolation(consistent: Mapping[str, Any], counts: Mapping[str, int]) -
         containers=counts.get("containers", 0),
         isolated=counts.get("isolated", 0),
         stale=counts.get("stale", 0),
+        unknown=counts.get("unknown", 0),
     )
 
 

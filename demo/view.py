@@ -150,6 +150,20 @@ class View:
         )
         return self.pool(pool).isolation
 
+    def unknown_isolation(self, pool: str, *, containers: int) -> Isolation:
+        """Wait until the pool counts so many containers, not all of them known; what it says."""
+
+        def counts() -> bool:
+            found = self.pool(pool).isolation
+            return found.containers == containers and found.unknown > 0
+
+        self._wait(
+            counts,
+            f"pool {pool} counts {containers} containers, some as unknown",
+            lambda: self.pool(pool).isolation,
+        )
+        return self.pool(pool).isolation
+
     def told(self, name: str, reason: str, *, kind: str = "GPUSharePool", about: str = "") -> str:
         """Wait until an Event on an object says ``reason``, and something ``about``; its words."""
 

@@ -3,6 +3,7 @@
 from demo.scenes import (
     admission,
     basic,
+    kubelet,
     node_pools,
     open_source,
     ownership,
@@ -23,5 +24,6 @@ SCENES = {
     "unselected": unselected.SCENE,
     "admission": admission.SCENE,
     "ownership": ownership.SCENE,
+    "kubelet": kubelet.SCENE,
     "rollout": rollout.SCENE,
 }

@@ -31,7 +31,13 @@ MODE_LABELS: Final = frozenset(
 )
 OLD_MODE_LABELS: Final = MODE_LABELS - {LABEL_SCHEDULE}
 """Those of the Basic and OpenSource editions."""
-NODE_LABELS: Final = MODE_LABELS | {LABEL_PLACEMENT, LABEL_POOL}
+LABEL_ISOLATION_VERIFIED: Final = f"{GROUP}/isolation-verified"
+"""`true` while the mode of a node is one that isolates, and known to be in force; else `false`, and
+absent in all other modes. Pods that require isolation select it."""
+VERIFIED: Final = "true"
+UNVERIFIED: Final = "false"
+VENDOR_LABELS: Final = MODE_LABELS | {LABEL_PLACEMENT}
+NODE_LABELS: Final = VENDOR_LABELS | {LABEL_POOL, LABEL_ISOLATION_VERIFIED}
 
 # Annotations on nodes: what must survive a crash.
 ANNOTATION_FOUND: Final = f"{GROUP}/found"
@@ -229,6 +235,7 @@ class Reason(StrEnum):
     OTHER_EDITION_LABELS = "OtherEditionLabels"
     OWNED_BY_OTHER_POOL = "OwnedByOtherPool"
     PLUGIN_RESTART_NEEDED = "PluginRestartNeeded"
+    MODE_UNKNOWN = "ModeUnknown"
     LABEL_CONFLICT = "LabelConflict"
     WRITE_REFUSED = "WriteRefused"
     INTERNAL_ERROR = "InternalError"

@@ -15,6 +15,7 @@ from tests.chaos.isolation_judge import Finding, is_running
 from tests.chaos.isolation_member import Member
 from tests.chaos.isolation_person import Person
 from tests.chaos.isolation_script import (
+    ON_SHARED_CARDS,
     SHARING,
     Event,
     Step,
@@ -27,7 +28,7 @@ from tests.chaos.isolation_script import (
     write_script,
 )
 from tests.kit.bench import NODES, Bench
-from tests.kit.builders import build_pod, build_pool
+from tests.kit.builders import build_pool
 
 TEARDOWN = "gpushare.io/teardown"
 _ALL_CRASHES_SECONDS = 600.0
@@ -37,6 +38,8 @@ _PATIENCE = 0.7
 _CARE = 0.97
 """So often drift hits a node whose plugin is recorded, and nothing else happens before it is put
 back: where a plugin may have read a foreign value, nobody knows what pods were admitted under."""
+_STUCK_SECONDS = 4.0
+"""So long somebody waits for a plugin to register before they restart it."""
 _READS = 0.8
 """So often a plugin reads the foreign value that stands."""
 _JOINS = 0.7
@@ -74,6 +77,7 @@ class History:
     _started: float = field(default_factory=time.monotonic)
     _waits: Until | None = None
     _since: float = 0.0
+    _helped: float = 0.0
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)
@@ -124,7 +128,7 @@ class History:
     def _play(self) -> Iterator[Until]:
         yield self._rest()
         for step in self._script:
-            if step in (Event.POD_START, Event.CONTAINER_RESTART, Event.PLUGIN_RESTART):
+            if step in ON_SHARED_CARDS:
                 yield from self._share_cards()
             yield from self._STEPS[step](self)
             # The next look comes after what was just done.
@@ -140,14 +144,7 @@ class History:
         self._next_pod += 1
         name = f"{self.name}-{self._next_pod}"
         core = 5 if self.mode is Schedule.CORE_MEM else None
-        pod = build_pod(
-            name, gib=1, core=core, env=self._opt_out(), selects={"gpushare.io/pool": self.name}
-        )
-        if self._chance.random() < 0.4:
-            second = build_pod(name, gib=1, core=core, env=self._opt_out())["spec"]["containers"]
-            pod["spec"]["containers"] += [{**second[0], "name": "second"}]
-        pod["metadata"]["labels"] = {"history": self.name}
-        self.bench.create_pod(pod)
+        self._person.create_pod(name, self._chance, core=core)
         self._happened(Event.POD_START, name)
         yield from ()
 
@@ -173,12 +170,15 @@ class History:
             self._person.restart_container(name)
             self._happened(Event.CONTAINER_RESTART, name)
 
-    def _restart_plugin(self) -> Iterator[Until]:
+    def _await_plugin(self) -> Iterator[Until]:
         if not self.member.plugins(self.mode):
             # It may have followed its pool to whole cards meanwhile.
             yield from self._finish_change()
             yield from self._share_cards()
         yield Until("a plugin runs", lambda: bool(self.member.plugins(self.mode)))
+
+    def _restart_plugin(self) -> Iterator[Until]:
+        yield from self._await_plugin()
         name = self._plugin
         if self._person.restart_plugin(name):
             self._happened(Event.PLUGIN_RESTART, name)
@@ -189,15 +189,13 @@ class History:
         self._happened(Event.KUBELET_RESTART, "")
 
     def _signal_plugin(self) -> Iterator[Until]:
-        yield from self._share_cards()
         yield self._rest_labels()
-        yield Until("a plugin runs", lambda: bool(self.member.plugins(self.mode)))
+        yield from self._await_plugin()
         if self._person.signal_plugin(self._plugin):
             self._happened(Event.PLUGIN_SIGNAL, "")
 
     def _let_stand(self) -> Iterator[Until]:
         """A foreign value stands, and a plugin reads it in most cases, while nobody looks."""
-        yield from self._share_cards()
         yield from self._finish_change()
         yield from self._share_cards()
         if is_spared(self._chance, self.edition, self.mode):
@@ -351,11 +349,6 @@ class History:
 
     # What it does.
 
-    def _opt_out(self) -> dict[str, str] | None:
-        if self._chance.random() < 0.75:
-            return None
-        return {names.CGPU_DISABLE: self._chance.choice(("true", "1", "false"))}
-
     def _delete_pod(self, name: str) -> None:
         self._note(f"ends {name}")
         self._person.delete_pod(name)
@@ -376,10 +369,13 @@ class History:
             self._note("pods make way")
             for pod in self.member.pods:
                 self._delete_pod(pod["metadata"]["name"])
-        if "ResourceNotReady" in reasons and self.member.plugins(self.mode):
+        now = time.monotonic()
+        is_stuck = "ResourceNotReady" in reasons and self.member.plugins(self.mode)
+        if is_stuck and now > max(self._since, self._helped) + _STUCK_SECONDS:
             # Another plugin was there for a moment, registered, and took the cards with it.
             self._note("the plugin is restarted by hand")
             self._person.restart_plugin(self._plugin)
+            self._helped = now
         if "RequiresTeardown" in reasons and self.mode is not Schedule.CGPU:
             self._note("goes where it is without a teardown")
             self.mode = self.wanted = Schedule.CGPU

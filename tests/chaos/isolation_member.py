@@ -5,7 +5,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from devcluster import names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.modes import MODES
 from tests.chaos.isolation_judge import (
@@ -91,14 +90,18 @@ class Member:
 
     @property
     def is_ours(self) -> bool:
-        """Whether no mode label is another's."""
+        """Whether the labels of the recorded mode are the operator's, and nobody else's alone."""
+        if not self.applied:
+            return True
         entries = self.view.node["metadata"]["managedFields"]
-        foreign = [entry for entry in entries if entry["manager"].startswith("somebody")]
-        return not any(
-            f"f:{key}" in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
-            for entry in foreign
-            for key in (names.SCHEDULE, names.CGPU, names.DISABLE_ISOLATION)
-        )
+        owned = {
+            key
+            for entry in entries
+            if (entry["manager"], entry["operation"]) == ("gpushare-operator", "Apply")
+            for key in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", ())
+        }
+        mode = MODES[self.edition, Schedule(self.applied["schedule"])]
+        return owned >= {f"f:{key}" for key in mode.labels}
 
     @property
     def reasons(self) -> set[str]:

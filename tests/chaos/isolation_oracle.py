@@ -54,7 +54,8 @@ class Oracle:
     """What has been seen of one node.
 
     Labels that stood for `brief_seconds` at most were not read by a plugin that runs: a kubelet
-    would have had to restart in just that time.
+    would have had to restart in just that time. So far apart may be the clocks of a kubelet, which
+    says when it admitted a pod, and of the API server, which says when a label was written.
     """
 
     brief_seconds: float
@@ -133,7 +134,7 @@ class Oracle:
         for process in self._processes.values():
             if not process.lives.meets(admitted):
                 continue
-            runs = Span(process.starts.begin, admitted.end)
+            runs = Span(process.starts.begin, admitted.end + self.brief_seconds)
             for labelled in self._labelled:
                 span = labelled.span
                 is_brief = span.end - span.begin <= self.brief_seconds

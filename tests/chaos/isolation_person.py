@@ -1,5 +1,6 @@
 """What people do to one node and the pods on it, whoever they are."""
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from devcluster import names
 from devcluster.apiserver import ApiError
 from devcluster.nodes import reboot_node, restart_kubelet
 from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
+from tests.kit.builders import build_pod
 
 _GONE = 404
 
@@ -42,6 +44,16 @@ class Person:
     def restart_container(self, name: str) -> None:
         self._count_up(f"{PODS}/{name}", names.RESTART_CONTAINER)
 
+    def create_pod(self, name: str, chance: random.Random, *, core: int | None) -> None:
+        """A pod of one container or two that share a card; some of them opt out of isolation."""
+        selects = {"gpushare.io/pool": self.node}
+        pod = build_pod(name, gib=1, core=core, env=_opt_out(chance), selects=selects)
+        if chance.random() < 0.4:
+            second = build_pod(name, gib=1, core=core, env=_opt_out(chance))["spec"]["containers"]
+            pod["spec"]["containers"] += [{**second[0], "name": "second"}]
+        pod["metadata"]["labels"] = {"history": self.node}
+        self.bench.create_pod(pod)
+
     def delete_pod(self, name: str) -> None:
         """Delete a pod, if it is there."""
         try:
@@ -60,3 +72,9 @@ class Person:
                 raise
             return False
         return True
+
+
+def _opt_out(chance: random.Random) -> dict[str, str] | None:
+    if chance.random() < 0.75:
+        return None
+    return {names.CGPU_DISABLE: chance.choice(("true", "1", "false"))}

@@ -24,6 +24,16 @@ class Event(StrEnum):
     CRASH = "crash of the operator"
 
 
+ON_SHARED_CARDS = (
+    Event.POD_START,
+    Event.CONTAINER_RESTART,
+    Event.PLUGIN_RESTART,
+    Event.PLUGIN_SIGNAL,
+    Event.FOREIGN_VALUE,
+)
+"""What happens only where cards are shared."""
+
+
 class Step(StrEnum):
     """What a history does besides, as people do; nobody counts it."""
 

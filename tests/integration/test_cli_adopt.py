@@ -31,7 +31,7 @@ alibabacloud.com/nodepool-id=np-fast, without fast-3
 np-mixed-cgpu-spread  Professional  cgpu   spread     1      1 by name
 np-mixed-share        Professional  share  -          1      1 by name
 
-The plan is empty: nodes get the label gpushare.io/pool and the operator's annotations, and \
+The plan is empty: nodes get the operator's own labels and annotations (gpushare.io/), and \
 nothing else happens to them: no other label, no cordon, no restart, no reboot.
 
 Remarks
@@ -43,7 +43,7 @@ listed
 nothing that the operator knows on the Professional edition, and is kept as it is; left out
 """
 MANIFESTS = """\
-# The plan is empty: nodes get the label gpushare.io/pool and the operator's annotations, and \
+# The plan is empty: nodes get the operator's own labels and annotations (gpushare.io/), and \
 nothing else happens to them: no other label, no cordon, no restart, no reboot.
 # UnknownValue: node fast-3: ack.node.gpu.schedule=egpu is nothing that the operator knows on \
 the Professional edition, and is kept as it is; left out

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 NODE_POOL_LABEL = "alibabacloud.com/nodepool-id"
 POOL_LABEL = "gpushare.io/pool"
+VERIFIED_LABEL = "gpushare.io/isolation-verified"
 MODE_LABEL = "ack.node.gpu.schedule"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -101,6 +102,8 @@ class GpuPool:
         labels = {NODE_POOL_LABEL: self.node_pool, **self.mode_labels}
         if self.is_labelled:
             labels[POOL_LABEL] = self.name
+            if self.schedule in ("cgpu", "core_mem"):
+                labels[VERIFIED_LABEL] = "true"
         if self.placement:
             labels[PLACEMENT_LABEL] = self.placement
         return labels

@@ -34,6 +34,8 @@ from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, 
 SHARE = {names.LABEL_SCHEDULE: "share"}
 CGPU = {names.LABEL_SCHEDULE: "cgpu"}
 OURS = {names.LABEL_POOL: "training"}
+VERIFIED = {names.LABEL_ISOLATION_VERIFIED: "true"}
+UNVERIFIED = {names.LABEL_ISOLATION_VERIFIED: "false"}
 INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
 NEVER = a_pool(device_plugin={"restart": "Never"})
 
@@ -91,6 +93,16 @@ def follow(node: Node, plan: NodePlan) -> Node:
         unschedulable=apply.cordon,
         owns_cordon=apply.cordon,
     )
+
+
+def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> NodePlan:
+    """What is planned once all is written that leaves the node in service."""
+    plan = plan_of(node, pool, *pods, now=now)
+    for _ in range(3):
+        if isinstance(plan.action, ApplyNode) and plan.action.cordon is node.owns_cordon:
+            node = follow(node, plan)
+            plan = plan_of(node, pool, *pods, now=now)
+    return plan
 
 
 def under_way(step: Step) -> NodeRecords:

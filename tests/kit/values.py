@@ -9,6 +9,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.status import PoolStatus
+from gpushare.core.isolationlabel import find_isolation_label
 from gpushare.core.modes import GPUSHARE_PLUGIN
 from gpushare.core.records import NodeRecords
 from gpushare.core.world import World
@@ -58,10 +59,18 @@ def a_node(
     owned: frozenset[str] | None = None,
     **more: Any,
 ) -> Node:
-    """A ready node in the group `gpu`; labels of ours that it has are owned by us if `records`."""
+    """A ready node in the group `gpu`; labels of ours that it has are owned by us if `records`.
+
+    What those say of its isolation is on it, unless nothing is ours.
+    """
     all_labels = {"group": "gpu", **(labels or {})}
+    verified = find_isolation_label(all_labels, records) if records else {}
+    if owned != frozenset():
+        all_labels = verified | all_labels
     annotations = records.annotations() if records else {}
     ours = frozenset(names.NODE_LABELS & all_labels.keys()) if records else frozenset()
+    if owned:
+        owned |= verified.keys()
     return Node(
         name=name,
         uid=f"uid-of-{name}",

@@ -16,7 +16,6 @@ from gpushare.api.suggestion import suggest
 
 Json = dict[str, Any]
 
-_OURS = names.NODE_LABELS - {names.LABEL_POOL}
 _TYPES: Mapping[str, type] = {
     "object": dict,
     "array": list,
@@ -150,7 +149,7 @@ def _has_members(nodes: Json) -> bool:
 
 def _selects_foreign(selector: Json) -> bool:
     keys = {*selector.get("matchLabels", ()), *_keys(selector.get("matchExpressions", ()))}
-    return not any(key in _OURS or key.startswith(f"{names.GROUP}/") for key in keys)
+    return not any(key in names.VENDOR_LABELS or key.startswith(f"{names.GROUP}/") for key in keys)
 
 
 def _has_mode(edition: Edition) -> Callable[[Json], bool]:

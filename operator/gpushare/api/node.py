@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from gpushare import names
@@ -35,6 +36,9 @@ class Node:
     """Keys of labels and annotations that our field manager owns."""
     managers: Mapping[str, str] = field(default_factory=dict)
     """By each label of ours that another field manager owns, that manager's name."""
+    written_at: Mapping[str, datetime] = field(default_factory=dict)
+    """By each mode label that another field manager owns, when that last wrote to the node, by the
+    API server's clock; where nothing tells, it is left out."""
     retry: str = ""
     """What a person wrote to have us try again."""
     teardown: str = ""
@@ -68,7 +72,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     meta = raw["metadata"]
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
-    ours, managers = _read_managers(meta)
+    ours, managers, written_at = _read_managers(meta)
     return Node(
         name=meta["name"],
         uid=meta["uid"],
@@ -94,16 +98,20 @@ def parse_node(raw: dict[str, Any]) -> Node:
             if key != "."
         ),
         managers=managers,
+        written_at=written_at,
         retry=annotations.get(names.ANNOTATION_RETRY, ""),
         teardown=annotations.get(names.ANNOTATION_TEARDOWN, ""),
         owns_cordon="f:unschedulable" in ours.get("f:spec", {}),
     )
 
 
-def _read_managers(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The fields that are ours, and who else owns which of our labels."""
+def _read_managers(
+    meta: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, str], dict[str, datetime]]:
+    """The fields that are ours, who else owns which of our labels, and since when at the latest."""
     ours: dict[str, Any] = {}
     managers: dict[str, str] = {}
+    written_at: dict[str, datetime] = {}
     for entry in meta.get("managedFields") or ():
         fields = entry.get("fieldsV1") or {}
         if is_our_entry(entry):
@@ -113,7 +121,18 @@ def _read_managers(meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
         for key in names.NODE_LABELS:
             if f"f:{key}" in labels:
                 managers[key] = entry.get("manager") or ""
-    return ours, managers
+                if key in names.MODE_LABELS and (moment := _parse_moment(entry.get("time"))):
+                    written_at[key] = moment
+    return ours, managers, written_at
+
+
+def _parse_moment(value: object) -> datetime | None:
+    """A time as Kubernetes writes it; None for what is none."""
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def is_our_entry(entry: Mapping[str, Any]) -> bool:

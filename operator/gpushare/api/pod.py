@@ -18,6 +18,7 @@ from gpushare import names
 from gpushare.api.gpuenvironment import read_gpu_environment
 from gpushare.api.gpurequest import SIDECAR, count_container, count_gpu_requests
 from gpushare.api.ledger import parse_count, parse_ledger
+from gpushare.api.nodeselection import CHOOSING
 from gpushare.api.podrequest import read_pod_request
 from gpushare.api.podshape import PodShape, Spec, parse_pod_shape
 from gpushare.api.workload import Workload, name_workload
@@ -141,6 +142,7 @@ def parse_pod(
     by_daemonset = owner.get("kind") == "DaemonSet"
     # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
     selects = _NO_SELECTION if by_daemonset else frozenset(_selections(spec))
+    is_routed = any(key in CHOOSING for key, _ in selects)
     namespace = meta["namespace"]
     daemonset = str(owner["name"]) if by_daemonset and namespace == plugin_namespace else ""
     annotations = meta.get("annotations") or {}
@@ -181,7 +183,7 @@ def parse_pod(
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=message if reason == _UNSCHEDULABLE else "",
         unscheduled=_share((reason, message)),
-        unrouted=bool(requests) and not selects and _is_unrouted(shape, schedulers),
+        unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )
 
@@ -218,7 +220,7 @@ def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-_SELECTED = names.MODE_LABELS | {names.LABEL_POOL}
+_SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 
 
 def _selections(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

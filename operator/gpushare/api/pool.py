@@ -80,7 +80,7 @@ EDITION_SCHEDULES: dict[Edition, tuple[Schedule, ...]] = {
 }
 """The modes that each edition has (vendor's guides on labels, and the open-source installation)."""
 
-_WRITTEN = sorted(names.NODE_LABELS - {names.LABEL_POOL})
+_WRITTEN = sorted(names.VENDOR_LABELS)
 _WRITTEN_MESSAGE = (
     "selects on a label that the operator itself writes; select by a label that says which "
     "nodes these are, such as alibabacloud.com/nodepool-id"

@@ -18,7 +18,7 @@ from gpushare.core.adoption.grouping import AdoptedPool, build_manifest
 from gpushare.core.adoption.remarks import Remark, gather, list_names
 
 EMPTY = (
-    f"The plan is empty: nodes get the label {names.LABEL_POOL} and the operator's annotations, "
+    f"The plan is empty: nodes get the operator's own labels and annotations ({names.GROUP}/), "
     "and nothing else happens to them: no other label, no cordon, no restart, no reboot."
 )
 NOTHING = "There is nothing to adopt: no node outside a pool carries a mode's label."

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from gpushare import names
 from gpushare.api.node import Node
+from gpushare.core.isolationlabel import find_isolation_label
 from gpushare.core.kinds import Kind
 from gpushare.core.records import NodeRecords, PluginPod, Rival
 from gpushare.names import Reason
@@ -161,12 +163,20 @@ def build_apply(
     cordon: bool,
     message: str,
 ) -> ApplyNode:
-    """An apply to `node` that leaves exactly this of ours on it."""
+    """An apply to `node` that leaves exactly this of ours on it.
+
+    Whether its isolation is verified follows from the rest, so that one write says both.
+    """
+    key = names.LABEL_ISOLATION_VERIFIED
+    ours = {**labels, key: "", **find_isolation_label(labels, records)}
+    rivals = records.drift.rivals if records.drift is not None else ()
+    if not ours[key] or any(rival.key == key for rival in rivals):
+        del ours[key]
     return ApplyNode(
         node=node.name,
         uid=node.uid,
         resource_version=node.resource_version,
-        labels=dict(sorted(labels.items())),
+        labels=dict(sorted(ours.items())),
         annotations=records.annotations(),
         cordon=cordon,
         message=message,

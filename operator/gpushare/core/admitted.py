@@ -1,13 +1,14 @@
-"""Under which mode each pod of a node was admitted: that settles what it gets, until a reboot.
+"""Under which mode each pod of a node was admitted: that settles what it gets, for all its life.
 
 The kubelet and the device plugin admit a pod once, and its containers keep what they got then, also
-when they restart. Only a new boot admits every pod again. Times are not looked at: clocks differ.
+when they restart. No GPU pod outlives a boot: its kubelet admits it before the plugin is back, and
+it fails (UnexpectedAdmissionError, seen on a kubelet 1.37). Times are not looked at: clocks differ.
 """
 
 from collections.abc import Mapping
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.inforce import find_in_force, is_replaced, may_have_misread
+from gpushare.core.inforce import find_in_force, is_mode_unknown, may_have_misread
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed
 from gpushare.core.records import Applied, Change, Step
@@ -17,12 +18,13 @@ Admissions = Mapping[str, Schedule | None]
 """By a pod's UID; None where nobody knows."""
 
 
-def find_admissions(seen: Observed) -> Admissions:
+def find_admissions(seen: Observed, *, is_brief: bool = False) -> Admissions:
     """Of each live pod on the node that holds GPUs, the mode under which it was admitted.
 
-    It is written down before anything is done that changes what later pods get.
+    It is written down before anything is done that changes what later pods get. A foreign label
+    that `is_brief`, since it is put back at once, was read by nobody.
     """
-    known, others = _read_records(seen)
+    known, others = _read_records(seen, is_brief=is_brief)
     uids = sorted(pod.uid for pod in seen.pods if pod.is_live and pod.requests)
     return {uid: known.get(uid, others) for uid in uids}
 
@@ -38,25 +40,25 @@ def record_boot(seen: Observed) -> dict[str, object]:
     return {"boot_id": seen.node.boot_id, **write_admissions(find_admissions(seen))}
 
 
-def _read_records(seen: Observed) -> tuple[Admissions, Schedule | None]:
+def _read_records(seen: Observed, *, is_brief: bool) -> tuple[Admissions, Schedule | None]:
     """Pods of which it is written down, and the mode that all others met."""
     change, applied = seen.records.change, seen.records.applied
     if change is not None and (change.is_labelled or change.boot_id is not None):
         if change.boot_id in ("", seen.node.boot_id):
             # Between labels and the plugin's return nobody knows which of two a new pod met.
             return change.admitted or {}, None
-        return {}, _find_met_in_new_boot(seen, change)
+        return dict.fromkeys(change.before), _find_met_in_new_boot(seen, change)
     if applied is None:
         return {}, None
-    served = _find_served(seen, applied)
-    if applied.is_of_another_boot(seen.node):
-        return {}, served
-    admitted = applied.admitted or {}
+    served = _find_served(seen, applied, is_brief=is_brief)
+    # Of the boot before, they are dead, and only listed still.
+    is_stale = applied.is_of_another_boot(seen.node)
+    admitted = {} if is_stale or applied.admitted is None else applied.admitted
     return {uid: admitted.get(uid) for uid in applied.before}, served
 
 
 def _find_met_in_new_boot(seen: Observed, change: Change) -> Schedule | None:
-    """What every pod met that was admitted anew in the middle of `change`."""
+    """What every pod met that came since the node booted in the middle of `change`."""
     if change.boot_id is None:
         return None
     is_torn_down = change.teardown is not None and change.step is Step.RESTARTING
@@ -70,17 +72,16 @@ def _find_met_in_new_boot(seen: Observed, change: Change) -> Schedule | None:
     return change.to if change.is_labelled and intact else None
 
 
-def _find_served(seen: Observed, applied: Applied) -> Schedule | None:
+def _find_served(seen: Observed, applied: Applied, *, is_brief: bool) -> Schedule | None:
     """The mode that pods get which come now."""
-    is_same_boot = not applied.is_of_another_boot(seen.node)
-    if applied.unsure and is_same_boot:
+    if applied.awaits_restart or applied.mode_unknown:
+        # Also in another boot, until that is noted: who is listed may have come before it.
         return None
-    if applied.awaits_restart and is_same_boot:
-        return None if is_replaced(seen.node, seen.pods, applied) else applied.serves
     if seen.records.module and applied.is_of(_SHARE):
         # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
         return None
-    if may_have_misread(seen.node, seen.pods, applied):
+    is_doubtful = may_have_misread if is_brief else is_mode_unknown
+    if is_doubtful(seen.node, seen.pods, applied):
         return None
     in_force = find_in_force(applied.edition, seen.node, seen.pods, applied)
     return applied.schedule if in_force == applied.schedule else None

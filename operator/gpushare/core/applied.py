@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from gpushare import names
-from gpushare.api.pool import Pool, Schedule
+from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.admitted import find_admissions, write_admissions
 from gpushare.core.change import build_applied, owned_labels
 from gpushare.core.diagnosis import NotYet
-from gpushare.core.drift import Verdict
-from gpushare.core.inforce import is_replaced, may_have_misread, running_plugins
-from gpushare.core.modes import MODES, Mode, find_schedule
+from gpushare.core.inforce import (
+    is_replaced,
+    may_have_misread,
+    may_have_reread,
+    running_plugins,
+)
+from gpushare.core.modes import MODES, Mode, find_mode, find_schedule
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import build_attempt
 from gpushare.core.records import Applied
@@ -20,7 +23,7 @@ from gpushare.names import Reason
 
 
 def update_applied(
-    seen: Observed, pool: Pool, mode: Mode, verdict: Verdict, at: Pass
+    seen: Observed, pool: Pool, mode: Mode, at: Pass
 ) -> tuple[Applied | None, NotYet | None]:
     """`applied` as it should be now that the labels are right, and what is missing for it.
 
@@ -30,31 +33,26 @@ def update_applied(
     """
     previous = seen.records.applied
     known = previous if previous is not None and previous.is_of(mode) else None
-    replaced = known is not None and is_replaced(seen.node, seen.pods, known)
-    if known is None or (known.awaits_restart and replaced):
+    if known is None or _is_known_again(seen, known):
         missing = verify_mode(seen.node, seen.pods, mode, at)
         if missing is not None:
             # What was in force before is remembered until this is verified.
             return previous, missing
         applied = build_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
-        unsure = known is None and previous is not None and _share_plugin(previous, mode)
-        return applied.model_copy(update={"unsure": True if unsure else None}), None
+        unknown = known is None and previous is not None and _share_plugin(previous, mode)
+        return applied.model_copy(update={"mode_unknown": True if unknown else None}), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):
         # Else it would halt the pool again once the retry annotation is taken away.
         changes["failure"] = None
-    if replaced:
-        changes |= _note_restart(seen, known)
-    changes |= note_repair(seen, known, verdict, at)
+    changes |= note_readings(seen, known, at)
     # What was verified once is not written again, but it is said when it no longer holds.
     missing = None if known.awaits_restart else verify_mode(seen.node, seen.pods, mode, at)
     return known.model_copy(update=changes), missing
 
 
-def plan_noted(
-    seen: Observed, held: Mapping[str, str], verdict: Verdict, at: Pass
-) -> NodePlan | None:
+def plan_noted(seen: Observed, held: Mapping[str, str], at: Pass) -> NodePlan | None:
     """What is to be written down on a node that waits for another change; None where nothing is.
 
     A plugin that restarted has read the labels of the mode in force, which are there and ours.
@@ -67,11 +65,7 @@ def plan_noted(
     intact = intact and mode.labels.items() <= held.items()
     if not intact or applied.awaits_restart:
         return None
-    changes = note_repair(seen, applied, verdict, at)
-    if is_replaced(seen.node, seen.pods, applied):
-        changes |= _note_restart(seen, applied)
-        if may_have_misread(seen.node, seen.pods, applied):
-            changes["unsure"] = True
+    changes = note_readings(seen, applied, at)
     if not changes:
         return None
     records = seen.records.model_copy(update={"applied": applied.model_copy(update=changes)})
@@ -85,21 +79,33 @@ def plan_noted(
     return seen.plan(NodeState.UPDATING, Reason.UPDATING, "records are written", action)
 
 
-def note_repair(seen: Observed, applied: Applied, verdict: Verdict, at: Pass) -> dict[str, object]:
-    """What changes in `applied` where a label of the mode is put back now, or was a moment ago.
+def note_readings(
+    seen: Observed, applied: Applied, at: Pass, *, stays: bool = False
+) -> dict[str, object]:
+    """What changes in `applied` by what its plugin has read since, or may have.
 
-    Who was admitted before that is known now; of a plugin that is told of only later, nobody knows
-    which label it has read.
+    The write that goes out puts the labels of the mode back, unless a foreign one `stays`. Who was
+    admitted before is known now; of a plugin that is told of only later, nobody knows which label
+    it has read.
     """
-    if verdict.puts_back and not MODES[applied.edition, applied.schedule].labels.keys() <= (
-        seen.node.owned
-    ):
-        said = find_schedule(applied.edition, seen.node.labels)
-        theirs = MODES.get((applied.edition, Schedule(said))) if said in set(Schedule) else None
-        shared = theirs is not None and _share_plugin(applied, theirs)
-        put_back = "SamePlugin" if shared else "OtherPlugin"
-        return {"put_back": put_back, **write_admissions(find_admissions(seen))}
-    if applied.put_back and find_doubt(seen, at) is None:
+    node, pods, mode = seen.node, seen.pods, MODES[applied.edition, applied.schedule]
+    is_ours = mode.labels.keys() <= node.owned
+    put_back = applied.put_back if is_ours else _note_foreign(seen, applied)
+    is_unknown = may_have_misread(node, pods, applied) or may_have_reread(
+        node, pods, applied, at.now, at.timing.reread, stays=stays
+    )
+    if is_unknown or is_replaced(node, pods, applied):
+        return {
+            "plugins": running_plugins(pods, mode),
+            "boot_id": node.boot_id,
+            "mode_unknown": True if is_unknown else None,
+            "put_back": put_back if is_unknown else None,
+            **write_admissions(find_admissions(seen)),
+        }
+    if not is_ours and not stays:
+        admissions = find_admissions(seen, is_brief=True)
+        return {"put_back": put_back, **write_admissions(admissions)}
+    if put_back and find_doubt(seen, at) is None:
         return {"put_back": None}
     return {}
 
@@ -109,30 +115,28 @@ def find_doubt(seen: Observed, at: Pass) -> timedelta | None:
     applied = seen.records.applied
     if applied is None or applied.put_back is None:
         return None
-    left = _find_last_repair(seen, at.now) + at.timing.settle - at.now
+    left = _find_last_write(seen, at.now) + at.timing.settle - at.now
     # A time further off was written by a clock that is ahead.
     return left if timedelta() < left <= at.timing.settle else None
 
 
-def _find_last_repair(seen: Observed, now: datetime) -> datetime:
-    repairs = seen.records.drift.repairs if seen.records.drift is not None else ()
-    times = [repair.at for repair in repairs if repair.key in names.MODE_LABELS]
-    return max(times, default=now - timedelta(days=1))
+def _find_last_write(seen: Observed, now: datetime) -> datetime:
+    """Of those that put labels back."""
+    writes = seen.records.drift.writes if seen.records.drift is not None else ()
+    return max(writes, default=now - timedelta(days=1))
 
 
-def _note_restart(seen: Observed, applied: Applied) -> dict[str, object]:
-    """Another process of the plugin has read the labels that are there."""
-    running = running_plugins(seen.pods, MODES[applied.edition, applied.schedule])
-    # In a new boot the kubelet admitted every pod anew, under these labels.
-    booted = applied.is_of_another_boot(seen.node)
-    admissions = {} if booted else find_admissions(seen)
-    return {
-        "plugins": running,
-        "boot_id": seen.node.boot_id,
-        "unsure": None,
-        "put_back": None,
-        **write_admissions(admissions),
-    }
+def _is_known_again(seen: Observed, applied: Applied) -> bool:
+    """Whether the plugin that was to be restarted is another process, which has read our labels."""
+    is_awaited = applied.awaits_restart or applied.mode_unknown
+    is_other = is_replaced(seen.node, seen.pods, applied)
+    return bool(is_awaited) and is_other and not may_have_misread(seen.node, seen.pods, applied)
+
+
+def _note_foreign(seen: Observed, applied: Applied) -> str:
+    """Whose plugin a mode has whose label is put back now."""
+    theirs = find_mode(applied.edition, find_schedule(applied.edition, seen.node.labels))
+    return "SamePlugin" if theirs is not None and _share_plugin(applied, theirs) else "OtherPlugin"
 
 
 def _share_plugin(applied: Applied, mode: Mode) -> bool:

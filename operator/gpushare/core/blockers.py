@@ -14,6 +14,7 @@ from gpushare.core.transitions import Transition
 from gpushare.names import Reason
 
 SHOWN = 3
+_VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,8 @@ def find_missing_daemonset(
 
 
 def _selects_lost(pod: Pod, of: Mode, to: Mode) -> bool:
+    if of.isolated and not to.isolated and _VERIFIED in pod.selects:
+        return True
     return any(of.labels.get(key) == value != to.labels.get(key) for key, value in pod.selects)
 
 

@@ -2,9 +2,8 @@
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pool import Schedule
 from gpushare.core.actions import NodePlan, NodeState
-from gpushare.core.admitted import Admissions, find_admissions, write_admissions
+from gpushare.core.admitted import find_admissions, write_admissions
 from gpushare.core.blockers import Blocker, find_blocking_pods
 from gpushare.core.inforce import running_plugins
 from gpushare.core.modes import MODES, Mode
@@ -60,12 +59,11 @@ def build_applied(
     mode: Mode,
     *,
     awaits_restart: bool = False,
-    serves: Schedule | None = None,
     change: Change | None = None,
 ) -> Applied:
     """The record of a mode that is in force on the node, reached by `change` if any was needed.
 
-    Where it `awaits_restart`, the plugin still `serves` another mode.
+    Where it `awaits_restart`, it is only labelled so.
     """
     # A node that joins takes no capacity away: it is no canary, and fails alone.
     proof = change if change is not None and not change.joining else None
@@ -76,15 +74,7 @@ def build_applied(
         boot_id=seen.node.boot_id,
         plugins=running_plugins(seen.pods, mode),
         awaits_restart=awaits_restart,
-        serves=serves,
         of=proof.of if proof is not None else None,
         failure=(proof.failure or proof.undoes) if proof is not None else None,
     )
-    return applied.model_copy(update=write_admissions(_find_admitted_before(seen, change)))
-
-
-def _find_admitted_before(seen: Observed, change: Change | None) -> Admissions:
-    """Pods that were admitted before the mode was in force; in a new boot there are none."""
-    if change is not None and change.boot_id not in (None, "", seen.node.boot_id):
-        return {}
-    return find_admissions(seen)
+    return applied.model_copy(update=write_admissions(find_admissions(seen)))

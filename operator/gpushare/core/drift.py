@@ -129,7 +129,10 @@ def _once_ours(records: NodeRecords) -> frozenset[str]:
         ours |= MODES[change.edition, change.to].labels.keys()
     elif applied is not None:
         ours |= MODES[applied.edition, applied.schedule].labels.keys()
-    return frozenset(records.found or ()) & ours
+    is_labelled = applied is not None or (change is not None and change.is_labelled)
+    # It is written with records, and whoever had it before has no right to it.
+    always = {names.LABEL_ISOLATION_VERIFIED} if is_labelled else set()
+    return frozenset(records.found or ()) & ours | always
 
 
 def _count(repairs: Sequence[Repair], flip: Repair) -> int:

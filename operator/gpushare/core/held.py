@@ -5,10 +5,11 @@ from dataclasses import replace
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState, build_apply
-from gpushare.core.applied import note_repair
+from gpushare.core.applied import note_readings
 from gpushare.core.change import owned_labels
 from gpushare.core.drift import Verdict
-from gpushare.core.inforce import running_plugins
+from gpushare.core.inforce import describe_unknown
+from gpushare.core.isolationlabel import find_isolation_label
 from gpushare.core.modes import MODES, desired_labels
 from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
@@ -23,30 +24,31 @@ def find_held(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
     """
     applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or of != applied.schedule:
-        return wanted
+        return wanted | find_isolation_label(wanted, seen.records)
     in_force = MODES[applied.edition, applied.schedule].labels
     labels = desired_labels(applied.pool, pool.spec)
     held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
     present = seen.node.labels
-    return held | {
+    held |= {
         key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
         for key, value in in_force.items()
     }
+    return held | find_isolation_label(held, seen.records)
 
 
 def plan_put_back(
     seen: Observed, held: dict[str, str], verdict: Verdict, at: Pass
 ) -> NodePlan | None:
     """Drift on a node that waits for another change: back to what is in force; None without."""
-    found = seen.records.found or {}
-    lost = {key: held[key] for key in held.keys() & found.keys() - seen.node.owned}
+    once_ours = {*(seen.records.found or ()), names.LABEL_ISOLATION_VERIFIED}
+    lost = {key: held[key] for key in held.keys() & once_ours - seen.node.owned}
     if lost.items() <= seen.node.labels.items():
         return None
     labels = {**owned_labels(seen.node), **lost}
     message = "labels put back"
     applied = seen.records.applied
     if applied is not None:
-        applied = applied.model_copy(update=note_repair(seen, applied, verdict, at))
+        applied = applied.model_copy(update=note_readings(seen, applied, at))
     records = seen.records.model_copy(update={"drift": verdict.record, "applied": applied})
     if applied is not None:
         records = note_module(seen, records, MODES[applied.edition, applied.schedule])
@@ -54,31 +56,30 @@ def plan_put_back(
     return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
 
 
-def plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict) -> NodePlan:
-    """A rival writes the mode: no change begins, and no plugin is restarted."""
+def plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict, at: Pass) -> NodePlan:
+    """A rival writes the mode: no change begins, and no plugin is restarted.
+
+    What a plugin reads meanwhile nobody knows; it must read ours once the fight is over.
+    """
     labels = {key: value for key, value in held.items() if key not in verdict.given_up}
     plan = seen.plan_contested(verdict)
-    settled = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
-    if (settled and verdict.record == seen.records.drift) or verdict.wait is not None:
+    if verdict.wait is not None:
         return plan
     records = seen.records.model_copy(update={"drift": verdict.record})
     applied = seen.records.applied
-    if applied is not None and not _held_mode(labels).items() <= seen.node.labels.items():
-        running = running_plugins(seen.pods, MODES[applied.edition, applied.schedule])
-        if running != applied.plugins:
-            # It started under the rival's value, and must read ours once the fight is over.
-            misread = applied.model_copy(update={"awaits_restart": True, "plugins": running})
-            records = records.model_copy(update={"applied": misread})
     if applied is not None:
-        records = note_module(seen, records, MODES[applied.edition, applied.schedule])
+        mode = MODES[applied.edition, applied.schedule]
+        stays = not mode.labels.items() <= labels.items()
+        applied = applied.model_copy(update=note_readings(seen, applied, at, stays=stays))
+        records = note_module(seen, records.model_copy(update={"applied": applied}), mode)
+        if applied.mode_unknown:
+            plan = replace(plan, message=f"{plan.message}. {describe_unknown(applied)}")
     action = build_apply(
         seen.node, labels, records, cordon=seen.node.owns_cordon, message=plan.message
     )
-    return replace(plan, action=action)
-
-
-def _held_mode(held: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in held.items() if key in names.MODE_LABELS}
+    ours = action.labels
+    settled = ours.items() <= seen.node.labels.items() and ours.keys() <= seen.node.owned
+    return plan if settled and records == seen.records else replace(plan, action=action)
 
 
 def tell_rivals(plan: NodePlan, contested: NodePlan) -> NodePlan:

@@ -1,15 +1,19 @@
 """Which mode is in force on a node: not always the one that its labels say.
 
-A plugin reads the labels when it starts and never again, so after a label was changed by hand the
-node says one thing and does another. `applied` remembers what the plugin has read.
+A plugin reads the labels when it starts, so after a label was changed by hand the node says one
+thing and does another. `applied` remembers what the plugin has read. It reads them again each time
+its kubelet restarts, and on SIGHUP (open-source gpushare-device-plugin: the kubelet's socket is
+watched): neither the pod's UID nor its restarts nor anything else in the API tells of that. So
+while another value stands, nobody knows what the plugin has read.
 """
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.modes import MODES, Mode, find_schedule
+from gpushare.core.modes import MODES, Mode, find_mode, find_schedule
 from gpushare.core.records import Applied
 
 
@@ -53,17 +57,75 @@ def find_in_force(
     return applied.schedule
 
 
+def is_mode_unknown(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
+    """Whether nobody knows which mode pods get that come now."""
+    if is_replaced(node, pods, applied):
+        return may_have_misread(node, pods, applied)
+    return bool(applied.mode_unknown) or is_exposed(node, pods, applied)
+
+
+def is_exposed(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
+    """Whether the recorded plugin reads another mode if its kubelet restarts, or may have done so.
+
+    Somebody else's value stands there that says another mode; or the right one stands there, and
+    somebody else put it back.
+    """
+    mode = MODES[applied.edition, applied.schedule]
+    is_ours = mode.labels.keys() <= node.owned
+    if is_ours or not mode.reads_label or not running_plugins(pods, mode):
+        return False
+    is_back = mode.labels.items() <= node.labels.items()
+    return is_back or find_schedule(applied.edition, node.labels) != applied.schedule
+
+
+def may_have_reread(
+    node: Node,
+    pods: Sequence[Pod],
+    applied: Applied,
+    now: datetime,
+    within: timedelta,
+    *,
+    stays: bool = False,
+) -> bool:
+    """Whether the plugin `is_exposed`, and not only for a moment: `within` that time of `now`, on
+    either side since clocks differ, and not where the foreign value `stays`.
+
+    Of a label that was removed nothing tells when. A value of another plugin's mode has the
+    DaemonSets take this plugin away, and it reads ours when it comes back.
+    """
+    if not is_exposed(node, pods, applied):
+        return False
+    mode = MODES[applied.edition, applied.schedule]
+    foreign = [key for key, value in mode.labels.items() if node.labels.get(key) != value]
+    if not foreign:
+        return True
+    theirs = find_mode(applied.edition, find_schedule(applied.edition, node.labels))
+    leaves = theirs is not None and theirs.plugin != mode.plugin
+    moments = [node.written_at.get(key) for key in foreign]
+    is_old = any(at is not None and abs(now - at) > within for at in moments)
+    return is_old or (not leaves and (stays or None in moments))
+
+
 def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:
     """Whether the plugin may have started while the recorded mode's labels were not there.
 
     They are there now, but not as ours: somebody took them away and put them back; or we did so a
     moment ago. And the plugin is not the recorded one.
     """
-    if not is_replaced(node, pods, applied):
-        return False
     mode = MODES[applied.edition, applied.schedule]
+    if not mode.reads_label or not is_replaced(node, pods, applied):
+        return False
     if not mode.labels.keys() <= node.owned or applied.put_back == "SamePlugin":
         return True
     running = running_plugins(pods, mode)
     restarted = any(running.get(uid, count) != count for uid, count in applied.plugins.items())
     return applied.put_back is not None and restarted
+
+
+def describe_unknown(applied: Applied) -> str:
+    """What it means that a node's mode is unknown, and how that came."""
+    plugin = MODES[applied.edition, applied.schedule].plugin
+    return (
+        f"which mode {plugin} gives is unknown: it may have read a label that somebody else wrote "
+        "(it does when its kubelet restarts, and nothing tells of that)"
+    )

@@ -1,15 +1,17 @@
 """The labels and records of a node whose mode is in force."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpushare import names
-from gpushare.api.pool import Pool, Schedule
+from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.applied import update_applied
 from gpushare.core.blockers import find_pods_of_another_mode
 from gpushare.core.change import build_applied
 from gpushare.core.diagnosis import NotYet, diagnose
 from gpushare.core.drift import Verdict
+from gpushare.core.inforce import describe_unknown
 from gpushare.core.modes import Mode, desired_labels
 from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
@@ -25,12 +27,11 @@ def plan_labels(
     at: Pass,
     *,
     awaits_restart: bool = False,
-    serves: Schedule | None = None,
 ) -> NodePlan:
     """The mode is in force: one apply where a label or a record is missing, else ready.
 
-    Labels that were given up to a rival are left out. Where the plugin `awaits_restart`, by a
-    person, it `serves` another mode until then.
+    Labels that were given up to a rival are left out. Where the plugin `awaits_restart`, a person
+    has yet to see to that.
     """
     wanted = desired_labels(pool.name, pool.spec)
     labels = {key: value for key, value in wanted.items() if key not in verdict.given_up}
@@ -41,9 +42,9 @@ def plan_labels(
     applied: Applied | None
     missing: NotYet | None = None
     if awaits_restart:
-        applied = build_applied(seen, pool.name, mode, awaits_restart=True, serves=serves)
+        applied = build_applied(seen, pool.name, mode, awaits_restart=True)
     else:
-        applied, missing = update_applied(seen, pool, mode, verdict, at)
+        applied, missing = update_applied(seen, pool, mode, at)
     found = extend_found(seen.records.found, seen.node, frozenset(labels))
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has let go of it: whoever writes it next is no rival.
@@ -57,32 +58,50 @@ def plan_labels(
     trouble = missing or diagnose(seen.node, seen.pods, mode, at)
     if missing is not None:
         state, reason = NodeState.BLOCKED, missing.reason
-        message = f"labelled {mode.schedule}, but {missing.message}"
+        told = f"labelled {mode.schedule}, but {missing.message}"
     elif applied is not None and applied.awaits_restart:
         state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
-        message = (
-            f"labelled {mode.schedule}; {mode.plugin} still serves the former mode, and "
-            "devicePlugin.restart is Never: delete its pod on this node"
+        told = (
+            f"labelled {mode.schedule}; {mode.plugin} gives the former mode until it, or its "
+            f"kubelet, restarts, and devicePlugin.restart is Never: {advise_restart(seen, mode)}"
+        )
+    elif applied is not None and applied.mode_unknown:
+        state, reason = NodeState.BLOCKED, Reason.MODE_UNKNOWN
+        told = (
+            f"{describe_unknown(applied)}; devicePlugin.restart is Never: "
+            f"{advise_restart(seen, mode)}"
         )
     elif verdict.fought_over:
-        state, reason, message = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
+        state, reason, told = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
     elif trouble is not None and trouble.wait is None:
-        state, reason, message = NodeState.BLOCKED, trouble.reason, trouble.message
+        state, reason, told = NodeState.BLOCKED, trouble.reason, trouble.message
     else:
-        state, reason, message = NodeState.READY, Reason.APPLIED, "as the pool says"
+        state, reason, told = NodeState.READY, Reason.APPLIED, "as the pool says"
     # Its change was removed by hand: half-way changed, it must not take pods.
     cordon = seen.node.owns_cordon and missing is not None
-    if _is_settled(seen, labels, needed.annotations(), cordon=cordon):
-        wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
-        return replace(seen.plan(state, reason, message), wake_after_seconds=wait)
     message = "labels put back" if verdict.puts_back else "labels and records are written"
     action = build_apply(seen.node, labels, noted, cordon=cordon, message=message)
+    if _is_settled(seen, action.labels, needed.annotations(), cordon=cordon):
+        wait = trouble.wait.total_seconds() if trouble is not None and trouble.wait else None
+        return replace(seen.plan(state, reason, told), wake_after_seconds=wait)
     why = Reason.DRIFT_REPAIRED if verdict.puts_back else Reason.UPDATING
     return seen.plan(NodeState.UPDATING, why, message, action)
 
 
+def advise_restart(seen: Observed, mode: Mode) -> str:
+    """What a person does so that the plugin reads its labels."""
+    pods = sorted((p.namespace, p.name) for p in seen.pods if p.daemonset == mode.plugin)
+    if not pods:
+        return "delete its pod on this node"
+    return "; ".join(f"kubectl -n {namespace} delete pod {name}" for namespace, name in pods)
+
+
 def _is_settled(
-    seen: Observed, labels: dict[str, str], annotations: dict[str, str], *, cordon: bool
+    seen: Observed,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    *,
+    cordon: bool,
 ) -> bool:
     """Whether exactly this is on the node and ours."""
     node = seen.node

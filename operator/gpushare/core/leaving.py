@@ -126,8 +126,9 @@ def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool
 
 
 def _plan_release(seen: Observed, removed: tuple[str, ...], note: str = "") -> NodePlan:
-    labels = seen.node.labels
-    remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
+    labels, gone = seen.node.labels, (*removed, names.LABEL_ISOLATION_VERIFIED)
+    # From now on nobody vouches for what it says of isolation.
+    remove = {key: labels[key] for key in gone if key in labels and key in seen.node.owned}
     release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
     parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
     message = "; ".join(part for part in parts if part)

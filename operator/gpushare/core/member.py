@@ -22,7 +22,7 @@ from gpushare.core.completion import is_completion
 from gpushare.core.drift import Verdict, judge_drift
 from gpushare.core.failure import describe_failure, read_reason
 from gpushare.core.held import find_held, plan_contested, plan_put_back, tell_rivals
-from gpushare.core.inforce import find_in_force, may_have_misread, running_plugins
+from gpushare.core.inforce import find_in_force, running_plugins
 from gpushare.core.labels import plan_labels
 from gpushare.core.modes import MODES, Mode, desired_labels
 from gpushare.core.module import is_isolation_left, plan_module_noted
@@ -132,14 +132,14 @@ def _plan_next(seen: Observed, pool: Pool, policy: Policy, at: Pass, turn: Turn)
     held = find_held(seen, pool, of)
     verdict = judge_drift(seen.node, seen.records, held, policy.claim, at.now)
     if verdict.fought_over & names.MODE_LABELS:
-        return plan_contested(seen, held, verdict)
+        return plan_contested(seen, held, verdict, at)
     if verdict.wait is not None:
         return seen.plan_pause(verdict, at.now)
     applied = seen.records.applied
     waits = applied is not None and applied.schedule == of != pool.spec.schedule
     if waits and (put_back := plan_put_back(seen, held, verdict, at)) is not None:
         return put_back
-    if waits and (noted := plan_noted(seen, held, verdict, at)) is not None:
+    if waits and (noted := plan_noted(seen, held, at)) is not None:
         return noted
     plan = _plan_mode(seen, pool, policy, verdict, of, at, turn)
     if verdict.rivals:
@@ -206,11 +206,11 @@ def _plan_mode(
         failed = None
     transition = _needed_transition(seen, pool, mode, of)
     isolation_stays = is_isolation_left(seen, mode)
-    if transition is None:
+    if transition is None or transition is REPAIR:
         plan = plan_labels(seen, pool, mode, verdict, at)
         # Also a node that needs its teardown keeps the labels and records of its mode.
         is_kept = plan.action is not None and (applied is None or applied.is_of(mode))
-        if not isolation_stays or is_kept:
+        if is_kept or (transition is None and not isolation_stays):
             return plan
     if isolation_stays and (transition is None or transition.outcome is Outcome.APPLY):
         if applied is not None and failed is None and applied.edition is mode.edition:
@@ -220,9 +220,7 @@ def _plan_mode(
     restart = transition.outcome is Outcome.APPLY_AND_RESTART
     if restart and not policy.may_restart:
         if failed is None:
-            # Where it only misread its labels, nobody knows what it gives.
-            serves = Schedule(of) if of != mode.schedule else None
-            return plan_labels(seen, pool, mode, verdict, at, awaits_restart=True, serves=serves)
+            return plan_labels(seen, pool, mode, verdict, at, awaits_restart=True)
         message = f"{of} -> {mode.schedule} needs a restart, and devicePlugin.restart is Never"
         return seen.plan(NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED, message)
     kind = policy.kind_of(of, mode.schedule, transition.outcome)
@@ -321,13 +319,10 @@ def _needed_transition(seen: Observed, pool: Pool, mode: Mode, of: str) -> Trans
         return find_transition(mode.edition, of, mode.schedule)
     if applied is None or not applied.is_of(mode):
         return None
-    if may_have_misread(seen.node, seen.pods, applied):
-        return REPAIR
-    if applied.awaits_restart:
-        never = pool.spec.device_plugin.restart is RestartPolicy.NEVER
-        restarted = applied.plugins != running_plugins(seen.pods, mode)
-        return None if never or restarted else REPAIR
-    return None
+    never = pool.spec.device_plugin.restart is RestartPolicy.NEVER
+    restarted = applied.plugins != running_plugins(seen.pods, mode)
+    is_awaited = applied.awaits_restart or applied.mode_unknown
+    return REPAIR if is_awaited and not (never or restarted) else None
 
 
 def is_joining(seen: Observed) -> bool:

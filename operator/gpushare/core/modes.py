@@ -163,6 +163,13 @@ def desired_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
     return labels
 
 
+def settled_labels(pool: str, spec: PoolSpec) -> dict[str, str]:
+    """All labels that a member of `pool` has once its mode is verified."""
+    is_isolated = MODES[spec.edition, spec.schedule].isolated
+    verified = {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED} if is_isolated else {}
+    return desired_labels(pool, spec) | verified
+
+
 def find_other_edition_labels(edition: Edition, labels: Mapping[str, str]) -> dict[str, str]:
     """Labels by which another edition shares this node's GPUs.
 

@@ -24,6 +24,9 @@ class Timing:
     """A pool that is being deleted waits so long for the next of its nodes to finish."""
     zero_patience: timedelta = timedelta(minutes=1)
     """A plugin that is Ready without its resource is restarted once more after this."""
+    reread: timedelta = timedelta(seconds=10)
+    """A foreign mode label that stood for longer may have been read: a kubelet that restarts has
+    its plugins read their labels again, and nothing tells of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ class Change(_Record):
     admitted: Mapping[str, Schedule] | None = None
     """The mode under which those of them were admitted of which that is known."""
     boot_id: str | None = Field(default=None, alias="bootID")
-    """The boot in which that was so: in another one every pod is admitted anew."""
+    """The boot in which that was so: no GPU pod outlives it."""
     teardown: Teardown | None = None
     renewed: Literal[True] | None = None
     """The plugin was restarted once more, since it had come back without its resource."""
@@ -168,17 +168,16 @@ class Applied(_Record):
     plugins: Mapping[str, int] = {}
     """The plugin's pods at that time: UID and container restarts."""
     before: tuple[str, ...] = ()
-    """UIDs of the GPU pods that were bound before this mode was in force: in the same boot they
-    still have the isolation that they were admitted with."""
+    """UIDs of the GPU pods that were bound before this mode was in force: they still have the
+    isolation that they were admitted with. None of them outlives the boot."""
     admitted: Mapping[str, Schedule] | None = None
     """The mode under which those of them were admitted of which that is known."""
     awaits_restart: bool = False
-    """The labels are written, and the pool leaves restarting the plugin to a person."""
-    serves: Schedule | None = None
-    """The mode that the plugin goes on giving until then; None where nobody knows."""
-    unsure: Literal[True] | None = None
-    """Somebody labelled the node, and its plugin was replaced, in whichever order: nobody knows
-    which mode it gives."""
+    """The labels are written, and the pool leaves restarting the plugin to a person. It gives the
+    mode before until its kubelet restarts, of which nothing tells."""
+    mode_unknown: Literal[True] | None = None
+    """Its plugin may have read somebody else's label: nobody knows which mode it gives, until it is
+    another process than `plugins` says."""
     put_back: Literal["SamePlugin", "OtherPlugin"] | None = None
     """Somebody else's label was replaced a moment ago: a plugin that is told of from now on may
     have started before that. With a mode of another plugin that is only one that restarted: this

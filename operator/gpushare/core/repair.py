@@ -9,6 +9,7 @@ from gpushare.core.admitted import record_boot
 from gpushare.core.change import change_labels
 from gpushare.core.drift import Claim, judge_drift
 from gpushare.core.inforce import running_plugins
+from gpushare.core.isolationlabel import find_isolation_label
 from gpushare.core.modes import MODES
 from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
@@ -25,6 +26,7 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
     that is bound before that is lost.
     """
     wanted = {**change_labels(seen, change), names.LABEL_POOL: change.pool}
+    wanted |= find_isolation_label(wanted, seen.records)
     verdict = judge_drift(seen.node, seen.records, wanted, claim, at.now)
     mode = MODES[change.edition, change.to]
     contested = bool(verdict.fought_over & mode.labels.keys())

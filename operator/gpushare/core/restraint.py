@@ -6,7 +6,8 @@ from dataclasses import replace
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.core.actions import ApplyNode, NodePlan, NodeState
-from gpushare.core.modes import desired_labels
+from gpushare.core.inforce import describe_unknown, is_mode_unknown
+from gpushare.core.modes import settled_labels
 from gpushare.core.turn import Turn
 from gpushare.core.world import Judged
 from gpushare.names import Reason
@@ -27,6 +28,9 @@ def hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
         return plan
     else:
         reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"
+    applied, node = judged.seen.records.applied, judged.seen.node
+    if applied is not None and is_mode_unknown(node, judged.seen.pods, applied):
+        reason, message = Reason.MODE_UNKNOWN, f"{describe_unknown(applied)}; {message}"
     return replace(
         plan,
         state=NodeState.WAITING,
@@ -40,7 +44,7 @@ def hold_back(plan: NodePlan, judged: Judged, pool: Pool) -> NodePlan:
 
 def _list_labels(judged: Judged, pool: Pool) -> str:
     """The labels that would be different in the end."""
-    node, labels = judged.seen.node, desired_labels(pool.name, pool.spec)
+    node, labels = judged.seen.node, settled_labels(pool.name, pool.spec)
     written = [f"{k}={v}" for k, v in sorted(labels.items()) if node.labels.get(k) != v]
     # An apply drops what is ours and left out.
     removed = sorted(names.NODE_LABELS & node.owned & node.labels.keys() - labels.keys())

@@ -29,6 +29,25 @@ def verify_mode(
 ) -> NotYet | None:
     """What `node` still lacks to be in `mode`; pods with a UID in `replaced` do not count.
 
+    Of one that is not ready that goes first: nothing else on it is known, or comes about.
+    """
+    missing = _find_missing(node, pods, mode, at, replaced, leaving)
+    if missing is None or node.ready:
+        return missing
+    message = f"the node is not ready (its kubelet does not say so); besides, {missing.message}"
+    return NotYet(Reason.NODE_NOT_READY, message, missing.wait)
+
+
+def _find_missing(
+    node: Node,
+    pods: Sequence[Pod],
+    mode: Mode,
+    at: Pass,
+    replaced: Collection[str],
+    leaving: Mode | None,
+) -> NotYet | None:
+    """The first thing that it lacks.
+
     A plugin's pod that is Ready proves nothing: the resource must be allocatable, and nobody else
     may serve it, but for the plugin of the mode that the node is `leaving`.
     """

@@ -11,6 +11,7 @@ from tests.kit.poolviews import Json, a_view, admit, apply_decision
 from tests.kit.reviews import build_affinity, build_container
 
 MODE, POOL = "ack.node.gpu.schedule", "gpushare.io/pool"
+VERIFIED = ("gpushare.io/isolation-verified", "true")
 CGPU = a_view("training", "cgpu")
 SHARE = a_view("inference", "share")
 MPS = a_view("streams", "mps")
@@ -36,7 +37,8 @@ def test_the_mode_is_selected_too_since_a_pool_may_be_half_way(
     pool = a_view(edition=edition, selects_mode=selects_mode)
     decision = admit(_requiring(), SHARE, pool)
     assert decision.reason is Reason.ROUTED
-    assert dict(decision.selector) == labels | ({} if selects_mode else {POOL: "training"})
+    bound = labels | ({} if selects_mode else {POOL: "training"})
+    assert dict(decision.selector) == bound | dict([VERIFIED])
 
 
 def test_cores_are_isolated_by_core_mem() -> None:
@@ -90,17 +92,36 @@ def test_a_namespace_that_opts_out_is_no_way_around_it() -> None:
                  {"cgpu": "true", "cgpu.disable.isolation": "false"}],
 )  # fmt: skip
 @pytest.mark.parametrize("more", [{}, {"nodeName": "gpu-1"}, {"schedulerName": "volcano"}])
-def test_a_pod_that_selects_an_isolated_mode_itself_may_go_its_way(
+def test_a_pod_that_selects_an_isolated_mode_itself_goes_its_way_where_that_is_verified(
     selector: dict[str, str], more: Json
 ) -> None:
     decision = admit(_requiring(selects=selector, **more), CGPU, SHARE)
+    assert (decision.is_refused, decision.selector) == (False, (VERIFIED,))
+    whole = {**selector, **dict([VERIFIED])}
+    decision = admit(_requiring(selects=whole, **more), CGPU, SHARE)
     assert (decision.is_refused, decision.selector) == (False, ())
+
+
+@pytest.mark.parametrize("value", ["false", ""])
+def test_a_pod_that_selects_nodes_of_which_it_is_not_known_is_refused(value: str) -> None:
+    decision = admit(_requiring(selects={MODE: "cgpu", VERIFIED[0]: value}), CGPU)
+    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
+    assert VERIFIED[0] in decision.message
+
+
+def test_a_pod_that_opts_out_says_itself_that_it_must_be_verified() -> None:
+    """What opts out is left as it is."""
+    out = {"annotations": {"gpushare.io/inject": "disabled"}}
+    refused = admit(_requiring(selects={MODE: "cgpu"}, **out), CGPU)
+    assert (refused.reason, refused.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
+    left = admit(_requiring(selects={MODE: "cgpu", **dict([VERIFIED])}, **out), CGPU)
+    assert (left.is_refused, left.selector) == (False, ())
 
 
 def test_the_mode_is_added_to_a_selection_of_a_pool_that_isolates() -> None:
     decision = admit(_requiring(selects={POOL: "training"}), CGPU, SHARE)
     assert decision.reason is Reason.ALREADY_SELECTS
-    assert decision.selector == ((MODE, "cgpu"),)
+    assert decision.selector == ((MODE, "cgpu"), VERIFIED)
 
 
 def test_of_several_pools_that_a_pod_selects_one_that_isolates_gives_the_mode() -> None:
@@ -108,7 +129,7 @@ def test_of_several_pools_that_a_pod_selects_one_that_isolates_gives_the_mode() 
     terms = {"nodeSelectorTerms": [{"matchExpressions": [in_any]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     decision = admit(_requiring(affinity=affinity), SHARE, CGPU)
-    assert decision.selector == ((MODE, "cgpu"),)
+    assert decision.selector == ((MODE, "cgpu"), VERIFIED)
 
 
 @pytest.mark.parametrize("selects", [None, {MODE: "cgpu"}])

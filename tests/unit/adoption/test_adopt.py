@@ -15,7 +15,7 @@ from gpushare.core.adoption.grouping import build_manifest
 from gpushare.core.adoption.remarks import Code
 from gpushare.core.world import World
 from tests.kit.builders import build_pool
-from tests.kit.gpuworld import MODE_LABEL, MODE_LABELS, PLACEMENT_LABEL, POOL_LABEL
+from tests.kit.gpuworld import MODE_LABEL, MODE_LABELS, PLACEMENT_LABEL, POOL_LABEL, VERIFIED_LABEL
 from tests.kit.labelledcluster import CONTROL_PLANE, READ_AT, LabelledNode, build_labelled_cluster
 
 Json = dict[str, Any]
@@ -67,8 +67,9 @@ def test_a_node_pool_of_each_mode_is_one_pool_whose_plan_is_empty(edition: str, 
     assert spec == {"nodes": select("np1"), "edition": edition, "schedule": mode}
     proof = prove_all(*nodes)
     assert proof.changes == ()
+    verified = {VERIFIED_LABEL: (None, "true")} if mode in ("cgpu", "core_mem") else {}
     assert [each.labels for each in proof.foreseen] == [
-        {POOL_LABEL: (None, name)} for name in [*list_specs(describe(*nodes))] * 2
+        {POOL_LABEL: (None, name)} | verified for name in [*list_specs(describe(*nodes))] * 2
     ]
 
 

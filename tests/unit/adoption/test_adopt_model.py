@@ -21,7 +21,7 @@ from gpushare.core.membership import is_member
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
-from tests.kit.gpuworld import MODE_LABEL, POOL_LABEL
+from tests.kit.gpuworld import MODE_LABEL, POOL_LABEL, VERIFIED_LABEL
 from tests.kit.labelledcluster import (
     READ_AT,
     LabelledNode,
@@ -99,7 +99,8 @@ def test_what_is_called_empty_the_controller_only_labels(nodes: tuple[LabelledNo
         assert isinstance(action, ApplyNode)
         assert not action.cordon
         before = world.nodes[plan.node].labels
-        assert {k: v for k, v in action.labels.items() if before.get(k) != v}.keys() <= {POOL_LABEL}
+        written = {key for key, value in action.labels.items() if before.get(key) != value}
+        assert written <= {POOL_LABEL, VERIFIED_LABEL}
 
 
 @given(labelled_nodes(), st.randoms(use_true_random=False))

@@ -30,11 +30,14 @@ def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
         "bootID": BOOT,
         "plugins": {PLUGIN: 0},
     }
+    ours = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+    entry = {"manager": "gpushare-operator", "operation": "Apply", "fieldsV1": ours}
     return {
         "metadata": {
             "name": "n1",
             "uid": "uid-of-n1",
             "labels": labels,
+            "managedFields": [entry],
             "annotations": {"gpushare.io/applied": json.dumps(applied)},
         },
         "status": {"nodeInfo": {"bootID": boot}},

@@ -82,6 +82,7 @@ def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_anoth
     watch.pass_by()
     before = watch.admit("before")
     watch.pass_by()
+    just_before = watch.admit("just-before")
     watch.labels = SHARING
     watch.pass_by()
     if after == "once it is gone":
@@ -94,7 +95,8 @@ def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_anoth
     watch.pass_by()
     known = watch.admit("known")
 
-    assert [watch.can_tell(pod) for pod in (before, doubtful, known)] == [True, False, True]
+    pods = (before, just_before, doubtful, known)
+    assert [watch.can_tell(pod) for pod in pods] == [True, False, False, True]
 
 
 def test_a_value_that_stood_briefly_was_read_by_no_plugin_that_runs() -> None:

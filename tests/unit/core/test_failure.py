@@ -21,6 +21,7 @@ from tests.kit.members import (
     INSTALLER,
     OURS,
     SHARE,
+    UNVERIFIED,
     a_failure,
     applied,
     expect_apply,
@@ -108,7 +109,7 @@ def test_a_deadline_that_passes_is_written_on_the_node_with_step_reason_and_mess
 def test_the_node_that_failed_stays_cordoned_with_its_labels() -> None:
     apply = expect_apply(plan_of(_labelled(), a_pool(), now=DEADLINE))
     assert apply.cordon
-    assert apply.labels == {**CGPU, **OURS}
+    assert apply.labels == {**CGPU, **OURS, **UNVERIFIED}
 
 
 def test_a_failure_halts_in_the_pass_that_writes_it() -> None:

@@ -11,7 +11,7 @@ from gpushare.core.blockers import Blocker
 from gpushare.core.records import Applied, Change, Drift, NodeRecords, Repair, Rival, Step
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.members import CGPU, INSTALLER, OURS, SHARE, applied, plan_of
+from tests.kit.members import CGPU, INSTALLER, OURS, SHARE, applied, plan_of, plan_once_noted
 from tests.kit.planned import plan_world
 from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, a_pool
 
@@ -80,11 +80,10 @@ def test_a_plugin_that_started_under_a_rivals_value_is_restarted_after_the_fight
     assert during.reason is Reason.LABEL_CONFLICT
     written = _read(during.action).applied
     assert written is not None
-    assert written.awaits_restart
+    assert written.mode_unknown
     calm = records.model_copy(update={"applied": written})
-    later = plan_of(
-        _node({**CGPU, **OURS}, calm), FORCE, NEW_PLUGIN, INSTALLER, now=NOW + timedelta(hours=1)
-    )
+    node, then = _node({**CGPU, **OURS}, calm), NOW + timedelta(hours=1)
+    later = plan_once_noted(node, FORCE, NEW_PLUGIN, INSTALLER, now=then)
     assert later.reason is Reason.CORDONED
 
 

@@ -15,7 +15,7 @@ from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.kinds import hash_kinds
 from gpushare.core.records import Step
 from gpushare.core.setup import Setup
-from tests.kit.members import a_kind, a_settled, changing, done, has_failed, some_settled
+from tests.kit.members import VERIFIED, a_kind, a_settled, changing, done, has_failed, some_settled
 from tests.kit.teardowns import by_hand, torn
 from tests.kit.values import (
     MEMORY,
@@ -127,7 +127,7 @@ def test_pods_that_are_evicted_are_told_where_the_installation_allows_it() -> No
 def test_labels_that_change_are_told_and_those_that_stay_are_not() -> None:
     pool = a_pool(placement="binpack")
     (step,) = forecast(pool, some_settled(1)).steps
-    assert step.labels == {SHARED: "cgpu", names.LABEL_PLACEMENT: "binpack"}
+    assert step.labels == {SHARED: "cgpu", names.LABEL_PLACEMENT: "binpack", **VERIFIED}
     assert (step.removed, step.cordons, step.restarts_plugin, step.reboots) == (
         (),
         True,

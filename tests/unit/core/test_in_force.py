@@ -18,11 +18,13 @@ from tests.kit.members import (
     NEVER,
     OURS,
     SHARE,
+    VERIFIED,
     applied,
     expect_apply,
     failed,
     plan_leave_of,
     plan_of,
+    plan_once_noted,
     under_way,
 )
 from tests.kit.values import (
@@ -66,8 +68,9 @@ def test_a_change_whose_record_somebody_removed_is_begun_again() -> None:
 def test_a_label_that_went_and_came_back_under_a_new_plugin_is_not_believed() -> None:
     owned = frozenset({names.LABEL_POOL})
     node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=owned)
-    assert expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-2"))).cordon
-    assert not expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"))).cordon
+    plugin = a_plugin_pod("plugin-2")
+    assert not expect_apply(plan_of(node, a_pool(), plugin)).cordon
+    assert plan_once_noted(node, a_pool(), plugin).reason is Reason.CORDONED
 
 
 def test_a_node_that_was_found_in_the_mode_is_ready_only_when_that_is_verified() -> None:
@@ -93,6 +96,7 @@ def test_pods_that_select_their_pool_hold_up_a_move_to_another() -> None:
     assert expect_apply(plan_of(node, a_pool(), a_gpu_pod(), a_plugin_pod())).labels == {
         **CGPU,
         **OURS,
+        **VERIFIED,
     }
 
 
@@ -213,7 +217,7 @@ def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_o
     records = applied(put_back=theirs)
     node = a_node(labels={**CGPU, **OURS}, records=records, allocatable={MEMORY: 15}, gpu_count=1)
     installer = a_plugin_pod("installer", daemonset="cgpu-installer")
-    plan = plan_of(node, a_pool(), plugin, installer)
+    plan = plan_once_noted(node, a_pool(), plugin, installer)
     assert (plan.reason is Reason.CORDONED) is misread
 
 

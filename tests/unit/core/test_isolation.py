@@ -84,11 +84,13 @@ def test_a_pod_that_was_admitted_under_the_same_mode_before_is_not_stale() -> No
     assert not claim_of(node, a_train()).is_stale
 
 
-def test_in_another_boot_every_pod_was_admitted_anew() -> None:
+def test_of_a_pod_that_is_still_listed_after_a_reboot_nothing_is_claimed() -> None:
+    """Its kubelet could not admit it again, and fails it."""
     known: dict[str, Any] = {"before": ("uid-of-train-1",), "admitted": {"uid-of-train-1": "cgpu"}}
     node = a_member("share", boot_id="boot-0", **known)
     claim = claim_of(node, a_train())
-    assert (claim.isolated, claim.is_stale) == (False, False)
+    assert (claim.isolated, claim.is_stale) == (None, False)
+    assert claim_of(node, a_train(name="later")).isolated is False
 
 
 def test_of_a_pod_that_was_there_without_a_record_nothing_is_claimed() -> None:
@@ -135,12 +137,16 @@ def test_who_came_before_the_module_is_known_all_the_same() -> None:
 def test_where_the_plugin_may_have_read_a_foreign_label_nothing_is_claimed() -> None:
     node = a_member("share", plugins={"older": 0}, put_back="SamePlugin")
     assert claim_of(node, a_train()).isolated is None
-    assert claim_of(a_member("share", unsure=True), a_train()).isolated is None
+    assert claim_of(a_member("share", mode_unknown=True), a_train()).isolated is None
 
 
-def test_while_a_person_is_to_restart_the_plugin_pods_get_what_it_serves() -> None:
-    claim = claim_of(a_member("cgpu", awaits_restart=True, serves="share"), a_train())
+def test_while_a_person_is_to_restart_the_plugin_only_who_came_before_the_label_is_known() -> None:
+    """Its kubelet may have restarted since."""
+    known: dict[str, Any] = {"before": ("uid-of-train-1",), "admitted": {"uid-of-train-1": "share"}}
+    node = a_member("cgpu", awaits_restart=True, **known)
+    claim = claim_of(node, a_train())
     assert (claim.admitted, claim.isolated, claim.is_stale) == (Schedule.SHARE, False, True)
+    assert claim_of(node, a_train(name="later")).isolated is None
 
 
 @pytest.mark.parametrize(
@@ -148,9 +154,10 @@ def test_while_a_person_is_to_restart_the_plugin_pods_get_what_it_serves() -> No
     [
         ("boot-1", {"uid-of-train-1": "cgpu"}, True),
         ("boot-1", {}, None),
-        ("boot-0", {"uid-of-train-1": "cgpu"}, False),
+        ("boot-0", {}, False),
+        ("boot-0", {"uid-of-train-1": "cgpu"}, None),
     ],
-    ids=["bound before the labels", "came meanwhile", "booted meanwhile"],
+    ids=["bound before the labels", "came meanwhile", "came after a reboot", "from before it"],
 )
 def test_in_a_change_what_was_bound_before_the_labels_is_known(
     boot: str, admitted: dict[str, str], isolated: bool | None

@@ -12,7 +12,7 @@ from gpushare.core.records import Applied, NodeRecords
 from gpushare.core.world import World
 from gpushare.kube.nodes import build_release
 from gpushare.names import Reason
-from tests.kit.members import CGPU, OURS, SHARE, applied, failed, plan_leave_of
+from tests.kit.members import CGPU, OURS, SHARE, UNVERIFIED, applied, failed, plan_leave_of
 from tests.kit.planned import plan_world
 from tests.kit.values import (
     LATER,
@@ -122,7 +122,7 @@ def test_a_node_without_a_whole_card_plugin_does_not_hold_its_pool() -> None:
 def test_a_node_whose_change_failed_is_released_cordoned() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True, owns_cordon=True)
     plan = plan_leave_of(node, pool=_pool("Retain"), now=LATER)
-    assert _release(plan).remove == {}
+    assert _release(plan).remove == UNVERIFIED
     assert plan is not None
     assert "stays cordoned" in plan.message
 

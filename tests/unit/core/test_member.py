@@ -14,6 +14,8 @@ from tests.kit.members import (
     NEVER,
     OURS,
     SHARE,
+    UNVERIFIED,
+    VERIFIED,
     applied,
     deferred,
     expect_apply,
@@ -23,6 +25,7 @@ from tests.kit.members import (
 )
 from tests.kit.values import (
     MEMORY,
+    NOW,
     PRO_DAEMONSETS,
     a_gpu_pod,
     a_node,
@@ -33,7 +36,7 @@ from tests.kit.values import (
 
 def test_a_node_in_the_pools_mode_already_is_labelled_in_one_write_without_a_cordon() -> None:
     apply = expect_apply(plan_of(a_node(labels=CGPU), a_pool(), a_gpu_pod()))
-    assert apply.labels == {**CGPU, **OURS}
+    assert apply.labels == {**CGPU, **OURS, **UNVERIFIED}
     assert not apply.cordon
     assert names.ANNOTATION_CHANGE not in apply.annotations
 
@@ -152,16 +155,17 @@ def test_a_node_that_another_edition_shares_is_left_alone() -> None:
 
 
 def test_drift_is_put_back_at_once_while_the_plugin_is_the_one_that_was_verified() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied(), owned=frozenset())
+    written = {names.LABEL_SCHEDULE: NOW}
+    node = a_node({**SHARE, **OURS}, records=applied(), owned=frozenset(), written_at=written)
     apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod()))
-    assert apply.labels == {**CGPU, **OURS}
+    assert apply.labels == {**CGPU, **OURS, **VERIFIED}
     assert not apply.cordon
 
 
 def test_drift_that_deleted_the_label_and_so_the_plugin_is_put_back_at_once() -> None:
     node = a_node(labels=OURS, records=applied(), owned=frozenset())
     apply = expect_apply(plan_of(node, a_pool(), a_gpu_pod()))
-    assert apply.labels == {**CGPU, **OURS}
+    assert apply.labels == {**CGPU, **OURS, **VERIFIED}
     assert not apply.cordon
 
 
@@ -185,7 +189,8 @@ def test_a_plugin_that_is_away_changes_no_record() -> None:
 
 def test_a_label_that_somebody_else_took_over_with_our_value_is_owned_again() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=frozenset({names.LABEL_POOL}))
-    assert expect_apply(plan_of(node, a_pool(), a_plugin_pod())).labels == {**CGPU, **OURS}
+    apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod()))
+    assert apply.labels == {**CGPU, **OURS, **UNVERIFIED}
 
 
 def test_placement_changes_without_cordon_or_slot() -> None:
@@ -200,7 +205,7 @@ def test_placement_changes_without_cordon_or_slot() -> None:
 def test_with_restart_never_labels_are_written_and_the_node_is_reported() -> None:
     node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
     apply = expect_apply(plan_of(node, NEVER, a_plugin_pod()))
-    assert apply.labels == {**CGPU, **OURS}
+    assert apply.labels == {**CGPU, **OURS, **UNVERIFIED}
     assert not apply.cordon
     assert '"awaitsRestart":true' in apply.annotations[names.ANNOTATION_APPLIED]
 
@@ -257,7 +262,7 @@ def test_after_its_rest_the_node_is_tried_again() -> None:
 def test_a_node_that_leaves_is_released_with_its_labels() -> None:
     plan = plan_leave_of(a_node(labels={**CGPU, **OURS}, records=applied()))
     assert plan is not None
-    assert plan.action == ReleaseNode("gpu-1", "uid-of-gpu-1")
+    assert plan.action == ReleaseNode("gpu-1", "uid-of-gpu-1", VERIFIED)
 
 
 def test_a_node_on_which_nothing_is_ours_is_not_touched() -> None:

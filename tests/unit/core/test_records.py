@@ -20,7 +20,7 @@ from gpushare.core.records import (
     parse_records,
 )
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, plan_of
+from tests.kit.members import INSTALLER, VERIFIED, plan_of
 from tests.kit.values import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 CHANGE = Change(
@@ -104,7 +104,7 @@ def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
 
 
 def test_nor_do_they_on_a_node_whose_mode_says_by_itself_that_the_module_is_loaded() -> None:
-    labels = {names.LABEL_SCHEDULE: "cgpu", names.LABEL_POOL: "training"}
+    labels = {names.LABEL_SCHEDULE: "cgpu", names.LABEL_POOL: "training", **VERIFIED}
     text = _OLD_APPLIED.replace('"Basic"', '"Professional"').replace('"share"', '"cgpu"')
     notes = {names.ANNOTATION_APPLIED: text, names.ANNOTATION_FOUND: "{}"}
     node = replace(

@@ -22,5 +22,6 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     assert (held.state, held.action) == (NodeState.WAITING, None)
     assert held.message == (
         "reconcile is Observe; it would: share -> cgpu; labels to be written: "
-        "ack.node.gpu.schedule=cgpu; to be removed: ack.node.gpu.placement"
+        "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true; "
+        "to be removed: ack.node.gpu.placement"
     )

@@ -341,6 +341,7 @@ def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
     labels = {**MODES[BASIC, Schedule.CGPU].labels, **OURS}
     node = a_node(labels=labels, records=late, allocatable={MEMORY: 15})
     node = replace(node, owned=frozenset({names.LABEL_POOL, *node.annotations}))
+    node = follow(node, _next(node, a_plugin_pod("new"), INSTALLER))
     plan = _next(node, a_plugin_pod("new"), INSTALLER)
     assert plan.reason is Reason.CORDONED
     assert "rolled back" not in plan.message

@@ -23,6 +23,7 @@ from gpushare.core.policy import Policy
 from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart, plan_step
 from gpushare.names import Reason
+from tests.kit.members import UNVERIFIED
 from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
 
 TIMING = Timing(
@@ -102,7 +103,7 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
     node = a_node(labels=SHARE, records=_change(Step.CORDONED), unschedulable=True)
     apply = _look(_seen(node, OLD))
     assert apply.cordon
-    assert apply.labels == CGPU
+    assert apply.labels == {**CGPU, **UNVERIFIED}
     change = _read_change(apply)
     assert (change.step, change.labelled_at) == (Step.LABELLED, NOW)
 
@@ -277,7 +278,7 @@ def test_labels_that_somebody_changes_during_the_change_are_put_back() -> None:
     node = a_node(labels=SHARE, records=records, unschedulable=True)
     apply = _step(node, NEW, INSTALLER).action
     assert isinstance(apply, ApplyNode)
-    assert apply.labels == CGPU
+    assert apply.labels == {**CGPU, **UNVERIFIED}
     assert apply.cordon
 
 
@@ -373,7 +374,7 @@ def test_a_failed_node_is_not_let_go_for_a_pod_that_came() -> None:
     node = a_node(labels=CGPU, records=records, unschedulable=True)
     apply = _look(_seen(node, a_gpu_pod(phase="Pending")))
     assert apply.cordon
-    assert apply.labels == CGPU
+    assert apply.labels == {**CGPU, **UNVERIFIED}
     change = _read_change(apply)
     assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.CGPU, Step.LABELLED)
 

@@ -50,6 +50,7 @@ class ManagedEntry(Kept, frozen=True, kw_only=True):
     manager: str | None = None
     operation: str | None = None
     subresource: str | None = None
+    time: str | None = None
     fields: ManagedFields | None = field(default=None, name="fieldsV1")
 
 

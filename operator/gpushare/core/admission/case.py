@@ -14,6 +14,8 @@ from gpushare.core.admission.poolview import Labels, PoolView
 from gpushare.core.modes import MODES
 
 _ISOLATING_LABELS = tuple(mode.labels for mode in MODES.values() if mode.isolated)
+VERIFIED: Labels = ((names.LABEL_ISOLATION_VERIFIED, names.VERIFIED),)
+"""Where the mode of a node is one that isolates, and known to be in force."""
 NO_BOOKINGS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -58,6 +60,13 @@ class Case(msgspec.Struct, frozen=True):
         if not selected:
             return labels
         return tuple((key, value) for key, value in labels if selected.get(key) != value)
+
+    @property
+    def denies_verified(self) -> bool:
+        """Whether the pod's node selector wants nodes whose isolation is not verified."""
+        return names.LABEL_ISOLATION_VERIFIED in self.pod.selection.labels and bool(
+            self.missing(VERIFIED)
+        )
 
     def is_isolated(self, selector: Labels = ()) -> bool:
         """Whether the pod's node selector, with `selector` added, selects an isolated mode."""

@@ -8,7 +8,7 @@ from gpushare import names
 from gpushare.api.namespace import Namespace
 from gpushare.api.nodeselection import ANYWHERE
 from gpushare.api.podrequest import PodRequest
-from gpushare.core.admission.case import NO_BOOKINGS, Case, Rules, select
+from gpushare.core.admission.case import NO_BOOKINGS, VERIFIED, Case, Rules, select
 from gpushare.core.admission.choice import choose
 from gpushare.core.admission.decision import Decision, build_annotation, cut, list_causes
 from gpushare.core.admission.doubts import find_doubts, find_ignored_words
@@ -76,23 +76,34 @@ def _decide(case: Case) -> Decision:
 
 
 def _insist_on_isolation(case: Case, decision: Decision) -> Decision:
-    """The pod ends with an isolated mode in its node selector, or is refused, whatever else holds.
+    """The pod ends on nodes whose isolated mode is verified, or is refused, whatever else holds.
 
-    Run without isolation is just what its owner ruled out.
+    Run without isolation is just what its owner ruled out. What opts out is left as it is, and
+    must say all of it itself.
     """
+    verified = case.missing(VERIFIED)
     if case.pod.may_disable_isolation:
         message = (
             f"isolation is required, and {names.ENV_CGPU_DISABLE} turns it off in a container, or "
             "may do so when it starts; remove one of them"
         )
-    elif decision.is_refused or case.is_isolated(decision.selector):
+    elif decision.is_refused:
         return decision
-    else:
+    elif not case.is_isolated(decision.selector):
         message = (
             f"isolation is required, and the pod would run without it: {decision.message}. Put "
             "the labels of an isolated mode into its nodeSelector, or take the annotation "
             f"{names.ANNOTATION_ISOLATION} away"
         )
+    elif verified and (decision.reason is Reason.OPTED_OUT or case.denies_verified):
+        message = (
+            "isolation is required, and the pod could run where it is not verified: "
+            f"{decision.message}. Put {names.LABEL_ISOLATION_VERIFIED}: "
+            f'"{names.VERIFIED}" into its nodeSelector, or take the annotation '
+            f"{names.ANNOTATION_ISOLATION} away"
+        )
+    else:
+        return replace(decision, selector=decision.selector + verified)
     return Decision(Reason.ISOLATION_UNAVAILABLE, message, is_refused=True, lost=decision.lost)
 
 

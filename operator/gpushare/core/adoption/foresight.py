@@ -34,11 +34,11 @@ class Foreseen:
 
     @property
     def changed_labels(self) -> dict[str, tuple[str | None, str | None]]:
-        """`labels`, but for the pool's own that was not there: that one is what adoption is."""
+        """`labels`, but for our own that were not there: those are what adoption is."""
         return {
             key: (of, to)
             for key, (of, to) in self.labels.items()
-            if key != names.LABEL_POOL or of is not None
+            if of is not None or not key.startswith(f"{names.GROUP}/")
         }
 
     @property

@@ -13,7 +13,7 @@ from gpushare.core.blockers import find_mig, find_missing_daemonset, find_other_
 from gpushare.core.diagnosis import diagnose, find_competing_plugins
 from gpushare.core.inspect.pools import Card, view_cards
 from gpushare.core.isolation import NodeIsolation, observe_isolation
-from gpushare.core.modes import MODES, Mode, desired_labels, find_edition, find_mode, find_schedule
+from gpushare.core.modes import MODES, Mode, find_edition, find_mode, find_schedule, settled_labels
 from gpushare.core.observed import Pass
 from gpushare.core.plan import Planner
 from gpushare.core.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
@@ -217,7 +217,7 @@ def _diagnose_plugins(node: Node, pods: Sequence[Pod], mode: Mode, at: Pass) -> 
 
 
 def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:
-    wanted = desired_labels(pool.name, pool.spec) if pool is not None else {}
+    wanted = settled_labels(pool.name, pool.spec) if pool is not None else {}
     ours = sorted((names.NODE_LABELS & node.labels.keys()) | wanted.keys())
     for key in ours:
         owner = names.FIELD_MANAGER if key in node.owned else node.managers.get(key, "")

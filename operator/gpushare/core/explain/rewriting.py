@@ -14,6 +14,8 @@ from gpushare.api.podshape import Metadata, PodShape, Spec
 from gpushare.core.admission import Decision, PoolView
 from gpushare.names import Reason
 
+_WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
+
 
 @dataclass(frozen=True, slots=True)
 class PastDecision:
@@ -59,7 +61,7 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
     if past is None or past.reason != Reason.NOT_ROUTED:
         spec = replace(spec, node_name=None)
     if past is not None and past.pool is not None:
-        selector = {k: v for k, v in (spec.node_selector or {}).items() if k not in CHOOSING}
+        selector = {k: v for k, v in (spec.node_selector or {}).items() if k not in _WRITTEN}
         pool = next((pool for pool in pools if pool.name == past.pool), None)
         written = [dict(toleration) for toleration in pool.tolerations] if pool is not None else []
         kept = tuple(t for t in spec.tolerations or () if t not in written)

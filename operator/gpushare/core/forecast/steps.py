@@ -14,7 +14,7 @@ from gpushare.core.isolation import find_stale_pods
 from gpushare.core.kinds import Kind
 from gpushare.core.leaving import find_left, plan_leaving
 from gpushare.core.membership import find_owner
-from gpushare.core.modes import MODES, Mode, desired_labels
+from gpushare.core.modes import MODES, Mode, settled_labels
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import build_policy
 from gpushare.core.records import Change, Step
@@ -82,7 +82,7 @@ class NodeForecast:
 
 def forecast_member(judged: Judged, pool: Pool, plan: NodePlan, *, may_evict: bool) -> NodeForecast:
     """What a member of `pool` will be through."""
-    seen, wanted = judged.seen, desired_labels(pool.name, pool.spec)
+    seen, wanted = judged.seen, settled_labels(pool.name, pool.spec)
     owner = find_owner(seen.node, seen.records)
     forecast = NodeForecast(
         pool.name,
@@ -97,7 +97,13 @@ def forecast_member(judged: Judged, pool: Pool, plan: NodePlan, *, may_evict: bo
 def forecast_leaver(judged: Judged, pool: Pool | None, plan: NodePlan, at: Pass) -> NodeForecast:
     """What a node will be through that `pool` gives back."""
     seen = judged.seen
-    forecast = NodeForecast(pool.name if pool is not None else "", plan, leaves=True)
+    vouched = names.LABEL_ISOLATION_VERIFIED
+    forecast = NodeForecast(
+        pool.name if pool is not None else "",
+        plan,
+        leaves=True,
+        removed=(vouched,) if vouched in seen.node.labels.keys() & seen.node.owned else (),
+    )
     if (left := find_left(seen, pool)) is not None:
         labels, gone = left
         kept = {key: value for key, value in labels.items() if key not in gone}

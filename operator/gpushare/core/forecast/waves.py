@@ -14,7 +14,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import NodePlan, NodeState
-from gpushare.core.modes import MODES, Mode, desired_labels
+from gpushare.core.modes import MODES, Mode, settled_labels
 from gpushare.core.plan import Decision, Planner
 from gpushare.core.records import Applied, NodeRecords, extend_found
 from gpushare.core.world import World, judge
@@ -91,12 +91,13 @@ def _finish(planner: Planner, world: World, done: Iterable[Decision]) -> World:
 
 
 def _release(node: Node) -> Node:
-    labels = {key: value for key, value in node.labels.items() if key != names.LABEL_POOL}
+    gone = {names.LABEL_POOL, names.LABEL_ISOLATION_VERIFIED}
+    labels = {key: value for key, value in node.labels.items() if key not in gone}
     return replace(_uncordon(node), labels=labels, annotations={}, owned=frozenset())
 
 
 def _finish_member(world: World, name: str, pool: Pool, plan: NodePlan) -> Node:
-    seen, wanted = judge(world, name).seen, desired_labels(pool.name, pool.spec)
+    seen, wanted = judge(world, name).seen, settled_labels(pool.name, pool.spec)
     node, mode = seen.node, MODES[pool.spec.edition, pool.spec.schedule]
     kept = {k: v for k, v in node.labels.items() if k not in names.NODE_LABELS & node.owned}
     applied = Applied(

@@ -1,0 +1,221 @@
+"""A plugin that may have read somebody else's label: nobody knows which mode it gives."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import SharingContainer
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.actions import NodePlan, NodeState, build_apply
+from gpushare.core.isolation import observe_isolation
+from gpushare.core.modes import MODES
+from gpushare.core.observed import Observed
+from gpushare.core.records import Applied, Drift, parse_records
+from gpushare.core.restraint import hold_back
+from gpushare.core.world import Judged
+from gpushare.names import Reason
+from tests.kit.members import (
+    INSTALLER,
+    OURS,
+    UNVERIFIED,
+    VERIFIED,
+    applied,
+    expect_apply,
+    follow,
+    plan_of,
+    plan_once_noted,
+)
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+
+DISABLE = names.LABEL_CGPU_DISABLE_ISOLATION
+CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
+PLUGIN = a_plugin_pod()
+TRAIN = a_gpu_pod(containers=(SharingContainer("main"),))
+ALL = (PLUGIN, INSTALLER, TRAIN)
+POOL = a_pool(edition="Basic", schedule="cgpu")
+LONG = NOW - timedelta(seconds=11)
+
+
+def a_member(**record: Any) -> Node:
+    """A node at rest in cgpu, as we left it."""
+    records = applied("cgpu", edition=Edition.BASIC, **record)
+    records = records.model_copy(update={"found": {DISABLE: None, "cgpu": None}})
+    return a_node(labels={**CGPU, **OURS}, records=records, allocatable={MEMORY: 15})
+
+
+def a_foreign(
+    value: str | None, at: datetime | None, node: Node | None = None, key: str = DISABLE
+) -> Node:
+    """The same with a label that somebody else wrote or removed."""
+    node = node or a_member()
+    labels = {k: v for k, v in node.labels.items() if k != key}
+    return replace(
+        node,
+        labels=labels if value is None else {**labels, key: value},
+        owned=node.owned - {key},
+        managers={} if value is None else {key: "kubectl-label"},
+        written_at={} if at is None else {key: at},
+    )
+
+
+def read_applied(plan: NodePlan) -> Applied:
+    return Applied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
+
+
+def count_unknown(node: Node) -> tuple[int, int]:
+    found = observe_isolation(Observed(node, ALL, parse_records(node)))
+    return found.unknown, found.isolated
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "unknown"),
+    [
+        pytest.param("true", NOW - timedelta(seconds=9), False, id="put back within seconds"),
+        pytest.param("true", NOW + timedelta(seconds=9), False, id="by a clock that is ahead"),
+        pytest.param("true", LONG, True, id="it stood for a while"),
+        pytest.param("true", NOW + timedelta(seconds=11), True, id="a clock that is far ahead"),
+        pytest.param("true", None, True, id="nothing tells since when"),
+        pytest.param("false", NOW, True, id="ours again, by another's hand"),
+        pytest.param("no", LONG, False, id="read as the same mode"),
+        pytest.param(None, None, False, id="removed, and read as the same mode"),
+    ],
+)
+def test_a_foreign_label_that_stood_for_long_may_have_been_read(
+    value: str | None, at: datetime | None, unknown: bool
+) -> None:
+    node = a_foreign(value, at)
+    apply = expect_apply(plan := plan_of(node, POOL, *ALL))
+    assert CGPU.items() <= apply.labels.items()
+    assert not apply.cordon
+    assert bool(read_applied(plan).mode_unknown) is unknown
+    assert (UNVERIFIED if unknown else VERIFIED).items() <= apply.labels.items()
+    written = follow(node, plan)
+    assert count_unknown(written) == ((1, 0) if unknown else (0, 1))
+    after = plan_once_noted(written, POOL, *ALL)
+    assert (after.reason is Reason.CORDONED) is unknown
+
+
+def test_a_label_that_was_removed_may_have_been_read_where_that_says_another_mode() -> None:
+    records = applied("share", edition=Edition.BASIC)
+    records = records.model_copy(update={"found": {DISABLE: None, "cgpu": None}})
+    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
+    plan = plan_of(a_foreign(None, None, node), a_pool(edition="Basic", schedule="share"), *ALL)
+    assert read_applied(plan).mode_unknown
+
+
+def test_a_plugin_that_is_gone_reads_the_label_that_is_put_back() -> None:
+    """The DaemonSets took it away."""
+    node = a_foreign("false", LONG, key="cgpu")
+    assert read_applied(plan_of(node, POOL, INSTALLER)).mode_unknown is None
+
+
+def test_a_value_of_another_plugins_mode_that_was_removed_for_a_moment_restarts_nothing() -> None:
+    """The DaemonSets take the plugin away, and it comes back by our label."""
+    plan = plan_of(a_foreign(None, None, key="cgpu"), POOL, *ALL)
+    assert read_applied(plan).mode_unknown is None
+
+
+def test_the_restart_comes_once_and_its_return_makes_the_mode_known() -> None:
+    node = a_member(mode_unknown=True)
+    begun = plan_of(node, POOL, *ALL)
+    assert begun.reason is Reason.CORDONED
+    assert '"restart":true' in expect_apply(begun).annotations[names.ANNOTATION_CHANGE]
+    other = a_plugin_pod("plugin-2")
+    again = plan_of(node, POOL, other, INSTALLER, TRAIN)
+    assert read_applied(again).mode_unknown is None
+    assert VERIFIED.items() <= expect_apply(again).labels.items()
+    settled = plan_of(follow(node, again), POOL, other, INSTALLER, TRAIN)
+    assert (settled.state, settled.action) == (NodeState.READY, None)
+
+
+def test_who_was_known_before_stays_known() -> None:
+    known = {"before": (TRAIN.uid,), "admitted": {TRAIN.uid: "cgpu"}}
+    node = a_foreign("true", LONG, a_member(**known))
+    assert count_unknown(node) == (0, 1)
+    assert count_unknown(follow(node, plan_of(node, POOL, *ALL))) == (0, 1)
+
+
+def test_where_the_pool_may_not_restart_it_is_told_with_the_command_that_helps() -> None:
+    never = a_pool(edition="Basic", schedule="cgpu", device_plugin={"restart": "Never"})
+    plan = plan_of(a_member(mode_unknown=True), never, *ALL)
+    assert (plan.state, plan.reason, plan.action) == (NodeState.BLOCKED, Reason.MODE_UNKNOWN, None)
+    assert f"kubectl -n kube-system delete pod {PLUGIN.name}" in plan.message
+
+
+def test_a_plugin_that_awaits_its_restart_stays_so_over_somebody_elses_label() -> None:
+    never = a_pool(edition="Basic", schedule="cgpu", device_plugin={"restart": "Never"})
+    written = read_applied(
+        plan_of(a_foreign("true", LONG, a_member(awaits_restart=True)), never, *ALL)
+    )
+    assert (written.awaits_restart, written.mode_unknown) == (True, True)
+
+
+@pytest.mark.parametrize("reconcile", ["Observe", "Paused"])
+@pytest.mark.parametrize("at", [NOW, LONG])
+def test_a_pool_that_does_not_act_tells_it_and_counts_it(reconcile: str, at: datetime) -> None:
+    node = a_foreign("true", at)
+    pool = a_pool(edition="Basic", schedule="cgpu", reconcile=reconcile)
+    judged = Judged(Observed(node, ALL, parse_records(node)), is_busy=False)
+    plan = hold_back(plan_of(node, pool, *ALL), judged, pool)
+    assert (plan.state, plan.reason, plan.action) == (NodeState.WAITING, Reason.MODE_UNKNOWN, None)
+    assert f"reconcile is {reconcile}" in plan.message
+    assert count_unknown(node) == (1, 0)
+
+
+def test_while_a_rival_holds_the_label_it_is_recorded_once() -> None:
+    repairs = [
+        {"key": DISABLE, "manager": "kubectl-label", "theirs": "true", "at": NOW} for _ in range(2)
+    ]
+    drift = Drift.model_validate({"claim": "training/1", "repairs": repairs})
+    node = a_foreign("true", NOW)
+    records = parse_records(node).model_copy(update={"drift": drift})
+    notes = records.annotations()
+    node = replace(node, annotations=notes, owned=node.owned | notes.keys())
+    plan = plan_of(node, POOL, *ALL)
+    assert plan.reason is Reason.LABEL_CONFLICT
+    assert read_applied(plan).mode_unknown
+    assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
+    apply = expect_apply(plan)
+    given_up = replace(
+        node,
+        labels={**node.labels, **apply.labels},
+        annotations=apply.annotations,
+        owned=frozenset(apply.labels) | frozenset(apply.annotations),
+    )
+    assert plan_of(given_up, POOL, *ALL).action is None
+
+
+# The label that pods select which require isolation.
+
+
+def test_somebody_elses_word_on_isolation_is_put_back() -> None:
+    node = a_foreign("true", NOW, a_member(mode_unknown=True), key=names.LABEL_ISOLATION_VERIFIED)
+    plan = plan_of(node, POOL, *ALL)
+    assert plan.reason is Reason.DRIFT_REPAIRED
+    assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
+
+
+def test_a_value_that_came_with_the_node_does_not_stay() -> None:
+    node = a_node(labels={**CGPU, **VERIFIED})
+    assert UNVERIFIED.items() <= expect_apply(plan_of(node, POOL)).labels.items()
+
+
+def test_a_mode_without_isolation_has_no_such_label() -> None:
+    """The write that puts it there takes the label away."""
+    node = replace(a_member(), labels={**SHARE, **OURS, **VERIFIED})
+    records = applied("share", edition=Edition.BASIC).model_copy(update={"found": {}})
+    apply = build_apply(node, {**SHARE, **OURS, **VERIFIED}, records, cordon=False, message="")
+    assert apply.labels == {**SHARE, **OURS}
+
+
+def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None:
+    pod = a_gpu_pod(selects=frozenset(VERIFIED.items()))
+    node = a_member()
+    leaving = plan_of(node, a_pool(edition="Basic", schedule="share"), PLUGIN, INSTALLER, pod)
+    assert (leaving.reason, leaving.action) == (Reason.WORKLOADS_PRESENT, None)
+    unknown = a_member(mode_unknown=True)
+    assert plan_of(unknown, POOL, PLUGIN, INSTALLER, pod).reason is Reason.CORDONED
