@@ -109,16 +109,17 @@ test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the c
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
 		&& $(LIMIT) 600 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
-# One cluster, one node: the tests follow each other. Where the machine can't hold a node they are skipped.
+# Each worker has a node of its own. Where the machine can't hold one the tests are skipped.
+NODES = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 .PHONY: test-node
-test-node: $(READY) ## Install the operator on a real node and change its isolation there, as root: kubelet, containerd, the image
+test-node: test-release ## Install the operator on a real node and change its isolation there, as root: kubelet, containerd, the image
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1200 $(BIN)/pytest tests/node -p no:randomly --timeout=300 -m "not long"
+	$(LIMIT) 1200 $(BIN)/pytest tests/node -p no:randomly --timeout=300 -m "not long" $(NODES)
 
 .PHONY: test-node-long
 test-node-long: $(READY) ## The same for what takes minutes there, and what takes two nodes
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 2400 $(BIN)/pytest tests/node -p no:randomly --timeout=600 -m long
+	$(LIMIT) 2400 $(BIN)/pytest tests/node -p no:randomly --timeout=600 -m long $(NODES)
 
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail

@@ -48,7 +48,7 @@ def build_operator_image(
     Raises `ToolchainError` where this machine can't, the build fails or the image is too large.
     """
     _expect_buildah()
-    base = _pull_base(report) or _ensure_debian_base(report)
+    base = _pull_base(source, report) or _ensure_debian_base(report)
     report(f"building {tag} by buildah")
     _buildah(
         *("build", "--layers", "--isolation=chroot", f"--from={base}", f"--tag={tag}"),
@@ -113,8 +113,8 @@ def _expect_program(name: str, reason: str) -> None:
         )
 
 
-def _pull_base(report: Report) -> str | None:
-    base = read_base((PROJECT / "Dockerfile").read_text())
+def _pull_base(source: Path, report: Report) -> str | None:
+    base = read_base((source / "Dockerfile").read_text())
     command = ["buildah", "pull", "--quiet", base]
     try:
         done = subprocess.run(

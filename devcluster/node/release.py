@@ -1,5 +1,7 @@
 """The operator installed by `helm install` on real nodes: its image, in containers."""
 
+import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import yaml
 from devcluster.cluster import Report
 from devcluster.images import build_operator_image, save_image
 from devcluster.installation import NAMESPACE
+from devcluster.locks import exclusive
 from devcluster.node.cluster import NodeCluster
 from devcluster.release import Release
 from devcluster.startup import PROJECT
@@ -23,8 +26,11 @@ def provide_image(
 ) -> None:
     """Build the image of a checkout and give it to every node of the cluster."""
     image = f"{REPOSITORY}:{tag}"
-    build_operator_image(image, source=source, report=report)
-    archive = save_image(image, cluster.folder / f"operator-{tag}.tar")
+    # One build at a time: the next one finds all layers of this one.
+    lock = Path(tempfile.gettempdir(), f"gpushare-image-{os.getuid()}.lock")
+    with exclusive(lock, on_wait=lambda: report("another image is being built; waiting")):
+        build_operator_image(image, source=source, report=report)
+        archive = save_image(image, cluster.folder / f"operator-{tag}.tar")
     for node in cluster.nodes.values():
         node.import_image(archive)
     archive.unlink()

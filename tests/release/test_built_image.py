@@ -137,8 +137,7 @@ def test_the_dockerfiles_base_goes_before_debians_where_it_can_be_pulled(
             monkeypatch.setattr(
                 images, "read_base", lambda dockerfile: f"{base}@{digest.read_text()}"
             )
-            monkeypatch.setattr(images, "PROJECT", tmp_path)
-            build_operator_image(tag, report=said.append)
+            build_operator_image(tag, source=tmp_path, report=said.append)
             layers = inspect(tag)["OCIv1"]["rootfs"]["diff_ids"]
         finally:
             buildah("rmi", "--force", tag)
