@@ -78,7 +78,6 @@ def test_a_plugin_that_is_told_to_read_its_label_again_finds_it_as_it_was(
     expect_truth(bench)
 
 
-@pytest.mark.xfail(strict=True, reason="the operator does not see that the label was read again")
 @pytest.mark.parametrize("how", ["kubelet", pytest.param("SIGHUP", marks=pytest.mark.long)])
 def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claimed(
     bench: NodeBench, how: str
