@@ -65,13 +65,15 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     )
 
     reboot_node(bench.cluster, "n1")
-    expect_isolation(bench, "True", containers=3, isolated=2, stale=0, optedOut=1)
-    expect(bench, "it is isolated indeed", lambda: _is_isolated_now(bench, "old"))
-
-
-def _is_isolated_now(bench: Bench, name: str) -> bool:
-    pod = bench.pod(name)
-    return names.CONTAINERS in pod["metadata"]["annotations"] and is_isolated(pod)
+    expect(
+        bench,
+        "nothing of the boot before is called stale",
+        lambda: bench.pool()["status"]["isolation"]["stale"] == 0,
+    )
+    for name in ("old", "careless", "new"):
+        bench.delete_pod(name)
+    expect_running(bench, place_pod(bench, "after", "n1"))
+    expect_isolation(bench, "True", containers=1, isolated=1, stale=0, unknown=0)
 
 
 @pytest.mark.usefixtures("operator")
