@@ -30,10 +30,16 @@ def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
         "bootID": BOOT,
         "plugins": {PLUGIN: 0},
     }
+    ours = {
+        "manager": "gpushare-operator",
+        "operation": "Apply",
+        "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
+    }
     return {
         "metadata": {
             "name": "n1",
             "uid": "uid-of-n1",
+            "managedFields": [ours],
             "labels": labels,
             "annotations": {"gpushare.io/applied": json.dumps(applied)},
         },
