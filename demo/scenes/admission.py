@@ -15,6 +15,7 @@ FILES = "demo/manifests/admission"
 POOLS = ("training", "inference", "vision")
 NODES = {pool: f"cn-hangzhou.192.168.9.{number}" for number, pool in enumerate(POOLS, start=51)}
 CARDS, CARD_GIB = 2, 15
+VERIFIED = "gpushare.io/isolation-verified"
 TRAINING, VISION, INFERENCE = ({POOL_LABEL: pool} for pool in ("training", "vision", "inference"))
 
 
@@ -80,7 +81,7 @@ def wishes(view: View) -> Facts:
     yield from _expect_admitted(
         view,
         Fate("by-name", "RoutedOnRequest", VISION),
-        Fate("isolated", "Routed", {SCHEDULE: "cgpu", **TRAINING}),
+        Fate("isolated", "Routed", {SCHEDULE: "cgpu", VERIFIED: "true", **TRAINING}),
         Fate("draft", "RoutedWithoutIsolation", INFERENCE, "which does not isolate GPU memory"),
     )
     for app, pool in (("by-name", "vision"), ("isolated", "training"), ("draft", "inference")):

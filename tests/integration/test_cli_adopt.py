@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
+VERIFIED = "gpushare.io/isolation-verified"
 OPERATOR = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/gpushare-controller"
 """An account that may read all that commands read."""
 PAGE = """\
@@ -175,6 +176,10 @@ def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition
     assert len(pools) == len(labels)
     after = read_labels(bench)
     assert {after[node].pop(POOL) for node in after} == set(pools)
+    verified = {node: after[node].pop(VERIFIED, None) for node in after}
+    assert {node for node, value in verified.items() if value == "true"} == verified.keys() & {
+        "n-cgpu", "n-core-mem"
+    }  # fmt: skip
     assert after == labels
     # Others of their DaemonSets may have been on their way.
     assert plugins <= read_system_pods(bench)
@@ -221,7 +226,7 @@ def test_a_label_that_is_told_is_the_one_that_is_written(bench: Bench) -> None:
     apply(bench, json.dumps(pools))
     expect_pool_ready(bench, node["pool"], nodes=1)
 
-    assert (told.code, node["labels"].keys()) == (Exit.CHANGES, {ISOLATION, POOL})
+    assert (told.code, node["labels"].keys()) == (Exit.CHANGES, {ISOLATION, VERIFIED, POOL})
     written = {key: change["to"] for key, change in node["labels"].items()}
     assert read_labels(bench) == {"plain": {**labels["plain"], **written}}
     assert bench.audit.our_deletions(mark) == []

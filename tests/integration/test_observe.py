@@ -21,7 +21,9 @@ Json = dict[str, Any]
 MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"
 POOL = "gpushare.io/pool"
-CARRIED = {POOL, PLACEMENT, MODE}
+VERIFIED = "gpushare.io/isolation-verified"
+CGPU = {MODE: "cgpu", VERIFIED: "true"}
+CARRIED = {POOL, PLACEMENT, *CGPU}
 
 
 def announced(message: str) -> dict[str, str]:
@@ -55,9 +57,9 @@ def test_observe_writes_its_own_status_alone_and_enforce_does_just_what_it_said(
     before = {node: ours_among(bench.node(node)) for node in said}
 
     assert said == {
-        "bare": {MODE: "cgpu", PLACEMENT: "binpack", POOL: "training"},
-        "joined": {MODE: "cgpu", POOL: "training"},
-        "settled": {PLACEMENT: "binpack", POOL: "training"},
+        "bare": {**CGPU, PLACEMENT: "binpack", POOL: "training"},
+        "joined": {**CGPU, POOL: "training"},
+        "settled": {VERIFIED: "true", PLACEMENT: "binpack", POOL: "training"},
     }
     expect(bench, "an Event tells", lambda: "events" in written_since(bench, mark))
     assert written_since(bench, mark) == {"gpusharepools/status", "events"}
@@ -79,7 +81,7 @@ def test_an_observing_pool_takes_no_node_whatever_its_priority(bench: Bench) -> 
     bench.create_pool(build_pool("urgent", schedule="cgpu", priority=900, reconcile="Observe"))
 
     message = expect_reason(bench, "n1", "WouldChange", pool="urgent")["message"]
-    assert announced(message) == {MODE: "cgpu", POOL: "urgent"}
+    assert announced(message) == {**CGPU, POOL: "urgent"}
     assert not [call for call in bench.audit.our_writes(mark) if call.resource == "nodes"]
     expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
     expect_pool_ready(bench, nodes=1)
@@ -105,14 +107,14 @@ def test_a_pool_that_observes_after_it_enforced_holds_what_it_has(bench: Bench) 
 
     message = expect_reason(bench, "n1", "WouldChange")["message"]
 
-    assert announced(message) == {MODE: "cgpu"}
+    assert announced(message) == CGPU
     assert message.endswith(f"; to be removed: {PLACEMENT}")
     assert not [call for call in bench.audit.our_writes(mark) if call.resource == "nodes"]
     before = ours_among(bench.node("n1"))
     bench.change_pool(reconcile="Enforce")
     expect_pool_ready(bench, nodes=1)
     del before[PLACEMENT]
-    assert ours_among(bench.node("n1")) == before | {MODE: "cgpu"}
+    assert ours_among(bench.node("n1")) == before | CGPU
 
 
 @pytest.mark.usefixtures("operator")
@@ -154,7 +156,7 @@ def test_paused_drift_stays_and_no_change_begins_until_enforce(bench: Bench) -> 
         lambda: f"{PLACEMENT}=binpack" in expect_reason(bench, "n1", "Paused")["message"],
     )
     message = expect_reason(bench, "n2", "Paused")["message"]
-    assert announced(message) == {MODE: "cgpu"}
+    assert announced(message) == CGPU
     assert not [call for call in bench.audit.our_writes(mark) if call.resource == "nodes"]
     expect_labels(bench, "n1", {PLACEMENT: "spread", MODE: "share"})
 

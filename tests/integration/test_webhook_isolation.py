@@ -19,6 +19,7 @@ Json = dict[str, Any]
 
 MODE = "ack.node.gpu.schedule"
 REFUSED = "ValidatingAdmissionPolicy 'gpushare-isolation'"
+VERIFIED = {"gpushare.io/isolation-verified": "true"}
 REQUIRED = {ISOLATION: "required"}
 
 
@@ -66,12 +67,19 @@ UNISOLATED = {
     "compute": strict_pod(gib=None, core=30),
     "at its start": asks_at_its_start(),
 }
+CGPU = {MODE: "cgpu", **VERIFIED}
+BASIC_CGPU = {"cgpu": "true", "cgpu.disable.isolation": "false"}
 ISOLATED = {
-    "cgpu": strict_pod(selects={MODE: "cgpu"}),
-    "core_mem": strict_pod(selects={MODE: "core_mem"}),
-    "Basic": strict_pod(selects={"cgpu": "true", "cgpu.disable.isolation": "false"}),
-    "a node by name": strict_pod(selects={MODE: "cgpu"}, nodeName="n1"),
-    "not switched off": strict_pod(selects={MODE: "cgpu"}, env={"CGPU_DISABLE": "false"}),
+    "cgpu": strict_pod(selects=CGPU),
+    "core_mem": strict_pod(selects={MODE: "core_mem", **VERIFIED}),
+    "Basic": strict_pod(selects={**BASIC_CGPU, **VERIFIED}),
+    "a node by name": strict_pod(selects=CGPU, nodeName="n1"),
+    "not switched off": strict_pod(selects=CGPU, env={"CGPU_DISABLE": "false"}),
+}
+UNVERIFIED = {
+    "nothing of it": strict_pod(selects={MODE: "cgpu"}),
+    "Basic": strict_pod(selects=BASIC_CGPU),
+    "nodes that are not": strict_pod(selects={**CGPU, **dict.fromkeys(VERIFIED, "false")}),
 }
 UNCONCERNED = {
     "requires nothing": build_pod("p"),
@@ -89,6 +97,15 @@ def test_a_pod_that_nothing_keeps_on_isolated_nodes_is_refused(space: Space, pod
     assert f"Or select {MODE}=cgpu" in str(refusal.value)
 
 
+@pytest.mark.parametrize("pod", UNVERIFIED.values(), ids=list(UNVERIFIED))
+def test_a_pod_that_could_start_where_isolation_is_not_verified_is_refused(
+    space: Space, pod: Json
+) -> None:
+    with pytest.raises(ApiError, match=REFUSED) as refusal:
+        space.send(pod)
+    assert "gpushare.io/isolation-verified" in str(refusal.value)
+
+
 @pytest.mark.parametrize("pod", ISOLATED.values(), ids=list(ISOLATED))
 def test_a_pod_that_selects_an_isolated_mode_is_admitted(space: Space, pod: Json) -> None:
     assert space.send(pod)["spec"]["nodeSelector"] == pod["spec"]["nodeSelector"]
@@ -102,11 +119,11 @@ def test_other_pods_are_none_of_its_business(space: Space, pod: Json) -> None:
 @pytest.mark.parametrize("value", ["true", "1", "$(SWITCH)"])
 def test_a_pod_that_also_switches_isolation_off_is_refused(space: Space, value: str) -> None:
     with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
-        space.send(strict_pod(selects={MODE: "cgpu"}, env={"CGPU_DISABLE": value}))
+        space.send(strict_pod(selects=CGPU, env={"CGPU_DISABLE": value}))
 
 
 def test_a_pod_that_reads_from_elsewhere_whether_to_is_refused(space: Space) -> None:
-    pod = strict_pod(selects={MODE: "cgpu"})
+    pod = strict_pod(selects=CGPU)
     elsewhere = {"configMapKeyRef": {"name": "settings", "key": "cgpu", "optional": True}}
     pod["spec"]["containers"][0]["env"] = [{"name": "CGPU_DISABLE", "valueFrom": elsewhere}]
     with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
@@ -116,7 +133,7 @@ def test_a_pod_that_reads_from_elsewhere_whether_to_is_refused(space: Space) -> 
 def test_switching_it_off_among_too_many_variables_to_look_at_is_refused_too(space: Space) -> None:
     env = {"CGPU_DISABLE": "true", **{f"V{index}": "x" for index in range(1000)}}
     with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
-        space.send(strict_pod(selects={MODE: "cgpu"}, env=env))
+        space.send(strict_pod(selects=CGPU, env=env))
 
 
 def test_opting_out_does_not_lift_it(bench: Bench) -> None:

@@ -30,14 +30,17 @@ def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
         "bootID": BOOT,
         "plugins": {PLUGIN: 0},
     }
-    ours = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
-    entry = {"manager": "gpushare-operator", "operation": "Apply", "fieldsV1": ours}
+    ours = {
+        "manager": "gpushare-operator",
+        "operation": "Apply",
+        "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
+    }
     return {
         "metadata": {
             "name": "n1",
             "uid": "uid-of-n1",
+            "managedFields": [ours],
             "labels": labels,
-            "managedFields": [entry],
             "annotations": {"gpushare.io/applied": json.dumps(applied)},
         },
         "status": {"nodeInfo": {"bootID": boot}},

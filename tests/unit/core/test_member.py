@@ -156,7 +156,9 @@ def test_a_node_that_another_edition_shares_is_left_alone() -> None:
 
 def test_drift_is_put_back_at_once_while_the_plugin_is_the_one_that_was_verified() -> None:
     written = {names.LABEL_SCHEDULE: NOW}
-    node = a_node({**SHARE, **OURS}, records=applied(), owned=frozenset(), written_at=written)
+    node = a_node(
+        labels={**SHARE, **OURS}, records=applied(), owned=frozenset(), written_at=written
+    )
     apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod()))
     assert apply.labels == {**CGPU, **OURS, **VERIFIED}
     assert not apply.cordon

@@ -59,3 +59,18 @@ def test_basic_default_awaits_the_whole_cards_that_its_recover_daemonset_puts_ba
     missing = verify_mode(a_node(), [recoverer], MODES[Edition.BASIC, Schedule.DEFAULT], Pass(NOW))
     assert missing is not None
     assert missing.reason is Reason.RESOURCE_NOT_READY
+
+
+def test_of_a_node_that_is_not_ready_that_is_said_first() -> None:
+    plugin = a_plugin_pod("plugin", daemonset=CORE_MEM.plugin)
+    lacks = verify_mode(a_node(ready=False), [plugin], CORE_MEM, Pass(NOW))
+    assert lacks is not None
+    assert lacks.reason is Reason.NODE_NOT_READY
+    assert lacks.message.startswith("the node is not ready")
+    assert "cgpu-core-installer is not Ready" in lacks.message
+
+
+def test_a_node_that_lacks_nothing_is_in_its_mode_though_its_kubelet_is_away() -> None:
+    pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
+    node = a_node(allocatable={MEMORY: 15, CORE: 100}, ready=False)
+    assert verify_mode(node, pods, CORE_MEM, Pass(NOW)) is None
