@@ -30,7 +30,7 @@ def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
         "bootID": BOOT,
         "plugins": {PLUGIN: 0},
     }
-    ours = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+    ours: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
     entry = {"manager": "gpushare-operator", "operation": "Apply", "fieldsV1": ours}
     return {
         "metadata": {
