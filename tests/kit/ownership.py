@@ -5,6 +5,7 @@ Labels, annotations and the cordon are fields alike: a value, and the managers t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from gpushare import names
 from gpushare.api.node import Node
@@ -20,6 +21,8 @@ class Field:
 
     value: str
     managers: frozenset[str] = frozenset()
+    at: datetime | None = None
+    """When somebody wrote that plainly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,9 @@ def apply_fields(
     return replace(node, fields=fields)
 
 
-def write_field(node: SimulatedNode, key: str, value: str | None, manager: str) -> SimulatedNode:
+def write_field(
+    node: SimulatedNode, key: str, value: str | None, manager: str, at: datetime | None = None
+) -> SimulatedNode:
     """A plain write of one field, as `kubectl label`, `annotate` and `cordon` do (None: away).
 
     A value that is there already changes nothing, and makes nobody an owner.
@@ -82,7 +87,7 @@ def write_field(node: SimulatedNode, key: str, value: str | None, manager: str) 
         return node
     fields = {other: known for other, known in node.fields.items() if other != key}
     if value is not None:
-        fields[key] = Field(value, frozenset({manager}))
+        fields[key] = Field(value, frozenset({manager}), at)
     return replace(node, fields=fields)
 
 
@@ -119,6 +124,13 @@ def observe_node(node: SimulatedNode) -> Node:
             key: min(others)
             for key in names.NODE_LABELS
             if (others := node.owners(key) - {names.FIELD_MANAGER})
+        },
+        written_at={
+            key: known.at
+            for key in names.MODE_LABELS
+            if (known := node.fields.get(key)) is not None
+            and known.at is not None
+            and known.managers - {names.FIELD_MANAGER}
         },
         retry=node.annotations.get(names.ANNOTATION_RETRY, ""),
         owns_cordon=CORDON in ours,

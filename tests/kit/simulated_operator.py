@@ -6,6 +6,7 @@ Between a decision and its write anything may happen, also that the process ends
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
@@ -63,9 +64,11 @@ class SimulatedOperator:
         self._zeroed: set[str] = set()
         self._refusals: dict[str, Blocker] = {}
         self._is_new = True
+        self._since: datetime | None = None
 
     def observe(self, cluster: Cluster) -> tuple[World, set[str] | None]:
         """The world as the caches show it, and the nodes that something happened to."""
+        self._since = self._since or cluster.now
         nodes = {name: observe_node(node) for name, node in cluster.nodes.items()}
         pods = {name: cluster.pods_on(name) for name in cluster.nodes}
         changed = {name for name in nodes if nodes[name] != self._nodes.get(name)}
@@ -87,6 +90,7 @@ class SimulatedOperator:
             starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.takes_slot),
             zeroed=frozenset(self._zeroed),
             refusals=dict(self._refusals),
+            acting_since=self._since,
         )
         was_new, self._is_new = self._is_new, False
         return world, None if was_new else changed

@@ -148,7 +148,7 @@ def write_node(
     cluster: Cluster, name: str, key: str, value: str | None, manager: str = "kubectl-edit"
 ) -> Cluster:
     """Somebody writes one field of a node, or takes it away."""
-    return put_node(cluster, write_field(cluster.nodes[name], key, value, manager))
+    return put_node(cluster, write_field(cluster.nodes[name], key, value, manager, cluster.now))
 
 
 def cordon_as(cluster: Cluster, name: str, manager: str) -> Cluster:
@@ -203,6 +203,15 @@ def restart_containers(cluster: Cluster, name: str) -> Cluster:
             read = read_mode(cluster.edition, cluster.nodes[name].labels)
             due = cluster.now + cluster.returning
             cluster = put_pod(cluster, uid, SimulatedPod(pod, due, read))
+    return cluster
+
+
+def restart_kubelet(cluster: Cluster, name: str) -> Cluster:
+    """The node's plugins read its labels again, and nothing tells of it."""
+    read = read_mode(cluster.edition, cluster.nodes[name].labels)
+    for uid, each in plugins_on(cluster, name):
+        if each.pod.phase == "Running" and not each.pod.deleting:
+            cluster = put_pod(cluster, uid, replace(each, read=read))
     return cluster
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from gpushare import names
@@ -125,6 +126,7 @@ class Caches:
         busy: Collection[str],
         starting: Collection[str],
         refusals: Mapping[str, Blocker],
+        acting_since: datetime | None = None,
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
         return World(
@@ -138,6 +140,7 @@ class Caches:
             starting=starting,
             zeroed=self._zeroed,
             refusals=refusals,
+            acting_since=acting_since,
         )
 
     def mark_changed(self, node: str) -> None:

@@ -97,6 +97,7 @@ class Reconciler:
         self._changed = asyncio.Event()
         self._process = uuid4().hex[:8]
         self._passes = 0
+        self._acting_since = datetime.now(UTC)
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
@@ -148,6 +149,7 @@ class Reconciler:
         Raises `NotLeaderError` once another controller may be active, and `CrdMissingError`.
         """
         await self.caches.wait_synced()
+        self._acting_since = datetime.now(UTC)
         try:
             while True:
                 wake = await self._pass_safely()
@@ -213,6 +215,7 @@ class Reconciler:
             self._busy.keys(),
             self._starting,
             self._refusals,
+            self._acting_since,
         )
         changed: set[str] | None = self.caches.take_changed()
         if time.monotonic() >= self._full_pass_at:

@@ -92,7 +92,7 @@ def note_readings(
     is_ours = mode.labels.keys() <= node.owned
     put_back = applied.put_back if is_ours else _note_foreign(seen, applied)
     is_unknown = may_have_misread(node, pods, applied) or may_have_reread(
-        node, pods, applied, at.now, at.timing.reread, stays=stays
+        node, pods, applied, at.is_brief, stays=stays
     )
     if is_unknown or is_replaced(node, pods, applied):
         return {

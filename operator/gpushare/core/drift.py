@@ -90,7 +90,9 @@ def judge_drift(
         manager = node.managers.get(key, "") if theirs is not None else ""
         flip = Repair(key=key, manager=manager, theirs=theirs, at=now)
         if not claim.force and _count(repairs, flip) >= PATIENCE:
-            rivals.append(_build_rival(flip, ours))
+            # By what is written already, so that it is the same until that is.
+            began_at = min(repair.at for repair in repairs if _is_same(repair, flip))
+            rivals.append(_build_rival(flip.model_copy(update={"at": began_at}), ours))
         else:
             repairs.append(flip)
             put_back = True
@@ -137,7 +139,11 @@ def _once_ours(records: NodeRecords) -> frozenset[str]:
 
 def _count(repairs: Sequence[Repair], flip: Repair) -> int:
     """How often the same manager changed the same key."""
-    return sum((r.key, r.manager) == (flip.key, flip.manager) for r in repairs)
+    return sum(_is_same(repair, flip) for repair in repairs)
+
+
+def _is_same(repair: Repair, flip: Repair) -> bool:
+    return (repair.key, repair.manager) == (flip.key, flip.manager)
 
 
 def _build_rival(flip: Repair, ours: str) -> Rival:

@@ -7,8 +7,8 @@ watched): neither the pod's UID nor its restarts nor anything else in the API te
 while another value stands, nobody knows what the plugin has read.
 """
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
@@ -82,13 +82,12 @@ def may_have_reread(
     node: Node,
     pods: Sequence[Pod],
     applied: Applied,
-    now: datetime,
-    within: timedelta,
+    is_brief: Callable[[datetime | None], bool],
     *,
     stays: bool = False,
 ) -> bool:
-    """Whether the plugin `is_exposed`, and not only for a moment: `within` that time of `now`, on
-    either side since clocks differ, and not where the foreign value `stays`.
+    """Whether the plugin `is_exposed`, and not by a value that was written at a time that
+    `is_brief` and does not stay (`stays`).
 
     Of a label that was removed nothing tells when. A value of another plugin's mode has the
     DaemonSets take this plugin away, and it reads ours when it comes back.
@@ -102,8 +101,7 @@ def may_have_reread(
     theirs = find_mode(applied.edition, find_schedule(applied.edition, node.labels))
     leaves = theirs is not None and theirs.plugin != mode.plugin
     moments = [node.written_at.get(key) for key in foreign]
-    is_old = any(at is not None and abs(now - at) > within for at in moments)
-    return is_old or (not leaves and (stays or None in moments))
+    return not all(map(is_brief, moments)) or (not leaves and (stays or None in moments))
 
 
 def may_have_misread(node: Node, pods: Sequence[Pod], applied: Applied) -> bool:

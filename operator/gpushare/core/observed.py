@@ -43,6 +43,18 @@ class Pass:
     """The installation allows the Jobs of teardowns."""
     memory_unit: str = "GiB"
     """In what the cluster's plugins count GPU memory."""
+    acting_since: datetime | None = None
+    """Of what others wrote before that, nobody saw what followed."""
+
+    def is_brief(self, moment: datetime | None) -> bool:
+        """Whether what somebody wrote then, by the API server's clock, has been seen at once.
+
+        So has what nobody can date (None), once the controller has looked on for a while.
+        """
+        since = self.acting_since
+        if since is not None and (moment or self.now - self.timing.reread) <= since:
+            return False
+        return moment is None or abs(self.now - moment) <= self.timing.reread
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,7 @@ class Planner:
             may_evict=self._may_evict,
             may_tear_down=self._may_tear_down,
             memory_unit=self._memory_unit,
+            acting_since=world.acting_since,
         )
         decisions = list(self._decide(world, {*changed, *self._alarms.take_due(now)}, at))
         return Plan(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from gpushare.api.job import Job
 from gpushare.api.node import Node
@@ -36,6 +37,8 @@ class World:
     """Nodes whose resource was seen at zero during their change."""
     refusals: Mapping[str, Blocker] = field(default_factory=dict)
     """By node, what the API server says to our last write, for as long as it does."""
+    acting_since: datetime | None = None
+    """Since then the controller has looked on, and put back what others wrote."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,13 @@ class Histories(Disturbances):
             self._carry_out(node)
         self.operator = SimulatedOperator()
 
+    @rule(node=a_node_name)
+    def restart_kubelet(self, node: str) -> None:
+        """A node's kubelet restarts, and no process of the operator sees what was there then."""
+        if node in self.cluster.nodes:
+            self.cluster = sim.restart_kubelet(machinery.elapse(self.cluster, 0), node)
+            self.operator = SimulatedOperator()
+
     @invariant()
     def go_on(self) -> None:
         self.work(self.pace, 5, is_slow=False)
