@@ -141,7 +141,7 @@ test-faults: $(READY) $(PREVIOUS)/.ready ## Run storms of a minute each, other f
 .PHONY: test-chaos
 test-chaos: $(READY) ## Kill the operator at every write of a rollout, and disturb it otherwise, watched from outside
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 2400 $(BIN)/pytest tests/chaos tests/integration -p no:randomly --timeout=900 -m chaos $(SHARDS)
+	$(LIMIT) 3600 $(BIN)/pytest tests/chaos tests/integration -p no:randomly --timeout=900 -m chaos $(SHARDS)
 	$(LIMIT) 1500 $(BIN)/python -m tests.chaos.matrix
 
 .PHONY: test-soak

@@ -53,9 +53,10 @@ class Process:
 class Oracle:
     """What has been seen of one node.
 
-    Labels that stood for `brief_seconds` at most were not read by a plugin that runs: a kubelet
-    would have had to restart in just that time. So far apart may be the clocks of a kubelet, which
-    says when it admitted a pod, and of the API server, which says when a label was written.
+    Labels that stood for `brief_seconds` at most, under an operator that looked on, were not read
+    by a plugin that runs: a kubelet would have had to restart in just that time. So far apart may
+    be the clocks of a kubelet, which says when it admitted a pod, and of the API server, which says
+    when a label was written.
     """
 
     brief_seconds: float
@@ -63,14 +64,20 @@ class Oracle:
     _processes: dict[Instance, Process] = field(default_factory=dict)
     _admitted: dict[str, Span] = field(default_factory=dict)
     _bound_before: dict[str, float] = field(default_factory=dict)
+    _unwatched: list[Span] = field(default_factory=list)
     _has_module: bool = False
     _boot: str = ""
     _before: float = 0.0
     """When the look before began."""
 
-    def see(self, node: Json, pods: Iterable[Json], look: Span) -> None:
-        """Take in how the node was at some time in `look`, as were its pods."""
+    def see(self, node: Json, pods: Iterable[Json], look: Span, *, is_watched: bool = True) -> None:
+        """Take in how the node was at some time in `look`, as were its pods.
+
+        `is_watched` says whether there was an operator then.
+        """
         since = self._before if self._labelled else look.begin
+        if not is_watched:
+            self._unwatched.append(Span(since, look.end))
         self._see_labels(node, Span(since, look.end))
         self._see_boot(node)
         seen = set()
@@ -137,9 +144,12 @@ class Oracle:
             runs = Span(process.starts.begin, admitted.end + self.brief_seconds)
             for labelled in self._labelled:
                 span = labelled.span
-                is_brief = span.end - span.begin <= self.brief_seconds
-                if span.meets(process.starts) or (span.meets(runs) and not is_brief):
+                if span.meets(process.starts) or (span.meets(runs) and not self._is_brief(span)):
                     yield labelled.values
+
+    def _is_brief(self, span: Span) -> bool:
+        is_short = span.end - span.begin <= self.brief_seconds
+        return is_short and not any(span.meets(gap) for gap in self._unwatched)
 
     def _find_outcome(self, values: Values) -> bool | None:
         """Whether a plugin that read these has containers isolated; None where nobody knows."""

@@ -69,7 +69,9 @@ class Stage:
         while going:
             sight.look()
             for name, view in sight.nodes.items():
-                self._oracles[name].see(view.node, view.pods, sight.span)
+                self._oracles[name].see(
+                    view.node, view.pods, sight.span, is_watched=crashes.is_ready
+                )
             for history in histories:
                 self._compare(history)
             going = [history for history in going if _advance(history)]

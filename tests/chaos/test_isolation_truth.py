@@ -17,6 +17,7 @@ _FEWER = int(os.environ.get("GPUSHARE_HISTORIES", "100"))
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(2400)
 def test_every_claim_of_isolation_is_true(bench: Bench) -> None:
     stage = Stage(bench)
     for edition, seeds in _HISTORIES.items():

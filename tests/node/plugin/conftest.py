@@ -11,9 +11,9 @@ from devcluster.node.release import NodeRelease
 from tests.kit.nodebench import NodeBench
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def with_release(cluster: NodeCluster) -> Iterator[NodeBench]:
-    """The release, whole, for all tests of this folder; nothing of it stays."""
+    """The release, whole, for all tests of a file; nothing of it stays."""
     import_plugin(cluster)
     values = {"allInOne": True, "controller": {"replicas": 1}, "crds": {"keep": False}}
     release = NodeRelease(cluster, values)

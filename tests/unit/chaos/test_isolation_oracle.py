@@ -24,12 +24,18 @@ class Watch:
         self.owners = ["gpushare-device-plugin-ds"]
         self.pods: list[Json] = []
         self.oracle = Oracle(brief_seconds=3)
+        self.is_watched = True
         self._now = 0.0
 
     def pass_by(self, seconds: int = 5) -> None:
         for _ in range(seconds):
             self._now += 1
-            self.oracle.see(self._build_node(), self._build_pods(), Span(self._now, self._now))
+            self.oracle.see(
+                self._build_node(),
+                self._build_pods(),
+                Span(self._now, self._now),
+                is_watched=self.is_watched,
+            )
 
     def admit(self, name: str, **spec: Any) -> Json:
         """Let a pod come and run, between two looks."""
@@ -99,14 +105,17 @@ def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_anoth
     assert [watch.can_tell(pod) for pod in pods] == [True, False, False, True]
 
 
-def test_a_value_that_stood_briefly_was_read_by_no_plugin_that_runs() -> None:
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_a_value_that_stood_briefly_was_read_by_nobody_where_an_operator_looked_on(
+    is_watched: bool,
+) -> None:
     watch = Watch(ISOLATING)
     watch.pass_by()
-    watch.labels = SHARING
+    watch.labels, watch.is_watched = SHARING, is_watched
     watch.pass_by(1)
-    watch.labels = ISOLATING
+    watch.labels, watch.is_watched = ISOLATING, True
     watch.pass_by(1)
-    assert watch.can_tell(watch.admit("a"))
+    assert watch.can_tell(watch.admit("a")) is is_watched
 
 
 @pytest.mark.parametrize("again", [("another", 0), ("plugin", 1)])
