@@ -1,5 +1,6 @@
 """One GPU node of the Basic edition under no operator: a real one, or a simulated one."""
 
+import uuid
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
@@ -78,7 +79,8 @@ class Stage(ABC):
         def is_served() -> bool:
             phase = self.bench.pod(tries[-1])["status"].get("phase") if tries else "Failed"
             if phase == "Failed":
-                tries.append(self.send_pod(f"probe-{len(tries)}"))
+                # A name of its own: who ends the former pod of a name may end the next one, too.
+                tries.append(self.send_pod(f"probe-{uuid.uuid4().hex[:8]}"))
             return bool(phase == "Running")
 
         self.expect("a GPU pod runs", is_served)
