@@ -32,9 +32,9 @@ training  cgpu on 3 nodes
   plan 9f2b209da3b5: share -> cgpu on 3 nodes: the device plugin restarts; 1 waits for pods \
 to finish
   WAVE  NODE  CHANGE         DOES                              PODS  WAITS FOR
-  1     n1    share -> cgpu  cordon, 2 labels, restart plugin  -
-  2     n3    share -> cgpu  cordon, 2 labels, restart plugin  -
-  -     n2    share -> cgpu  cordon, 2 labels, restart plugin  1     WorkloadsPresent: pods that \
+  1     n1    share -> cgpu  cordon, 3 labels, restart plugin  -
+  2     n3    share -> cgpu  cordon, 3 labels, restart plugin  -
+  -     n2    share -> cgpu  cordon, 3 labels, restart plugin  1     WorkloadsPresent: pods that \
 use aliyun.com/gpu-mem must finish or be moved first: default/busy
   how long is not known, at most 20 min until each node is done or counts as failed: 2 waves, one \
 after another, without 1 node that must wait for something else; no pod of cgpu-installer runs \

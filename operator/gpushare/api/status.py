@@ -150,9 +150,7 @@ class Isolation(ApiModel):
     opted_out: int = Field(
         default=0, description="On a node that isolates, and without, by CGPU_DISABLE."
     )
-    unknown: int = Field(
-        default=0, description="Nobody recorded under which isolation they were admitted."
-    )
+    unknown: int = Field(default=0, description="Nobody knows under which mode they were admitted.")
     samples: Annotated[tuple[StaleSample, ...], Field(max_length=20)] = Field(
         default=(), description="At most 20 stale ones."
     )

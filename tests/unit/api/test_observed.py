@@ -46,6 +46,24 @@ def test_other_entries_make_nothing_ours(entry: dict[str, Any]) -> None:
     assert (node.owned, node.owns_cordon) == (frozenset(), False)
 
 
+@pytest.mark.parametrize(
+    ("time", "moment"),
+    [
+        ("2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("2026-01-02T03:04:05", None),
+        ("yesterday", None),
+        (None, None),
+    ],
+)
+def test_of_a_mode_label_that_others_own_it_is_read_when_they_last_wrote(
+    time: str | None, moment: datetime | None
+) -> None:
+    raw = _node(_entry("kubectl", "Update", time=time), _entry(names.FIELD_MANAGER, time=time))
+    written = parse_node(raw).written_at
+    assert written == ({names.LABEL_CGPU: moment} if moment else {})
+    assert not parse_node(_node(_entry(names.FIELD_MANAGER, time=time))).written_at
+
+
 def test_a_node_without_anything_is_read_as_not_ready() -> None:
     node = parse_node({"metadata": {"name": "gpu-1", "uid": "1"}})
     assert (node.ready, node.unschedulable, node.allocatable) == (False, False, {})
