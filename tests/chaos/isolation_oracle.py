@@ -54,9 +54,9 @@ class Oracle:
     """What has been seen of one node.
 
     Labels that stood for `brief_seconds` at most, under an operator that looked on, were not read
-    by a plugin that runs: a kubelet would have had to restart in just that time. So far apart may
-    be the clocks of a kubelet, which says when it admitted a pod, and of the API server, which says
-    when a label was written.
+    by a plugin that runs: a kubelet would have had to restart in just that time. What stood while no
+    operator looked on can't be dated by whoever comes later: managedFields tell of the last write
+    alone. So nobody can tell which pods its plugin admitted before that.
     """
 
     brief_seconds: float
@@ -101,7 +101,8 @@ class Oracle:
         """Whether all that its plugin may have read comes to the same for a container."""
         spec = next(one for one in pod["spec"]["containers"] if one["name"] == container)
         env = {item["name"]: item.get("value") for item in spec.get("env") or ()}
-        if env.get(names.CGPU_DISABLE) in ("true", "1"):
+        if env.get(names.CGPU_DISABLE) in ("true", "1") and self._is_basic:
+            # Elsewhere there is a mode that does not read it.
             return True
         admitted = self._admitted.get(pod["metadata"]["uid"])
         if admitted is None:
@@ -144,12 +145,17 @@ class Oracle:
             runs = Span(process.starts.begin, admitted.end + self.brief_seconds)
             for labelled in self._labelled:
                 span = labelled.span
-                if span.meets(process.starts) or (span.meets(runs) and not self._is_brief(span)):
+                is_brief = span.end - span.begin <= self.brief_seconds
+                is_read = span.meets(process.starts) or (span.meets(runs) and not is_brief)
+                if is_read or (self._is_unwatched(span) and span.meets(process.lives)):
                     yield labelled.values
 
-    def _is_brief(self, span: Span) -> bool:
-        is_short = span.end - span.begin <= self.brief_seconds
-        return is_short and not any(span.meets(gap) for gap in self._unwatched)
+    def _is_unwatched(self, span: Span) -> bool:
+        return any(span.meets(gap) for gap in self._unwatched)
+
+    @property
+    def _is_basic(self) -> bool:
+        return all(labelled.values[0] is None for labelled in self._labelled)
 
     def _find_outcome(self, values: Values) -> bool | None:
         """Whether a plugin that read these has containers isolated; None where nobody knows."""

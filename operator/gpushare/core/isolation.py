@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpushare.api.pod import Pod, SharingContainer
-from gpushare.api.pool import Schedule
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admitted import find_admissions
+from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed
 
 MAX_SAMPLES = 20
@@ -101,34 +102,38 @@ def sum_isolation(nodes: Iterable[NodeIsolation]) -> NodeIsolation:
     )
 
 
-def _find_mode(seen: Observed) -> Schedule | None:
+def _find_mode(seen: Observed) -> Mode | None:
     """The mode that the node is in, or on its way to; None while no record says."""
     change, applied = seen.records.change, seen.records.applied
     if change is not None and change.is_labelled:
-        return change.to
-    return applied.schedule if applied is not None else None
+        return MODES[change.edition, change.to]
+    return MODES[applied.edition, applied.schedule] if applied is not None else None
 
 
 def _claim(
     node: str,
-    mode: Schedule | None,
+    mode: Mode | None,
     pod: Pod,
     container: SharingContainer,
     admitted: Schedule | None,
 ) -> Claim:
     if mode is None:
         return Claim(node, pod, container.name, None, None, None)
+    opts_out = container.opts_out is True
     isolated = _isolates(admitted, container) if admitted is not None else None
-    gives = _isolates(mode, container)
+    if admitted is None and opts_out and mode.edition is not Edition.PROFESSIONAL:
+        # Under whichever mode it was admitted: only MPS does not read CGPU_DISABLE.
+        isolated = False
+    gives = _isolates(mode.schedule, container)
     return Claim(
         node=node,
         pod=pod,
         container=container.name,
-        mode=mode,
+        mode=mode.schedule,
         admitted=admitted,
         isolated=isolated,
         is_stale=isolated is not None and gives is not None and isolated is not gives,
-        is_opted_out=mode in _BY_KERNEL and container.opts_out is True,
+        is_opted_out=mode.isolated and opts_out,
     )
 
 

@@ -40,7 +40,8 @@ def note_module(seen: Observed, records: NodeRecords, mode: Mode) -> NodeRecords
 
     From now on nobody knows what a plugin that reads `share` gives; who came before is known.
     """
-    if records.module or not may_have_module(seen, mode):
+    is_known = may_have_module(seen, mode) or _is_newly_unknown(seen, records, mode)
+    if records.module or not is_known:
         return records
     update: dict[str, object] = {"module": True}
     applied = records.applied
@@ -87,6 +88,18 @@ def _is_known(seen: Observed) -> bool:
         if change.is_labelled:
             modes.append(MODES[change.edition, change.to])
     return any(mode.isolated for mode in modes)
+
+
+def _is_newly_unknown(seen: Observed, records: NodeRecords, mode: Mode) -> bool:
+    """Whether somebody's label stood while nobody looked: an installer may have come and gone."""
+    applied = records.applied
+    is_told = seen.records.applied is not None and seen.records.applied.mode_unknown
+    return (
+        mode.edition is Edition.PROFESSIONAL
+        and applied is not None
+        and bool(applied.mode_unknown)
+        and not (is_told or mode.labels.keys() <= seen.node.owned)
+    )
 
 
 def _is_installing(seen: Observed) -> bool:
