@@ -58,7 +58,7 @@ def binpack(view: View) -> Facts:
 )
 def waits_for_workloads(view: View) -> Facts:
     view.blocked_pool("cgpu-no-isolation", "WorkloadsPresent")
-    change = f"{_SHARING} share -> cgpu cordon, 1 label, restart plugin"
+    change = f"{_SHARING} share -> cgpu cordon, 2 labels, restart plugin"
     expect_said(view.said, change, "WorkloadsPresent", "default/cgpu-test-no-isolation-0")
     yield "the plan says what would be done, and for which pod it waits"
     yield _expect_nothing_written(view, "cgpu-no-isolation", "share")

@@ -40,7 +40,7 @@ def plan(view: View) -> Facts:
     expect(rollout.plan_hash == AGREED, f"the plan's hash {AGREED}", rollout)
     expect_said(view.said, f"plan {AGREED}: {rollout.plan_summary}")
     for wave, name in zip((1, 2, 2, 3, 3), NODES, strict=True):
-        expect_said(view.said, f"{wave} {name} share -> cgpu cordon, 1 label, restart plugin")
+        expect_said(view.said, f"{wave} {name} share -> cgpu cordon, 2 labels, restart plugin")
     yield "one node first, then two at a time; the pool's status.plan says the same"
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)
