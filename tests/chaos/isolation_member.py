@@ -78,7 +78,7 @@ class Member:
     def is_recorded(self) -> bool:
         """Whether the operator knows which plugin runs, in which boot, and what it has read."""
         applied, boot = self.applied, self.view.node["status"]["nodeInfo"]["bootID"]
-        if not applied or applied.get("putBack") or applied.get("unsure"):
+        if not applied or applied.get("putBack") or applied.get("modeUnknown"):
             return False
         mode = Schedule(applied["schedule"])
         running = {

@@ -54,9 +54,9 @@ class Oracle:
     """What has been seen of one node.
 
     Labels that stood for `brief_seconds` at most, under an operator that looked on, were not read
-    by a plugin that runs: a kubelet would have had to restart in just that time. What stood while no
-    operator looked on can't be dated by whoever comes later: managedFields tell of the last write
-    alone. So nobody can tell which pods its plugin admitted before that.
+    by a plugin that runs: a kubelet would have had to restart in just that time. What stood while
+    no operator looked on can't be dated by whoever comes later, since managedFields tell of the
+    last write alone: nobody can tell which pods the plugin admitted before that.
     """
 
     brief_seconds: float

@@ -109,6 +109,14 @@ def test_who_takes_isolation_off_is_counted_apart() -> None:
     assert not claim_of(a_member("share"), a_train(OPTING_OUT)).is_opted_out
 
 
+@pytest.mark.parametrize(("edition", "isolated"), [("Basic", False), ("Professional", None)])
+def test_who_takes_isolation_off_has_none_under_any_mode_but_mps(
+    edition: str, isolated: bool | None
+) -> None:
+    node = a_member("cgpu", Edition(edition), before=("uid-of-train-1",))
+    assert claim_of(node, a_train(OPTING_OUT)).isolated is isolated
+
+
 def test_of_a_container_whose_environment_comes_from_elsewhere_nothing_is_claimed() -> None:
     assert claim_of(a_member("cgpu"), a_train(UNCLEAR)).isolated is None
     assert claim_of(a_member("share"), a_train(UNCLEAR)).isolated is False

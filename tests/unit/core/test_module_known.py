@@ -226,3 +226,18 @@ def test_who_came_to_share_before_the_module_is_still_known_after_it() -> None:
     after = parse_records(_written(node, noted.action)).applied
     assert after is not None
     assert after.admitted == {"uid-of-train-1": Schedule.SHARE}
+
+
+def test_a_label_that_somebody_put_back_while_nobody_looked_may_have_brought_an_installer() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
+    strange = replace(
+        node, owned=node.owned - SHARE.keys(), managers=dict.fromkeys(SHARE, "kubectl")
+    )
+
+    plan = plan_of(strange, a_pool(schedule="share"), PLUGIN)
+
+    assert isinstance(plan.action, ApplyNode)
+    noted = parse_records(_written(strange, plan.action))
+    assert noted.module
+    assert noted.applied is not None
+    assert noted.applied.mode_unknown
