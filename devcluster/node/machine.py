@@ -30,7 +30,7 @@ def find_obstacle() -> str | None:
     if platform.system() != "Linux":
         return "a real node needs Linux: run it in a virtual machine"
     if os.geteuid() != 0:
-        return "a real node needs root, for its namespaces: run `sudo make test-node`"
+        return "a real node needs root, for its namespaces: run the same with `sudo`"
     if "overlay" not in Path("/proc/filesystems").read_text():
         return "this kernel has no overlay filesystem: run `modprobe overlay`"
     cgroups = observe_cgroups()

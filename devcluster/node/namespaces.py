@@ -15,6 +15,14 @@ _READY = "namespaces are ready"
 # Paths that a node writes to, which are the machine's otherwise.
 _OVERLAID = ("/etc", "/opt")
 _REPLACED = ("/var/lib", "/var/log")
+_KERNEL_SETTINGS = (
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/panic_on_oom",
+    "/proc/sys/kernel/panic",
+    "/proc/sys/kernel/panic_on_oops",
+    "/proc/sys/kernel/keys/root_maxkeys",
+    "/proc/sys/kernel/keys/root_maxbytes",
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,12 @@ def start_namespaces(
     return Namespaces(name, folder, int(first))
 
 
+def _copy(folder: Path, setting: str) -> str:
+    own = folder / Path(setting).name
+    own.write_text(Path(setting).read_text())
+    return shlex.quote(str(own))
+
+
 def build_init(name: str, folder: Path) -> str:
     """The script of the first process: mounts, loopback, and then it reaps what nobody waits for.
 
@@ -84,6 +98,8 @@ def build_init(name: str, folder: Path) -> str:
         options = f"lowerdir={path},upperdir={upper},workdir={work}"
         lines += [f"mkdir -p {upper} {work}", f"mount -t overlay -o {options} overlay {path}"]
     lines += [
+        # A kubelet sets these at its start, and they are the whole machine's.
+        *(f"mount --bind {_copy(folder, path)} {path}" for path in _KERNEL_SETTINGS),
         "mkdir -p /var/lib/kubelet /etc/cni/net.d",
         "mount --bind /var/lib/kubelet /var/lib/kubelet",
         "mount --make-rshared /",

@@ -84,6 +84,11 @@ class Stage:
         self.histories += len(histories)
         self.bench.clear()
 
+    @property
+    def unknown_share(self) -> float:
+        """Of all containers, those of which nothing was claimed for a while."""
+        return self.tally.count()[Verdict.UNKNOWN] / max(1, self.tally.containers)
+
     def describe(self) -> str:
         """The figures, in one line."""
         count = self.tally.count()

@@ -5,8 +5,13 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from devcluster.toolchain import REGISTRY, ensure_binaries
+from devcluster.waiting import wait_until
+
+_START_SECONDS = 20
 
 
 @contextmanager
@@ -14,12 +19,21 @@ def run_registry() -> Iterator[str]:
     """Its host and port; it speaks plain HTTP, and what it holds ends with it."""
     program = ensure_binaries(os.environ, REGISTRY) / "registry"
     command = [str(program), "-port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    # A file, since it logs every request, and nobody reads on.
+    with NamedTemporaryFile("r+") as log, subprocess.Popen(command, stderr=log) as process:
         try:
-            assert process.stderr is not None
-            said = process.stderr.readline()
-            match = re.search(r"serving on port (\d+)", said)
-            assert match is not None, said
-            yield f"localhost:{match[1]}"
+
+            def find_port() -> re.Match[str] | None:
+                return re.search(r"serving on port (\d+)", Path(log.name).read_text())
+
+            wait_until(
+                lambda: find_port() is not None,
+                expectation="the registry serves",
+                timeout_seconds=_START_SECONDS,
+                advice=lambda: Path(log.name).read_text(),
+            )
+            port = find_port()
+            assert port is not None
+            yield f"localhost:{port[1]}"
         finally:
             process.kill()

@@ -64,11 +64,12 @@ class SimulatedOperator:
         self._zeroed: set[str] = set()
         self._refusals: dict[str, Blocker] = {}
         self._is_new = True
-        self._since: datetime | None = None
+        self._acting_since: dict[str, datetime] = {}
 
     def observe(self, cluster: Cluster) -> tuple[World, set[str] | None]:
         """The world as the caches show it, and the nodes that something happened to."""
-        self._since = self._since or cluster.now
+        acting = [pool.name for pool in cluster.pools.values() if pool.acts]
+        self._acting_since = {n: self._acting_since.get(n, cluster.now) for n in acting}
         nodes = {name: observe_node(node) for name, node in cluster.nodes.items()}
         pods = {name: cluster.pods_on(name) for name in cluster.nodes}
         changed = {name for name in nodes if nodes[name] != self._nodes.get(name)}
@@ -90,7 +91,7 @@ class SimulatedOperator:
             starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.takes_slot),
             zeroed=frozenset(self._zeroed),
             refusals=dict(self._refusals),
-            acting_since=self._since,
+            acting_since=self._acting_since,
         )
         was_new, self._is_new = self._is_new, False
         return world, None if was_new else changed

@@ -19,6 +19,12 @@ def run(command: str, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "devcluster", command, *arguments], cwd=PROJECT)
 
 
+def read_kernel() -> dict[str, str]:
+    """What a kubelet would set for the whole machine; the tests' own values are none of its."""
+    path = Path("/proc/sys/kernel/panic")
+    return {str(path): path.read_text()}
+
+
 def list_cgroups() -> set[Path]:
     return {c for h in observe_cgroups().hierarchies for c in h.glob("devcluster-*")}
 
@@ -26,7 +32,7 @@ def list_cgroups() -> set[Path]:
 def test_a_start_that_is_killed_is_cleared_by_node_down(
     cluster: NodeCluster, tmp_path: Path
 ) -> None:
-    folder, before = tmp_path / "node", list_cgroups()
+    folder, before, kernel = tmp_path / "node", list_cgroups(), read_kernel()
     starting = run("node", folder)
     wait_until(
         lambda: any(folder.rglob("kubelet.log")),
@@ -39,4 +45,5 @@ def test_a_start_that_is_killed_is_cleared_by_node_down(
     assert observe_processes(folder) == []
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
     assert list_cgroups() == before
+    assert read_kernel() == kernel
     assert not any(folder.rglob("*"))

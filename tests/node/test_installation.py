@@ -125,10 +125,13 @@ def test_each_uses_less_memory_than_its_limit_by_its_cgroup(
 
 def test_the_doctor_finds_nothing_wrong(place: Bench, replicas: Replicas) -> None:
     ended = run_command("doctor", "-o", "json", kubeconfig=place.cluster.kubeconfig)
-    wrong = [
-        each for each in json.loads(ended.out)["findings"] if each["severity"] in ("error", "warn")
-    ]
-    assert (ended.code, wrong) == (0, [])
+    assert (ended.code, ended.err) == (0, "")
+    found = json.loads(ended.out)["findings"]
+    of = {(each["code"], each["object"]) for each in found}
+    assert {("OperatorFound", f"deployment {NAMESPACE}/gpushare-{c}") for c in COMPONENTS} <= of
+    assert ("WebhookServed", f"service {NAMESPACE}/gpushare-webhook") in of
+    assert {"WebhookAnswers", "RightsComplete", "CrdCurrent"} <= {code for code, _ in of}
+    assert [each for each in found if each["severity"] in ("error", "warn")] == []
 
 
 # Replicas go.

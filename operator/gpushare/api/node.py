@@ -122,7 +122,7 @@ def _read_managers(
             if f"f:{key}" in labels:
                 managers[key] = entry.get("manager") or ""
                 if key in names.MODE_LABELS and (moment := _parse_moment(entry.get("time"))):
-                    written_at[key] = moment
+                    written_at[key] = min(moment, written_at.get(key, moment))
     return ours, managers, written_at
 
 

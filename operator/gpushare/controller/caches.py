@@ -126,7 +126,7 @@ class Caches:
         busy: Collection[str],
         starting: Collection[str],
         refusals: Mapping[str, Blocker],
-        acting_since: datetime | None = None,
+        acting_since: Mapping[str, datetime],
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
         return World(

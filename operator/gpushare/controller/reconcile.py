@@ -97,7 +97,8 @@ class Reconciler:
         self._changed = asyncio.Event()
         self._process = uuid4().hex[:8]
         self._passes = 0
-        self._acting_since = datetime.now(UTC)
+        self._acting_since: dict[str, datetime] = {}
+        """By pool that acts, since when it does without a break, and is looked after."""
         self._pass_started_at: float | None = None
         self._full_pass_at = 0.0
         self._has_decided = False
@@ -149,7 +150,7 @@ class Reconciler:
         Raises `NotLeaderError` once another controller may be active, and `CrdMissingError`.
         """
         await self.caches.wait_synced()
-        self._acting_since = datetime.now(UTC)
+        self._acting_since.clear()
         try:
             while True:
                 wake = await self._pass_safely()
@@ -209,6 +210,8 @@ class Reconciler:
         return max(COALESCE_SECONDS, min(wait for wait in waits if wait is not None))
 
     def _decide(self, now: datetime) -> Plan:
+        acting = [pool.name for pool in self._pools.all if pool.acts]
+        self._acting_since = {name: self._acting_since.get(name, now) for name in acting}
         world = self.caches.observe_world(
             self._pools.all,
             frozenset(pool.name for pool in self._pools.unreadable),

@@ -168,10 +168,7 @@ def build_apply(
     Whether its isolation is verified follows from the rest, so that one write says both.
     """
     key = names.LABEL_ISOLATION_VERIFIED
-    ours = {**labels, key: "", **find_isolation_label(labels, records)}
-    rivals = records.drift.rivals if records.drift is not None else ()
-    if not ours[key] or any(rival.key == key for rival in rivals):
-        del ours[key]
+    ours = {k: v for k, v in labels.items() if k != key} | find_isolation_label(labels, records)
     return ApplyNode(
         node=node.name,
         uid=node.uid,

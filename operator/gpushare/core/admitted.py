@@ -2,7 +2,8 @@
 
 The kubelet and the device plugin admit a pod once, and its containers keep what they got then, also
 when they restart. No GPU pod outlives a boot: its kubelet admits it before the plugin is back, and
-it fails (UnexpectedAdmissionError, seen on a kubelet 1.37). Times are not looked at: clocks differ.
+it fails (UnexpectedAdmissionError, seen on a kubelet 1.37). No time of either is looked at, since
+clocks differ.
 """
 
 from collections.abc import Mapping
@@ -74,7 +75,7 @@ def _find_met_in_new_boot(seen: Observed, change: Change) -> Schedule | None:
 
 def _find_served(seen: Observed, applied: Applied, *, is_brief: bool) -> Schedule | None:
     """The mode that pods get which come now."""
-    if applied.awaits_restart or applied.mode_unknown:
+    if applied.needs_restart:
         # Also in another boot, until that is noted: who is listed may have come before it.
         return None
     if seen.records.module and applied.is_of(_SHARE):

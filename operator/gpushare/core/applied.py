@@ -65,6 +65,8 @@ def plan_noted(seen: Observed, held: Mapping[str, str], at: Pass) -> NodePlan | 
     intact = intact and mode.labels.items() <= held.items()
     if not intact or applied.awaits_restart:
         return None
+    if applied.mode_unknown and verify_mode(seen.node, seen.pods, mode, at) is not None:
+        return None
     changes = note_readings(seen, applied, at)
     if not changes:
         return None
@@ -128,9 +130,10 @@ def _find_last_write(seen: Observed, now: datetime) -> datetime:
 
 def _is_known_again(seen: Observed, applied: Applied) -> bool:
     """Whether the plugin that was to be restarted is another process, which has read our labels."""
-    is_awaited = applied.awaits_restart or applied.mode_unknown
     is_other = is_replaced(seen.node, seen.pods, applied)
-    return bool(is_awaited) and is_other and not may_have_misread(seen.node, seen.pods, applied)
+    return (
+        applied.needs_restart and is_other and not may_have_misread(seen.node, seen.pods, applied)
+    )
 
 
 def _note_foreign(seen: Observed, applied: Applied) -> str:

@@ -69,7 +69,7 @@ def judge_drift(
     node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Claim, now: datetime
 ) -> Verdict:
     """What to do about the labels of `wanted` that were ours and are not any more."""
-    once_ours = _once_ours(records) & wanted.keys()
+    once_ours = _once_ours(node, records) & wanted.keys()
     lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
     if not lost and records.drift is None:
         return Verdict()
@@ -89,8 +89,9 @@ def judge_drift(
         theirs = node.labels.get(key)
         manager = node.managers.get(key, "") if theirs is not None else ""
         flip = Repair(key=key, manager=manager, theirs=theirs, at=now)
-        if not claim.force and _count(repairs, flip) >= PATIENCE:
-            # By what is written already, so that it is the same until that is.
+        may_give_way = not claim.force and key != names.LABEL_ISOLATION_VERIFIED
+        if may_give_way and _count(repairs, flip) >= PATIENCE:
+            # A time that is on the node already, so that equal snapshots give equal plans.
             began_at = min(repair.at for repair in repairs if _is_same(repair, flip))
             rivals.append(_build_rival(flip.model_copy(update={"at": began_at}), ours))
         else:
@@ -123,7 +124,7 @@ def judge_drift(
     )
 
 
-def _once_ours(records: NodeRecords) -> frozenset[str]:
+def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
     """Keys that we have put on the node: of those a lost one is drift, not the first take-over."""
     change, applied = records.change, records.applied
     ours = {names.LABEL_POOL, names.LABEL_PLACEMENT}
@@ -132,9 +133,9 @@ def _once_ours(records: NodeRecords) -> frozenset[str]:
     elif applied is not None:
         ours |= MODES[applied.edition, applied.schedule].labels.keys()
     is_labelled = applied is not None or (change is not None and change.is_labelled)
-    # It is written with records, and whoever had it before has no right to it.
-    always = {names.LABEL_ISOLATION_VERIFIED} if is_labelled else set()
-    return frozenset(records.found or ()) & ours | always
+    # Whoever had it before has no right to it. Where it is absent it was never written yet.
+    verified = {names.LABEL_ISOLATION_VERIFIED} if is_labelled else set()
+    return frozenset(records.found or ()) & ours | (verified & node.labels.keys())
 
 
 def _count(repairs: Sequence[Repair], flip: Repair) -> int:

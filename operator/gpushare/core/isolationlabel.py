@@ -36,5 +36,4 @@ def _read_records(records: NodeRecords) -> tuple[Mode | None, bool]:
         return MODES[change.edition, change.to], False
     if applied is None:
         return None, False
-    is_known = not (applied.awaits_restart or applied.mode_unknown)
-    return MODES[applied.edition, applied.schedule], is_known
+    return MODES[applied.edition, applied.schedule], not applied.needs_restart

@@ -321,8 +321,7 @@ def _needed_transition(seen: Observed, pool: Pool, mode: Mode, of: str) -> Trans
         return None
     never = pool.spec.device_plugin.restart is RestartPolicy.NEVER
     restarted = applied.plugins != running_plugins(seen.pods, mode)
-    is_awaited = applied.awaits_restart or applied.mode_unknown
-    return REPAIR if is_awaited and not (never or restarted) else None
+    return REPAIR if applied.needs_restart and not (never or restarted) else None
 
 
 def is_joining(seen: Observed) -> bool:

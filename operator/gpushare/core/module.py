@@ -91,15 +91,13 @@ def _is_known(seen: Observed) -> bool:
 
 
 def _is_newly_unknown(seen: Observed, records: NodeRecords, mode: Mode) -> bool:
-    """Whether somebody's label stood while nobody looked: an installer may have come and gone."""
-    applied = records.applied
-    is_told = seen.records.applied is not None and seen.records.applied.mode_unknown
-    return (
-        mode.edition is Edition.PROFESSIONAL
-        and applied is not None
-        and bool(applied.mode_unknown)
-        and not (is_told or mode.labels.keys() <= seen.node.owned)
-    )
+    """Whether the mode's label went and came back while nobody looked: so may an installer have."""
+    applied, was = records.applied, seen.records.applied
+    if mode.edition is not Edition.PROFESSIONAL or applied is None or was is None:
+        return False
+    is_back = mode.labels.items() <= seen.node.labels.items()
+    is_strange = is_back and not mode.labels.keys() <= seen.node.owned
+    return is_strange and bool(applied.mode_unknown) and not was.mode_unknown
 
 
 def _is_installing(seen: Observed) -> bool:

@@ -44,7 +44,7 @@ class Pass:
     memory_unit: str = "GiB"
     """In what the cluster's plugins count GPU memory."""
     acting_since: datetime | None = None
-    """Of what others wrote before that, nobody saw what followed."""
+    """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 
     def is_brief(self, moment: datetime | None) -> bool:
         """Whether what somebody wrote then, by the API server's clock, has been seen at once.

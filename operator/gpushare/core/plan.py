@@ -117,7 +117,6 @@ class Planner:
             may_evict=self._may_evict,
             may_tear_down=self._may_tear_down,
             memory_unit=self._memory_unit,
-            acting_since=world.acting_since,
         )
         decisions = list(self._decide(world, {*changed, *self._alarms.take_due(now)}, at))
         return Plan(
@@ -161,6 +160,7 @@ class Planner:
     ) -> Iterator[Decision]:
         """First what every node needs; then whose turn it is, since that depends on all of them."""
         book, pool = self.books[name], self._pools.get(name)
+        at = replace(at, acting_since=world.acting_since.get(name))
         # A pool that only tells what it would do has no turns to wait for.
         acts = pool is None or pool.acts
         first = self._find_first_turn(name)

@@ -187,6 +187,11 @@ class Applied(_Record):
     failure: Failure | None = None
     """That change failed: it was rolled back, or came to its end too late."""
 
+    @property
+    def needs_restart(self) -> bool:
+        """Whether the plugin must read the labels before anybody knows what it gives."""
+        return bool(self.awaits_restart or self.mode_unknown)
+
     def is_of(self, mode: Mode) -> bool:
         """Whether it is this very mode that was applied."""
         return (self.edition, self.schedule) == (mode.edition, mode.schedule)

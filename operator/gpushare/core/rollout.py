@@ -177,7 +177,7 @@ def _has_come_early(seen: Observed, change: Change) -> bool:
     is_known = (
         applied is not None
         and applied.is_of(to)
-        and not (applied.awaits_restart or applied.mode_unknown)
+        and not applied.needs_restart
         and not is_replaced(seen.node, seen.pods, applied)
     )
     said = find_schedule(change.edition, seen.node.labels)

@@ -27,7 +27,7 @@ class Outcome(StrEnum):
     APPLY = "apply"
     """Write the labels; the DaemonSets of both modes follow them by themselves."""
     APPLY_AND_RESTART = "apply and restart the plugin"
-    """The same plugin serves both modes and reads its label only when it starts."""
+    """The same plugin serves both modes and reads its label only when it or its kubelet starts."""
     REQUIRES_TEARDOWN = "needs a teardown"
     REQUIRES_PERSON = "needs a person"
 
@@ -165,8 +165,8 @@ TRANSITIONS: Mapping[tuple[Edition, str, Schedule], Transition] = {
 
 REPAIR = Transition(
     Outcome.APPLY_AND_RESTART,
-    "the plugin started while the labels said something else",
-    "open-source gpushare-device-plugin: labels are read once, at start",
+    "the plugin may have read other labels than those that are there",
+    "open-source gpushare-device-plugin: it reads the labels when it is built",
     keeps_workloads=True,
 )
 """Back to the mode that was applied, where only the plugin must read the labels again."""

@@ -34,7 +34,7 @@ def verify_mode(
     missing = _find_missing(node, pods, mode, at, replaced, leaving)
     if missing is None or node.ready:
         return missing
-    message = f"the node is not ready (its kubelet does not say so); besides, {missing.message}"
+    message = f"the node is not Ready: look at its kubelet; besides, {missing.message}"
     return NotYet(Reason.NODE_NOT_READY, message, missing.wait)
 
 

@@ -37,8 +37,8 @@ class World:
     """Nodes whose resource was seen at zero during their change."""
     refusals: Mapping[str, Blocker] = field(default_factory=dict)
     """By node, what the API server says to our last write, for as long as it does."""
-    acting_since: datetime | None = None
-    """Since then the controller has looked on, and put back what others wrote."""
+    acting_since: Mapping[str, datetime] = field(default_factory=dict)
+    """By pool that acts, since when the controller has put back what others wrote to its nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodePlan, NodeState, build_apply
 from gpushare.core.isolation import observe_isolation
 from gpushare.core.modes import MODES
-from gpushare.core.observed import Observed
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.plan import Planner
 from gpushare.core.records import Applied, Drift, parse_records
 from gpushare.core.restraint import hold_back
-from gpushare.core.world import Judged
+from gpushare.core.world import Judged, World
 from gpushare.names import Reason
 from tests.kit.members import (
     INSTALLER,
@@ -29,7 +30,7 @@ from tests.kit.members import (
     plan_of,
     plan_once_noted,
 )
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 DISABLE = names.LABEL_CGPU_DISABLE_ISOLATION
 CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
@@ -97,6 +98,38 @@ def test_a_foreign_label_that_stood_for_long_may_have_been_read(
     assert count_unknown(written) == ((1, 0) if unknown else (0, 1))
     after = plan_once_noted(written, POOL, *ALL)
     assert (after.reason is Reason.CORDONED) is unknown
+
+
+@pytest.mark.parametrize(
+    ("since_seconds", "unknown"),
+    [
+        pytest.param(3, True, id="written before the controller acted"),
+        pytest.param(8, False, id="written while it did"),
+    ],
+)
+def test_what_was_written_before_the_controller_acted_on_the_pool_may_have_been_read(
+    since_seconds: int, unknown: bool
+) -> None:
+    """Nobody saw whether the kubelet restarted, however young the value is."""
+    node = a_foreign("true", NOW - timedelta(seconds=5))
+    world = World(
+        pools=(POOL,),
+        nodes={node.name: node},
+        pods={node.name: ALL},
+        daemonsets=PRO_DAEMONSETS,
+        acting_since={POOL.name: NOW - timedelta(seconds=since_seconds)},
+    )
+    (decision,) = Planner(Timing()).update(world, None, NOW).decisions
+    assert bool(read_applied(decision.plan).mode_unknown) is unknown
+
+
+def test_a_plugin_that_is_not_ready_yet_makes_no_mode_known() -> None:
+    """Also where the node waits for another change."""
+    node = a_member(mode_unknown=True)
+    waiting = a_pool(edition="Basic", schedule="share")
+    starting = a_plugin_pod("plugin-2", ready=False)
+    plan = plan_of(node, waiting, starting, INSTALLER, TRAIN, slot_free=False)
+    assert plan.action is None
 
 
 def test_a_label_that_was_removed_may_have_been_read_where_that_says_another_mode() -> None:
@@ -197,6 +230,25 @@ def test_somebody_elses_word_on_isolation_is_put_back() -> None:
     plan = plan_of(node, POOL, *ALL)
     assert plan.reason is Reason.DRIFT_REPAIRED
     assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
+
+
+def test_a_rivals_word_on_isolation_never_stays() -> None:
+    key = names.LABEL_ISOLATION_VERIFIED
+    node = a_member(mode_unknown=True)
+    for _ in range(5):
+        claimed = a_foreign("true", NOW, node, key=key)
+        plan = plan_of(claimed, POOL, *ALL)
+        assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
+        node = follow(claimed, plan)
+
+
+def test_where_the_label_was_never_written_it_is_no_drift() -> None:
+    """As on the nodes of an older release."""
+    member = a_member()
+    labels = {k: v for k, v in member.labels.items() if k not in VERIFIED}
+    plan = plan_of(replace(member, labels=labels, owned=member.owned - VERIFIED.keys()), POOL, *ALL)
+    assert plan.reason is Reason.UPDATING
+    assert VERIFIED.items() <= expect_apply(plan).labels.items()
 
 
 def test_a_value_that_came_with_the_node_does_not_stay() -> None:

@@ -92,7 +92,8 @@ def _insist_on_isolation(case: Case, decision: Decision) -> Decision:
     elif not case.is_isolated(decision.selector):
         message = (
             f"isolation is required, and the pod would run without it: {decision.message}. Put "
-            "the labels of an isolated mode into its nodeSelector, or take the annotation "
+            f"the labels of an isolated mode and {names.LABEL_ISOLATION_VERIFIED}: "
+            f'"{names.VERIFIED}" into its nodeSelector, or take the annotation '
             f"{names.ANNOTATION_ISOLATION} away"
         )
     elif verified and (decision.reason is Reason.OPTED_OUT or case.denies_verified):
