@@ -66,7 +66,7 @@ def test_of_a_node_that_is_not_ready_that_is_said_first() -> None:
     lacks = verify_mode(a_node(ready=False), [plugin], CORE_MEM, Pass(NOW))
     assert lacks is not None
     assert lacks.reason is Reason.NODE_NOT_READY
-    assert lacks.message.startswith("the node is not ready")
+    assert lacks.message.startswith("the node is not Ready")
     assert "cgpu-core-installer is not Ready" in lacks.message
 
 
