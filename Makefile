@@ -265,7 +265,7 @@ base-image: ## Print the digest that the Dockerfile's base has in its registry t
 
 .PHONY: clean
 clean: ## Remove what the targets made here (built binaries stay in the user's cache)
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m devcluster down; fi
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m devcluster node-down && $(BIN)/python -m devcluster down; fi
 	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -117,6 +117,7 @@ class Cluster:
         Raises :class:`ClusterError` or :class:`~devcluster.errors.ToolchainError`. A start that
         fails or is interrupted leaves no process and no file.
         """
+        self._folder.expect_usable()
         self._folder.expect_own()
         binaries = ensure_binaries(os.environ, report=report)
         # One start at a time on this machine: ports that a start has chosen look free until its

@@ -119,6 +119,14 @@ class ClusterFolder:
         draft.write_text(json.dumps(asdict(state), indent=2) + "\n")
         os.replace(draft, self.contents / _STATE)
 
+    def expect_usable(self) -> None:
+        """Raise :class:`ClusterError` for a path that not every component understands."""
+        if not re.fullmatch(r"[\w./@+=-]+", str(self.path)):
+            raise ClusterError(
+                f"the cluster's folder is {str(self.path)!r}, and components take only letters, digits "
+                "and . / _ @ + = - there: choose another, or move the checkout."
+            )
+
     def expect_own(self) -> None:
         """Raise :class:`ClusterError` where clearing would take what is not this cluster's."""
         left = {entry.name for entry in self.contents.glob("*")}

@@ -19,6 +19,7 @@ class CgroupVersion:
     """How this machine has its cgroups mounted: `hierarchies` has one folder in version 2."""
 
     number: int
+    root: Path
     hierarchies: tuple[Path, ...]
 
     def missing_controllers(self) -> list[str]:
@@ -50,7 +51,9 @@ class CgroupVersion:
         """Remove it with all below it, once the processes in it have ended."""
 
         def is_removed() -> bool:
-            left = [h / name for h in self.hierarchies if (h / name).is_dir()]
+            # On a hybrid machine runc makes one in the hierarchy of version 2, too.
+            folders = (self.root / name, *self.root.glob(f"*/{name}"))
+            left = [path for path in folders if path.is_dir() and not path.is_symlink()]
             for cgroup in left:
                 # Deepest first; one whose process is still ending is busy.
                 for folder in sorted(cgroup.rglob("*/"), key=lambda path: -len(path.parts)):
@@ -74,6 +77,8 @@ class CgroupVersion:
 def observe_cgroups(root: Path = _ROOT) -> CgroupVersion:
     """What is mounted below `root`: one hierarchy in version 2, one a controller in version 1."""
     if (root / _CONTROLLERS_FILE).exists():
-        return CgroupVersion(2, (root,))
+        return CgroupVersion(2, root, (root,))
     with_processes = (path for path in root.glob("*") if path.is_dir() and not path.is_symlink())
-    return CgroupVersion(1, tuple(sorted(p for p in with_processes if (p / "tasks").exists())))
+    return CgroupVersion(
+        1, root, tuple(sorted(p for p in with_processes if (p / "tasks").exists()))
+    )

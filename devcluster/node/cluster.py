@@ -51,7 +51,7 @@ class NodeCluster(Cluster):
         """End it with all of its nodes and their containers; no process, mount or cgroup stays."""
         super().down()
         self.__dict__.pop("nodes", None)
-        observe_cgroups().remove(self._cgroup)
+        observe_cgroups().remove(self.cgroup)
 
     def is_running(self) -> bool:
         """Whether the control plane runs and every node is Ready."""
@@ -82,7 +82,7 @@ class NodeCluster(Cluster):
         return state
 
     def _make_namespaces(self, name: str) -> Namespaces:
-        observe_cgroups().create(self._cgroup, name)
+        observe_cgroups().create(self.cgroup, name)
         namespaces = start_namespaces(
             name,
             cluster=self.folder,
@@ -101,7 +101,7 @@ class NodeCluster(Cluster):
             self._folder,
             Namespaces(name, folder, pid),
             self._node_names.index(name),
-            f"{self._cgroup}/{name}",
+            f"{self.cgroup}/{name}",
             {"kubelet": kubernetes, "kube-proxy": kubernetes, "containerd": containerd},
         )
 
@@ -116,6 +116,7 @@ class NodeCluster(Cluster):
         }
 
     @property
-    def _cgroup(self) -> str:
+    def cgroup(self) -> str:
+        """The cgroup of its nodes, below the root of each hierarchy."""
         # Two clusters may have nodes of one name, but never one folder.
         return f"devcluster-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}"

@@ -51,11 +51,13 @@ ANNOTATION_DRIFT: Final = f"{GROUP}/drift"
 ANNOTATION_MODULE: Final = f"{GROUP}/module"
 """`loaded`: the cGPU kernel module may be. It stays on a node that we give up."""
 MODULE_LOADED: Final = "loaded"
+ANNOTATION_MODE_UNKNOWN: Final = f"{GROUP}/mode-unknown"
+"""`true`: nobody knows which mode its plugin gives. It stays on a node that we give up."""
 RELEASED_ANNOTATIONS: Final = frozenset(
     {ANNOTATION_FOUND, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
 )
 """Those that go when the node is given up."""
-NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE}
+NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN}
 ANNOTATION_RETRY: Final = f"{GROUP}/retry"
 """A person's, on a node or a pool: any new value makes us try again what we gave up."""
 ANNOTATION_TEARDOWN: Final = f"{GROUP}/teardown"

@@ -14,14 +14,14 @@ Json = dict[str, Any]
 
 MANAGER = "gpushare-operator"
 POOL = "gpushare.io/pool"
+VERIFIED = "gpushare.io/isolation-verified"
 EDITION_LABELS = {
     "Professional": frozenset({"ack.node.gpu.schedule", "ack.node.gpu.placement"}),
     "Basic": frozenset({"cgpu", "cgpu.disable.isolation"}),
     "OpenSource": frozenset({"gpushare"}),
 }
-RECORDS = frozenset(
-    f"gpushare.io/{name}" for name in ("found", "change", "applied", "drift", "module")
-)
+_RECORDS = ("found", "change", "applied", "drift", "module", "mode-unknown")
+RECORDS = frozenset(f"gpushare.io/{name}" for name in _RECORDS)
 PLUGINS = frozenset(
     {
         "ack-nvidia-device-plugin",
@@ -191,6 +191,6 @@ def _build_allowed(editions: set[str]) -> set[str]:
         # Maps that were applied empty.
         "f:metadata f:labels",
         "f:metadata f:annotations",
-        *(f"f:metadata f:labels f:{label}" for label in {POOL, *labels}),
+        *(f"f:metadata f:labels f:{label}" for label in {POOL, VERIFIED, *labels}),
         *(f"f:metadata f:annotations f:{record}" for record in RECORDS),
     }

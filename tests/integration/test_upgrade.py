@@ -19,6 +19,7 @@ from tests.kit.expect import (
     expect_step,
 )
 from tests.kit.previous import PreviousVersion
+from tests.kit.releases import VERIFIED
 
 Json = dict[str, Any]
 
@@ -67,10 +68,11 @@ def plugin_of(bench: Bench, node: str) -> str:
 
 
 def read_nodes(bench: Bench) -> dict[str, tuple[Json, bool]]:
-    """Labels of each node, and whether it is cordoned."""
+    """Labels of each node, but for the one that older versions don't know, and whether it is
+    cordoned."""
     return {
         node["metadata"]["name"]: (
-            node["metadata"]["labels"],
+            node["metadata"]["labels"] | {VERIFIED: ""},
             bool(node["spec"].get("unschedulable")),
         )
         for node in bench.call("GET", NODES)["items"]

@@ -19,7 +19,7 @@ QUICK: Mapping[str, str] = {
     "GPUSHARE_DRAIN_SECONDS": "0",
 }
 """Settings that keep tests short; none of them takes a step away."""
-KUBELET_PERIOD_SECONDS = 0.4
+KUBELET_PERIOD_SECONDS = 0.2
 """Of the simulated kubelets in tests, in place of 10: the shortest settle time of any test is
 longer, as an installation's is."""
 PATIENT: Mapping[str, str] = {"GPUSHARE_LEASE_DURATION_SECONDS": "60"}

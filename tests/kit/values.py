@@ -64,7 +64,8 @@ def a_node(
     What those say of its isolation is on it, unless nothing is ours.
     """
     all_labels = {"group": "gpu", **(labels or {})}
-    verified = find_isolation_label(all_labels, records) if records else {}
+    bare = Node(name=name, uid=f"uid-of-{name}")
+    verified = find_isolation_label(bare, all_labels, records) if records else {}
     if owned != frozenset():
         all_labels = verified | all_labels
     annotations = records.annotations() if records else {}

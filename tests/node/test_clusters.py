@@ -25,25 +25,27 @@ def read_kernel() -> dict[str, str]:
     return {str(path): path.read_text()}
 
 
-def list_cgroups() -> set[Path]:
-    return {c for h in observe_cgroups().hierarchies for c in h.glob("devcluster-*")}
+def list_cgroups(folder: Path) -> list[Path]:
+    name = NodeCluster("killed", folder).cgroup
+    return [path for path in observe_cgroups().root.glob(f"*/{name}") if path.is_dir()]
 
 
 def test_a_start_that_is_killed_is_cleared_by_node_down(
     cluster: NodeCluster, tmp_path: Path
 ) -> None:
-    folder, before, kernel = tmp_path / "node", list_cgroups(), read_kernel()
+    folder, kernel = tmp_path / "node", read_kernel()
     starting = run("node", folder)
     wait_until(
         lambda: any(folder.rglob("kubelet.log")),
         expectation="the kubelet is started",
         timeout_seconds=START_SECONDS,
     )
+    assert list_cgroups(folder)
     starting.send_signal(signal.SIGKILL)
     starting.wait()
     assert run("node-down", folder).wait() == 0
     assert observe_processes(folder) == []
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
-    assert list_cgroups() == before
+    assert list_cgroups(folder) == []
     assert read_kernel() == kernel
     assert not any(folder.rglob("*"))

@@ -168,7 +168,9 @@ def build_apply(
     Whether its isolation is verified follows from the rest, so that one write says both.
     """
     key = names.LABEL_ISOLATION_VERIFIED
-    ours = {k: v for k, v in labels.items() if k != key} | find_isolation_label(labels, records)
+    ours = {k: v for k, v in labels.items() if k != key} | find_isolation_label(
+        node, labels, records
+    )
     return ApplyNode(
         node=node.name,
         uid=node.uid,

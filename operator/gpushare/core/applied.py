@@ -41,6 +41,7 @@ def update_applied(
         applied = build_applied(seen, pool.name, mode)
         # The same plugin serves both modes, and may have started before somebody wrote the label.
         unknown = known is None and previous is not None and _share_plugin(previous, mode)
+        unknown = unknown or (seen.records.mode_unknown and previous is None and mode.reads_label)
         return applied.model_copy(update={"mode_unknown": True if unknown else None}), None
     changes: dict[str, object] = {"pool": pool.name}
     if known.failure and known.failure.attempt != build_attempt(pool, seen.node.retry):

@@ -24,7 +24,7 @@ def find_held(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
     """
     applied, wanted = seen.records.applied, desired_labels(pool.name, pool.spec)
     if applied is None or applied.edition is not pool.spec.edition or of != applied.schedule:
-        return wanted | find_isolation_label(wanted, seen.records)
+        return wanted | find_isolation_label(seen.node, wanted, seen.records)
     in_force = MODES[applied.edition, applied.schedule].labels
     labels = desired_labels(applied.pool, pool.spec)
     held = {key: value for key, value in labels.items() if key not in names.MODE_LABELS}
@@ -33,7 +33,7 @@ def find_held(seen: Observed, pool: Pool, of: str) -> dict[str, str]:
         key: wanted[key] if key in wanted and present.get(key) == wanted[key] else value
         for key, value in in_force.items()
     }
-    return held | find_isolation_label(held, seen.records)
+    return held | find_isolation_label(seen.node, held, seen.records)
 
 
 def plan_put_back(

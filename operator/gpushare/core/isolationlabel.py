@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 
 from gpushare import names
+from gpushare.api.node import Node
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.records import NodeRecords
 
 
-def find_isolation_label(labels: Mapping[str, str], records: NodeRecords) -> dict[str, str]:
-    """That label, as it belongs beside `labels` and `records` on a node; empty where none does.
+def find_isolation_label(
+    node: Node, labels: Mapping[str, str], records: NodeRecords
+) -> dict[str, str]:
+    """That label, as it belongs beside `labels` and `records` on `node`; empty where none does.
 
     In a mode that isolates it says so or not, rather than being absent: a value that came with the
     node, or by another's hand, must not stay.
@@ -20,7 +23,8 @@ def find_isolation_label(labels: Mapping[str, str], records: NodeRecords) -> dic
         return {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED if is_true else names.UNVERIFIED}
     # Labelled, and no record says so yet.
     isolating = (each for each in MODES.values() if each.isolated)
-    if any(each.labels.items() <= labels.items() for each in isolating):
+    is_strange = names.LABEL_ISOLATION_VERIFIED in node.labels.keys() - node.owned
+    if is_strange or any(each.labels.items() <= labels.items() for each in isolating):
         return {names.LABEL_ISOLATION_VERIFIED: names.UNVERIFIED}
     return {}
 

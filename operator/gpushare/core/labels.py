@@ -49,8 +49,15 @@ def plan_labels(
     if names.LABEL_PLACEMENT not in wanted:
         # The pool has let go of it: whoever writes it next is no rival.
         found.pop(names.LABEL_PLACEMENT, None)
+    is_unknown = seen.records.mode_unknown and (applied is None or bool(applied.mode_unknown))
     records = seen.records.model_copy(
-        update={"found": found, "change": None, "applied": applied, "drift": verdict.record}
+        update={
+            "found": found,
+            "change": None,
+            "applied": applied,
+            "drift": verdict.record,
+            "mode_unknown": is_unknown,
+        }
     )
     noted = note_module(seen, records, mode)
     # A mode that isolates says as much by itself: nothing is written for that alone.

@@ -13,9 +13,11 @@ from gpushare.api.pool import (
     Schedule,
 )
 from gpushare.api.rollout import FailurePolicy
-from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
+from gpushare.core.actions import NodePlan, NodeState, ReleaseNode, build_apply
 from gpushare.core.blockers import find_pods_of_another_pool
+from gpushare.core.change import owned_labels
 from gpushare.core.diagnosis import TOLD
+from gpushare.core.inforce import is_mode_unknown
 from gpushare.core.member import plan_member
 from gpushare.core.modes import desired_labels, find_schedule
 from gpushare.core.observed import Observed, Pass
@@ -126,9 +128,25 @@ def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool
 
 
 def _plan_release(seen: Observed, removed: tuple[str, ...], note: str = "") -> NodePlan:
-    labels, gone = seen.node.labels, (*removed, names.LABEL_ISOLATION_VERIFIED)
-    # From now on nobody vouches for what it says of isolation.
-    remove = {key: labels[key] for key in gone if key in labels and key in seen.node.owned}
+    applied, labels = seen.records.applied, seen.node.labels
+    is_unknown = applied is not None and (
+        applied.needs_restart or is_mode_unknown(seen.node, seen.pods, applied)
+    )
+    if is_unknown and not seen.records.mode_unknown:
+        # The records go, and whoever has the node next must not believe its labels.
+        message = "that its mode is unknown is left on the node"
+        action = build_apply(
+            seen.node,
+            owned_labels(seen.node),
+            seen.records.model_copy(update={"mode_unknown": True}),
+            cordon=seen.node.owns_cordon,
+            message=message,
+        )
+        return seen.plan(NodeState.UPDATING, Reason.LEAVING, message, action)
+    remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
+    if (said := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
+        # Whoever wrote it: from now on nobody vouches for what it says.
+        remove[names.LABEL_ISOLATION_VERIFIED] = said
     release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
     parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
     message = "; ".join(part for part in parts if part)

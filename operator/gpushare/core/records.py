@@ -261,6 +261,10 @@ class NodeRecords(BaseModel):
     """The cGPU kernel module may be loaded, and nobody has shown since that it is gone. Nodes that
     an older operator brought to a mode that isolates do not say so, but by their mode."""
 
+    mode_unknown: bool = False
+    """The pool that had the node before left it with a plugin that may give another mode than its
+    labels say."""
+
     def annotations(self) -> dict[str, str]:
         """The annotations that say the same."""
         result: dict[str, str] = {}
@@ -274,6 +278,8 @@ class NodeRecords(BaseModel):
             result[names.ANNOTATION_DRIFT] = self.drift.dump()
         if self.module:
             result[names.ANNOTATION_MODULE] = names.MODULE_LOADED
+        if self.mode_unknown:
+            result[names.ANNOTATION_MODE_UNKNOWN] = "true"
         return result
 
 
@@ -300,6 +306,7 @@ def parse_records(node: Node) -> NodeRecords:
             drift=Drift.model_validate_json(drift) if drift else None,
             # Whatever it says: that it is gone, only its absence does.
             module=names.ANNOTATION_MODULE in node.annotations,
+            mode_unknown=names.ANNOTATION_MODE_UNKNOWN in node.annotations,
         )
     except ValidationError as error:
         where = error.title

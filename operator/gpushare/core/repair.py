@@ -26,7 +26,7 @@ def plan_repair(seen: Observed, change: Change, claim: Claim, at: Pass) -> NodeP
     that is bound before that is lost.
     """
     wanted = {**change_labels(seen, change), names.LABEL_POOL: change.pool}
-    wanted |= find_isolation_label(wanted, seen.records)
+    wanted |= find_isolation_label(seen.node, wanted, seen.records)
     verdict = judge_drift(seen.node, seen.records, wanted, claim, at.now)
     mode = MODES[change.edition, change.to]
     contested = bool(verdict.fought_over & mode.labels.keys())

@@ -89,7 +89,8 @@ async def release_node(api: ApiServer, action: ReleaseNode) -> Released:
 def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> list[Json]:
     """The JSON patch that gives `node` up and takes the labels `remove` away; empty if it has.
 
-    A label with another value, or not ours any more, is somebody else's by now and stays.
+    A label with another value, or not ours any more, is somebody else's by now and stays; but
+    nobody else's is what says that isolation is verified.
     """
     meta = node["metadata"]
     if meta["uid"] != uid:
@@ -100,7 +101,8 @@ def build_release(node: Json, uid: str, remove: Mapping[str, str] = NOTHING) -> 
     ours = sorted((names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY}) & annotations.keys())
     fields = entries[index].get("fieldsV1") or {} if index is not None else {}
     owned = (fields.get("f:metadata") or {}).get("f:labels") or {}
-    gone = [k for k, v in sorted(remove.items()) if labels.get(k) == v and f"f:{k}" in owned]
+    may_go = {f"f:{names.LABEL_ISOLATION_VERIFIED}", *owned}
+    gone = [k for k, v in sorted(remove.items()) if labels.get(k) == v and f"f:{k}" in may_go]
     if index is None and not ours and not gone:
         return []
     patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": uid}]

@@ -10,10 +10,11 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import SharingContainer
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import NodePlan, NodeState, build_apply
+from gpushare.core.actions import NodePlan, NodeState, ReleaseNode, build_apply
 from gpushare.core.isolation import observe_isolation
+from gpushare.core.leaving import plan_leaving
 from gpushare.core.modes import MODES
-from gpushare.core.observed import Observed, Timing
+from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.plan import Planner
 from gpushare.core.records import Applied, Drift, parse_records
 from gpushare.core.restraint import hold_back
@@ -256,6 +257,18 @@ def test_a_value_that_came_with_the_node_does_not_stay() -> None:
     assert UNVERIFIED.items() <= expect_apply(plan_of(node, POOL)).labels.items()
 
 
+def test_nor_does_it_in_a_mode_without_isolation() -> None:
+    """It is taken over, and then given up."""
+    records = applied("share", edition=Edition.BASIC).model_copy(update={"found": {}})
+    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
+    claimed = replace(node, labels={**node.labels, **VERIFIED})
+    pool = a_pool(edition="Basic", schedule="share")
+    plan = plan_of(claimed, pool, *ALL)
+    assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
+    after = plan_of(follow(claimed, plan), pool, *ALL)
+    assert names.LABEL_ISOLATION_VERIFIED not in expect_apply(after).labels
+
+
 def test_a_mode_without_isolation_has_no_such_label() -> None:
     """The write that puts it there takes the label away."""
     node = replace(a_member(), labels={**SHARE, **OURS, **VERIFIED})
@@ -271,3 +284,32 @@ def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None
     assert (leaving.reason, leaving.action) == (Reason.WORKLOADS_PRESENT, None)
     unknown = a_member(mode_unknown=True)
     assert plan_of(unknown, POOL, PLUGIN, INSTALLER, pod).reason is Reason.CORDONED
+
+
+# What a pool leaves to the next one.
+
+
+@pytest.mark.parametrize("doubt", ["mode_unknown", "awaits_restart"])
+def test_a_node_that_is_given_up_in_doubt_is_not_believed_by_the_next_pool(doubt: str) -> None:
+    node = a_member(**{doubt: True})
+    noted = plan_leaving(Observed(node, ALL, parse_records(node)), None, Pass(NOW))
+    assert noted is not None
+    node = follow(node, noted)
+    release = plan_leaving(Observed(node, ALL, parse_records(node)), None, Pass(NOW))
+    assert release is not None
+    assert isinstance(release.action, ReleaseNode)
+    assert names.LABEL_ISOLATION_VERIFIED in release.action.remove
+    left = {k: v for k, v in node.annotations.items() if k not in names.RELEASED_ANNOTATIONS}
+    taken = replace(node, annotations=left, owned=frozenset())
+
+    first = plan_of(taken, POOL, *ALL)
+    assert read_applied(first).mode_unknown
+    assert UNVERIFIED.items() <= expect_apply(first).labels.items()
+    assert plan_once_noted(taken, POOL, *ALL).reason is Reason.CORDONED
+
+
+def test_a_plugin_of_another_process_ends_what_was_left() -> None:
+    node = a_member(mode_unknown=True)
+    node = replace(node, annotations={**node.annotations, names.ANNOTATION_MODE_UNKNOWN: "true"})
+    plan = plan_of(node, POOL, a_plugin_pod("plugin-2"), INSTALLER, TRAIN)
+    assert names.ANNOTATION_MODE_UNKNOWN not in expect_apply(plan).annotations

@@ -43,7 +43,7 @@ def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
 
 def test_version_2_alone_is_one_hierarchy(tmp_path: Path) -> None:
     found = observe_cgroups(build_v2(tmp_path, "cpuset cpu io memory pids"))
-    assert found == CgroupVersion(2, (tmp_path,))
+    assert found == CgroupVersion(2, tmp_path, (tmp_path,))
     assert found.missing_controllers() == []
 
 
