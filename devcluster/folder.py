@@ -123,8 +123,8 @@ class ClusterFolder:
         """Raise :class:`ClusterError` for a path that not every component understands."""
         if not re.fullmatch(r"[\w./@+=-]+", str(self.path)):
             raise ClusterError(
-                f"the cluster's folder is {str(self.path)!r}, and components take only letters, digits "
-                "and . / _ @ + = - there: choose another, or move the checkout."
+                f"the cluster's folder is {str(self.path)!r}, and components take only letters, "
+                "digits and . / _ @ + = - there: choose another, or move the checkout."
             )
 
     def expect_own(self) -> None:
