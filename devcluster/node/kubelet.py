@@ -6,7 +6,7 @@ from typing import Any
 def build_kubelet_configuration(*, cgroup: str, address: str, client_ca: str) -> dict[str, Any]:
     """The KubeletConfiguration of a node at `address`, whose pods live in the cgroup `/CGROUP`.
 
-    It works under either version of cgroups, evicts nothing for want of disk, and keeps images.
+    It works under cgroups of version 1, evicts nothing for want of disk, and keeps images.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

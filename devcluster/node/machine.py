@@ -34,12 +34,17 @@ def find_obstacle() -> str | None:
     if "overlay" not in Path("/proc/filesystems").read_text():
         return "this kernel has no overlay filesystem: run `modprobe overlay`"
     cgroups = observe_cgroups()
+    if cgroups.is_version_2:
+        return (
+            "this machine has cgroups of version 2 alone, under which no real node was tried yet: "
+            "boot it with systemd.unified_cgroup_hierarchy=0 on the kernel's command line"
+        )
     if not cgroups.hierarchies:
         return "no cgroups are mounted at /sys/fs/cgroup, as in a container: use a whole machine"
     if missing := cgroups.missing_controllers():
         return (
-            f"the kubelet needs the cgroup controllers {', '.join(missing)} (version "
-            f"{cgroups.number}): enable them on the kernel's command line"
+            f"the kubelet needs the cgroup controllers {', '.join(missing)}: enable them on the "
+            "kernel's command line"
         )
     missing = find_missing_packages()
     if missing and not shutil.which("apt-get"):

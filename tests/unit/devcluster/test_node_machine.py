@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.node.cgroups import CgroupVersion, observe_cgroups
+from devcluster.node.cgroups import observe_cgroups
 from devcluster.node.machine import find_obstacle
 
 V1 = ("cpuset", "cpu,cpuacct", "memory", "pids", "freezer")
@@ -16,11 +16,6 @@ def build_v1(root: Path, *hierarchies: str) -> Path:
     for name in hierarchies:
         (root / name).mkdir()
         (root / name / "tasks").touch()
-    return root
-
-
-def build_v2(root: Path, controllers: str) -> Path:
-    (root / "cgroup.controllers").write_text(controllers)
     return root
 
 
@@ -34,26 +29,32 @@ def test_a_user_who_is_not_root_is_told_to_be(monkeypatch: pytest.MonkeyPatch) -
     assert "sudo" in (find_obstacle() or "")
 
 
-def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
+def test_there_is_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
     found = observe_cgroups(build_v1(tmp_path, *V1))
-    assert found.number == 1
+    assert not found.is_version_2
     assert [path.name for path in found.hierarchies] == sorted(V1)
     assert found.missing_controllers() == []
 
 
-def test_version_2_alone_is_one_hierarchy(tmp_path: Path) -> None:
-    found = observe_cgroups(build_v2(tmp_path, "cpuset cpu io memory pids"))
-    assert found == CgroupVersion(2, tmp_path, (tmp_path,))
-    assert found.missing_controllers() == []
+def test_version_2_alone_is_refused_by_name_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(
+        "devcluster.node.machine.observe_cgroups", lambda: observe_cgroups(tmp_path)
+    )
+    obstacle = find_obstacle() or ""
+    assert "version 2" in obstacle
+    assert "unified_cgroup_hierarchy=0" in obstacle
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_what_the_kubelet_needs_and_is_not_there_is_named(tmp_path: Path, number: int) -> None:
-    build_v1(tmp_path, "cpu", "memory") if number == 1 else build_v2(tmp_path, "cpu memory")
-    assert observe_cgroups(tmp_path).missing_controllers() == ["cpuset", "pids"]
+def test_what_the_kubelet_needs_and_is_not_there_is_named(tmp_path: Path) -> None:
+    found = observe_cgroups(build_v1(tmp_path, "cpu", "memory"))
+    assert found.missing_controllers() == ["cpuset", "pids"]
 
 
-def test_a_cgroup_of_version_1_starts_with_its_parents_processors(tmp_path: Path) -> None:
+def test_a_new_cgroup_starts_with_its_parents_processors(tmp_path: Path) -> None:
     # A new cpuset is empty, and takes no process; the kernel makes the files.
     cpuset = build_v1(tmp_path, "cpuset") / "cpuset"
     (cpuset / "cpuset.cpus").write_text("0-1")
