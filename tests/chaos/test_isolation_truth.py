@@ -10,7 +10,7 @@ from tests.chaos.isolation_stage import Stage
 from tests.kit.bench import Bench
 
 _HISTORIES: dict[Edition, range] = {"Professional": range(100), "Basic": range(100, 200)}
-_WAVE = 50
+_WAVE = 25
 _EACH_EVENT = 100
 _MOST_UNKNOWN = 0.3
 """Of containers; 0.18 was seen, of histories that are full of labels which nobody saw written."""
