@@ -31,11 +31,10 @@ def _read_by(stage: Stage, name: str) -> str:
     return BEFORE if stage.is_isolated(stage.run_pod(name)) else NOW
 
 
-def _after(stage: Stage, disturb: Callable[[], None], label: bool = True) -> Seen:
+def _after(stage: Stage, disturb: Callable[[], None]) -> Seen:
     """What is seen after a disturbance under another label than the plugin has read."""
     early, plugin = stage.run_pod("early"), stage.identify_plugin()
-    if label:
-        stage.label("true", "true")
+    stage.label("true", "true")
     disturb()
     stage.expect_served()
     return {
