@@ -13,6 +13,7 @@ from gpushare.core.modes import INSTALLERS
 from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
 from tests.chaos.isolation_judge import Finding, is_running
 from tests.chaos.isolation_member import Member
+from tests.chaos.isolation_oracle import Oracle
 from tests.chaos.isolation_person import Person
 from tests.chaos.isolation_script import (
     ON_SHARED_CARDS,
@@ -64,6 +65,7 @@ class History:
     bench: Bench
     member: Member
     crashes: Crashes
+    oracle: Oracle
     seed: int
     crashes_itself: bool
     events: Counter[Event] = field(default_factory=Counter)
@@ -85,7 +87,7 @@ class History:
         self.mode = self.wanted = self._chance.choice(first)
         self._script = write_script(self._chance, crashes=self.crashes_itself)
         self._course = self._play()
-        self._person = Person(self.bench, self.name)
+        self._person = Person(self.bench, self.name, self.oracle)
 
     def begin(self) -> None:
         """Create the pool; the node is there."""

@@ -78,7 +78,7 @@ class Oracle:
         since = self._before if self._labelled else look.begin
         if not is_watched:
             self._unwatched.append(Span(since, look.end))
-        self._see_labels(node, Span(since, look.end))
+        self.see_labels(node, Span(since, look.end))
         self._see_boot(node)
         seen = set()
         for pod in pods:
@@ -97,6 +97,16 @@ class Oracle:
                 self._processes[instance] = replace(process, lives=lives)
         self._before = look.begin
 
+    def see_labels(self, node: Json, moment: Span) -> None:
+        """Take in which labels the node had at some time in `moment`."""
+        values = tuple(node["metadata"]["labels"].get(key) for key in _READ)
+        if self._labelled and self._labelled[-1].values == values:
+            return
+        if self._labelled:
+            last = self._labelled[-1]
+            self._labelled[-1] = replace(last, span=Span(last.span.begin, moment.end))
+        self._labelled.append(Labelled(values, Span(moment.begin)))
+
     def can_tell(self, pod: Json, container: str) -> bool:
         """Whether all that its plugin may have read comes to the same for a container."""
         spec = next(one for one in pod["spec"]["containers"] if one["name"] == container)
@@ -109,15 +119,6 @@ class Oracle:
             return False
         outcomes = {self._find_outcome(values) for values in self._find_readings(admitted)}
         return len(outcomes) == 1 and None not in outcomes
-
-    def _see_labels(self, node: Json, moment: Span) -> None:
-        values = tuple(node["metadata"]["labels"].get(key) for key in _READ)
-        if self._labelled and self._labelled[-1].values == values:
-            return
-        if self._labelled:
-            last = self._labelled[-1]
-            self._labelled[-1] = replace(last, span=Span(last.span.begin, moment.end))
-        self._labelled.append(Labelled(values, Span(moment.begin)))
 
     def _see_boot(self, node: Json) -> None:
         boot = node["status"]["nodeInfo"]["bootID"]

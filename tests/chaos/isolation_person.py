@@ -1,12 +1,14 @@
 """What people do to one node and the pods on it, whoever they are."""
 
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from devcluster import names
 from devcluster.apiserver import ApiError
 from devcluster.nodes import reboot_node, restart_kubelet
+from tests.chaos.isolation_oracle import Oracle, Span
 from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod
 
@@ -19,13 +21,17 @@ class Person:
 
     bench: Bench
     node: str
+    oracle: Oracle
     _wrote: int = 0
 
     def write_labels(self, labels: Mapping[str, str | None]) -> None:
         """Label the node, each time under another name."""
         self._wrote += 1
         path = f"{NODES}/{self.node}?fieldManager=somebody-{self._wrote}"
-        self.bench.call("PATCH", path, {"metadata": {"labels": dict(labels)}})
+        begin = time.monotonic()
+        node = self.bench.call("PATCH", path, {"metadata": {"labels": dict(labels)}})
+        # They may be put back before the next look.
+        self.oracle.see_labels(node, Span(begin, time.monotonic()))
 
     def restart_kubelet(self) -> None:
         restart_kubelet(self.bench.cluster, self.node)

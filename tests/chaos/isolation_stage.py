@@ -56,6 +56,7 @@ class Stage:
                 self.bench,
                 Member(sight, f"h{seed:03d}", pool.Edition(edition)),
                 crashes,
+                self._oracles[f"h{seed:03d}"],
                 seed,
                 crashes_itself=seed % 20 < _CRASHES,
             )

@@ -37,6 +37,12 @@ class Watch:
                 is_watched=self.is_watched,
             )
 
+    def write_briefly(self, labels: dict[str, str]) -> None:
+        """Write labels that are put back before the next look."""
+        kept, self.labels = self.labels, labels
+        self.oracle.see_labels(self._build_node(), Span(self._now + 0.1, self._now + 0.2))
+        self.labels = kept
+
     def admit(self, name: str, **spec: Any) -> Json:
         """Let a pod come and run, between two looks."""
         pod = build_pod(name, **spec)
@@ -126,6 +132,14 @@ def test_a_plugin_that_starts_meanwhile_may_have_read_it(again: tuple[str, int])
     watch.pass_by(1)
     watch.labels, watch.plugin = ISOLATING, again
     watch.pass_by(5)
+    assert not watch.can_tell(watch.admit("a"))
+
+
+def test_a_value_that_no_look_saw_may_have_been_read_too() -> None:
+    watch = Watch(ISOLATING)
+    watch.pass_by()
+    watch.write_briefly(SHARING)
+    watch.plugin = ("plugin", 1)
     assert not watch.can_tell(watch.admit("a"))
 
 
