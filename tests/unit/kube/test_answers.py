@@ -15,7 +15,6 @@ from gpushare.kube.errors import (
     CALL_FAILURES,
     ApiError,
     MalformedAnswerError,
-    NotLeaderError,
     SilentWatchError,
     describe_failure,
 )
@@ -178,22 +177,6 @@ def test_details_in_a_shape_of_their_own_are_no_causes(details: str) -> None:
 def test_a_message_and_a_code_in_a_shape_of_their_own_are_quoted(code: object) -> None:
     error = ApiError.from_status({"message": {"a": 1}, "code": code}, what="watch of pods")
     assert (error.status, str(error)) == (500, "watch of pods: 500 {'a': 1}")
-
-
-async def test_a_lease_that_is_lost_while_connecting_still_holds_the_write_back() -> None:
-    served: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        served.append(request.method)
-        return web.json_response({})
-
-    async with served_by(answer) as api:
-        holds = iter([True, False])
-        holder = api.only_while(lambda: next(holds))
-        with pytest.raises(NotLeaderError, match="not sent"):
-            await holder.delete("api/v1/namespaces/ns/pods/a", uid="1")
-        await holder.get("api/v1/nodes/a")
-    assert served == ["GET"]
 
 
 def points_to(target: str) -> Answer:

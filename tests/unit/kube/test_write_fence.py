@@ -1,0 +1,131 @@
+"""The moment at which a write is held back: the last one before its bytes go to the socket."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from gpushare.kube.client import JSON, ApiServer, connect
+from gpushare.kube.credentials import Credentials
+from gpushare.kube.errors import NotLeaderError
+from gpushare.kube.lease import Lease, Terms
+from tests.kit.clock import Clock
+from tests.kit.fakeapi import FakeApi
+from tests.kit.tls import build_tls
+
+PATH = "api/v1/nodes/a"
+BODY = {"metadata": {"uid": "1"}}
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+Write = Callable[[ApiServer], Awaitable[object]]
+
+WRITES: dict[str, Write] = {
+    "apply": lambda api: api.apply(PATH, BODY),
+    "create": lambda api: api.create("api/v1/nodes", BODY),
+    "replace": lambda api: api.replace(PATH, BODY),
+    "patch": lambda api: api.patch(PATH, BODY, content_type=JSON),
+    "delete": lambda api: api.delete(PATH, uid="1"),
+    "a long one": lambda api: api.replace(PATH, {"data": "x" * 900_000}),
+}
+
+
+@dataclass
+class Front:
+    """What stands in front of an API server: it sees every byte that comes."""
+
+    on_handshake: Callable[[], object] = lambda: None
+    """Called while a connection is being opened."""
+    hangs_up_on: bytes = b"-"
+    """A method; a request of it gets no answer."""
+    on_request: Callable[[], object] = lambda: None
+    """Called when the head of such a request is there."""
+    received: list[bytes] = field(default_factory=list)
+    """What came on each connection."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = len(self.received)
+        self.received.append(b"")
+        with contextlib.suppress(ConnectionError):
+            while chunk := await reader.read(2**16):
+                self.received[number] += chunk
+                if chunk.startswith(self.hangs_up_on):
+                    self.on_request()
+                    break
+                if b"\r\n\r\n" in chunk:
+                    writer.write(ANSWER)
+        writer.close()
+
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[ApiServer]:
+        tls, trusting, _ = build_tls()
+
+        def note_handshake(_: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+            self.on_handshake()
+
+        tls.sni_callback = note_handshake
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=tls)
+        async with server:
+            host = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with connect(Credentials(host, trusting, _be_anybody)) as api:
+                yield api
+
+
+async def _be_anybody() -> None:
+    return None
+
+
+@dataclass
+class Held:
+    """A Lease that is held until its clock is moved."""
+
+    lease: Lease
+    clock: Clock
+
+    def lapse(self) -> None:
+        self.clock.now += 7
+
+
+@pytest.fixture
+async def held() -> AsyncIterator[Held]:
+    clock = Clock()
+    async with FakeApi().connected() as api:
+        lease = Lease(api, Terms("ns", "lock", "us", duration_seconds=10, renew_seconds=1), clock)
+        await lease.acquire()
+        yield Held(lease, clock)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_write_whose_lease_lapses_while_it_connects_sends_nothing(
+    held: Held, write: Write
+) -> None:
+    front = Front(on_handshake=held.lapse)
+    async with front.connected() as api:
+        with pytest.raises(NotLeaderError, match="not sent"):
+            await write(api.only_while(lambda: held.lease.is_held))
+    assert front.received == [b""]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_write_whose_lease_holds_is_sent(held: Held, write: Write) -> None:
+    front = Front()
+    async with front.connected() as api:
+        await write(api.only_while(lambda: held.lease.is_held))
+    assert len(front.received) == 1
+    assert front.received[0]
+
+
+async def test_a_write_that_is_sent_again_is_held_back_where_the_lease_lapsed_meanwhile(
+    held: Held,
+) -> None:
+    """aiohttp repeats by itself what a kept connection lost, where that does no harm."""
+    front = Front(hangs_up_on=b"PUT", on_request=held.lapse)
+    async with front.connected() as api:
+        await api.get(PATH)
+        with pytest.raises(NotLeaderError, match="not sent"):
+            await api.only_while(lambda: held.lease.is_held).replace(PATH, BODY)
+    first, second = front.received
+    assert b"PUT" in first
+    assert second == b""
