@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ssl
+import tracemalloc
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator
 from io import BytesIO
@@ -174,6 +175,26 @@ async def test_a_connection_on_which_nobody_asks_is_closed(
         reader, writer = await crowd.open()
         writer.write(f"POST {PODS_PATH} HTTP/1.1\r\n".encode())
         assert await reader.read() == b""
+
+
+async def test_a_connection_on_which_nothing_is_said_takes_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two sides of TLS in one process; each would have a quarter of a MiB of its own."""
+    monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
+    shrink_read_buffers()
+    server = build_webhook()
+    async with crowded(server) as (crowd, _):
+        await crowd.open()
+        tracemalloc.start()
+        try:
+            for _ in range(10):
+                await crowd.open()
+            await until(lambda: len(server.connections) == 11)
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert taken / 10 < 2 * 2 * READ_BUFFER_BYTES
 
 
 async def test_small_read_buffers_take_large_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
