@@ -98,8 +98,8 @@ class Settings(BaseSettings):
     """Names in the certificate besides the Service's and 127.0.0.1."""
     webhook_service: str = "gpushare-webhook"
     webhook_replicas: int = Field(2, ge=1)
-    """Webhooks that answer side by side: each counts its own decisions so many times, until the
-    pools' capacity shows them."""
+    """Webhooks that answer side by side, or the most that an autoscaler may start: each counts its
+    own decisions so many times, until the pools' capacity shows them."""
     on_no_pool: Literal["allow", "deny"] = "allow"
     """What happens to pods that no pool takes; a namespace's label goes before it."""
     schedulers: tuple[str, ...] = (names.DEFAULT_SCHEDULER,)
