@@ -117,7 +117,7 @@ class Admitter:
         self._journal.note(level if changes else logging.DEBUG, namespace, pod, decision)
 
     async def wait_for_namespace(self, name: str) -> None:
-        """Return when the namespace is known, or after a second."""
+        """Return when the namespace is known, or after 2 s."""
         await self._memory.wait_for_namespace(name)
 
     def _recall(self, name: str) -> tuple[Namespace, Sequence[PoolView]]:

@@ -14,8 +14,9 @@ from gpushare.names import Reason
 
 POOLS = names.PLURAL
 NAMESPACES = "namespaces"
-NAMESPACE_SECONDS = 1.0
-"""A namespace and its pods are often created together; the API server gives up after 3 s."""
+NAMESPACE_SECONDS = 2.0
+"""A namespace and its pods are often created together. The API server gives up after 3 s, and a
+busy one may take most of them to tell of the namespace."""
 
 
 Record = TypeVar("Record")
@@ -74,7 +75,7 @@ class Memory:
         return self._namespaces.get(name)
 
     async def wait_for_namespace(self, name: str) -> None:
-        """Return when it is known, or after a second."""
+        """Return when it is known, or after 2 s."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NAMESPACE_SECONDS):
                 while name not in self._namespaces:

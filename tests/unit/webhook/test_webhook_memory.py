@@ -75,6 +75,22 @@ async def test_a_namespace_that_comes_a_moment_later_is_waited_for() -> None:
     assert memory.find_namespace("new") == Namespace("new")
 
 
+async def test_a_namespace_that_a_busy_api_server_tells_of_late_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = build_memory()
+    waiting = asyncio.create_task(memory.wait_for_namespace("new"))
+    await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    later = loop.time() + 1.5
+    monkeypatch.setattr(loop, "time", lambda: later)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    memory.put_namespace("new", None, Namespace("new"))
+    await waiting
+
+
 async def test_a_namespace_that_does_not_come_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
