@@ -90,18 +90,8 @@ test-browser: $(BROWSER) ## Look at the page in a Chromium without a window, by 
 	$(LIMIT) 600 $(BIN)/pytest tests/browser -p no:randomly --timeout=120 $(SHARDS)
 
 .PHONY: screenshots
-screenshots: $(BROWSER) ## Draw the page's pictures of the README, docs/images/page-{light,dark}.png
+screenshots: $(BROWSER) ## Draw the page's pictures, docs/images/page-{light,dark}.png
 	$(LIMIT) 300 $(BIN)/python -m tests.browser.screenshots docs/images
-
-PLOT := $(VENV)/.plot
-$(PLOT): $(READY) requirements/plot.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/plot.txt
-	@touch $@
-
-.PHONY: dashboard-figures
-dashboard-figures: $(PLOT) ## Draw the dashboard of the README, docs/images/dashboard-{light,dark}.svg, by what a real Prometheus answers
-	$(LIMIT) 2400 $(BIN)/python -m devcluster build --prometheus
-	$(LIMIT) 900 $(BIN)/python -m tests.dashboard docs/images
 
 .PHONY: test-demo
 test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the chart installed by Helm
@@ -283,8 +273,13 @@ bench-check: $(if $(RESULT),$(READY),bench) ## Compare a new run, or RESULT=FILE
 bench-spread: $(READY) ## Write bench/rangespec.yaml from several runs (RESULTS="build/bench-*.json")
 	$(BIN)/python -m tests.bench.spread $(or $(RESULTS),build/bench-*.json)
 
+PLOT := $(VENV)/.plot
+$(PLOT): $(READY) requirements/plot.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/plot.txt
+	@touch $@
+
 .PHONY: bench-plot
-bench-plot: $(PLOT) ## Draw the ratios of bench/rangespec.yaml for the README, docs/images/bench-{light,dark}.svg
+bench-plot: $(PLOT) ## Draw the ratios of bench/rangespec.yaml for docs/benchmarks.md, docs/images/bench-{light,dark}.svg
 	$(BIN)/python -m tests.bench.plot docs/images
 
 .PHONY: bench-labels

@@ -118,7 +118,8 @@ def add_nodes(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> None:
     Raises :class:`~devcluster.apiserver.ApiError` where one exists already.
     """
     nodes = list(manifests)
-    _for_each(lambda node: cluster.api.call("POST", "/api/v1/nodes", node), nodes)
+    api = cluster.api  # Made at its first use, which must not be in several threads at once.
+    _for_each(lambda node: api.call("POST", "/api/v1/nodes", node), nodes)
     wanted = {node["metadata"]["name"] for node in nodes}
 
     def all_open() -> bool:

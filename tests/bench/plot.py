@@ -4,24 +4,43 @@ Drawn from the ranges alone, and byte by byte the same each time.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from tests.bench.bars import Bar, list_bars
 from tests.bench.rangespec import read_rangespec
 from tests.bench.spread import RANGESPEC
-from tests.dashboard.drawing import write_picture
-from tests.dashboard.look import LOOKS, Look
 
 _WIDTH, _ROW, _MARGIN = 9.0, 0.42, 0.9
 """Inches; of each ratio, and of the axis below."""
 _TICKS = (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8)
 _LABEL_END = -0.02
 _CAPTION_CENTRE = 0.3
+_FONTS = ["DejaVu Sans", "Verdana", "Arial"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colours of one theme."""
+
+    panel: str
+    text: str
+    muted: str
+    grid: str
+    bar: str
+    bound: str
+
+
+LOOKS = {
+    "light": Look("#ffffff", "#24292e", "#65686c", "#e6e7e7", bar="#1f60c4", bound="#c25200"),
+    "dark": Look("#181b1f", "#d8d9dd", "#9fa1a8", "#292c31", bar="#5794f2", bound="#ff9830"),
+}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -63,8 +82,8 @@ def _draw_bar(axes: Axes, row: int, bar: Bar, look: Look) -> None:
     axes.text(_LABEL_END, row - 0.02, bar.what, color=look.text, va="bottom", size=9, **labels)
     floor = f"beside {bar.floor}"
     axes.text(_LABEL_END, row + 0.04, floor, color=look.muted, va="top", size=8, **labels)
-    axes.plot([bar.least, bar.most], [row, row], color=look.named["blue"], linewidth=5, alpha=0.4)
-    axes.plot(bar.median, row, "o", color=look.named["blue"], markersize=6)
+    axes.plot([bar.least, bar.most], [row, row], color=look.bar, linewidth=5, alpha=0.4)
+    axes.plot(bar.median, row, "o", color=look.bar, markersize=6)
     axes.annotate(
         f"{bar.median:.2f}",
         (bar.median, row),
@@ -75,7 +94,13 @@ def _draw_bar(axes: Axes, row: int, bar: Bar, look: Look) -> None:
         size=8,
     )
     if bar.bound is not None:
-        axes.plot(bar.bound, row, "|", color=look.named["orange"], markersize=14, markeredgewidth=2)
+        axes.plot(bar.bound, row, "|", color=look.bound, markersize=14, markeredgewidth=2)
+
+
+def write_picture(figure: Canvas, path: Path) -> None:
+    """Write it as SVG: of the same ranges the same file, with text that stays text."""
+    with rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none", "font.sans-serif": _FONTS}):
+        figure.savefig(path, metadata={"Date": None}, facecolor=figure.get_facecolor())
 
 
 @app.command()

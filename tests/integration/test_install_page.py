@@ -1,31 +1,27 @@
 """The commands of the pages for administrators, typed one after the other into a new cluster.
 
 Nothing is left out but what is listed below, each with its reason. The cluster has nodes as ACK
-joins them; the operator's pods are played, as pods without GPU are on this control plane, and its
-processes run beside it under the accounts that Helm made.
+joins them. What the README shows is seen there, too.
 """
 
+import json
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.editions import install_edition
-from devcluster.installation import NAMESPACE, Installation
+from devcluster.installation import NAMESPACE
 from devcluster.names import NVIDIA_COUNT, SCHEDULE
 from devcluster.nodes import add_nodes, build_gpu_node
-from devcluster.startup import CHART, PROJECT
-from devcluster.waiting import wait_until
-from tests.kit.bench import PODS, POOLS
-from tests.kit.builders import NODE_POOL_LABEL, build_pod
-from tests.kit.operator import KUBELET_PERIOD_SECONDS, wait_ready
-from tests.kit.pages import DOCS, Page
+from tests.kit.bench import PODS
+from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_workload
+from tests.kit.operator import KUBELET_PERIOD_SECONDS
+from tests.kit.pages import DOCS, PROJECT, Page
+from tests.kit.terminal import CONFIGURATION, Terminal, start_operator, tell
 
+README = Page(PROJECT / "README.md")
 INSTALL = Page(DOCS / "install.md")
 PAGES = (INSTALL, Page(DOCS / "security-questions.md"), Page(DOCS / "autoscaling.md"))
 NOT_TYPED: Mapping[str, str] = {
@@ -42,63 +38,6 @@ NOT_TYPED: Mapping[str, str] = {
 """Beginnings of commands that are not typed as they stand, each with the reason."""
 NODE_POOL = "np1234"
 """The one that the page names."""
-_CONFIGURATION = (
-    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
-)
-_SECONDS = 60
-
-
-@dataclass
-class Terminal:
-    """Where the commands are typed, in a folder with the chart in it."""
-
-    cluster: Cluster
-    folder: Path
-    printed: list[tuple[str, str]] = field(default_factory=list)
-    """Each command, with what it said."""
-
-    def type(self, command: str) -> None:
-        """Run a command, and then wait as a person does until it shows; fail if it does."""
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=self.folder, env=self.cluster.environment, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, f"`{command}` failed: {done.stdout}"
-        self.printed.append((command, done.stdout))
-        for beginning, look in _LOOKS.items():
-            if command.startswith(beginning):
-                look(self)
-
-    def wait(self, expectation: str, probe: Callable[[], Any]) -> None:
-        """Until it is so."""
-        wait_until(probe, expectation=expectation, timeout_seconds=_SECONDS)
-
-    def pool(self) -> dict[str, Any]:
-        """The pool of the page."""
-        pool: dict[str, Any] = self.cluster.api.call("GET", f"{POOLS}/training")
-        return pool
-
-
-def start_operator(terminal: Terminal) -> None:
-    """What the pods of the Deployments would run, and until the API server knows whom to trust."""
-    installation = Installation(terminal.cluster, all_in_one=False)
-    api = terminal.cluster.api
-    # Nobody plays the Service here.
-    webhooks = api.call("GET", _CONFIGURATION)["webhooks"]
-    for webhook in webhooks:
-        webhook["clientConfig"] = {
-            "url": installation.webhook_url + webhook["clientConfig"]["service"]["path"]
-        }
-    api.call("PATCH", _CONFIGURATION, {"webhooks": webhooks})
-    for role in ("controller", "webhook"):
-        wait_ready(installation.start(role, identity=f"gpushare-{role}-1"))
-
-    def is_trusted() -> bool:
-        webhooks = api.call("GET", _CONFIGURATION)["webhooks"]
-        return all("caBundle" in webhook["clientConfig"] for webhook in webhooks)
-
-    terminal.wait("each webhook has a CA", is_trusted)
 
 
 def await_plan(terminal: Terminal) -> None:
@@ -129,12 +68,23 @@ def await_account(terminal: Terminal) -> None:
     terminal.wait("it has its account", lambda: terminal.cluster.api.exists(account))
 
 
+def await_trainer(terminal: Terminal) -> None:
+    """Until each of its pods has a node, which is another for each: two do not fit on one card."""
+
+    def is_placed() -> bool:
+        pods = terminal.cluster.api.call("GET", f"{PODS}?labelSelector=app=trainer")["items"]
+        return [pod["spec"].get("nodeName", "") > "" for pod in pods] == [True, True]
+
+    terminal.wait("the trainer's pods run", is_placed)
+
+
 _LOOKS: Mapping[str, Callable[[Terminal], None]] = {
     "helm upgrade --install ": start_operator,
     "kubectl create namespace gpushare-probe": await_account,
     "kubectl apply -f first-pool.yaml": await_plan,
     "kubectl wait gsp/training ": await_routes,
     "kubectl apply -f first-pod.yaml": await_placement,
+    "kubectl apply -f trainer.yaml": await_trainer,
 }
 
 
@@ -152,11 +102,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         joined = {NODE_POOL_LABEL: NODE_POOL, SCHEDULE: "default"}
         plain = build_gpu_node("worker-1", labels={NVIDIA_COUNT: "0"})
         add_nodes(cluster, [plain, *(build_gpu_node(f"gpu-{n}", labels=joined) for n in (1, 2))])
-        terminal = Terminal(cluster, folder)
-        (folder / "chart").symlink_to(CHART)
-        for block in INSTALL.blocks:
-            if block.file_name:
-                (folder / block.file_name).write_text(block.text)
+        terminal = Terminal(cluster, folder, _LOOKS)
+        terminal.save_files(INSTALL)
         for page in PAGES:
             for command in page.commands:
                 if not command.startswith(tuple(NOT_TYPED)):
@@ -166,18 +113,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         cluster.down()
 
 
-def tell(text: str) -> list[str]:
-    """Its lines, however wide the columns are and whatever the age."""
-    lines = (re.sub(r"\b\d+s$", "AGE", line.strip()) for line in text.splitlines())
-    return [" ".join(line.split()) for line in lines]
-
-
 def test_every_command_says_what_the_page_says(terminal: Terminal) -> None:
-    printed = {line for _, text in terminal.printed for line in tell(text)}
-    shown = [line for b in INSTALL.blocks if b.language == "text" for line in tell(b.text)]
-
-    assert shown
-    assert [line for line in shown if line not in printed] == []
+    assert terminal.list_unseen(INSTALL) == []
 
 
 def test_what_is_looked_at_before_and_after_is_as_the_page_says(terminal: Terminal) -> None:
@@ -194,6 +131,30 @@ def test_what_is_looked_at_before_and_after_is_as_the_page_says(terminal: Termin
     assert "created (server dry run)" in find("kubectl --namespace gpushare-probe apply")
 
 
+def test_the_readme_shows_what_is_seen(terminal: Terminal) -> None:
+    pod = build_pod("trainer", gib=8)
+    trainer = build_workload("Deployment", "trainer", replicas=2, pod=pod)
+    half_a_card = build_pod("half-a-card", gib=4, core=50)
+    for name, manifest in (("trainer", trainer), ("half-a-card", half_a_card)):
+        (terminal.folder / f"{name}.yaml").write_text(json.dumps(manifest))
+    sessions = [block for block in README.blocks if block.language == "console"]
+
+    assert len(sessions) == 3
+    for session in sessions:
+        for typed in session.text.removeprefix("$ ").split("\n$ "):
+            command, _, shown = typed.partition("\n")
+            # Long lines are wrapped there.
+            assert " ".join(tell(terminal.type(command))) == " ".join(tell(shown)), command
+
+
+def test_the_readme_types_what_is_typed_here_or_a_target_that_there_is() -> None:
+    targets = ("make demo ", "make test ")
+    others = [command for command in README.commands if not command.startswith(targets)]
+
+    assert len(README.commands) - len(others) == 2
+    assert set(others) <= set(INSTALL.commands)
+
+
 def test_nothing_of_it_is_left_out_without_a_reason() -> None:
     typed = [command for page in PAGES for command in page.commands]
     for beginning in NOT_TYPED:
@@ -203,9 +164,10 @@ def test_nothing_of_it_is_left_out_without_a_reason() -> None:
 def test_every_pool_and_pod_of_a_page_is_one_that_the_api_server_takes(terminal: Terminal) -> None:
     manifests = {
         block.text
-        for path in (PROJECT / "README.md", *DOCS.glob("*.md"))
-        for block in Page(path).blocks
+        for page in (README, *map(Page, DOCS.glob("*.md")))
+        for block in page.blocks
         if block.language == "yaml" and "\nkind: " in f"\n{block.text}"
+        if "kind.x-k8s.io" not in block.text
     }
     assert len(manifests) >= 3
     for manifest in manifests:
@@ -216,5 +178,5 @@ def test_helm_takes_it_away_again(terminal: Terminal) -> None:
     (command,) = (c for c in INSTALL.commands if c.startswith("helm uninstall "))
     terminal.type(f"{command} --no-hooks")
 
-    assert not terminal.cluster.api.exists(_CONFIGURATION)
+    assert not terminal.cluster.api.exists(CONFIGURATION)
     assert terminal.pool()["spec"]["schedule"] == "cgpu"

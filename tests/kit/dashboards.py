@@ -47,9 +47,9 @@ def list_queries(page: Json) -> Iterator[tuple[str, str]]:
             yield panel["title"], fill_in(target["expr"])
 
 
-def fill_in(expression: str, *, rate_interval: str = "5m") -> str:
+def fill_in(expression: str) -> str:
     """The query that Grafana sends while nothing is chosen."""
-    known = {"__rate_interval": rate_interval}
+    known = {"__rate_interval": "5m"}
     return _VARIABLE.sub(
         lambda found: found[0] if found[1].isdigit() else known.get(found[1], ".*"), expression
     )

@@ -37,14 +37,6 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Series:
-    """One series of an answer over time: its values by seconds since 1970."""
-
-    labels: Mapping[str, str]
-    points: Mapping[int, float]
-
-
-@dataclass(frozen=True)
 class Prometheus:
     """One that reads every second, and knows the chart's rules."""
 
@@ -57,29 +49,13 @@ class Prometheus:
                 {key: value for key, value in series["metric"].items() if key not in _OF_TARGETS},
                 float(series["value"][1]),
             )
-            for series in self._ask("query", query=expression)
+            for series in self._ask(expression)
         ]
 
-    def query_range(
-        self, expression: str, *, start: int, end: int, step_seconds: int
-    ) -> list[Series]:
-        """What it would have answered at each step from `start` on, seconds since 1970; the same.
-
-        Labels of the targets stay: a legend may name them.
-        """
-        times = {"start": start, "end": end, "step": step_seconds}
-        return [
-            Series(
-                {key: value for key, value in series["metric"].items() if key != "__name__"},
-                {round(time): float(value) for time, value in series["values"]},
-            )
-            for series in self._ask("query_range", query=expression, **times)
-        ]
-
-    def _ask(self, what: str, *, query: str, **arguments: int) -> list[Json]:
-        encoded = urllib.parse.urlencode({"query": query, **arguments})
+    def _ask(self, query: str) -> list[Json]:
+        encoded = urllib.parse.urlencode({"query": query})
         try:
-            with _direct.open(f"{self.url}/api/v1/{what}?{encoded}", timeout=10) as answer:
+            with _direct.open(f"{self.url}/api/v1/query?{encoded}", timeout=10) as answer:
                 result: list[Json] = json.load(answer)["data"]["result"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{query}: {error.read().decode()}") from error

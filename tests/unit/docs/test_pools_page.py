@@ -1,0 +1,21 @@
+"""The page of pools has a line for each field."""
+
+from gpushare.api.pool import PoolSpec
+from gpushare.api.status import PoolStatus
+from tests.kit.pages import DOCS, Page
+
+PAGE = Page(DOCS / "pools.md")
+
+
+def list_fields(heading: str) -> list[str]:
+    return [row[0].strip("`").partition(".")[0] for row in PAGE.find_rows(heading)]
+
+
+def test_each_field_of_a_spec_has_its_line() -> None:
+    fields = [field.alias or name for name, field in PoolSpec.model_fields.items()]
+    assert sorted(list_fields("## The fields")) == sorted(fields)
+
+
+def test_each_field_of_a_status_has_its_line() -> None:
+    fields = {field.alias or name for name, field in PoolStatus.model_fields.items()}
+    assert sorted(list_fields("## What a pool reports")) == sorted(fields - {"observedGeneration"})
