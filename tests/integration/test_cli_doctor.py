@@ -240,6 +240,18 @@ def test_an_operator_in_a_namespace_that_is_not_there_is_a_slip(scene: Scene) ->
     expect_told(elsewhere, Exit.NOT_FOUND, told)
 
 
+@pytest.mark.parametrize("options", [(), ("--operator-namespace", "default")])
+def test_it_lists_the_operators_deployments_once(scene: Scene, options: tuple[str, ...]) -> None:
+    mark = scene.bench.audit.mark()
+    scene.run(*options)
+    listed = [
+        call.namespace
+        for call in scene.bench.audit.calls(mark)
+        if (call.verb, call.resource) == ("list", "deployments") and call.agent.startswith("gpushare-operator/")
+    ]
+    assert listed == [""]
+
+
 # What is broken.
 
 

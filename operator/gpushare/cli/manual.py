@@ -40,7 +40,7 @@ chmod +x ~/bin/kubectl_complete-gpushare
 
 - `inspect`: to `list` nodes and pods; with `--pools`, and `ui`, `explain` and `snapshot`, also
   gpusharepools, namespaces, and the DaemonSets of kube-system; and deployments, so that it is known
-  how the operator is set: everywhere, or in gpushare-system if it is there. Without that it is
+  how the operator is set: everywhere, or in its namespace. Without that it is
   assumed, and said.
 - `plan`, `adopt`, `migrate pools`: what `snapshot` needs, but for namespaces.
 - `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
