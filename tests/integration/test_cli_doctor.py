@@ -247,7 +247,8 @@ def test_it_lists_the_operators_deployments_once(scene: Scene, options: tuple[st
     listed = [
         call.namespace
         for call in scene.bench.audit.calls(mark)
-        if (call.verb, call.resource) == ("list", "deployments") and call.agent.startswith("gpushare-operator/")
+        if (call.verb, call.resource) == ("list", "deployments")
+        and call.agent.startswith("gpushare-operator/")
     ]
     assert listed == [""]
 

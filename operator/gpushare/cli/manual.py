@@ -56,8 +56,11 @@ chmod +x ~/bin/kubectl_complete-gpushare
 Kubeconfigs are read as kubectl reads them: several files in KUBECONFIG, tokens, client
 certificates, passwords, `tokenFile`, credential plugins (`exec`, client.authentication.k8s.io/v1
 and v1beta1), `as`, `tls-server-name`, `insecure-skip-tls-verify`, and a `proxy-url` that begins
-with `http:`. Not supported are the `auth-provider` that came before credential plugins, other
-proxies, and proxies named by variables. Over plain http no credentials are sent.
+with `http:`. Without that, outside of a Pod, the proxy is the one that `HTTPS_PROXY` (`HTTP_PROXY`
+for a server without TLS) names, unless `NO_PROXY` excepts the server: by name, suffix, address,
+CIDR or `*`, each but the CIDR with a port or without; localhost and loopback addresses never go
+through it. Not supported are the `auth-provider` that came before credential plugins, and proxies
+other than `http:`. Over plain http no credentials are sent.
 
 ## Exit codes
 
