@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from devcluster.installation import Installation, split_crds
-from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
 from devcluster.plugins import build_nvidia_plugin
 from gpushare.certs.issue import issue_authority
 from gpushare.cli.exits import Exit
@@ -24,14 +23,15 @@ from tests.kit.builders import build_pool
 from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import expect, expect_pool_ready
 from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.persons import a_person
+from tests.kit.tokens import write_kubeconfig
 
 Json = dict[str, Any]
 
 CONFIGURATION = (
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
 )
-ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
-VISITOR = "doctors-visitor"
+CONTROLLER = "/api/v1/namespaces/gpushare-system/serviceaccounts/gpushare-controller"
 SHARE = {"ack.node.gpu.schedule": "share"}
 NVIDIA = "nvidia-device-plugin-daemonset"
 
@@ -101,20 +101,6 @@ class Scene:
         finding = expect(self.bench, f"doctor finds {code}", probe)
         assert finding["severity"] == severity, finding
         return finding
-
-    def write_kubeconfig(self, server: str = "", account: str = "") -> Path:
-        config = read_own_kubeconfig(self.kubeconfig)
-        path = account or "/api/v1/namespaces/gpushare-system/serviceaccounts/gpushare-controller"
-        token = self.bench.call("POST", f"{path}/token", {"spec": {}})["status"]["token"]
-        config = build_token_kubeconfig(
-            config,
-            token=token,
-            namespace="default",
-            server=server or config["clusters"][0]["cluster"]["server"],
-        )
-        file = self.folder / "kubeconfig"
-        file.write_text(yaml.safe_dump(config))
-        return file
 
 
 @dataclass(frozen=True)
@@ -240,6 +226,19 @@ def test_an_operator_in_a_namespace_that_is_not_there_is_a_slip(scene: Scene) ->
     expect_told(elsewhere, Exit.NOT_FOUND, told)
 
 
+@pytest.mark.parametrize("options", [(), ("--operator-namespace", "default")])
+def test_it_lists_the_operators_deployments_once(scene: Scene, options: tuple[str, ...]) -> None:
+    mark = scene.bench.audit.mark()
+    scene.run(*options)
+    listed = [
+        call.namespace
+        for call in scene.bench.audit.calls(mark)
+        if (call.verb, call.resource) == ("list", "deployments")
+        and call.agent.startswith("gpushare-operator/")
+    ]
+    assert listed == [""]
+
+
 # What is broken.
 
 
@@ -337,18 +336,11 @@ def test_a_crd_of_an_older_schema(scene: Scene) -> None:
 # Who may not look, and what is not there.
 
 
-@pytest.fixture
-def visitor(scene: Scene) -> Iterator[Path]:
-    """The kubeconfig of an account without a right."""
-    scene.bench.call("POST", ACCOUNTS, {"metadata": {"name": VISITOR}})
-    yield scene.write_kubeconfig(account=f"{ACCOUNTS}/{VISITOR}")
-    scene.bench.call("DELETE", f"{ACCOUNTS}/{VISITOR}")
-
-
 def test_without_rights_each_part_is_skipped_and_the_right_named(
-    scene: Scene, visitor: Path
+    scene: Scene, tmp_path: Path
 ) -> None:
-    found = scene.find(kubeconfig=visitor)
+    with a_person(scene.bench, tmp_path) as visitor:
+        found = scene.find(kubeconfig=visitor)
     assert found.codes == {"Skipped", "SetupAssumed", "YourRightsMissing"}
     skipped = {each["object"]: each["message"] for each in found.of("Skipped")}
     assert 'cannot list resource "nodes"' in skipped["nodes"]
@@ -366,7 +358,9 @@ def test_where_nothing_is_installed_the_nodes_are_looked_at_all_the_same(
         for path in (absent, "/gpusharepools"):
             body = b'{"kind": "Status", "reason": "NotFound", "code": 404}'
             proxy.add(Rule("GET", path, status=404, times=None, body=body))
-        found = scene.find(kubeconfig=scene.write_kubeconfig(server=proxy.url))
+        file = scene.folder / "kubeconfig"
+        write_kubeconfig(scene.bench, file, CONTROLLER, server=proxy.url)
+        found = scene.find(kubeconfig=file)
     assert found.codes == {
         "NotInstalled", "SetupAssumed", "LabelledByHand", "PluginsServe", "YourRights",
     }  # fmt: skip

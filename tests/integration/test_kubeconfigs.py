@@ -2,22 +2,28 @@
 
 import asyncio
 import base64
+import contextlib
 import json
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from aiohttp import ClientConnectorCertificateError
+from aiohttp import ClientConnectorCertificateError, ClientConnectorError
 
 from devcluster.kubeconfig import read_own_kubeconfig
+from devcluster.relay import relay
 from gpushare.cli.exits import Exit
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.errors import ApiError
 from gpushare.kube.kubeconfig import load_kubeconfig
+from gpushare.kube.owncredentials import SERVICE_ACCOUNT, load_own_credentials
+from gpushare.kube.session import load_credentials
 from tests.kit.bench import Bench
 from tests.kit.commandline import expect_told, run_command
 from tests.kit.foreigncerts import issue_foreign
@@ -232,3 +238,88 @@ def test_a_command_tells_in_a_sentence_why_a_plugin_failed(desk: Desk) -> None:
     plugin = write_plugin(desk.folder / "plugin", "echo log in first >&2; exit 1")
     ended = run_command("inspect", kubeconfig=desk.write(build_plugin_user(plugin)))
     expect_told(ended, Exit.NO_CREDENTIALS, str(plugin), "exit code 1: log in first")
+
+
+# Through a proxy.
+
+BEHIND = "https://api.behind.example:6443"
+"""What no resolver knows: only the proxy leads there."""
+
+
+class Tunnels:
+    """An HTTP proxy that leads every CONNECT to the cluster, and remembers whither each was."""
+
+    def __init__(self, server: str) -> None:
+        self._server = urlsplit(server)
+        self.asked: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            method, target, *_ = (await reader.readuntil(b"\r\n\r\n")).decode().split()
+            self.asked.append(f"{method} {target}")
+            inner = await asyncio.open_connection(self._server.hostname, self._server.port)
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await relay((reader, writer), inner)
+
+
+@dataclass
+class Proxied:
+    """Somebody whose cluster is behind a proxy."""
+
+    desk: Desk
+    tunnels: Tunnels
+    url: str
+
+    async def ask(self, environ: dict[str, str], **cluster: object) -> str:
+        """Whom the API server takes a command for."""
+        fields = {"server": BEHIND, "tls-server-name": "localhost", **cluster}
+        path = self.desk.write({"token": self.desk.issue_token()}, **fields)
+        async with connect(await load_own_credentials(path, None, environ)) as api:
+            return await ask(api)
+
+
+@pytest.fixture
+async def proxied(desk: Desk) -> AsyncIterator[Proxied]:
+    tunnels = Tunnels(desk.cluster["server"])
+    async with await asyncio.start_server(tunnels.serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield Proxied(desk, tunnels, f"http://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy"])
+async def test_the_proxy_that_the_environment_names_is_gone_through(
+    proxied: Proxied, variable: str
+) -> None:
+    assert await proxied.ask({variable: proxied.url}) == VISITOR
+    assert proxied.tunnels.asked == ["CONNECT api.behind.example:6443"]
+
+
+async def test_a_proxy_of_the_kubeconfig_goes_before_it(proxied: Proxied) -> None:
+    environ = {"HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "*"}
+    assert await proxied.ask(environ, **{"proxy-url": proxied.url}) == VISITOR
+    assert len(proxied.tunnels.asked) == 1
+
+
+async def test_what_no_proxy_excepts_and_what_is_local_is_asked_itself(proxied: Proxied) -> None:
+    environ = {"HTTPS_PROXY": proxied.url}
+    with pytest.raises(ClientConnectorError):
+        await proxied.ask(environ | {"NO_PROXY": ".behind.example"})
+    assert await proxied.ask(environ, server=proxied.desk.cluster["server"]) == VISITOR
+    assert proxied.tunnels.asked == []
+
+
+async def test_the_controller_does_not_look_for_a_proxy_in_the_environment(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxied.url)
+    path = proxied.desk.write({"token": proxied.desk.issue_token()}, server=BEHIND)
+    async with connect(await load_credentials(path, SERVICE_ACCOUNT, os.environ)) as api:
+        with pytest.raises(ClientConnectorError):
+            await ask(api)
+    assert proxied.tunnels.asked == []
+
+
+def test_a_proxy_that_is_not_there_is_named(desk: Desk) -> None:
+    path = desk.write({"token": "x"}, server=BEHIND)
+    ended = run_command("inspect", kubeconfig=path, HTTPS_PROXY="127.0.0.1:1")
+    expect_told(ended, Exit.NO_CLUSTER, "no proxy at 127.0.0.1:1", "HTTPS_PROXY")

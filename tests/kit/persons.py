@@ -1,6 +1,6 @@
 """People with rights of their own, who type commands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,18 +54,24 @@ def a_reader(bench: Bench, folder: Path, *, url: str = "") -> Iterator[Path]:
         *(a_rule(resource, "list", group="apps") for resource in ("daemonsets", "deployments")),
         a_rule("gpusharepools", "list", group="gpushare.io"),
     ]
-    asked = {"verb": "list", "group": "apps", "resource": "deployments"}
-    user = "system:serviceaccount:default:reader"
-    review = {"spec": {"user": user, "resourceAttributes": asked}}
     with a_person(bench, folder, rules, name="reader", url=url) as kubeconfig:
-        expect(
-            bench,
-            "the role is in force",
-            lambda: bench.call("POST", _REVIEWS, review)["status"]["allowed"],
-        )
+        asked = {"verb": "list", "group": "apps", "resource": "deployments"}
+        wait_until_allowed(bench, "reader", asked)
         yield kubeconfig
 
 
-def a_rule(resource: str, *verbs: str, group: str = "") -> Json:
-    """A rule of a Role."""
-    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+def a_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
+    """A rule of a Role; `of`: only for the objects of these names."""
+    rule: Json = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+    return rule | {"resourceNames": list(of)} if of else rule
+
+
+def wait_until_allowed(bench: Bench, name: str, asked: Mapping[str, str]) -> None:
+    """Until the API server lets a person of that name do what is `asked`, and so the rest."""
+    user = f"system:serviceaccount:default:{name}"
+    review = {"spec": {"user": user, "resourceAttributes": dict(asked)}}
+    expect(
+        bench,
+        "the role is in force",
+        lambda: bench.call("POST", _REVIEWS, review)["status"]["allowed"],
+    )

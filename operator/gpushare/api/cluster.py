@@ -4,7 +4,7 @@ A command never sees more than that, so what it says of a cluster it says of its
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -31,8 +31,25 @@ class Kind(StrEnum):
     DEPLOYMENTS = "deployments"
 
 
+_PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
+
+
 class MalformedObjectError(ValueError):
     """Not what the API has of that kind: the message says which field is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An object that is asked about."""
+
+    kind: Kind
+    name: str
+    namespace: str = ""
+
+    def is_it(self, raw: Json) -> bool:
+        """Whether that is the object."""
+        meta = raw["metadata"]
+        return (meta["name"], meta.get("namespace") or "") == (self.name, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +70,14 @@ class Cluster:
     namespaces: tuple[Json, ...] = ()
     deployments: tuple[Json, ...] | None = ()
     """The operator's; None where they may not be read."""
+    unread: Mapping[Kind, str] = field(default_factory=dict)
+    """Why not, of the kinds that may not be listed: of those there is only what may be got by the
+    names that a question leads to."""
+
+    @property
+    def can_be_planned(self) -> bool:
+        """Whether all is there on which it depends what is done to nodes."""
+        return self.unread.keys().isdisjoint(_PLANNED)
 
 
 def keep_object(kind: Kind, raw: Any) -> Json | None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.cluster import Cluster, Kind, Subject
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.snapshots import parse_snapshot
@@ -27,17 +27,31 @@ class Access:
     context: str | None = None
     snapshot: Path | None = None
 
-    def read(self, *kinds: Kind, node: str = "") -> Cluster:
-        """What the cluster has of these kinds; with `node` that node and the pods bound to it.
+    def read(self, *kinds: Kind) -> Cluster:
+        """What the cluster has of these kinds.
 
-        Raises `CommandError` for a node that there is not, and what else `told_in_a_sentence`
-        knows: nothing that this returns is a part of a cluster.
+        Raises `CommandError`, and what else `told_in_a_sentence` knows: nothing that this returns
+        is a part of a cluster.
         """
+        if self.snapshot is not None:
+            return self.read_snapshot(self.snapshot)
+        return asyncio.run(self._read_live(kinds))
+
+    def read_about(self, subject: Subject, *kinds: Kind) -> Cluster:
+        """The same for a question about one object; what may not be listed is read by name, as far
+        as that may be got, and is `unread` otherwise."""
+        if self.snapshot is not None:
+            return self.read_snapshot(self.snapshot)
+        return asyncio.run(self._read_about_live(subject, kinds))
+
+    def read_node(self, name: str) -> Cluster:
+        """Only that node, and the pods bound to it. Raises `CommandError` where there is none."""
         if self.snapshot is None:
-            return asyncio.run(self._read_live(kinds, node))
-        cluster = self.read_snapshot(self.snapshot)
-        if node and node not in (known := _names(cluster)):
-            raise build_unknown("node", node, known)
+            cluster = asyncio.run(self._read_node_live(name))
+        else:
+            cluster = self.read_snapshot(self.snapshot)
+        if name not in (known := _names(cluster)):
+            raise build_unknown("node", name, known)
         return cluster
 
     def read_snapshot(self, snapshot: Path) -> Cluster:
@@ -73,16 +87,29 @@ class Access:
 
         return connect(await load_own_credentials(self.kubeconfig, self.context))
 
-    async def _read_live(self, kinds: tuple[Kind, ...], node: str) -> Cluster:
+    async def _read_live(self, kinds: tuple[Kind, ...]) -> Cluster:
         from gpushare.kube.clusters import read_cluster
 
-        now = datetime.now(UTC)
         async with await self.connect() as api:
-            cluster = await read_cluster(api, kinds, now, node=node)
-            if node and not cluster.nodes:
-                every = await read_cluster(api, (Kind.NODES,), now)
-                raise build_unknown("node", node, _names(every))
-            return cluster
+            return await read_cluster(api, kinds, datetime.now(UTC))
+
+    async def _read_about_live(self, subject: Subject, kinds: tuple[Kind, ...]) -> Cluster:
+        from gpushare.kube.named import read_about
+
+        async with await self.connect() as api:
+            return await read_about(api, kinds, subject, datetime.now(UTC))
+
+    async def _read_node_live(self, name: str) -> Cluster:
+        from gpushare.kube.clusters import read_cluster
+        from gpushare.kube.named import read_about
+
+        now, subject = datetime.now(UTC), Subject(Kind.NODES, name)
+        async with await self.connect() as api:
+            cluster = await read_about(api, (Kind.NODES, Kind.PODS), subject, now, node=name)
+            if cluster.nodes or Kind.NODES in cluster.unread:
+                return cluster
+            # Their names are for a suggestion.
+            return await read_cluster(api, (Kind.NODES,), now)
 
 
 def check_namespace(cluster: Cluster, namespace: str | None) -> None:

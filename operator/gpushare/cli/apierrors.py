@@ -2,7 +2,13 @@
 
 import os
 
-from aiohttp import ClientConnectorError, ClientError, ClientSSLError
+from aiohttp import (
+    ClientConnectorError,
+    ClientError,
+    ClientHttpProxyError,
+    ClientProxyConnectionError,
+    ClientSSLError,
+)
 
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.kube.errors import (
@@ -13,6 +19,8 @@ from gpushare.kube.errors import (
     OtherVersionError,
     describe_failure,
 )
+
+_PROXY = "check HTTPS_PROXY and NO_PROXY, or the kubeconfig's proxy-url"
 
 
 def find_api_failure(error: Exception) -> CommandError | None:
@@ -48,6 +56,16 @@ def find_api_failure(error: Exception) -> CommandError | None:
                 Exit.NO_CLUSTER,
                 f"no safe connection to {error.host}:{error.port} ({error}); check the cluster's "
                 "certificate-authority in the kubeconfig",
+            )
+        case ClientProxyConnectionError():
+            return CommandError(
+                Exit.NO_CLUSTER,
+                f"no proxy at {error.host}:{error.port} ({_describe(error.os_error)}); {_PROXY}",
+            )
+        case ClientHttpProxyError():
+            return CommandError(
+                Exit.NO_CLUSTER,
+                f"the proxy leads to no API server: {describe_failure(error)}; {_PROXY}",
             )
         case ClientConnectorError():
             return CommandError(

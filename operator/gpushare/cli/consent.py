@@ -27,13 +27,16 @@ from gpushare.core.consent import (
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
+    judge_told_retry,
 )
+from gpushare.core.doctor.finding import Unseen
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.clusters import PATHS, read_cluster
 from gpushare.kube.consent import apply_approval, apply_node_retry, apply_pool_retry
 from gpushare.kube.errors import ApiError, KubeError, describe_failure
 from gpushare.kube.owncredentials import load_own_credentials
 from gpushare.kube.pools import parse_pools
+from gpushare.kube.seeing import see
 
 Json = dict[str, Any]
 
@@ -128,9 +131,12 @@ async def _retry_pool(api: ApiServer, write: Write, name: str) -> Answer:
     raw = await _find(api, Kind.POOLS, name)
     if raw is None:
         raise await _build_unknown(api, "pool", name, Kind.POOLS)
-    cluster = await read_cluster(api, (Kind.NODES,), datetime.now(UTC))
+    cluster = await see(read_cluster(api, (Kind.NODES,), datetime.now(UTC)))
     pool = _parse_pool(raw)
-    word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
+    if isinstance(cluster, Unseen):
+        word = judge_told_retry(pool, _tell_time())
+    else:
+        word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
     if word.value:
         await _send(apply_pool_retry(api, raw, word.value, dry_run=write.dry_run))
     return _answer(write, f"pool/{name}", names.ANNOTATION_RETRY, word, pool.retry)
@@ -153,13 +159,8 @@ async def _retry_node(api: ApiServer, write: Write, name: str) -> Answer:
 
 async def _list_pools(api: ApiServer) -> tuple[Pool, ...]:
     """Those that can be read; none where they may not be listed."""
-    try:
-        cluster = await read_cluster(api, (Kind.POOLS,), datetime.now(UTC))
-    except ApiError as error:
-        if error.status != 403:
-            raise
-        return ()
-    return parse_pools(cluster.pools or ())[0]
+    cluster = await see(read_cluster(api, (Kind.POOLS,), datetime.now(UTC)))
+    return () if isinstance(cluster, Unseen) else parse_pools(cluster.pools or ())[0]
 
 
 async def _find(api: ApiServer, kind: Kind, name: str) -> Json | None:
@@ -168,8 +169,10 @@ async def _find(api: ApiServer, kind: Kind, name: str) -> Json | None:
 
 
 async def _build_unknown(api: ApiServer, what: str, name: str, *kinds: Kind) -> CommandError:
-    cluster = await read_cluster(api, kinds, datetime.now(UTC))
-    known = [raw["metadata"]["name"] for raw in (*(cluster.pools or ()), *cluster.nodes)]
+    cluster = await see(read_cluster(api, kinds, datetime.now(UTC)))
+    known: list[str] = []
+    if not isinstance(cluster, Unseen):
+        known = [raw["metadata"]["name"] for raw in (*(cluster.pools or ()), *cluster.nodes)]
     return build_unknown(what, name, known)
 
 

@@ -64,19 +64,21 @@ async def _examine_live(
     access: Access, namespace: str, operator_namespace: str | None
 ) -> list[Finding]:
     from gpushare.kube.client import connect
+    from gpushare.kube.deployments import list_deployments
     from gpushare.kube.installations import read_installation
     from gpushare.kube.owncredentials import load_own_credentials
     from gpushare.kube.trials import ask_for_rights, try_webhook
 
     async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
         now = datetime.now(UTC)
-        installation = await read_installation(api, operator_namespace)
+        deployments = await list_deployments(api, operator_namespace)
+        installation = await read_installation(api, deployments, operator_namespace)
         cluster, unseen = await _read_parts(api, now)
         if Kind.NAMESPACES not in unseen:
             check_namespace(cluster, namespace)
             check_namespace(cluster, operator_namespace)
         if operator_namespace is not None and not installation.is_inhabited:
-            found = await read_installation(api, None)
+            found = await read_installation(api, deployments, None)
             if found.is_inhabited and found.namespace != operator_namespace:
                 raise CommandError(
                     Exit.NOT_FOUND,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpushare import names
+from gpushare.api.cluster import Kind, Subject
 from gpushare.api.taint import Taint, parse_taints
 from gpushare.cli.access import Access
 from gpushare.cli.failures import build_unknown
@@ -16,6 +17,7 @@ from gpushare.cli.nodefacts import (
 )
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
 from gpushare.cli.setup import build_setup_lines, describe_setup
+from gpushare.cli.unread import build_unread_lines, describe_unread
 from gpushare.cli.world import PLANNED, observe_cluster
 from gpushare.core.drift import describe_rival
 from gpushare.core.explain.nodes import NodeExplanation, explain_node
@@ -24,27 +26,39 @@ from gpushare.core.knownsetup import PLANNED_BY
 
 Json = dict[str, Any]
 
+_LACKS = {
+    Kind.NODES: "what is planned for it, which depends on others",
+    Kind.PODS: "what runs on it, what is planned for it, and what is wrong with its plugins",
+    Kind.POOLS: "which pools claim it, and what is planned for it",
+    Kind.DAEMONSETS: "what is planned for it, and what is wrong with its plugins",
+}
+
 
 def explain_one_node(access: Access, name: str) -> Answer:
     """The answer of `explain node NAME`. Raises `CommandError` for a node that there is not."""
-    cluster = access.read(*PLANNED)
+    cluster = access.read_about(Subject(Kind.NODES, name), *PLANNED)
     raws = {raw["metadata"]["name"]: raw for raw in cluster.nodes}
     if name not in raws:
         raise build_unknown("node", name, raws)
     seen = observe_cluster(cluster)
     setup = seen.known.setup
-    planner = plan_world(seen.world, setup, cluster.taken_at)
-    explained = explain_node(seen.world, setup, planner, name, cluster.taken_at)
+    now, planner = cluster.taken_at, None
+    if cluster.can_be_planned:
+        planner = plan_world(seen.world, setup, now)
+    has_pods = Kind.PODS not in cluster.unread
+    explained = explain_node(seen.world, setup, planner, name, now, has_pods=has_pods)
     taints = parse_taints(raws[name])
-    installed = cluster.pools is not None
+    # Whoever may not list pools is not told whether there are any.
+    installed = None if Kind.POOLS in cluster.unread else cluster.pools is not None
 
     def build(*, wide: bool) -> list[Line]:
         page = _build_page(explained, taints, installed=installed)
-        return [*page, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
+        unread = build_unread_lines(cluster, _LACKS, wide=wide)
+        return [*page, *unread, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
 
     return Answer(
         document=_describe(explained, taints, installed=installed)
-        | {"setup": describe_setup(seen.known)},
+        | {"setup": describe_setup(seen.known), "unread": describe_unread(cluster, _LACKS)},
         table=lambda: build(wide=False),
         wide=lambda: build(wide=True),
     )
@@ -53,7 +67,9 @@ def explain_one_node(access: Access, name: str) -> Answer:
 # As data.
 
 
-def _describe(explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool) -> Json:
+def _describe(
+    explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool | None
+) -> Json:
     node, change, applied = explained.node, explained.records.change, explained.records.applied
     owner, isolation = explained.owner, explained.isolation
     return {
@@ -63,8 +79,10 @@ def _describe(explained: NodeExplanation, taints: tuple[Taint, ...], *, installe
         "cordonedByOperator": node.owns_cordon,
         "taints": [str(taint) for taint in taints],
         "operatorInstalled": installed,
-        "pool": None if owner is None else owner.pool,
-        "claimants": [
+        "pool": explained.pool,
+        "claimants": None
+        if explained.claimants is None
+        else [
             {
                 "pool": each.pool,
                 "priority": each.priority,
@@ -106,7 +124,7 @@ def _describe(explained: NodeExplanation, taints: tuple[Taint, ...], *, installe
         ],
         "change": describe_change(change, None if owner is None else owner.plan),
         "rivals": [describe_rival(rival) for rival in (owner.plan.rivals if owner else ())],
-        "isolation": describe_isolation(isolation),
+        "isolation": None if isolation is None else describe_isolation(isolation),
         "cards": [describe_card(card) for card in explained.cards],
         "findings": [
             {"reason": str(each.reason), "message": each.message} for each in explained.findings
@@ -118,10 +136,10 @@ def _describe(explained: NodeExplanation, taints: tuple[Taint, ...], *, installe
 
 
 def _build_page(
-    explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool
+    explained: NodeExplanation, taints: tuple[Taint, ...], *, installed: bool | None
 ) -> Iterator[Line]:
     yield (Styled(f"Node {explained.node.name}", "bold"), f"  {_tell_state(explained, taints)}")
-    if not installed:
+    if installed is False:
         text = f"  The cluster has no {names.PLURAL}.{names.GROUP}: no pool has the node."
         yield (Styled(text, "yellow"),)
     if not explained.has_gpus:
@@ -157,7 +175,7 @@ def _build_page(
     yield ()
     yield (Styled("Findings", "bold"),)
     if not explained.findings:
-        yield ("  none",)
+        yield ("  none" if explained.claimants is not None else "  none by its labels and records",)
     else:
         found = [(Styled(str(each.reason), "yellow"), each.message) for each in explained.findings]
         yield from lay_out(("REASON", "WHAT"), found, indent=2)
@@ -174,7 +192,8 @@ def _tell_state(explained: NodeExplanation, taints: tuple[Taint, ...]) -> str:
 
 def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
     owner, change, isolation = explained.owner, explained.records.change, explained.isolation
-    yield "Pool", owner.pool or "none any more" if owner is not None else "none"
+    none = "none" if explained.pool is None else "none any more"
+    yield "Pool", explained.pool or none
     if explained.edition is not None:
         said = f"{explained.labelled} ({explained.edition})"
         known = said if explained.mode is not None else Styled(f"{said}, which is none", "red")
@@ -197,6 +216,8 @@ def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
                 "yellow",
             ),
         )
+        if change.failure is not None and owner is None:
+            yield "Failed", Styled(change.failure.message, "red")
         if owner is not None:
             end = owner.plan.deadline
             deadline = f"; fails at {tell_time(end)}" if end is not None else ""
@@ -205,7 +226,7 @@ def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
         yield "Rival", Styled(describe_rival(rival), "red")
     if explained.records.module:
         yield "Kernel module", "cGPU's may be loaded: nobody has shown since that it is gone"
-    if isolation.containers:
+    if isolation is not None and isolation.containers:
         sharing = "1 container shares a card"
         if isolation.containers > 1:
             sharing = f"{isolation.containers} containers share cards"
@@ -215,7 +236,7 @@ def _build_facts(explained: NodeExplanation) -> Iterator[Fact]:
             f"{isolation.stale} stale, {isolation.opted_out} opted out, "
             f"{isolation.unknown} unknown",
         )
-    for claim in isolation.samples:
+    for claim in isolation.samples if isolation is not None else ():
         yield "Stale", Styled(tell_stale(claim), "yellow")
 
 
@@ -242,7 +263,12 @@ def _build_served(explained: NodeExplanation) -> Iterator[Line]:
         yield ()
         yield (Styled("What it offers", "bold"),)
         offered = [
-            (each.name, str(each.offered), str(each.requested), _tell_of_mode(each.is_of_mode))
+            (
+                each.name,
+                str(each.offered),
+                "-" if each.requested is None else str(each.requested),
+                _tell_of_mode(each.is_of_mode),
+            )
             for each in explained.resources
         ]
         header: tuple[str, ...] = ("RESOURCE", "ALLOCATABLE", "REQUESTED", "OF ITS MODE")

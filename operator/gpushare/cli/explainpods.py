@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpushare import names
-from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.cluster import Cluster, Kind, Subject
 from gpushare.api.namespace import parse_namespace
 from gpushare.api.pod import Pod
 from gpushare.api.podshape import parse_pod_shape
@@ -18,8 +18,9 @@ from gpushare.cli.output import Answer, Line
 from gpushare.cli.podpage import Told, build_pod_page
 from gpushare.cli.podtemplates import find_pod_templates
 from gpushare.cli.setup import Options, build_setup_lines, describe_setup
+from gpushare.cli.unread import build_unread_lines, describe_unread
 from gpushare.cli.world import Seen, observe_cluster
-from gpushare.core.admission import view_pool
+from gpushare.core.admission import Decision, view_pool
 from gpushare.core.explain.fits import NodeFit
 from gpushare.core.explain.pods import (
     Surroundings,
@@ -27,7 +28,12 @@ from gpushare.core.explain.pods import (
     explain_new_pod,
 )
 from gpushare.core.explain.verdicts import Verdict
-from gpushare.core.inspect.pools import Waiting, find_waiting, plan_world
+from gpushare.core.inspect.pools import (
+    Waiting,
+    find_schedulers_word,
+    find_waiting,
+    plan_world,
+)
 from gpushare.core.isolation import Claim, claim_isolation
 from gpushare.core.knownsetup import ROUTED_BY, KnownSetup
 from gpushare.core.world import judge
@@ -35,26 +41,47 @@ from gpushare.webhook.patch import plan_patch
 
 Json = dict[str, Any]
 
+_FITS = "on which nodes the pod would fit"
+_LACKS = {
+    Kind.PODS: _FITS,
+    Kind.NODES: _FITS,
+    Kind.POOLS: f"to which pool it would be sent now, what the others lose by, and {_FITS}",
+    Kind.DAEMONSETS: _FITS,
+    Kind.NAMESPACES: "what the labels of its namespace change",
+}
+
 
 def explain_pod(access: Access, name: str, namespace: str | None, options: Options) -> Answer:
     """The answer of `explain pod NAME`. Raises `CommandError` for a pod that there is not."""
     where = access.find_namespace(namespace)
-    cluster = access.read(*Kind)
+    cluster = access.read_about(Subject(Kind.PODS, name, where), *Kind)
     raw = _find_pod(cluster, where, name)
     seen, known, around, waiting = _observe(cluster, options)
     every = [*seen.unbound, *(pod for pods in seen.world.pods.values() for pod in pods)]
     found = next((pod for pod in every if (pod.namespace, pod.name) == (where, name)), None)
     waits = next((each.why for each in waiting if each.pod is found), None)
+    if not cluster.can_be_planned:
+        waits = find_schedulers_word(found) if found is not None else None
     explained = explain_found_pod(
         parse_pod_shape(raw), found, waits, around, namespace=where, name=name
     )
-    notes = (*_find_notes(cluster, seen), *_find_own_notes(where, cluster))
+    notes = (
+        *_find_notes(cluster, seen),
+        *_find_own_notes(where, cluster),
+        *_find_node_notes(seen, found),
+    )
     stale = tuple(_find_stale(seen, found)) if found is not None and found.node else ()
     told = Told("Pod", explained, notes, _is_asked(cluster, where), stale)
+
+    def build(*, wide: bool) -> list[Line]:
+        page = (*build_pod_page(told, wide=wide), *build_unread_lines(cluster, _LACKS, wide=wide))
+        return [*page, *_tell(known, wide=wide)]
+
     return Answer(
-        document=_describe(told) | {"setup": describe_setup(known)},
-        table=lambda: [*build_pod_page(told, wide=False), *_tell(known, wide=False)],
-        wide=lambda: [*build_pod_page(told, wide=True), *_tell(known, wide=True)],
+        document=_describe(told)
+        | {"setup": describe_setup(known), "unread": describe_unread(cluster, _LACKS)},
+        table=lambda: build(wide=False),
+        wide=lambda: build(wide=True),
     )
 
 
@@ -103,6 +130,8 @@ def _observe(
         namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
         taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
         setup=known.setup,
+        has_pools=Kind.POOLS not in cluster.unread,
+        has_nodes=cluster.can_be_planned,
     )
     waiting = find_waiting(seen.world, books, seen.unbound, seen.opted_out, cluster.taken_at)
     return seen, known, around, waiting
@@ -152,8 +181,13 @@ def _is_asked(cluster: Cluster, namespace: str) -> bool:
 def _find_own_notes(namespace: str, cluster: Cluster) -> Iterator[str]:
     if namespace == names.EXEMPT_NAMESPACE:
         yield f"The webhook is never asked about {namespace}: nothing is written to its pods."
-    if namespace not in _list_namespaces(cluster):
+    if namespace not in _list_namespaces(cluster) and Kind.NAMESPACES not in cluster.unread:
         yield f"Namespace {namespace} does not exist yet; taken as one without labels."
+
+
+def _find_node_notes(seen: Seen, found: Pod | None) -> Iterator[str]:
+    if found is not None and found.node and found.node not in seen.world.nodes:
+        yield f"Its node {found.node} is not known, nor whether its isolation is as the mode says."
 
 
 # As data.
@@ -167,17 +201,10 @@ def _describe(told: Told) -> Json:
         "namespace": explained.namespace,
         "name": explained.name,
         "requests": dict(explained.request.requests),
-        "decision": {
-            "reason": str(decision.reason),
-            "message": decision.message,
-            "pool": decision.pool,
-            "refused": decision.refusal,
-            "nodeSelector": dict(decision.selector),
-            "tolerations": [dict(each) for each in decision.tolerations],
-            "annotation": decision.annotation,
-            "warnings": list(decision.warnings),
-        },
-        "patch": [] if decision.is_refused else plan_patch(explained.written, decision),
+        "decision": None if decision is None else _describe_decision(decision),
+        "patch": []
+        if decision is None or decision.is_refused
+        else plan_patch(explained.written, decision),
         "decidedThen": None
         if past is None
         else {
@@ -194,8 +221,21 @@ def _describe(told: Told) -> Json:
         else {"reason": str(explained.waits.reason), "message": explained.waits.message},
         "nodes": [_describe_fit(fit) for fit in explained.fits],
         "smallestChange": explained.smallest_change,
-        "webhookIsAsked": told.is_asked,
+        "webhookIsAsked": told.is_asked if decision is not None else None,
         "notes": list(told.notes),
+    }
+
+
+def _describe_decision(decision: Decision) -> Json:
+    return {
+        "reason": str(decision.reason),
+        "message": decision.message,
+        "pool": decision.pool,
+        "refused": decision.refusal,
+        "nodeSelector": dict(decision.selector),
+        "tolerations": [dict(each) for each in decision.tolerations],
+        "annotation": decision.annotation,
+        "warnings": list(decision.warnings),
     }
 
 

@@ -5,28 +5,35 @@ from datetime import datetime
 from typing import Any
 
 from gpushare import names
-from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.cluster import Cluster, Kind, Subject
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.cli.access import Access
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
 from gpushare.cli.setup import build_setup_lines, describe_setup
+from gpushare.cli.unread import build_unread_lines, describe_unread
 from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
-from gpushare.core.explain.pools import PoolExplanation, explain_pool
+from gpushare.core.explain.pools import PoolExplanation, explain_pool, recall_pool
 from gpushare.core.inspect.pools import Waiting, find_waiting, plan_world
 from gpushare.core.knownsetup import PLANNED_BY
 from gpushare.names import Reason
 
 Json = dict[str, Any]
 
+_LACKS = {
+    Kind.NODES: "anything of its nodes but what the controller told last",
+    Kind.PODS: "anything of its pods but what the controller told last",
+    Kind.POOLS: "what other pools take from it since the controller told last",
+    Kind.DAEMONSETS: "what its nodes lack since the controller told last",
+}
 MAX_SHOWN = 3
 """Nodes of a group in the narrow table."""
 
 
 def explain_one_pool(access: Access, name: str) -> Answer:
     """The answer of `explain pool NAME`. Raises `CommandError` for a pool that there is not."""
-    cluster = access.read(*Kind)
+    cluster = access.read_about(Subject(Kind.POOLS, name), *Kind)
     seen = observe_pools(cluster)
     pools = {pool.name: pool for pool in seen.world.pools}
     unreadable = {pool.name: pool for pool in seen.unreadable}
@@ -34,20 +41,25 @@ def explain_one_pool(access: Access, name: str) -> Answer:
         return _explain_unreadable(unreadable[name])
     if name not in pools:
         raise build_unknown("pool", name, [*pools, *unreadable])
-    planner = plan_world(seen.world, seen.known.setup, cluster.taken_at)
-    explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
-    books, opted_out = planner.books, seen.opted_out
-    every = find_waiting(seen.world, books, seen.unbound, opted_out, cluster.taken_at)
-    waiting = [each for each in every if name in each.pod.pools]
+    waiting: list[Waiting] = []
+    if cluster.can_be_planned:
+        planner = plan_world(seen.world, seen.known.setup, cluster.taken_at)
+        explained = explain_pool(pools[name], planner, seen.unbound, cluster.taken_at)
+        books, opted_out = planner.books, seen.opted_out
+        every = find_waiting(seen.world, books, seen.unbound, opted_out, cluster.taken_at)
+        waiting += (each for each in every if name in each.pod.pools)
+    else:
+        explained = recall_pool(pools[name])
     adopted = _is_adopted(cluster, explained)
 
     def build(*, wide: bool) -> list[Line]:
         page = _build_page(explained, waiting, is_adopted=adopted, wide=wide)
-        return [*page, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
+        unread = build_unread_lines(cluster, _LACKS, wide=wide)
+        return [*page, *unread, *build_setup_lines(seen.known, PLANNED_BY, wide=wide)]
 
     return Answer(
         document=_describe(explained, waiting, is_adopted=adopted)
-        | {"setup": describe_setup(seen.known)},
+        | {"setup": describe_setup(seen.known), "unread": describe_unread(cluster, _LACKS)},
         table=lambda: build(wide=False),
         wide=lambda: build(wide=True),
     )
@@ -114,24 +126,21 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
             "failed": status.nodes.failed,
             "leaving": explained.leaving,
         },
-        "groups": [
+        "groups": None if explained.is_recalled else _describe_groups(explained),
+        "samples": [
             {
-                "state": str(group.state),
-                "reason": str(group.reason),
-                "nodes": [
-                    {
-                        "name": plan.node,
-                        "message": plan.message,
-                        "deadline": _tell_time(plan.deadline),
-                    }
-                    for plan in group.plans
-                ],
+                "name": each.node,
+                "reason": each.reason,
+                "message": each.message,
+                "deadline": _tell_time(each.deadline),
             }
-            for group in explained.groups
+            for each in (status.samples if explained.is_recalled else ())
         ],
-        "outOfService": list(explained.out_of_service),
+        "outOfService": None if explained.is_recalled else list(explained.out_of_service),
         "planHash": status.plan.hash if status.plan is not None else None,
-        "capacity": {
+        "capacity": None
+        if capacity is None
+        else {
             "gpus": capacity.gpus,
             "memoryTotalGiB": capacity.memory_total,
             "memoryAllocatedGiB": capacity.memory_allocated,
@@ -140,7 +149,9 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
             "strandedMemoryGiB": capacity.stranded_memory,
             "unit": capacity.unit,
         },
-        "waiting": [
+        "waiting": None
+        if explained.is_recalled
+        else [
             {
                 "namespace": each.pod.namespace,
                 "name": each.pod.name,
@@ -150,6 +161,24 @@ def _describe(explained: PoolExplanation, waiting: Sequence[Waiting], *, is_adop
             for each in waiting
         ],
     }
+
+
+def _describe_groups(explained: PoolExplanation) -> list[Json]:
+    return [
+        {
+            "state": str(group.state),
+            "reason": str(group.reason),
+            "nodes": [
+                {
+                    "name": plan.node,
+                    "message": plan.message,
+                    "deadline": _tell_time(plan.deadline),
+                }
+                for plan in group.plans
+            ],
+        }
+        for group in explained.groups
+    ]
 
 
 def _tell_time(moment: datetime | None) -> str | None:
@@ -171,6 +200,9 @@ def _build_page(
     yield (Styled("Conditions", "bold"),)
     yield from _build_conditions(explained)
     yield ()
+    if explained.is_recalled:
+        yield from _build_samples(explained)
+        return
     yield (Styled("Nodes", "bold"),)
     if not explained.groups:
         yield ("  none",)
@@ -202,11 +234,12 @@ def _build_facts(explained: PoolExplanation, *, is_adopted: bool) -> Iterator[Fa
     )
     counts = [f"{count} {state}" for count, state in others if count]
     yield "Nodes", ", ".join([f"{nodes.ready} of {nodes.matched} ready", *counts])
-    yield (
-        "Memory",
-        f"{capacity.memory_allocated}/{capacity.memory_total} GiB allocated, largest free block "
-        f"{capacity.largest_free_block} GiB, stranded {capacity.stranded_memory} GiB",
-    )
+    if capacity is not None:
+        yield (
+            "Memory",
+            f"{capacity.memory_allocated}/{capacity.memory_total} GiB allocated, largest free "
+            f"block {capacity.largest_free_block} GiB, stranded {capacity.stranded_memory} GiB",
+        )
     if explained.pool.deleting:
         nodes_are = "node is" if explained.leaving == 1 else "nodes are"
         yield "Deleted", Styled(f"{explained.leaving} {nodes_are} still to be given back", "yellow")
@@ -231,6 +264,13 @@ def _build_conditions(explained: PoolExplanation) -> list[Line]:
         style = "green" if each.is_healthy else "yellow"
         rows.append((now.type, Styled(now.status, style), str(now.reason), last, now.message))
     return lay_out(("TYPE", "STATUS", "REASON", "CONTROLLER SAID", "WHY"), rows, indent=2)
+
+
+def _build_samples(explained: PoolExplanation) -> Iterator[Line]:
+    """The nodes that the controller named last, at most 20."""
+    yield (Styled("Nodes that are not ready, as the controller told last", "bold"),)
+    rows = [(each.node, each.reason, each.message) for each in explained.status.samples]
+    yield from lay_out(("NODE", "REASON", "WHY"), rows, indent=2) if rows else [("  none",)]
 
 
 def _build_nodes(explained: PoolExplanation, *, wide: bool) -> list[Line]:

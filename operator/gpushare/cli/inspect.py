@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpushare.api.cluster import Kind
+from gpushare.api.cluster import Cluster, Kind
 from gpushare.api.node import MAX_CARDS
 from gpushare.cli.access import Access
 from gpushare.cli.controls import escape_controls
 from gpushare.cli.output import Answer, Line, lay_out
+from gpushare.cli.unread import build_unread_lines, describe_unread
 from gpushare.core.inspect.cards import (
     PENDING,
     CardNode,
@@ -22,11 +23,15 @@ from gpushare.core.inspect.layout import format_details, format_summary
 
 Json = dict[str, Any]
 
+_LACKS = {Kind.PODS: "what of the cards is given out, and to whom"}
+
 
 def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
     """The answer of `inspect [-d] [NODE]`; no node named: all that share GPU memory."""
-    cluster = access.read(Kind.NODES, Kind.PODS, node=node)
+    cluster = access.read_node(node) if node else access.read(Kind.NODES, Kind.PODS)
     nodes = observe_card_nodes(cluster.nodes, cluster.pods, only=node)
+    if Kind.PODS in cluster.unread:
+        return _offer_alone(cluster, nodes)
 
     def view(nodes: Sequence[CardNode]) -> str:
         shown = [_escape_node(node) for node in nodes]
@@ -38,6 +43,30 @@ def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
         table=lambda: [(line,) for line in view(nodes).removesuffix("\n").split("\n")],
         wide=lambda: list(_build_wide(nodes)),
     )
+
+
+def _offer_alone(cluster: Cluster, nodes: Sequence[CardNode]) -> Answer:
+    """The answer about nodes whose pods may not be read: what their cards have, not what of it is
+    given out. The original's layout has no place for that."""
+    unit = find_unit(nodes)
+    rows = [
+        (node.name, node.address, str(node.gpus), str(node.card_total), str(node.total))
+        for node in nodes
+    ]
+    header = ("NAME", "IPADDRESS", "GPUS", f"EACH({unit})", f"TOTAL({unit})")
+    document = {
+        "unit": unit,
+        "nodes": [
+            {"name": n.name, "address": n.address, "gpus": n.gpus, "total": n.total} for n in nodes
+        ],
+        "total": sum(node.total for node in nodes),
+        "unread": describe_unread(cluster, _LACKS),
+    }
+
+    def build(*, wide: bool) -> list[Line]:
+        return [*lay_out(header, rows), *build_unread_lines(cluster, _LACKS, wide=wide)]
+
+    return Answer(document, lambda: build(wide=False), lambda: build(wide=True))
 
 
 def _escape_node(node: CardNode) -> CardNode:

@@ -40,10 +40,13 @@ chmod +x ~/bin/kubectl_complete-gpushare
 
 - `inspect`: to `list` nodes and pods; with `--pools`, and `ui`, `explain` and `snapshot`, also
   gpusharepools, namespaces, and the DaemonSets of kube-system; and deployments, so that it is known
-  how the operator is set: everywhere, or in gpushare-system if it is there. Without that it is
-  assumed, and said.
+  how the operator is set: everywhere, or in its namespace. Without that it is assumed, and said.
+- `explain pod`, `explain node`, `explain pool` and `inspect NODE`: to `get` that one object is
+  enough. What you may not list the answer leaves out, and says so at its end: nothing in it is
+  concluded from a part. `get` of a pod's node and namespace, or of a node's pool, adds to it.
 - `plan`, `adopt`, `migrate pools`: what `snapshot` needs, but for namespaces.
-- `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which also lists nodes;
+- `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which lists nodes if it
+  may, and else goes by what the controller told last;
   of a node it needs to `get` and `patch` nodes, and to `get` gpusharepools (to `list` them, where
   it is to say that a pool only observes the node).
 - `migrate workloads`: to `list` nodes, unless a card's memory is given; with `-n` and `-A` also
@@ -56,8 +59,11 @@ chmod +x ~/bin/kubectl_complete-gpushare
 Kubeconfigs are read as kubectl reads them: several files in KUBECONFIG, tokens, client
 certificates, passwords, `tokenFile`, credential plugins (`exec`, client.authentication.k8s.io/v1
 and v1beta1), `as`, `tls-server-name`, `insecure-skip-tls-verify`, and a `proxy-url` that begins
-with `http:`. Not supported are the `auth-provider` that came before credential plugins, other
-proxies, and proxies named by variables. Over plain http no credentials are sent.
+with `http:`. Without that, outside of a Pod, the proxy is the one that `HTTPS_PROXY` (`HTTP_PROXY`
+for a server without TLS) names, unless `NO_PROXY` excepts the server: by name, suffix, address,
+CIDR or `*`, each but the CIDR with a port or without; localhost and loopback addresses never go
+through it. Not supported are the `auth-provider` that came before credential plugins, and proxies
+other than `http:`. Over plain http no credentials are sent.
 
 ## Exit codes
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpushare import names
 from gpushare.cli.nodefacts import tell_stale
 from gpushare.cli.output import Cell, Fact, Line, Styled, lay_out, lay_out_facts
+from gpushare.core.admission import Decision
 from gpushare.core.explain.fits import NodeFit
 from gpushare.core.explain.pods import PodExplanation
 from gpushare.core.explain.verdicts import Figures, Standing, Verdict
@@ -44,15 +45,16 @@ def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
         yield ()
         yield (Styled("Pools", "bold"),)
         yield from _build_verdicts(explained.verdicts, wide=wide)
-    if told.is_asked and (written := list(_list_written(explained))):
+    decision = explained.decision
+    if told.is_asked and decision is not None and (written := list(_list_written(decision))):
         yield ()
         what = "What is written" if explained.found is None else "What is written to one like it"
         yield (Styled(what, "bold"),)
         yield from lay_out_facts(written)
-    if explained.decision.warnings:
+    if decision is not None and decision.warnings:
         yield ()
         yield (Styled("Warnings", "bold"),)
-        yield from ((f"  {warning}",) for warning in explained.decision.warnings)
+        yield from ((f"  {warning}",) for warning in decision.warnings)
     if explained.fits:
         yield ()
         yield (Styled("Nodes", "bold"),)
@@ -65,16 +67,18 @@ def build_pod_page(told: Told, *, wide: bool) -> Iterator[Line]:
 
 def _build_facts(explained: PodExplanation, stale: Sequence[Claim]) -> Iterator[Fact]:
     decision, past, found = explained.decision, explained.past, explained.found
-    told = f"{decision.reason}: {decision.message}"
-    when = "Decision" if found is None else "Now"
-    if decision.is_refused:
-        yield when, Styled(f"refused, {told}", "red")
-    else:
-        yield when, Styled(told, "green") if decision.pool else told
+    if decision is not None:
+        told = f"{decision.reason}: {decision.message}"
+        when = "Decision" if found is None else "Now"
+        if decision.is_refused:
+            yield when, Styled(f"refused, {told}", "red")
+        else:
+            yield when, Styled(told, "green") if decision.pool else told
     if past is not None:
         to = f" to pool {past.pool}" if past.pool is not None else ""
-        same = "the same" if explained.is_as_then else "not what would be decided now"
-        yield "Then", f"{past.reason}{to}, {same}{_tell_lost(past.lost, past.more)}"
+        same = ", the same" if explained.is_as_then else ", not what would be decided now"
+        same = same if decision is not None else ""
+        yield "Then", f"{past.reason}{to}{same}{_tell_lost(past.lost, past.more)}"
     if found is not None and found.node:
         cards = ", ".join(f"GPU {card}: {units}" for card, units in sorted(found.cards.items()))
         yield "Node", f"{found.node}{f' ({cards})' if cards else ''}, {found.phase}"
@@ -127,8 +131,7 @@ def _tell_free(figures: Figures) -> str:
     return f"{max(figures.free, 0)}/{figures.total} {figures.unit}{short}"
 
 
-def _list_written(explained: PodExplanation) -> Iterator[Fact]:
-    decision = explained.decision
+def _list_written(decision: Decision) -> Iterator[Fact]:
     if decision.is_refused:
         return
     for key, value in decision.selector:

@@ -93,6 +93,20 @@ def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
     raise NotCalledForError(f"no change of a node of pool {pool.name} has failed")
 
 
+def judge_told_retry(pool: Pool, now: str) -> Word:
+    """The same, for who may not list nodes: by what the controller told last.
+
+    Raises `NotCalledForError`.
+    """
+    failed = pool.status.nodes.failed
+    if not failed and _find_reason(pool) != Reason.ROLLOUT_HALTED:
+        raise NotCalledForError(
+            f"the controller told last that no node of pool {pool.name} has failed; nodes, which "
+            "say it themselves, can't be listed"
+        )
+    return Word(now, f"{failed} nodes failed, as the controller told last")
+
+
 def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
     """The value `now` for the node's annotation; empty where what failed is tried again.
 

@@ -101,12 +101,12 @@ def judge_drift(
     remembered = (*rivals, *(rival for rival in drift.rivals if rival.key not in wanted))
     record = records.drift
     if put_back or lost.keys() - foreign.keys() or remembered != began.rivals:
-        record = Drift(
-            claim=claim.spec,
-            retry=node.retry,
-            repairs=tuple(repairs[-_KEPT_REPAIRS:]),
-            rivals=remembered,
-            writes=(*drift.writes, now)[-WRITES_PER_PACE:],
+        record = drift.model_copy(
+            update={
+                "repairs": tuple(repairs[-_KEPT_REPAIRS:]),
+                "rivals": remembered,
+                "writes": (*drift.writes, now)[-WRITES_PER_PACE:],
+            }
         )
     rivals += [
         _build_rival(flip, wanted[flip.key])

@@ -1,7 +1,8 @@
 """What we remember on a node: the annotations `found`, `change`, `applied`, `drift` and `module`.
 
-Nothing about a node is remembered in the process. Each record carries its version: a newer
-operator's record is left alone rather than misread.
+Nothing about a node is remembered in the process. Each record carries its version: a record of
+another one is left alone rather than misread. Within a version fields may be added: one that this
+operator does not know is ignored, and kept for the newer operator that wrote it.
 """
 
 from collections.abc import Mapping
@@ -64,7 +65,7 @@ class Step(StrEnum):
 
 class _Record(BaseModel):
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid"
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="allow"
     )
 
     def dump(self) -> str:

@@ -48,6 +48,15 @@ async def read_cluster(
     return Cluster(now, **found)  # type: ignore[arg-type]
 
 
+async def read_object(api: ApiServer, kind: Kind, path: str) -> tuple[Json, ...]:
+    """The object at `path`; nothing where there is none, or a pod that has nothing to do with GPUs.
+
+    Raises what a call may raise.
+    """
+    raw = await _try(partial(api.find, path))
+    return () if raw is None else _keep(kind, (raw,))
+
+
 async def _try(read: Callable[[], Awaitable[Found]]) -> Found:
     for _ in range(ATTEMPTS - 1):
         try:

@@ -21,14 +21,15 @@ _BINDING = f"apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{CONTROLLER}"
 async def list_deployments(
     api: ApiServer, namespace: str | None = None
 ) -> tuple[Json, ...] | Unseen:
-    """Those in `namespace`, or in all; who may not look there sees those of the usual place."""
-    found = await see(_list(api, namespace))
-    if namespace is None and isinstance(found, Unseen):
-        return await see(_list(api, DEFAULT_NAMESPACE))
-    return found
+    """All of them; who may not look everywhere sees those in `namespace`, or where the controller's
+    account is."""
+    found = await see(_list(api))
+    if not isinstance(found, Unseen):
+        return found
+    return await see(_list(api, namespace or await find_namespace(api)))
 
 
-async def _list(api: ApiServer, namespace: str | None) -> tuple[Json, ...]:
+async def _list(api: ApiServer, namespace: str = "") -> tuple[Json, ...]:
     where = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
     answer = await api.find(f"apis/apps/v1/{where}deployments", labelSelector=_LABEL)
     return tuple((answer or {}).get("items") or ())

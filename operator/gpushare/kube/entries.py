@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from gpushare.kube.credentials import Header
 from gpushare.kube.errors import CredentialsError
+from gpushare.kube.proxies import is_supported
 
 _PLUGIN_VERSIONS = ("v1", "v1beta1")
 _PLUGIN_GROUP = "client.authentication.k8s.io"
@@ -154,9 +155,7 @@ def parse_cluster(entry: Entry) -> Cluster:
             f"{entry}: insecure-skip-tls-verify goes with no certificate-authority; leave one of "
             "them out"
         )
-    if cluster.proxy_url and not (
-        _is_url(cluster.proxy_url) and cluster.proxy_url.startswith("http:")
-    ):
+    if cluster.proxy_url and not is_supported(cluster.proxy_url):
         # It may hold a password.
         raise CredentialsError(
             f"{entry}: its proxy-url is no http://HOST:PORT, and no other proxies are supported"

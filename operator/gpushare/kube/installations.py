@@ -13,7 +13,7 @@ from gpushare.core.doctor.page import Installation
 from gpushare.core.doctor.rights import Held
 from gpushare.core.doctor.webhooknames import NAME
 from gpushare.kube.client import ApiServer, Json
-from gpushare.kube.deployments import find_namespace, list_deployments, parse_deployment
+from gpushare.kube.deployments import find_namespace, parse_deployment
 from gpushare.kube.seeing import see
 from gpushare.kube.webhookconfigurations import read_configuration
 
@@ -21,16 +21,16 @@ _CRD = f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.PLURAL}.{
 _RBAC = "apis/rbac.authorization.k8s.io/v1"
 
 
-async def read_installation(api: ApiServer, namespace: str | None) -> Installation:
-    """The installation in `namespace`, or in the one where its account is, or the usual one."""
+async def read_installation(
+    api: ApiServer, listed: tuple[Json, ...] | Unseen, namespace: str | None
+) -> Installation:
+    """The installation in `namespace`, or in the one where its account is, or the usual one; of the
+    operator's Deployments those are `listed` that one may see."""
     configuration = await see(read_configuration(api, NAME))
-    deployments = await _read_deployments(api, namespace)
+    deployments = listed if isinstance(listed, Unseen) else _parse(listed, namespace)
     if namespace is None:
         seen = () if isinstance(deployments, Unseen) else deployments
         namespace = seen[0].namespace if seen else await find_namespace(api)
-        if not seen:
-            # Perhaps the usual one alone could be read, and it is another.
-            deployments = await _read_deployments(api, namespace)
     found = configuration if isinstance(configuration, dict) else {}
     service = _find_service(found)
     settings: dict[str, str | None] = {}
@@ -51,11 +51,10 @@ async def read_installation(api: ApiServer, namespace: str | None) -> Installati
     )
 
 
-async def _read_deployments(
-    api: ApiServer, namespace: str | None
-) -> tuple[Deployment, ...] | Unseen:
-    listed = await list_deployments(api, namespace)
-    return listed if isinstance(listed, Unseen) else tuple(map(parse_deployment, listed))
+def _parse(listed: tuple[Json, ...], namespace: str | None) -> tuple[Deployment, ...]:
+    """Those in `namespace`; None: all."""
+    deployments = map(parse_deployment, listed)
+    return tuple(each for each in deployments if namespace in (None, each.namespace))
 
 
 async def _read_leader(api: ApiServer, namespace: str) -> Leader | None:

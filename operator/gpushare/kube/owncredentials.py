@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gpushare.kube.contexts import DEFAULT_PATH, VARIABLE, find_context, find_kubeconfigs
 from gpushare.kube.credentials import Credentials
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
+from gpushare.kube.proxies import find_proxy
 from gpushare.kube.serviceaccount import is_pod, read_service_account
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -50,13 +52,15 @@ async def load_own_credentials(
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Credentials:
     """As kubectl finds them: the file asked for, else those of KUBECONFIG, the default one, the
-    Pod's ServiceAccount.
+    Pod's ServiceAccount. Outside of a Pod with the proxy that the environment names, unless the
+    kubeconfig names one.
 
     Raises `CredentialsError`; nothing is sent to the API server.
     """
     paths = find_kubeconfigs(kubeconfig, environ)
     if paths:
-        return await load_kubeconfig(paths, context)
+        found = await load_kubeconfig(paths, context)
+        return replace(found, proxy=found.proxy or find_proxy(found.host, environ))
     if context is not None or not is_pod(environ):
         raise CredentialsError(
             f"there is no kubeconfig: {DEFAULT_PATH} does not exist, {VARIABLE} names none, and "

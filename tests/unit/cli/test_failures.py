@@ -2,6 +2,9 @@
 
 import pytest
 import typer
+from aiohttp import ClientHttpProxyError, RequestInfo
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from gpushare.cli.exits import Exit
 from gpushare.cli.failures import TRACEBACK, build_unknown, told_in_a_sentence
@@ -61,3 +64,13 @@ def test_only_a_name_that_looks_alike_is_proposed() -> None:
 
 def test_without_a_kubeconfig_it_says_how_to_name_one() -> None:
     expect_told(run_command("inspect"), Exit.NO_CREDENTIALS, "name one with --kubeconfig")
+
+
+def test_a_proxy_that_leads_nowhere_is_not_taken_for_the_api_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    request = RequestInfo(URL("http://10.0.0.3:3128"), "CONNECT", CIMultiDictProxy(CIMultiDict()))
+    assert tell(ClientHttpProxyError(request, (), status=407)) == Exit.NO_CLUSTER
+    told = capsys.readouterr().err
+    assert "10.0.0.3:3128" in told
+    assert "HTTPS_PROXY" in told

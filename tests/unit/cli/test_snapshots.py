@@ -44,7 +44,7 @@ def build_cluster(**kinds: Any) -> Cluster:
         kind: tuple(found for raw in items if (found := keep_object(Kind(kind), raw)) is not None)
         for kind, items in {**given, **kinds}.items()
     }
-    return Cluster(NOW, **kept)
+    return Cluster(NOW, **kept)  # type: ignore[arg-type]
 
 
 @pytest.fixture

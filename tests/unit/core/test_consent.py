@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from gpushare.api.pool import Pool, Schedule
-from gpushare.api.status import ConditionStatus, PoolPlan, PoolStatus
+from gpushare.api.status import ConditionStatus, NodeCounts, PoolPlan, PoolStatus
 from gpushare.core.consent import (
     NotCalledForError,
     explain_no_pool,
     judge_approval,
     judge_node_retry,
     judge_pool_retry,
+    judge_told_retry,
 )
 from gpushare.core.records import Drift, Rival
 from tests.kit.members import a_failure, a_settled, applied, done, has_failed
@@ -91,6 +92,18 @@ def test_a_pool_is_not_tried_again_twice() -> None:
 def test_a_node_of_another_pool_is_no_reason() -> None:
     with pytest.raises(NotCalledForError, match="no change of a node of pool other has failed"):
         judge_pool_retry(a_pool("other"), [has_failed(), done("gpu-1")], TIME)
+
+
+@pytest.mark.parametrize(("failed", "reason"), [(1, "ChangesLeft"), (0, "RolloutHalted")])
+def test_who_may_not_list_nodes_goes_by_what_the_controller_told(failed: int, reason: str) -> None:
+    pool = a_waiting_pool(reason=reason)
+    status = pool.status.model_copy(update={"nodes": NodeCounts(failed=failed)})
+    assert judge_told_retry(pool.model_copy(update={"status": status}), TIME).value == TIME
+
+
+def test_and_writes_nothing_where_that_told_of_no_failure() -> None:
+    with pytest.raises(NotCalledForError, match="can't be listed"):
+        judge_told_retry(a_waiting_pool(), TIME)
 
 
 def test_a_node_that_failed_is_tried_again_once() -> None:

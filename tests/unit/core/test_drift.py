@@ -57,6 +57,15 @@ class Fight:
         return self.judge(self.node(value, manager))
 
 
+def test_the_next_foreign_change_keeps_what_a_newer_operator_wrote_of_the_last() -> None:
+    fight = Fight()
+    fight.flip()
+    assert fight.drift is not None
+    fight.drift = Drift.model_validate_json(fight.drift.dump().replace("{", '{"mood":1,', 1))
+    fight.flip()
+    assert '"mood":1' in fight.drift.dump()
+
+
 def test_a_foreign_value_is_put_back_twice() -> None:
     fight = Fight()
     assert [fight.flip().puts_back for _ in range(2)] == [True, True]

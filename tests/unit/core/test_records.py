@@ -1,5 +1,6 @@
 """The records on a node survive the way there and back, and nothing else is believed."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.records import (
     Applied,
     Change,
+    Drift,
     Failure,
     NodeRecords,
     PluginPod,
@@ -20,7 +22,7 @@ from gpushare.core.records import (
     parse_records,
 )
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, VERIFIED, plan_of
+from tests.kit.members import CGPU, INSTALLER, OURS, VERIFIED, expect_apply, failed, plan_of
 from tests.kit.values import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 CHANGE = Change(
@@ -149,6 +151,40 @@ def test_a_node_without_annotations_has_no_records() -> None:
 def test_an_annotation_that_somebody_broke_is_refused(annotation: str, text: str) -> None:
     with pytest.raises(RecordError, match=r"gpu-1.*remove the broken annotation"):
         parse_records(_with(annotation, text))
+
+
+_FUTURE = '{"v":1,"mood":{"level":[1,2]},'
+"""How a record begins that a newer operator wrote: with a field that this one does not know."""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "record"),
+    [
+        (names.ANNOTATION_CHANGE, CHANGE),
+        (names.ANNOTATION_APPLIED, APPLIED),
+        (names.ANNOTATION_DRIFT, Drift(claim="training/1", retry="1")),
+    ],
+)
+def test_a_field_that_a_newer_operator_added_is_ignored_and_kept(
+    annotation: str, record: Change | Applied | Drift
+) -> None:
+    text = record.dump().replace('{"v":1,', _FUTURE)
+    written = parse_records(_with(annotation, text)).annotations()[annotation]
+    assert json.loads(written) == json.loads(text)
+
+
+def test_it_is_kept_through_every_step_that_changes_the_record() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True)
+    notes = {k: v.replace('{"v":1,', _FUTURE) for k, v in node.annotations.items()}
+    pool = a_pool(schedule="cgpu", rollout={"onFailure": "Halt"})
+
+    # A person has it tried again: the record of the change is written anew.
+    plan = plan_of(replace(node, annotations=notes, retry="again"), pool, a_plugin_pod("new"))
+
+    written = expect_apply(plan).annotations
+    assert written[names.ANNOTATION_CHANGE] != notes[names.ANNOTATION_CHANGE]
+    for annotation in (names.ANNOTATION_CHANGE, names.ANNOTATION_APPLIED):
+        assert json.loads(written[annotation])["mood"] == {"level": [1, 2]}
 
 
 def test_a_record_of_a_newer_version_is_refused() -> None:

@@ -25,7 +25,7 @@ from gpushare.core.doctor.installation import (
 )
 from gpushare.core.doctor.page import Installation, judge_installation
 from gpushare.core.doctor.rights import YOURS, Held, judge_accounts, judge_person
-from gpushare.kube.deployments import parse_deployment
+from gpushare.kube.deployments import list_deployments, parse_deployment
 from gpushare.kube.installations import read_installation
 from gpushare.names import SETTINGS_PREFIX
 from gpushare.settings import Settings
@@ -348,14 +348,14 @@ async def test_endpoints_that_are_ready_are_counted_where_a_service_is_called() 
         {"items": [{"endpoints": [ready, away]}, {"endpoints": [{}]}, {"endpoints": None}]},
     )
     async with fake.connected() as api:
-        installation = await read_installation(api, None)
+        installation = await read_installation(api, await list_deployments(api), None)
     assert (installation.namespace, installation.service) == (NS, f"{NS}/gpushare-webhook")
     assert installation.endpoints == 2
     assert fake.writes == []
 
 
 async def test_it_is_found_where_its_account_is_though_the_usual_place_alone_can_be_read() -> None:
-    fake = FakeApi("apis/apps/v1/namespaces/gpushare-system/deployments")
+    fake = FakeApi()
     fake.forbidden.add("apis/apps/v1/deployments")
     metadata = {"name": "gpushare-controller", "namespace": "ops"}
     fake.put("apis/apps/v1/namespaces/ops/deployments", {"items": [{"metadata": metadata}]})
@@ -364,7 +364,7 @@ async def test_it_is_found_where_its_account_is_though_the_usual_place_alone_can
         {"subjects": [{"kind": "ServiceAccount", "name": "x", "namespace": "ops"}]},
     )
     async with fake.connected() as api:
-        installation = await read_installation(api, None)
+        installation = await read_installation(api, await list_deployments(api), None)
     assert not isinstance(installation.deployments, Unseen)
     assert [each.namespace for each in installation.deployments] == ["ops"]
 

@@ -134,7 +134,7 @@ def test_a_mode_whose_daemonset_is_not_installed() -> None:
 def test_pools_that_claim_the_same_node() -> None:
     strong = a_pool("strong", "share", priority=200)
     explained = explain(a_node(labels=SHARE, **OFFERS), PLUGIN, pools=(POOL, strong))
-    first, second = explained.claimants
+    first, second = explained.claimants or ()
     assert (first.pool, first.has_it, first.priority) == ("strong", True, 200)
     assert (second.pool, second.has_it) == ("training", False)
     assert second.plan.reason is Reason.OWNED_BY_OTHER_POOL
@@ -164,4 +164,5 @@ def test_containers_with_the_isolation_of_a_former_mode_are_counted() -> None:
     node = a_node(labels=labels, records=records, **OFFERS)
     old = a_gpu_pod("old", containers=(SharingContainer("main"),))
     isolation = explain(node, PLUGIN, old).isolation
+    assert isolation is not None
     assert (isolation.containers, isolation.stale) == (1, 1)

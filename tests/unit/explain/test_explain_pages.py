@@ -49,7 +49,8 @@ class Explained:
             kind: tuple(raw for each in items if (raw := keep_object(Kind(kind), each)) is not None)
             for kind, items in given.items()
         }
-        self._file.write_bytes(build_snapshot(Cluster(NOW, **kept)))
+        cluster = Cluster(NOW, **kept)  # type: ignore[arg-type]
+        self._file.write_bytes(build_snapshot(cluster))
         ended = run_command("explain", *arguments, "--snapshot", str(self._file))
         assert (ended.code, ended.err) == (0, ""), ended
         return ended.out

@@ -60,7 +60,8 @@ class Shown:
             kind: tuple(raw for each in items if (raw := keep_object(Kind(kind), each)) is not None)
             for kind, items in kinds.items()
         }
-        self._file.write_bytes(build_snapshot(Cluster(NOW, **kept)))
+        cluster = Cluster(NOW, **kept)  # type: ignore[arg-type]
+        self._file.write_bytes(build_snapshot(cluster))
         ended = run_command("inspect", "--pools", "--snapshot", str(self._file), *options)
         assert (ended.code, ended.err) == (0, "")
         return ended.out

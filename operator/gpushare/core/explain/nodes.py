@@ -13,6 +13,7 @@ from gpushare.core.blockers import find_mig, find_missing_daemonset, find_other_
 from gpushare.core.diagnosis import diagnose, find_competing_plugins
 from gpushare.core.inspect.pools import Card, view_cards
 from gpushare.core.isolation import NodeIsolation, observe_isolation
+from gpushare.core.membership import find_owner
 from gpushare.core.modes import MODES, Mode, find_edition, find_mode, find_schedule, settled_labels
 from gpushare.core.observed import Pass
 from gpushare.core.plan import Planner
@@ -61,8 +62,8 @@ class ResourceLine:
     name: str
     offered: int
     """Allocatable."""
-    requested: int
-    """By the pods that are bound to the node."""
+    requested: int | None
+    """By the pods that are bound to the node; None where those are not known."""
     is_of_mode: bool
 
 
@@ -91,8 +92,10 @@ class NodeExplanation:
 
     node: Node
     records: NodeRecords
-    claimants: tuple[Claimant, ...]
-    """Who has it first, then by name."""
+    pool: str | None
+    """The one that has it; empty where that is gone, None where none does."""
+    claimants: tuple[Claimant, ...] | None
+    """Who has it first, then by name; None where what is planned is not known."""
     edition: Edition | None
     """Of its pool, or else of its labels; None where nothing says."""
     labelled: str
@@ -102,14 +105,15 @@ class NodeExplanation:
     labels: tuple[LabelLine, ...]
     plugins: tuple[PluginLine, ...]
     resources: tuple[ResourceLine, ...]
-    isolation: NodeIsolation
+    isolation: NodeIsolation | None
+    """None where the pods are not known."""
     findings: tuple[Finding, ...]
     cards: tuple[Card, ...]
 
     @property
     def owner(self) -> Claimant | None:
         """The pool that has it."""
-        return next((claimant for claimant in self.claimants if claimant.has_it), None)
+        return next((claimant for claimant in self.claimants or () if claimant.has_it), None)
 
     @property
     def has_gpus(self) -> bool:
@@ -118,14 +122,27 @@ class NodeExplanation:
 
 
 def explain_node(
-    world: World, setup: Setup, planner: Planner, name: str, now: datetime
+    world: World,
+    setup: Setup,
+    planner: Planner | None,
+    name: str,
+    now: datetime,
+    *,
+    has_pods: bool = True,
 ) -> NodeExplanation:
-    """The node `name` of `world`, for which `planner`, which is set so, has planned."""
+    """The node `name` of `world`, for which `planner`, which is set so, has planned.
+
+    Without a planner `world` lacks what a plan needs, and without `has_pods` what runs on the node:
+    then only the node itself tells.
+    """
     judged = judge(world, name)
     node, pods, records = judged.seen.node, judged.seen.pods, judged.seen.records
-    claimants = _find_claimants(world, planner, name)
-    owner = next((each for each in claimants if each.has_it), None)
-    pool = next((p for p in world.pools if owner is not None and p.name == owner.pool), None)
+    claimants = _find_claimants(world, planner, name) if planner is not None else None
+    owner = next((each for each in claimants or () if each.has_it), None)
+    has_it = owner.pool if owner is not None else None
+    if planner is None:
+        has_it = find_owner(node, records)
+    pool = next((p for p in world.pools if p.name == has_it), None)
     edition = pool.spec.edition if pool is not None else find_edition(node.labels)
     labelled = find_schedule(edition, node.labels) if edition is not None else ""
     mode = find_mode(edition, labelled) if edition is not None else None
@@ -136,23 +153,26 @@ def explain_node(
     if owner is not None and owner.plan.state is not NodeState.READY:
         findings.append(Finding(owner.plan.reason, owner.plan.message))
     is_changing = records.change is not None and records.change.is_under_way
-    findings += _diagnose(node, pods, edition, labelled, at)
-    if mode is not None and not is_changing:
-        # What a change lacks, its plan says.
-        findings += _diagnose_plugins(node, pods, mode, at)
+    findings += _diagnose_labels(node, edition, labelled)
+    if mode is not None and planner is not None:
+        findings += _diagnose_daemonset(pods, mode, at)
+        if not is_changing:
+            # What a change lacks, its plan says.
+            findings += _diagnose_plugins(node, pods, mode, at)
     return NodeExplanation(
         node=node,
         records=records,
+        pool=has_it,
         claimants=claimants,
         edition=edition,
         labelled=labelled,
         mode=mode,
         labels=tuple(_list_labels(node, pool)),
         plugins=tuple(_list_plugins(pods, mode)),
-        resources=tuple(_list_resources(node, pods, mode)),
-        isolation=observe_isolation(judged.seen),
+        resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
+        isolation=observe_isolation(judged.seen) if has_pods else None,
         findings=tuple({finding.reason: finding for finding in reversed(findings)}.values())[::-1],
-        cards=view_cards(node, pods),
+        cards=view_cards(node, pods) if has_pods else (),
     )
 
 
@@ -179,13 +199,7 @@ def _tell_of_pools(world: World, remembered: frozenset[str]) -> Iterator[Finding
         )
 
 
-def _diagnose(
-    node: Node,
-    pods: Sequence[Pod],
-    edition: Edition | None,
-    labelled: str,
-    at: Pass,
-) -> Iterator[Finding]:
+def _diagnose_labels(node: Node, edition: Edition | None, labelled: str) -> Iterator[Finding]:
     """What is wrong with the labels themselves, whatever runs."""
     if edition is None:
         return
@@ -197,9 +211,12 @@ def _diagnose(
             Reason.REQUIRES_PERSON,
             f"its labels say {labelled!r}, which is no mode of the {edition} edition",
         )
-        return
-    if names.RESOURCE_GPU_MEMORY in mode.resources and (mig := find_mig(node)) is not None:
+    elif names.RESOURCE_GPU_MEMORY in mode.resources and (mig := find_mig(node)) is not None:
         yield Finding(mig.reason, mig.message)
+
+
+def _diagnose_daemonset(pods: Sequence[Pod], mode: Mode, at: Pass) -> Iterator[Finding]:
+    """Whether what would run the mode's plugin is missing."""
     if (missing := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
         yield Finding(missing.reason, missing.message)
 
@@ -246,9 +263,13 @@ def _list_plugins(pods: Sequence[Pod], mode: Mode | None) -> Iterator[PluginLine
         )
 
 
-def _list_resources(node: Node, pods: Sequence[Pod], mode: Mode | None) -> Iterator[ResourceLine]:
+def _list_resources(
+    node: Node, pods: Sequence[Pod] | None, mode: Mode | None
+) -> Iterator[ResourceLine]:
     expected = frozenset(mode.resources) if mode is not None else frozenset()
     may = may_offer(mode) if mode is not None else frozenset()
     for name in sorted(expected | {key for key, amount in node.allocatable.items() if amount}):
-        requested = sum(pod.requests.get(name, 0) for pod in pods if pod.is_live)
+        requested = None
+        if pods is not None:
+            requested = sum(pod.requests.get(name, 0) for pod in pods if pod.is_live)
         yield ResourceLine(name, node.allocatable.get(name, 0), requested, name in expected | may)

@@ -45,6 +45,10 @@ class Surroundings:
     taints: Mapping[str, tuple[Taint, ...]]
     """By node, those that keep pods away."""
     setup: Setup
+    has_pools: bool = True
+    """Whether `pools` are all that there are: else nobody knows where a pod would be sent."""
+    has_nodes: bool = True
+    """Whether `world` and `books` are complete: else nobody knows where a pod would fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,8 @@ class PodExplanation:
     """As its owner wrote it, as far as can be told."""
     request: PodRequest
     """What it asks for."""
-    decision: Decision
-    """What admission decides of it now."""
+    decision: Decision | None
+    """What admission decides of it now; None where the pools are not known."""
     verdicts: tuple[Verdict, ...]
     past: PastDecision | None = None
     """What was decided when it was created."""
@@ -77,10 +81,10 @@ class PodExplanation:
     @property
     def is_as_then(self) -> bool | None:
         """Whether it would go the same way now; None where nobody knows of a way before."""
-        past = self.past
-        if past is None:
+        past, decision = self.past, self.decision
+        if past is None or decision is None:
             return None
-        return (past.reason, past.pool) == (str(self.decision.reason), self.decision.pool)
+        return (past.reason, past.pool) == (str(decision.reason), decision.pool)
 
 
 def explain_new_pod(
@@ -102,9 +106,13 @@ def explain_found_pod(
     """A pod that exists: what is decided of one like it that is created now, and if it has no
     node, where it fits as it is. `found` is None where it asks for nothing that nodes give."""
     written = rewind(pod, around.pools)
+    decision: Decision | None
     request, decision, verdicts = _decide(written, namespace, _leave_out(found, around))
+    if not around.has_pools:
+        decision, verdicts = None, ()
     fits: tuple[NodeFit, ...] = ()
-    if found is not None and not found.node and found.is_live and not found.deleting:
+    waits_for_node = found is not None and not found.node and found.is_live and not found.deleting
+    if waits_for_node and around.has_nodes:
         fits = tuple(_find_fits(_seek(pod), None, around))
     return PodExplanation(
         namespace, name, written, request, decision, verdicts,

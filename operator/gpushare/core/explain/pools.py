@@ -1,14 +1,14 @@
 """One pool: its conditions as they would be told now, its nodes by what they wait for, and who
 waits for it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.api.status import ConditionStatus, PoolStatus
+from gpushare.api.status import ConditionStatus, PoolCapacity, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.capacity import Capacity, sum_capacity
 from gpushare.core.plan import Planner
@@ -23,7 +23,7 @@ _URGENCY = (
     NodeState.WAITING,
     NodeState.READY,
 )
-_HEALTHY = {Condition.CONFLICTING: "False"}
+_HEALTHY: Mapping[str, str] = {Condition.CONFLICTING: "False"}
 """Of the others it is True."""
 
 
@@ -36,7 +36,7 @@ class ConditionLine:
 
     @property
     def is_healthy(self) -> bool:
-        return self.now.status == _HEALTHY.get(Condition(self.now.type), "True")
+        return self.now.status == _HEALTHY.get(self.now.type, "True")
 
     @property
     def is_told(self) -> bool:
@@ -64,16 +64,35 @@ class PoolExplanation:
     groups: tuple[NodeGroup, ...]
     """The most urgent first."""
     status: PoolStatus
-    """As it would be written now."""
+    """As it would be written now; as it was written last, where the world is not known."""
     out_of_service: tuple[str, ...]
     """Nodes that use the rollout's budget up."""
     leaving: int
     """Nodes that must still be given back by a pool that is being deleted."""
-    capacity: Capacity
+    capacity: Capacity | PoolCapacity | None
     hears_nothing: bool
     """No controller has acted on the spec as it is."""
     is_unheard: bool
     """No controller has ever said anything of it."""
+    is_recalled: bool = False
+    """Nodes and pods are not known: this is what the controller told last."""
+
+
+def recall_pool(pool: Pool) -> PoolExplanation:
+    """What the controller told of `pool` last: for who may read nothing else."""
+    told = pool.status
+    return PoolExplanation(
+        pool=pool,
+        conditions=tuple(ConditionLine(each, each) for each in told.conditions),
+        groups=(),
+        status=told,
+        out_of_service=(),
+        leaving=told.leaving.nodes if told.leaving is not None else 0,
+        capacity=told.capacity,
+        hears_nothing=told.observed_generation < pool.generation or not told.conditions,
+        is_unheard=not told.conditions,
+        is_recalled=True,
+    )
 
 
 def explain_pool(

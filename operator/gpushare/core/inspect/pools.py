@@ -169,16 +169,18 @@ def _judge_all(
         judged = judge_pod(pod, rooms, now, opted_out=opts_out, grace=at_once)
         if judged is not None:
             waiting.append(Waiting(pod, Why(str(judged.reason), judged.message)))
-        elif _waits(pod):
-            reason, message = pod.unscheduled
-            waiting.append(Waiting(pod, Why(reason or _PENDING, message or _NOT_LOOKED_AT)))
+        elif (why := find_schedulers_word(pod)) is not None:
+            waiting.append(Waiting(pod, why))
     return sorted(waiting, key=lambda each: (each.pod.namespace, each.pod.name))
 
 
-def _waits(pod: Pod) -> bool:
-    """Whether it asks for shared GPU and has no node, whatever the scheduler says."""
+def find_schedulers_word(pod: Pod) -> Why | None:
+    """What the scheduler says of a pod that asks for shared GPU and waits for a node; else None."""
     shares = pod.pools or not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES)
-    return bool(shares) and not pod.node and pod.is_live and not pod.deleting
+    if not shares or pod.node or not pod.is_live or pod.deleting:
+        return None
+    reason, message = pod.unscheduled
+    return Why(reason or _PENDING, message or _NOT_LOOKED_AT)
 
 
 def _view_pool(pool: Pool, book: Book, world: World, pending: Sequence[Pod]) -> PoolCards:

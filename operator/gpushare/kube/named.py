@@ -1,0 +1,94 @@
+"""What a question about one object needs, read as far as whoever asks may read it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from urllib.parse import quote
+
+from gpushare import names
+from gpushare.api.cluster import Cluster, Json, Kind, Subject
+from gpushare.api.node import parse_node
+from gpushare.core.membership import find_owner
+from gpushare.core.records import RecordError, parse_records
+from gpushare.kube.client import ApiServer
+from gpushare.kube.clusters import PATHS, read_cluster, read_object
+from gpushare.kube.errors import ApiError
+
+_ORDER = (Kind.PODS, Kind.NODES, Kind.POOLS, Kind.DAEMONSETS, Kind.NAMESPACES, Kind.DEPLOYMENTS)
+"""One leads to the next: a pod to its node, a node to its pool."""
+
+
+async def read_about(
+    api: ApiServer,
+    kinds: tuple[Kind, ...],
+    subject: Subject,
+    now: datetime,
+    *,
+    node: str = "",
+) -> Cluster:
+    """As `read_cluster`; but of a kind that may not be listed there is what the question leads to
+    by name and may be got, and `unread` says why not the rest.
+
+    Raises what a call may raise, a refusal where the subject itself can be neither listed nor got.
+    """
+    cluster = Cluster(now)
+    for kind in sorted(kinds, key=lambda kind: (kind is not subject.kind, _ORDER.index(kind))):
+        try:
+            found = getattr(await read_cluster(api, (kind,), now, node=node), kind)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            found = await _get_named(api, kind, subject, cluster)
+            # Of the namespaces the pod's own says all.
+            if kind is not Kind.NAMESPACES or not found:
+                cluster = replace(cluster, unread={**cluster.unread, kind: error.message})
+        cluster = replace(cluster, **{str(kind): found})
+    return cluster
+
+
+async def _get_named(
+    api: ApiServer, kind: Kind, subject: Subject, cluster: Cluster
+) -> tuple[Json, ...]:
+    found: list[Json] = []
+    for path in _find_paths(kind, subject, cluster):
+        try:
+            found += await read_object(api, kind, path)
+        except ApiError as error:
+            if error.status != 403 or kind is subject.kind:
+                raise
+    return tuple(found)
+
+
+def _find_paths(kind: Kind, subject: Subject, cluster: Cluster) -> Iterator[str]:
+    """Where the objects of a kind are that the question is about, by what was read before."""
+    parent = PATHS.get(kind, "")
+    if kind is Kind.PODS:
+        parent = f"api/v1/namespaces/{quote(subject.namespace, safe='')}/pods"
+    for name in _find_names(kind, subject, cluster):
+        yield f"{parent}/{quote(name, safe='')}"
+
+
+def _find_names(kind: Kind, subject: Subject, cluster: Cluster) -> Iterator[str]:
+    match kind, subject.kind:
+        case Kind.NAMESPACES, Kind.PODS:
+            yield subject.namespace
+        case Kind.NODES, Kind.PODS:
+            yield from (pod["spec"]["nodeName"] for pod in cluster.pods if _is_bound(subject, pod))
+        case Kind.POOLS, Kind.NODES:
+            owners = (_find_owner(node) for node in cluster.nodes if subject.is_it(node))
+            yield from filter(None, owners)
+        case _:
+            if kind is subject.kind:
+                yield subject.name
+
+
+def _is_bound(subject: Subject, pod: Json) -> bool:
+    return subject.is_it(pod) and bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def _find_owner(raw: Json) -> str | None:
+    node = parse_node(raw)
+    try:
+        return find_owner(node, parse_records(node))
+    except RecordError:
+        return node.labels.get(names.LABEL_POOL)
