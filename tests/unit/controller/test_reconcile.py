@@ -191,7 +191,7 @@ async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(
     monkeypatch.setattr(reconciler, "_start", lambda plan: decided.set())
     running = asyncio.create_task(reconciler.run())
     await decided.wait()
-    assert metrics.look().pods
+    assert metrics.look().pools
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert metrics.look() == Sight()
