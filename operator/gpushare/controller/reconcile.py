@@ -133,7 +133,7 @@ class Reconciler:
         return Sight(
             pools=self._pools.all,
             books=self._planner.books,
-            unplaced=self._unplaced.found,
+            unplaced=self._unplaced.list_those_in(self.caches.unplaced),
             figures=self._figures,
         )
 

@@ -67,7 +67,8 @@ _STRANDED = Family(
 
 _UNPLACED = Family(
     "unplaced_pods",
-    "GPU pods that were sent to no pool or have no node, by the pool that they are for.",
+    "GPU pods that were sent to no pool or have no node, by the pool that they are for. Each is "
+    "counted within 5 seconds.",
     ("pool", "reason"),
 )
 
