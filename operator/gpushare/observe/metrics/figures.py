@@ -111,7 +111,7 @@ class Figures:
         old = self._members.get(node)
         if new == old:
             return
-        for member, times in ((old, -1), (new, 1)):
+        for member, times in ((new, 1), (old, -1)):
             if member is not None:
                 self._count(member.pool, member.capacity, times, member.isolation)
         if new is None:
@@ -138,8 +138,9 @@ class Figures:
         if figures is None:
             figures = self.pools[pool] = PoolFigures()
         figures.memory.count(capacity, times)
-        figures.count_isolation(isolation, times)
-        if figures.memory.is_empty:
+        if isolation is not NOTHING_SHARED:
+            figures.count_isolation(isolation, times)
+        if times < 0 and figures.memory.is_empty:
             # Pods may wait for any names that somebody can think of.
             del self.pools[pool]
 
