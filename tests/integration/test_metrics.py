@@ -2,12 +2,13 @@
 
 import pytest
 
+from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
 from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_workload
 from tests.kit.expect import expect
-from tests.kit.operator import fetch, read_metric
+from tests.kit.operator import fetch, read_metric, wait_ready
 
 GIB = 2**30
 POOL = "gpushare.io/pool"
@@ -39,6 +40,18 @@ def test_a_pool_that_is_gone_is_told_of_no_more(bench: Bench, controller: Operat
         "no gauge speaks of it",
         lambda: "gpushare_pool_nodes{" not in fetch(controller, "/metrics"),
     )
+
+
+def test_a_refusal_is_told_to_whoever_asks_next(bench: Bench, controller: OperatorProcess) -> None:
+    given_sharing_pool(bench, "Professional", "n1")
+    wait_ready(controller)
+    pod = build_pod("p", gib=4, annotations={"gpushare.io/isolation": "required"})
+    asked, reason = "gpushare_admission_requests_total", "IsolationUnavailable"
+    for refusals in range(20):
+        assert read_metric(controller, asked, reason=reason) == refusals
+        with pytest.raises(ApiError, match=reason):
+            bench.create_pod(pod)
+    assert read_metric(controller, asked, reason=reason) == 20
 
 
 def test_of_two_controllers_one_tells_of_the_cluster(bench: Bench) -> None:

@@ -1,6 +1,9 @@
 """What collectors read in a unit test: pools, nodes and pods, judged by the planner."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
@@ -8,36 +11,57 @@ from gpushare.api.pool import Pool
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.observe.metrics import Metrics, Sight
+from gpushare.observe.metrics.figures import Figures
 from tests.kit.values import NOW, a_world
 
 
-def build_sight(pools: Iterable[Pool], nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> Sight:
+def build_sight(
+    pools: Iterable[Pool],
+    nodes: Iterable[Node],
+    pods: Iterable[Pod] = (),
+    *,
+    per_application: bool = True,
+    per_node: bool = True,
+) -> Sight:
     """What an active controller knows of these."""
     world = a_world(pools=tuple(pools), nodes=tuple(nodes), pods=tuple(pods))
     planner = Planner(Timing())
     planner.update(world, None, NOW)
-    every = [pod for bound in world.pods.values() for pod in bound]
-    return Sight(
-        pools=world.pools,
-        books=planner.books,
-        pods={f"{pod.namespace}/{pod.name}": pod for pod in every},
-        waiting=[pod for pod in every if not pod.node],
-    )
+    figures = Figures(per_application=per_application, per_node=per_node)
+    for bound in world.pods.values():
+        for pod in bound:
+            figures.put_pod(f"{pod.namespace}/{pod.name}", None, pod)
+    figures.put_nodes(world.pools, planner.books, planner.seen)
+    return Sight(pools=world.pools, books=planner.books, figures=figures)
 
 
-def measure(sight: Sight, *, per_node: bool = True) -> Metrics:
+def measure(sight: Sight) -> Metrics:
     """The metrics of a controller that knows this."""
-    metrics = Metrics(per_node=per_node)
+    metrics = Metrics(per_node=True)
     metrics.look = lambda: sight
     return metrics
 
 
+def list_families(metrics: Metrics) -> Iterator[Metric]:
+    """All of them, as a Prometheus that asks now reads them."""
+    return iter(text_string_to_metric_families(metrics.generate().decode()))
+
+
 def read(metrics: Metrics, series: str, **labels: str) -> float | None:
     """The value of the series `gpushare_SERIES` with exactly these labels; None without one."""
-    return metrics.registry.get_sample_value(f"gpushare_{series}", labels)
+    return next(
+        (
+            sample.value
+            for family in list_families(metrics)
+            for sample in family.samples
+            if sample.name == f"gpushare_{series}" and sample.labels == labels
+        ),
+        None,
+    )
 
 
 def read_all(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
     """All series of the metric `gpushare_NAME`, by their labels' values."""
-    (found,) = (f for f in metrics.registry.collect() if f.name == f"gpushare_{name}")
-    return {tuple(sample.labels.values()): sample.value for sample in found.samples}
+    (ours,) = (family for family in metrics.families if family.name == name)
+    (found,) = (f for f in list_families(metrics) if f.name == ours.full_name)
+    return {tuple(s.labels[label] for label in ours.labels): s.value for s in found.samples}

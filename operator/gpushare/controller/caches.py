@@ -17,7 +17,7 @@ from gpushare.core.records import Change, RecordError, Step, parse_records
 from gpushare.core.world import World
 from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.jobs import jobs_path
-from gpushare.kube.reflector import Reflector
+from gpushare.kube.reflector import Listener, Reflector
 from gpushare.observe.metrics import Metrics
 
 
@@ -25,7 +25,7 @@ class Caches:
     """Nodes, the pods that matter, namespaces, the names of the plugins' DaemonSets, and the Jobs
     of teardowns where there may be any.
 
-    `on_change` is called whenever something in them changed.
+    `on_change` is called whenever something in them changed, `on_pod` for each pod.
     """
 
     def __init__(
@@ -36,9 +36,11 @@ class Caches:
         teardown_namespace: str | None = None,
         schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
         on_change: Callable[[], None],
+        on_pod: Listener = lambda key, old, new: None,
         metrics: Metrics,
     ):
         self._notify = on_change
+        self._note_pod = on_pod
         self._changed: set[str] = set()
         self._zeroed: set[str] = set()
         self._pods: dict[str, dict[str, Pod]] = {}
@@ -169,6 +171,7 @@ class Caches:
         self.mark_changed(key)
 
     def _on_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
+        self._note_pod(key, old, new)
         if old is not None and old.node and (new is None or new.node != old.node):
             on_node = self._pods[old.node]
             del on_node[key]

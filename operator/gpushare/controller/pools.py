@@ -10,8 +10,8 @@ from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
+from gpushare.core.leaving import has_stalled
 from gpushare.core.observed import Timing
-from gpushare.core.plan import has_stalled
 from gpushare.core.status import build_unreadable_status
 from gpushare.kube import pools as pools_api
 from gpushare.kube.client import ApiServer

@@ -59,6 +59,7 @@ class Reconciler:
     """The loop's state: what is known of the pools, and which nodes are being worked on."""
 
     def __init__(self, api: ApiServer, settings: Settings, metrics: Metrics):
+        self._figures = metrics.build_figures()
         self.caches = Caches(
             api,
             plugin_namespace=settings.plugin_namespace,
@@ -67,6 +68,7 @@ class Reconciler:
             else None,
             schedulers=settings.schedulers,
             on_change=self.mark_changed,
+            on_pod=self._figures.put_pod,
             metrics=metrics,
         )
         self._settings = settings
@@ -122,7 +124,7 @@ class Reconciler:
         self._changed.set()
 
     def _look(self) -> Sight:
-        """What metrics are worked out from, when somebody reads them.
+        """What the metrics tell of, when somebody reads them.
 
         Nothing while it stands by: its caches are full, and what they hold another tells of.
         """
@@ -131,9 +133,8 @@ class Reconciler:
         return Sight(
             pools=self._pools.all,
             books=self._planner.books,
-            pods=self.caches.pods.records,
-            waiting=self.caches.unplaced.values(),
-            unplaced=self._unplaced.found,
+            unplaced=self._unplaced.list_those_in(self.caches.unplaced),
+            figures=self._figures,
         )
 
     def find_standstill(self) -> str | None:
@@ -224,7 +225,9 @@ class Reconciler:
         if time.monotonic() >= self._full_pass_at:
             self._full_pass_at = time.monotonic() + FULL_PASS_SECONDS
             changed = None
-        return self._planner.update(world, changed, now)
+        plan = self._planner.update(world, changed, now)
+        self._figures.put_nodes(self._pools.all, self._planner.books, self._planner.seen)
+        return plan
 
     def _start(self, plan: Plan) -> None:
         ending = {pool.name for pool in plan.release}

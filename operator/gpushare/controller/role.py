@@ -95,7 +95,7 @@ async def _run_with_crd(
         if webhook is not None:
             liveness.append(webhook.find_deafness)
             readiness.append(webhook.find_unready)
-        server = http.ProcessServer(metrics.registry, liveness=liveness, readiness=readiness)
+        server = http.ProcessServer(metrics.generate, liveness=liveness, readiness=readiness)
         await stack.enter_async_context(
             server.listening(host=settings.metrics_host, port=settings.metrics_port)
         )

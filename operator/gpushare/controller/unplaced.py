@@ -78,6 +78,16 @@ class UnplacedPods:
             self._told[key] = now_seconds
         return PERIOD_SECONDS if pods else None
 
+    def list_those_in(self, pods: Mapping[str, Pod]) -> list[UnplacedPod]:
+        """What the last look found, but for pods that have a place by now, or are gone."""
+        return [
+            found
+            for found in self.found
+            if (pod := pods.get(f"{found.namespace}/{found.name}")) is not None
+            and pod.uid == found.uid
+            and not pod.deleting
+        ]
+
     def _opts_out(self, pod: Pod) -> bool:
         namespace = self._namespaces.get(pod.namespace)
         return namespace is not None and namespace.opts_out

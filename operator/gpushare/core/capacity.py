@@ -7,8 +7,8 @@ another than the rest is summed up by its own.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 from gpushare import names
@@ -37,28 +37,18 @@ class NodeCapacity:
     """Free memory of each card; none where the node takes no pods."""
     requests: tuple[int, ...] = ()
     """What each live pod asks of one card."""
+    used: Mapping[int, int] = field(default_factory=dict)
+    """What the ledger gives out, by index of the card."""
 
     @property
     def card_total(self) -> int:
         """Memory of one card: all cards of a node count as equal."""
         return self.total // self.gpus if self.gpus else 0
 
-    def find_unit(self, usual: str) -> str:
-        """What its plugin counts in: `usual` where it offers no memory to tell by."""
-        return tell_unit(self.card_total) if self.card_total else usual
-
-    def scale(self, factor: int) -> "NodeCapacity":
-        """The same in a unit that is so many times smaller."""
-        if factor == 1:
-            return self
-        return replace(
-            self,
-            total=self.total * factor,
-            allocated=self.allocated * factor,
-            requested=self.requested * factor,
-            free_blocks=tuple(block * factor for block in self.free_blocks),
-            requests=tuple(amount * factor for amount in self.requests),
-        )
+    @property
+    def unit(self) -> str:
+        """What its plugin counts in; empty where it offers no memory to tell by."""
+        return tell_unit(self.card_total) if self.card_total else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +114,12 @@ def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
         free = tuple(
             [max(card_total - used.get(card, 0), 0) for card in range(min(gpus, MAX_CARDS))]
         )
-    return NodeCapacity(gpus, total, sum(used.values()), requested, free, tuple(requests))
+    return NodeCapacity(gpus, total, sum(used.values()), requested, free, tuple(requests), used)
+
+
+def observe_pending(pod: Pod) -> NodeCapacity:
+    """What a pod that has no node yet asks of its pool: it counts as a node that offers nothing."""
+    return NodeCapacity(requested=pod.gpu_memory, requests=(pod.gpu_memory_per_card,))
 
 
 def count_used(pods: Iterable[Pod]) -> dict[int, int]:
@@ -156,37 +151,103 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
     )
 
 
-def sum_memory(nodes: Sequence[NodeCapacity], pending: Iterable[Pod] = ()) -> Memory:
-    """The sums of a pool with these nodes; `pending` pods select it and have no node yet.
+class MemorySums:
+    """The GPU memory of a pool, whose nodes and pending pods come, change and go.
 
-    Memory is stranded where a card has less of it free than the pool's median pod asks of one.
-    What is `pending`, or on a node that offers no memory, asks in the unit of most nodes.
+    Each of them costs the same, however many others there are.
     """
-    usual = find_unit(nodes)
-    units = [node.find_unit(usual) for node in nodes]
-    unit = min([usual, *units], key=MIB_PER_UNIT.__getitem__)
-    nodes = [
-        node.scale(MIB_PER_UNIT[own] // MIB_PER_UNIT[unit])
-        for node, own in zip(nodes, units, strict=True)
-    ]
-    waiting = [pod for pod in pending if pod.gpu_memory]
-    factor = MIB_PER_UNIT[usual] // MIB_PER_UNIT[unit]
-    wanted = chain(
-        *(node.requests for node in nodes), (p.gpu_memory_per_card * factor for p in waiting)
-    )
-    median = _find_median(wanted)
-    blocks = _list_blocks(nodes)
-    pending_sum = sum(pod.gpu_memory for pod in waiting) * factor
-    requested = sum(node.requested for node in nodes) + pending_sum
-    return Memory(
-        unit=unit,
-        gpus=sum(node.gpus for node in nodes),
-        total=sum(node.total for node in nodes),
-        allocated=sum(node.allocated for node in nodes),
-        requested=min(requested, MAX_FIGURE),
-        largest_free=max(blocks, default=0),
-        stranded=sum(block for block in blocks if block < median),
-    )
+
+    def __init__(self) -> None:
+        self._by_unit = {unit: _Sums() for unit in ("", *MIB_PER_UNIT)}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that was added is removed again."""
+        return not any(sums.count for sums in self._by_unit.values())
+
+    @property
+    def usual_unit(self) -> str:
+        """What most of the nodes count in."""
+        return find_usual_unit([self])
+
+    def count_nodes(self, unit: str) -> int:
+        """How many nodes are known to count in it."""
+        return self._by_unit[unit].count
+
+    def count(self, node: NodeCapacity, times: int = 1) -> None:
+        """Count a node, or a pod by `observe_pending`; with -1 no more."""
+        self._by_unit[node.unit].count_in(node, times)
+
+    def sum_up(self) -> Memory:
+        """The sums of what is there.
+
+        Memory is stranded where a card has less of it free than the pool's median pod asks of one.
+        What is pending, or on a node that offers no memory, asks in the unit of most nodes.
+        """
+        usual = self.usual_unit
+        unit = min(
+            [usual, *(unit for unit in MIB_PER_UNIT if self.count_nodes(unit))],
+            key=MIB_PER_UNIT.__getitem__,
+        )
+        scaled = [
+            (sums, MIB_PER_UNIT[own or usual] // MIB_PER_UNIT[unit])
+            for own, sums in self._by_unit.items()
+        ]
+        asked: Counter[int] = Counter()
+        free: Counter[int] = Counter()
+        for sums, factor in scaled:
+            asked.update({amount * factor: n for amount, n in sums.requests.items()})
+            free.update({amount * factor: n for amount, n in sums.free_blocks.items()})
+        median = _find_median(asked)
+        return Memory(
+            unit=unit,
+            gpus=sum(sums.gpus for sums, _ in scaled),
+            total=sum(sums.total * factor for sums, factor in scaled),
+            allocated=sum(sums.allocated * factor for sums, factor in scaled),
+            requested=min(sum(sums.requested * factor for sums, factor in scaled), MAX_FIGURE),
+            largest_free=max(free, default=0),
+            stranded=sum(amount * n for amount, n in free.items() if amount < median),
+        )
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of nodes whose plugins count in the same unit."""
+
+    count: int = 0
+    gpus: int = 0
+    total: int = 0
+    allocated: int = 0
+    requested: int = 0
+    free_blocks: dict[int, int] = field(default_factory=dict)
+    """Cards, by how much each has free."""
+    requests: dict[int, int] = field(default_factory=dict)
+    """Pods, by how much each asks of one card."""
+
+    def count_in(self, node: NodeCapacity, times: int) -> None:
+        self.count += times
+        self.gpus += node.gpus * times
+        self.total += node.total * times
+        self.allocated += node.allocated * times
+        self.requested += node.requested * times
+        for counts, amounts in (
+            (self.free_blocks, node.free_blocks),
+            (self.requests, node.requests),
+        ):
+            for amount in amounts:
+                count = counts.get(amount, 0) + times
+                if count:
+                    counts[amount] = count
+                else:
+                    del counts[amount]
+
+
+def sum_memory(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Memory:
+    """The sums of a pool with these nodes; `pending` pods select it and have no node yet."""
+    sums = MemorySums()
+    for each in chain(nodes, (observe_pending(pod) for pod in pending if pod.gpu_memory)):
+        sums.count(each)
+    return sums.sum_up()
 
 
 def tell_unit(card_total: int) -> str:
@@ -200,8 +261,14 @@ def tell_unit(card_total: int) -> str:
 
 def find_unit(nodes: Iterable[NodeCapacity]) -> str:
     """What most of these nodes' device plugins count in: it is meant to be one for the cluster."""
-    in_mib = [tell_unit(node.card_total) == "MiB" for node in nodes if node.card_total]
+    in_mib = [node.unit == "MiB" for node in nodes if node.card_total]
     return "MiB" if sum(in_mib) * 2 > len(in_mib) else "GiB"
+
+
+def find_usual_unit(pools: Collection[MemorySums]) -> str:
+    """What most of the nodes in these pools count in."""
+    in_mib, in_gib = (sum(pool.count_nodes(unit) for pool in pools) for unit in ("MiB", "GiB"))
+    return "MiB" if in_mib > in_gib else "GiB"
 
 
 def _list_blocks(nodes: Iterable[NodeCapacity]) -> list[int]:
@@ -222,10 +289,17 @@ def _count_blocks(blocks: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple((amount, rounded[amount]) for amount in kept)
 
 
-def _find_median(amounts: Iterable[int]) -> int:
-    """The lower of two in the middle: an amount that a pod really asks for; 0 where none does."""
-    ranked = sorted(amounts)
-    return ranked[(len(ranked) - 1) // 2] if ranked else 0
+def _find_median(counts: Mapping[int, int]) -> int:
+    """The lower of two in the middle: an amount that a pod really asks for; 0 where none does.
+
+    `counts` says how many pods ask for each amount.
+    """
+    left = (sum(counts.values()) + 1) // 2
+    for amount in sorted(counts):
+        left -= counts[amount]
+        if left <= 0:
+            return amount
+    return 0
 
 
 def _count_whole_cards(node: Node) -> int:

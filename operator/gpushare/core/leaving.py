@@ -1,6 +1,7 @@
 """What a node needs that no pool claims any more, until nothing on it is ours."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from gpushare import names
 from gpushare.api.pool import (
@@ -26,6 +27,12 @@ from gpushare.core.records import Step, extend_found
 from gpushare.core.rollout import plan_give_way, plan_let_go, plan_step
 from gpushare.core.turn import CLOSED, Turn
 from gpushare.names import Reason
+
+
+def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
+    """Whether no node of a pool that is being deleted finished for so long."""
+    leaving = pool.status.leaving
+    return pool.deleting and leaving is not None and now - leaving.since >= patience
 
 
 def plan_leaving(

@@ -20,7 +20,7 @@ from gpushare.core.book import Book
 from gpushare.core.capacity import NodeCapacity, observe_node_capacity
 from gpushare.core.holdings import Holdings
 from gpushare.core.isolation import NOTHING_SHARED, observe_isolation
-from gpushare.core.leaving import plan_leaving
+from gpushare.core.leaving import has_stalled, plan_leaving
 from gpushare.core.member import plan_member
 from gpushare.core.membership import decide_claim, find_owner
 from gpushare.core.observed import Pass, Timing
@@ -99,6 +99,8 @@ class Planner:
         """What all decisions rest on: where it changes, all are made anew."""
         self._entered: dict[str, frozenset[str]] = {}
         """By node, the pools whose books it is in."""
+        self.seen: set[str] = set()
+        """Nodes of which the last pass may have changed what the books say."""
         self.holdings = Holdings()
         self._alarms = Alarms()
 
@@ -106,8 +108,10 @@ class Planner:
         """Decide anew for the nodes `changed` (None: all), and for those that depend on them."""
         self._sort(world.pools)
         basis = (self._versions, world.unreadable_pools, world.daemonsets)
+        self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
+            self.seen.update(self._entered)
             self._begin_anew()
             changed = world.nodes.keys()
         at = Pass(
@@ -130,6 +134,7 @@ class Planner:
     def _decide(self, world: World, changed: set[str], at: Pass) -> Iterator[Decision]:
         tasks: defaultdict[str, dict[str, _Task]] = defaultdict(dict)
         before: dict[str, _Standing] = {}
+        self.seen |= changed
         for name in sorted(changed):
             was_in = self._entered.pop(name, frozenset())
             for pool in was_in - before.keys():
@@ -181,6 +186,7 @@ class Planner:
             return
         moved = self._standing(name) != before
         waiting = book.in_line.keys() if moved else book.in_line.keys() & tasks.keys()
+        self.seen.update(planned, waiting)
         # One that the API server refuses goes last: it would take the turn of all others for ever.
         for node in sorted(waiting, key=lambda name: (name in world.refusals, name)):
             waits = book.in_line[node]
@@ -385,12 +391,6 @@ def _plan_role(task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan
 
 def _approval_of(pool: Pool) -> Approval | None:
     return pool.status.plan.approved if pool.status.plan is not None else None
-
-
-def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
-    """Whether no node of a pool that is being deleted finished for so long."""
-    leaving = pool.status.leaving
-    return pool.deleting and leaving is not None and now - leaving.since >= patience
 
 
 def _measure(judged: Judged, plan: NodePlan) -> NodeCapacity:

@@ -5,11 +5,10 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0, generate_latest
-from prometheus_client.registry import Collector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 
 from gpushare.observe.connections import Connections, Listener
 
@@ -19,77 +18,93 @@ Check = Callable[[], str | None]
 """Says in a sentence what is wrong; None where nothing is."""
 MAX_CONNECTIONS = 100
 """A kubelet and a few Prometheus servers need less than ten."""
-REST = 9
-"""Metrics are given out again for so many times as long as it took to write them: a tenth of a core
-at the most, however many read them."""
-MAX_AGE_SECONDS = 30.0
-"""However long it took: a process that stood still must not be seen as it was for minutes."""
+REST = 4
+"""After metrics were written, none are for so many times as long as that took for each who read
+them: a fifth of a core at the most, however many ask, since to send them takes about as long."""
+LONGEST_REST_SECONDS = 2.0
+"""Prometheus gives up after 10 s."""
+READING_SECONDS = 5.0
+"""How long the next ones wait for those who read: what is still being read stays in memory."""
 CHUNK_BYTES = 64 * 2**10
 """What waits for one reader; the rest is there once for all of them."""
 READER_SECONDS = 30.0
 """One that takes longer is hung up on; Prometheus gives up itself after 10 s."""
 
 
-class _Taken(Collector):
-    """Metrics as they were at one moment."""
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Somebody who asked, and who sets `done` when they need the text no more."""
 
-    def __init__(self, metrics: Sequence[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Sequence[Metric]:
-        return self._metrics
+    text: asyncio.Future[bytes | None]
+    done: asyncio.Event
 
 
 class MetricsText:
-    """What /metrics answers: written once for all who ask while it is being written, or soon after.
+    """What /metrics answers: written for all who wait for it at that moment.
 
-    `clock` tells seconds.
+    Nobody is given what was written before they asked, nor what was begun before: it would lack
+    what was counted meanwhile. Whoever asks while the others read waits for the next.
     """
 
-    def __init__(
-        self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._registry = registry
-        self._clock = clock
-        self._writing: asyncio.Task[bytes] | None = None
-        self._fresh_until = 0.0
+    def __init__(self, generate: Callable[[], bytes]) -> None:
+        self._generate = generate
+        self._waiting: list[_Reader] = []
+        self._writing: asyncio.Task[None] | None = None
 
-    async def read(self) -> bytes:
-        """The text, of now or nearly so."""
-        task = self._writing
-        if task is None or (task.done() and self._clock() >= self._fresh_until):
-            task = self._writing = asyncio.create_task(self._write(), name="metrics")
-        # Who hangs up must not take it from the others.
-        return await asyncio.shield(task)
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[bytes | None]:
+        """The text, of now or later, until the end of the block; None where there can be none."""
+        reader = _Reader(asyncio.get_running_loop().create_future(), asyncio.Event())
+        self._waiting.append(reader)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write(), name="metrics")
+        try:
+            yield await reader.text
+        finally:
+            reader.done.set()
 
-    async def _write(self) -> bytes:
-        began = self._clock()
-        # Taken in one go, since the loop changes what they are worked out from; to write 50,000
-        # lines takes longer, and holds nobody up.
-        taken = _Taken(tuple(self._registry.collect()))
-        text = await asyncio.to_thread(generate_latest, taken)
-        ended = self._clock()
-        self._fresh_until = ended + min(REST * (ended - began), MAX_AGE_SECONDS)
-        return text
+    async def _write(self) -> None:
+        while self._waiting:
+            readers, self._waiting = self._waiting, []
+            # Not the time that passes: on a busy machine that is the others'.
+            began = time.thread_time()
+            self._give(readers)
+            took = time.thread_time() - began
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READING_SECONDS):
+                    for reader in readers:
+                        await reader.done.wait()
+            await asyncio.sleep(min(REST * took * len(readers), LONGEST_REST_SECONDS))
+
+    def _give(self, readers: Sequence[_Reader]) -> None:
+        text: bytes | None = None
+        try:
+            text = self._generate()
+        except Exception:
+            log.exception("the metrics can't be written")
+        for reader in readers:
+            # Who hung up meanwhile waits no more.
+            if not reader.text.done():
+                reader.text.set_result(text)
 
 
 class ProcessServer:
     """Answers whoever reaches the port, and nobody is asked who they are: so none may cost much.
 
-    A probe answers 200 `ok`, or 503 with a sentence a line. `liveness` finds what a restart of this
-    process would mend, `readiness` why nobody should rely on it now; that the API server is away is
-    none of the former.
+    `generate` writes the metrics. A probe answers 200 `ok`, or 503 with a sentence a line.
+    `liveness` finds what a restart of this process would mend, `readiness` why nobody should rely
+    on it now; that the API server is away is none of the former.
     """
 
     def __init__(
         self,
-        registry: CollectorRegistry,
+        generate: Callable[[], bytes],
         *,
         liveness: Sequence[Check] = (),
         readiness: Sequence[Check] = (),
     ) -> None:
         self.connections = Connections(MAX_CONNECTIONS)
-        self._text = MetricsText(registry)
+        self._text = MetricsText(generate)
         self._checks = {"/livez": liveness, "/readyz": readiness}
 
     @contextlib.asynccontextmanager
@@ -109,12 +124,10 @@ class ProcessServer:
         if request.method != "GET":
             return web.Response(status=405, headers={"Allow": "GET"})
         if request.path == "/metrics":
-            try:
-                text = await self._text.read()
-            except Exception:
-                log.exception("the metrics can't be written")
-                return web.Response(status=500, text="internal error; see the log\n")
-            answer = await _send(request, text)
+            async with self._text.reading() as text:
+                if text is None:
+                    return web.Response(status=500, text="internal error; see the log\n")
+                answer = await _send(request, text)
         elif (checks := self._checks.get(request.path)) is not None:
             answer = _probe(checks)
         else:
@@ -132,6 +145,8 @@ async def _send(request: web.BaseRequest, metrics: bytes) -> web.StreamResponse:
             await answer.prepare(request)
             for start in range(0, len(text), CHUNK_BYTES):
                 await answer.write(text[start : start + CHUNK_BYTES])
+                # While the system takes it all, writing lets nothing else happen.
+                await asyncio.sleep(0)
     except (TimeoutError, ConnectionError):
         # Slow, or gone; which is nothing to tell of, and anybody can be.
         if request.transport is not None:

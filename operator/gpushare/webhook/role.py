@@ -142,7 +142,7 @@ async def run_webhook(settings: Settings) -> None:
     async with connect(credentials, metrics.observe_api_request) as api:
         webhook = Webhook(api, settings, metrics)
         server = http.ProcessServer(
-            metrics.registry, liveness=[webhook.find_deafness], readiness=[webhook.find_unready]
+            metrics.generate, liveness=[webhook.find_deafness], readiness=[webhook.find_unready]
         )
         # First, since it may fail: once begun, the webhook ends no sooner than its callers know.
         async with server.listening(host=settings.metrics_host, port=settings.metrics_port):

@@ -1,6 +1,7 @@
 """The loop: when it comes back, and what it holds back."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gpushare.kube.pools import PoolList
 from gpushare.observe.metrics import Metrics, Sight
 from tests.kit.loop import LoopApi, build_reconciler, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
+from tests.kit.sights import read
 from tests.kit.values import MEMORY, a_gpu_pod, a_node, a_pool
 
 Json = dict[str, Any]
@@ -191,10 +193,26 @@ async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(
     monkeypatch.setattr(reconciler, "_start", lambda plan: decided.set())
     running = asyncio.create_task(reconciler.run())
     await decided.wait()
-    assert metrics.look().pods
+    assert metrics.look().pools
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert metrics.look() == Sight()
+
+
+async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics = Metrics()
+    selects = frozenset({(names.LABEL_POOL, "nowhere")})
+    lost = a_gpu_pod("p", node="", selects=selects, phase="Pending", unschedulable="none")
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()], pods=[lost], metrics=metrics)
+    reconciler._has_decided = True
+    await reconciler._pass_safely()
+    count = "unplaced_pods"
+    assert read(metrics, count, pool="", reason="PoolNotFound") == 1
+    reconciler.caches._on_pod("default/p", lost, replace(lost, node="gpu-1", unschedulable=""))
+    assert read(metrics, count, pool="", reason="PoolNotFound") == 0
+    await reconciler._events.close()
 
 
 async def at_once() -> None:

@@ -38,7 +38,13 @@ def _sum(*nodes: Node, pods: tuple[Pod, ...] = (), pending: tuple[Pod, ...] = ()
 def test_what_pods_hold_is_counted_card_by_card() -> None:
     pods = [_holder({0: 4}), _holder({0: 3, 1: 3}), _holder({1: 1})]
     assert observe_node_capacity(_node(), pods) == NodeCapacity(
-        gpus=2, total=30, allocated=11, requested=11, free_blocks=(8, 11), requests=(4, 6, 1)
+        gpus=2,
+        total=30,
+        allocated=11,
+        requested=11,
+        free_blocks=(8, 11),
+        requests=(4, 6, 1),
+        used={0: 7, 1: 4},
     )
 
 
@@ -76,7 +82,7 @@ def test_a_node_that_takes_no_pods_has_no_free_block_but_keeps_its_total() -> No
 def test_while_the_plugin_is_away_a_node_has_its_cards_and_no_memory() -> None:
     node = a_node(allocatable={MEMORY: 0}, gpu_count=2)
     assert observe_node_capacity(node, [_holder({0: 4})]) == NodeCapacity(
-        gpus=2, total=0, allocated=4, requested=4, free_blocks=(), requests=(4,)
+        gpus=2, total=0, allocated=4, requested=4, requests=(4,), used={0: 4}
     )
 
 

@@ -33,6 +33,7 @@ from tests.kit.fakeapi import FakeApi
 from tests.kit.loop import LoopApi, build_reconciler, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.reviews import build_gpu_pod, build_review, encode
+from tests.kit.sights import list_families
 from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 from tests.kit.webhookserver import build_webhook
 
@@ -240,7 +241,7 @@ def find_values(metrics: Metrics, name: str) -> set[float]:
     series = {f"gpushare_{name}", f"gpushare_{name}_count"}
     return {
         sample.value
-        for family in metrics.registry.collect()
+        for family in list_families(metrics)
         for sample in family.samples
         if sample.name in series and sample.value > 0
     }

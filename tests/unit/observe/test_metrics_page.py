@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gpushare.observe.metrics import Metrics
 from gpushare.observe.metrics.page import LABELS, render_page
+from tests.kit.sights import list_families
 
 PAGE = Path(__file__).parents[3] / "docs/metrics.md"
 FAMILIES = Metrics(per_node=True).families
@@ -17,7 +18,7 @@ def test_each_metric_that_a_process_exports_has_its_row() -> None:
     rows = {line.split("`")[1] for line in PAGE.read_text().splitlines() if "| `gpushare_" in line}
     exported = {
         f"{family.name}_total" if family.type == "counter" else family.name
-        for family in Metrics(per_node=True).registry.collect()
+        for family in list_families(Metrics(per_node=True))
         if family.name.startswith("gpushare_")
     }
     assert rows == exported

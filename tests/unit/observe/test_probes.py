@@ -3,25 +3,21 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
 from functools import partial
 
 import aiohttp
 import pytest
 from aiohttp.test_utils import RawTestServer
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from gpushare.observe.connections import Connections
-from gpushare.observe.http import MAX_AGE_SECONDS, REST, Check, MetricsText, ProcessServer
+from gpushare.observe.http import Check, MetricsText, ProcessServer
 from gpushare.observe.metrics import Metrics
 
 
 async def get(
     path: str, *, liveness: list[Check], readiness: list[Check], method: str = "GET"
 ) -> tuple[int, str]:
-    server = ProcessServer(Metrics().registry, liveness=liveness, readiness=readiness)
+    server = ProcessServer(Metrics().generate, liveness=liveness, readiness=readiness)
     async with (
         RawTestServer(server.handle) as raw,
         aiohttp.ClientSession() as session,
@@ -36,85 +32,93 @@ async def test_metrics_are_served_as_prometheus_text() -> None:
     assert "# TYPE gpushare_build_info gauge" in text
 
 
-class Looked(Collector):
-    """Counts how often somebody looked, which takes some seconds each time."""
+class Counter:
+    """Metrics that say how often somebody counted, and how often they were written."""
 
     def __init__(self) -> None:
-        self.times = 0
-        self.seconds = 0.0
-        self.each_seconds = 1.0
+        self.counted = 0
+        self.written = 0
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        self.times += 1
-        self.seconds += self.each_seconds
-        yield GaugeMetricFamily("looked_times", "How often.", value=self.times)
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        return []
+    def generate(self) -> bytes:
+        self.written += 1
+        return str(self.counted).encode()
 
 
-@pytest.fixture
-def looked() -> Looked:
-    return Looked()
+async def read(text: MetricsText, until: asyncio.Event | None = None) -> bytes | None:
+    """What somebody is answered who reads until then."""
+    async with text.reading() as answer:
+        if until is not None:
+            await until.wait()
+        return answer
 
 
-@pytest.fixture
-def text(looked: Looked) -> MetricsText:
-    registry = CollectorRegistry()
-    registry.register(looked)
-    return MetricsText(registry, lambda: looked.seconds)
+async def pause() -> None:
+    """Let everything happen that can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
-async def test_who_asks_at_the_same_time_is_told_the_same(
-    text: MetricsText, looked: Looked
+async def test_who_asks_at_the_same_time_is_told_the_same() -> None:
+    counter = Counter()
+    text = MetricsText(counter.generate)
+    assert set(await asyncio.gather(*(read(text) for _ in range(100)))) == {b"0"}
+    assert counter.written == 1
+
+
+async def test_each_answer_has_what_was_counted_before_it_was_asked_for() -> None:
+    counter = Counter()
+    text = MetricsText(counter.generate)
+    for counter.counted in range(20):
+        assert await read(text) == str(counter.counted).encode()
+
+
+async def test_who_asks_while_others_read_is_told_what_was_counted_meanwhile() -> None:
+    counter, is_read = Counter(), asyncio.Event()
+    text = MetricsText(counter.generate)
+    slow = asyncio.create_task(read(text, is_read))
+    await pause()
+    counter.counted = 1
+    late = [asyncio.create_task(read(text)) for _ in range(2)]
+    await pause()
+    # What they wait for is not begun, so that it has this as well.
+    counter.counted = 2
+    assert counter.written == 1
+    is_read.set()
+    assert await asyncio.gather(slow, *late) == [b"0", b"2", b"2"]
+
+
+async def test_one_that_reads_without_end_keeps_nobody_waiting_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert len(set(await asyncio.gather(*(text.read() for _ in range(100))))) == 1
-    assert looked.times == 1
+    monkeypatch.setattr("gpushare.observe.http.READING_SECONDS", 0.0)
+    text, never = MetricsText(Counter().generate), asyncio.Event()
+    endless = asyncio.create_task(read(text, never))
+    await pause()
+    assert await read(text) == b"0"
+    endless.cancel()
 
 
-async def test_metrics_that_took_long_to_write_are_given_out_again_for_a_while(
-    text: MetricsText, looked: Looked
-) -> None:
-    first = await text.read()
-    looked.seconds += REST - 0.1
-    assert await text.read() == first
-    looked.seconds += 0.2
-    assert b"looked_times 2.0" in await text.read()
-
-
-async def test_metrics_that_took_very_long_are_not_given_out_for_minutes(
-    text: MetricsText, looked: Looked
-) -> None:
-    looked.each_seconds = 60.0
-    await text.read()
-    looked.seconds += MAX_AGE_SECONDS
-    assert b"looked_times 2.0" in await text.read()
-
-
-async def test_one_that_hangs_up_takes_nothing_from_the_others(
-    text: MetricsText, looked: Looked
-) -> None:
-    impatient, patient = asyncio.create_task(text.read()), asyncio.create_task(text.read())
+async def test_one_that_hangs_up_takes_nothing_from_the_others() -> None:
+    text = MetricsText(Counter().generate)
+    impatient, patient = (asyncio.create_task(read(text)) for _ in range(2))
     await asyncio.sleep(0)
     impatient.cancel()
-    assert b"looked_times 1.0" in await patient
-
-
-async def test_metrics_that_could_not_be_written_are_tried_anew(
-    text: MetricsText, looked: Looked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as broken:
-        broken.setattr("gpushare.observe.http.generate_latest", lambda taken: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            await text.read()
-    assert b"looked_times 2.0" in await text.read()
+    assert await patient == b"0"
 
 
 async def test_who_asks_for_metrics_that_can_not_be_written_is_told_so_and_the_log_why(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("gpushare.observe.http.generate_latest", lambda taken: 1 / 0)
-    assert (await get("/metrics", liveness=[], readiness=[]))[0] == 500
+    metrics = Metrics()
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(metrics, "look", lambda: 1 / 0)
+        server = ProcessServer(metrics.generate)
+        async with RawTestServer(server.handle) as raw, aiohttp.ClientSession() as session:
+            async with session.get(raw.make_url("/metrics")) as response:
+                assert response.status == 500
+            broken.undo()
+            async with session.get(raw.make_url("/metrics")) as response:
+                assert response.status == 200
     (record,) = caplog.records
     assert record.exc_info is not None
     assert record.exc_info[0] is ZeroDivisionError
@@ -123,7 +127,7 @@ async def test_who_asks_for_metrics_that_can_not_be_written_is_told_so_and_the_l
 async def test_what_is_no_http_is_answered_and_not_logged(
     caplog: pytest.LogCaptureFixture, unused_tcp_port: int
 ) -> None:
-    server = ProcessServer(CollectorRegistry())
+    server = ProcessServer(Metrics().generate)
     async with server.listening(host="127.0.0.1", port=unused_tcp_port):
         reader, writer = await asyncio.open_connection("127.0.0.1", unused_tcp_port)
         writer.write(b"GET /metrics HTTP/1.1\r\nauthorization': 'q \x01\r\n\r\n")
@@ -138,8 +142,7 @@ async def test_one_that_reads_too_slowly_is_hung_up_on_without_a_word(
 ) -> None:
     size = 50_000_000
     monkeypatch.setattr("gpushare.observe.http.READER_SECONDS", 0.0)
-    monkeypatch.setattr("gpushare.observe.http.generate_latest", lambda taken: b"x" * size)
-    async with RawTestServer(ProcessServer(CollectorRegistry()).handle) as server:
+    async with RawTestServer(ProcessServer(lambda: b"x" * size).handle) as server:
         reader, writer = await asyncio.open_connection(server.host, server.port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: operator\r\n\r\n")
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
@@ -157,7 +160,7 @@ async def test_nothing_else_is_answered() -> None:
 
 
 async def test_of_too_many_connections_those_are_closed_on_which_nobody_asks() -> None:
-    server = ProcessServer(CollectorRegistry())
+    server = ProcessServer(Metrics().generate)
     server.connections = Connections(limit=3)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

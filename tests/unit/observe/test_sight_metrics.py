@@ -1,7 +1,8 @@
-"""What is told of pools, applications, nodes and cards: worked out when somebody reads it."""
+"""What is told of pools, applications, nodes and cards, of clusters that are values."""
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,16 +13,19 @@ from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Schedule
 from gpushare.api.workload import Workload
 from gpushare.core.capacity import sum_capacity
+from gpushare.core.observed import Timing
+from gpushare.core.plan import Planner
 from gpushare.core.records import Drift, Rival
 from gpushare.core.unplaced import REASONS, UnplacedPod
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics, Sight
-from gpushare.observe.metrics.applications import ApplicationCollector
-from gpushare.observe.metrics.cards import CardCollector
+from gpushare.observe.metrics import Sight
+from gpushare.observe.metrics.applications import ApplicationFigures
+from gpushare.observe.metrics.cards import CardFigures
+from gpushare.observe.metrics.figures import Figures
 from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.members import OURS, SHARE, applied
-from tests.kit.sights import build_sight, measure, read, read_all
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.sights import build_sight, list_families, measure, read, read_all
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
 GIB = 2**30
 WEB = Workload("Deployment", "web")
@@ -46,7 +50,8 @@ def a_waiting(name: str, gib: int, pool: str = "training") -> Pod:
 
 
 PODS = (a_holder("web-1", {0: 10}), a_holder("web-2", {0: 3, 1: 3}), a_plugin_pod())
-SIGHT = build_sight([SHARED], [a_member()], [*PODS, a_waiting("web-3", 8)])
+WAITING = (a_waiting("web-3", 8),)
+SIGHT = build_sight([SHARED], [a_member()], [*PODS, *WAITING])
 
 
 def read_memory(sight: Sight, pool: str = "training") -> dict[str, float | None]:
@@ -103,7 +108,7 @@ def test_in_its_own_pool_each_nodes_bytes_are_what_they_are() -> None:
 @pytest.mark.parametrize("sight", [SIGHT, MIXED], ids=["alike", "mixed"])
 def test_the_status_says_what_the_metrics_say(sight: Sight) -> None:
     for pool in sight.pools:
-        waiting = [pod for pod in sight.waiting if pool.name in pod.pools]
+        waiting = [pod for pod in WAITING if sight is SIGHT and pool.name in pod.pools]
         status = sum_capacity(sight.books[pool.name].capacities.values(), waiting)
         assert read_memory(sight, pool.name) == {
             "": status.memory_total * GIB,
@@ -195,8 +200,8 @@ def test_a_process_that_stands_by_tells_of_no_pool() -> None:
     metrics = measure(Sight())
     for family in (
         *PoolCollector.families,
-        *ApplicationCollector.families,
-        *CardCollector.families,
+        *ApplicationFigures.families,
+        *CardFigures.families,
     ):
         assert read_all(metrics, family.name) == {}
 
@@ -266,9 +271,8 @@ def test_what_waits_for_one_of_several_pools_is_told_of_none() -> None:
 
 
 def test_applications_are_not_told_of_where_that_is_switched_off() -> None:
-    metrics = Metrics(per_application=False, per_node=True)
-    metrics.look = lambda: SIGHT
-    labels = {key for f in metrics.registry.collect() for s in f.samples for key in s.labels}
+    metrics = measure(build_sight([SHARED], [a_member()], PODS, per_application=False))
+    labels = {key for f in list_families(metrics) for s in f.samples for key in s.labels}
     assert {"namespace", "workload"}.isdisjoint(labels)
 
 
@@ -318,41 +322,109 @@ def test_of_two_pools_a_node_is_told_of_in_the_one_that_acts() -> None:
 
 
 def test_nodes_and_cards_are_told_only_where_that_is_switched_on() -> None:
+    metrics = measure(build_sight([SHARED], [a_member()], PODS, per_node=False))
     assert not any(
         {"node", "card"} & sample.labels.keys()
-        for family in measure(SIGHT, per_node=False).registry.collect()
+        for family in list_families(metrics)
         for sample in family.samples
     )
+
+
+# How they follow what happens.
+
+
+class Cluster:
+    """Two pools whose nodes and pods change at random, and the figures that are told of it."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._nodes: dict[str, Node] = {}
+        self._pods: dict[str, Pod] = {}
+        self._planner = Planner(Timing())
+        self._figures = Figures(per_node=True)
+
+    def change(self) -> None:
+        """Something happens to a node, or to a pod."""
+        chance, changed = self._chance, set()
+        name = chance.choice(("odd", "even-1", "even-2", "gpu-1", "gpu-2"))
+        if chance.random() < 0.5:
+            changed.add(name)
+            self._nodes.pop(name, None)
+            if chance.random() < 0.8:
+                gib, group = chance.choice((0, 15, 15_360)), chance.choice(("a100", "other"))
+                node = a_member(name, cards=chance.choice((1, 2)), gib=gib)
+                self._nodes[name] = replace(node, labels={**node.labels, "group": group})
+        else:
+            key = f"web-{chance.randrange(6)}"
+            old = self._pods.pop(key, None)
+            new = None
+            if chance.random() < 0.8:
+                workload = Workload("Deployment", chance.choice(("web", "batch")))
+                new = a_waiting(key, chance.choice((2, 9)), chance.choice(("training", "nowhere")))
+                if chance.random() < 0.7:
+                    cards = {chance.randrange(3): chance.choice((2, 9))}
+                    new = a_holder(key, cards, node=name, workload=workload)
+                self._pods[key] = new
+            self._figures.put_pod(key, old, new)
+            changed |= {pod.node for pod in (old, new) if pod is not None and pod.node}
+        nodes, pods = tuple(self._nodes.values()), tuple(self._pods.values())
+        world = a_world(pools=(SHARED, ZOO), nodes=nodes, pods=pods)
+        self._planner.update(world, changed, NOW)
+        self._figures.put_nodes(world.pools, self._planner.books, self._planner.seen)
+
+    def write_kept(self) -> str:
+        """What the figures say now."""
+        sight = Sight(pools=(SHARED, ZOO), books=self._planner.books, figures=self._figures)
+        return write(sight)
+
+    def write_anew(self) -> str:
+        """What they would say if they had been told of nothing before."""
+        return write(build_sight([SHARED, ZOO], self._nodes.values(), self._pods.values()))
+
+
+def write(sight: Sight) -> str:
+    lines = measure(sight).generate().decode().splitlines()
+    ours = ("gpushare_pool", "gpushare_application", "gpushare_card", "gpushare_node_info")
+    return "\n".join(sorted(line for line in lines if line.startswith(ours)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_kept_up_to_date_is_what_is_worked_out_anew(seed: int) -> None:
+    cluster = Cluster(Random(seed))
+    for _ in range(40):
+        cluster.change()
+        assert cluster.write_kept() == cluster.write_anew()
+
+
+def test_a_node_whose_pool_is_gone_is_counted_in_none() -> None:
+    planner, figures = Planner(Timing()), Figures(per_node=True)
+    for pools in ((SHARED,), ()):
+        planner.update(a_world(pools=pools, nodes=(a_member(),)), None, NOW)
+        figures.put_nodes(pools, planner.books, planner.seen)
+    assert figures.pools == {}
+    assert read_all(measure(Sight(figures=figures)), "node_info") == {}
 
 
 # How many there are.
 
 
-@pytest.fixture(scope="module")
-def many() -> Sight:
-    """5,000 nodes of 4 cards, with a pod on each."""
-    nodes = [a_member(f"gpu-{index}", cards=4) for index in range(5_000)]
-    pods = [a_holder(f"web-{index}", {0: 4}, node=f"gpu-{index}") for index in range(5_000)]
-    return build_sight([SHARED], nodes, pods)
-
-
-def count_series(sight: Sight, *, per_node: bool) -> int:
-    """Those that are worked out of the sight."""
-    with_it, without = measure(sight, per_node=per_node), measure(Sight(), per_node=per_node)
-    counts = (
-        sum(len(family.samples) for family in metrics.registry.collect())
-        for metrics in (with_it, without)
+def count_series(sight: Sight) -> int:
+    """Those that there are for what it knows."""
+    found, always = (
+        sum(len(family.samples) for family in list_families(measure(each)))
+        for each in (sight, Sight())
     )
-    return next(counts) - next(counts)
+    return found - always
 
 
-def test_five_thousand_nodes_are_as_many_series_as_the_page_says(many: Sight) -> None:
+def test_five_thousand_nodes_are_as_many_series_as_the_page_says() -> None:
     of_cluster, of_pool, of_application = 7, 18, 3
     page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
     assert (
         "So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000 more"
         in page
     )
+    nodes = [a_member(f"gpu-{index}", cards=4) for index in range(5_000)]
+    pods = [a_holder(f"web-{index}", {0: 4}, node=f"gpu-{index}") for index in range(5_000)]
     of_all = of_cluster + of_pool + of_application
-    assert count_series(many, per_node=False) == of_all
-    assert count_series(many, per_node=True) == of_all + 45_000
+    assert count_series(build_sight([SHARED], nodes, pods)) == of_all + 45_000

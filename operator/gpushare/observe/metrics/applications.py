@@ -1,13 +1,12 @@
 """Of each application: the GPU memory that its pods hold and ask for."""
 
-from collections import Counter
-from collections.abc import Container, Iterator
-
-from prometheus_client.core import GaugeMetricFamily
+from collections.abc import Callable, Container, Iterator
+from typing import TypeVar
 
 from gpushare.api.pod import Pod
 from gpushare.observe.metrics.family import Family
-from gpushare.observe.metrics.sight import Sight, SightCollector
+
+Key = TypeVar("Key")
 
 _LABELS = ("pool", "namespace", "kind", "workload")
 _PODS = Family(
@@ -24,33 +23,79 @@ _REQUESTED = Family(
     _LABELS,
 )
 
+Place = tuple[str, str]
+"""A pool and what its device plugin counts in; empty where there is none, or nobody knows."""
+NOWHERE: Place = ("", "")
+_Sums = tuple[int, int, int]
+"""How many pods, what they hold, and what they ask for, in the plugin's unit."""
+_ByApplication = dict[str, _Sums]
+"""By the application's labels, as text."""
 
-class ApplicationCollector(SightCollector):
+
+class ApplicationFigures:
     """Three series for each workload that asks for GPU memory, in each pool where it runs."""
 
     families = (_PODS, _ALLOCATED, _REQUESTED)
 
-    def measure(self, sight: Sight) -> Iterator[GaugeMetricFamily]:
-        pools, units = sight.find_pools(), sight.find_units()
-        known = {pool.name for pool in sight.pools}
-        pods: Counter[tuple[str, ...]] = Counter()
-        allocated: Counter[tuple[str, ...]] = Counter()
-        requested: Counter[tuple[str, ...]] = Counter()
-        for pod in sight.pods.values():
-            if not pod.gpu_memory or not pod.is_live or pod.workload is None:
-                continue
-            pool = pools.get(pod.node, "") if pod.node else _find_pool(pod, known)
-            key = (pool, pod.namespace, *pod.workload)
-            unit = units.find_bytes(pod.node, pool)
-            pods[key] += bool(pod.node)
-            allocated[key] += sum(pod.cards.values()) * unit
-            requested[key] += pod.gpu_memory * unit
-        yield _PODS.fill(pods)
-        yield _ALLOCATED.fill(allocated)
-        yield _REQUESTED.fill(requested)
+    def __init__(self) -> None:
+        self._places: dict[str, Place] = {}
+        """By node that is in a pool."""
+        self._on_node: dict[str, _ByApplication] = {}
+        self._bound: dict[Place, _ByApplication] = {}
+        self._waiting: dict[Place, _ByApplication] = {}
+        """By the one pool that the pods select; nowhere for none, or several."""
+
+    def count(self, pod: Pod, times: int) -> None:
+        """Count a live pod that asks for GPU memory, or with -1 no more."""
+        if pod.workload is None:
+            return
+        kind, name = pod.workload
+        application = f'namespace="{pod.namespace}",kind="{kind}",workload="{name}"'
+        sums = (times, sum(pod.cards.values()) * times, pod.gpu_memory * times)
+        if pod.node:
+            _add(self._on_node, pod.node, application, sums)
+            _add(self._bound, self._places.get(pod.node, NOWHERE), application, sums)
+        else:
+            wanted = (pod.pools[0], "") if len(pod.pools) == 1 else NOWHERE
+            _add(self._waiting, wanted, application, sums)
+
+    def place(self, node: str, place: Place) -> None:
+        """Count the pods on a node where that is now."""
+        old = self._places.pop(node, NOWHERE)
+        if place != NOWHERE:
+            self._places[node] = place
+        if place == old:
+            return
+        for application, (pods, allocated, requested) in self._on_node.get(node, {}).items():
+            _add(self._bound, old, application, (-pods, -allocated, -requested))
+            _add(self._bound, place, application, (pods, allocated, requested))
+
+    def write(self, known: Container[str], find_bytes: Callable[[str, str], int]) -> Iterator[str]:
+        """The metrics as text; `known` are the pools that there are."""
+        found: dict[str, _Sums] = {}
+        for groups, counts in ((self._bound, True), (self._waiting, False)):
+            for (selected, unit), group in groups.items():
+                # Anybody can think of names.
+                pool = selected if selected in known else ""
+                size = find_bytes(pool, unit)
+                for application, (pods, allocated, requested) in group.items():
+                    labels = f'{{pool="{pool}",{application}}}'
+                    more = (pods if counts else 0, allocated * size, requested * size)
+                    if (sums := found.get(labels)) is not None:
+                        more = (sums[0] + more[0], sums[1] + more[1], sums[2] + more[2])
+                    found[labels] = more
+        for index, family in enumerate(self.families):
+            name = family.full_name
+            yield family.head
+            yield "".join([f"{name}{labels} {sums[index]}\n" for labels, sums in found.items()])
 
 
-def _find_pool(pod: Pod, known: Container[str]) -> str:
-    """The pool that a pod without a node waits for; none where it would take several, or names one
-    that there is not: anybody can think of names."""
-    return pod.pools[0] if len(pod.pools) == 1 and pod.pools[0] in known else ""
+def _add(groups: dict[Key, _ByApplication], key: Key, application: str, more: _Sums) -> None:
+    group = groups.setdefault(key, {})
+    pods, allocated, requested = group.get(application, (0, 0, 0))
+    if pods + more[0]:
+        group[application] = (pods + more[0], allocated + more[1], requested + more[2])
+        return
+    del group[application]
+    if not group:
+        del groups[key]

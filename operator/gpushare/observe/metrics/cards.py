@@ -1,13 +1,10 @@
 """Of each node of a pool, where it is, and of each of its cards, what is given out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from prometheus_client.core import GaugeMetricFamily
-
-from gpushare.api.pod import Pod
-from gpushare.core.capacity import count_used
+from gpushare.core.actions import NodePlan
+from gpushare.core.capacity import NodeCapacity
 from gpushare.observe.metrics.family import Family
-from gpushare.observe.metrics.sight import Sight, SightCollector
 
 UNKNOWN = "unknown"
 """All cards of a node that only the ledger knows, as one: whoever may write a pod may name in its
@@ -26,33 +23,57 @@ _ALLOCATED = Family(
 )
 
 
-class CardCollector(SightCollector):
-    """One series for each node and two for each card of it: for installations that want them."""
+class CardFigures:
+    """One series for each node and two for each card of it: for installations that want them.
+
+    They are kept as text: a node changes less often than it is told of. All that the labels say
+    are names, which need no escapes.
+    """
 
     families = (_NODE, _TOTAL, _ALLOCATED)
 
-    def measure(self, sight: Sight) -> Iterator[GaugeMetricFamily]:
-        info: dict[tuple[str, ...], float] = {}
-        total: dict[tuple[str, ...], float] = {}
-        allocated: dict[tuple[str, ...], float] = {}
-        pools, units = sight.find_pools(), sight.find_units()
-        pods: dict[str, list[Pod]] = {}
-        for pod in sight.pods.values():
-            if pod.gpu_memory and pod.node in pools:
-                pods.setdefault(pod.node, []).append(pod)
-        for node, pool in pools.items():
-            book = sight.books[pool]
-            if (plan := book.plans.get(node)) is not None:
-                info[pool, node, plan.state, plan.reason] = 1.0
-            capacity, used = book.capacities[node], count_used(pods.get(node, ()))
-            unit = units.find_bytes(node, pool)
-            cards = range(capacity.gpus if capacity.total else 0)
-            for card in cards:
-                total[pool, node, str(card)] = capacity.card_total * unit
-                allocated[pool, node, str(card)] = used.pop(card, 0) * unit
-            if rest := sum(used.values()):
-                total[pool, node, UNKNOWN] = 0
-                allocated[pool, node, UNKNOWN] = rest * unit
-        yield _NODE.fill(info)
-        yield _TOTAL.fill(total)
-        yield _ALLOCATED.fill(allocated)
+    def __init__(self, find_bytes: Callable[[str, str], int]) -> None:
+        self._find_bytes = find_bytes
+        self._nodes: dict[str, str] = {}
+        self._totals: dict[str, str] = {}
+        self._allocated: dict[str, str] = {}
+        self._bare: dict[str, tuple[str, NodeCapacity]] = {}
+        """Nodes that offer no memory, and whose pods hold some: the others' unit is theirs."""
+
+    def put(self, node: str, pool: str, capacity: NodeCapacity, plan: NodePlan | None) -> None:
+        """Take in what a node in `pool` is now."""
+        where = f'{{pool="{pool}",node="{node}",'
+        says = f'{where}state="{plan.state}",reason="{plan.reason}"}} 1\n' if plan else ""
+        self._nodes[node] = says and _NODE.full_name + says
+        self._bare.pop(node, None)
+        if capacity.used and not capacity.unit:
+            self._bare[node] = (pool, capacity)
+        self._write_cards(node, pool, capacity)
+
+    def remove(self, node: str) -> None:
+        """The node is in no pool any more."""
+        for lines in (self._nodes, self._totals, self._allocated, self._bare):
+            lines.pop(node, None)
+
+    def write(self) -> Iterator[str]:
+        """The metrics as text."""
+        for node, (pool, capacity) in self._bare.items():
+            self._write_cards(node, pool, capacity)
+        for family, lines in zip(
+            self.families, (self._nodes, self._totals, self._allocated), strict=True
+        ):
+            yield family.head
+            yield from lines.values()
+
+    def _write_cards(self, node: str, pool: str, capacity: NodeCapacity) -> None:
+        size = self._find_bytes(pool, capacity.unit)
+        where, used = f'{{pool="{pool}",node="{node}",card="', capacity.used
+        cards = range(capacity.gpus if capacity.total else 0)
+        end, total = f'"}} {capacity.card_total * size}\n', f"{_TOTAL.full_name}{where}"
+        totals = [f"{total}{card}{end}" for card in cards]
+        held = f"{_ALLOCATED.full_name}{where}"
+        allocated = [f'{held}{card}"}} {used.get(card, 0) * size}\n' for card in cards]
+        if rest := sum([units for card, units in used.items() if card not in cards]):
+            totals.append(f'{total}{UNKNOWN}"}} 0\n')
+            allocated.append(f'{held}{UNKNOWN}"}} {rest * size}\n')
+        self._totals[node], self._allocated[node] = "".join(totals), "".join(allocated)

@@ -24,6 +24,11 @@ class Family:
         """As Prometheus knows it; a histogram's series end in _bucket, _sum and _count."""
         return f"{names.METRIC_PREFIX}_{self.name}"
 
+    @property
+    def head(self) -> str:
+        """The lines that go before its series in Prometheus' text format."""
+        return f"# HELP {self.full_name} {self.text}\n# TYPE {self.full_name} {self.kind}\n"
+
     def fill(self, series: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
         """The metric with a value for each of these label values, for a collector."""
         filled = GaugeMetricFamily(self.full_name, self.text, labels=self.labels)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from gpushare.api.pool import Edition, Placement
 from gpushare.core.actions import NodeState
 from gpushare.core.outcome import ChangeOutcome
-from gpushare.observe.metrics.applications import ApplicationCollector
-from gpushare.observe.metrics.cards import CardCollector
+from gpushare.observe.metrics.applications import ApplicationFigures
+from gpushare.observe.metrics.cards import CardFigures
 from gpushare.observe.metrics.family import Family
 from gpushare.observe.metrics.process import Metrics
 
@@ -79,10 +79,11 @@ ledger knows |
 
 So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000 more where each has
 4 cards, and 85,000 more where it has 8. A pod that nothing controls is an application of its own.
-All of these are worked out when they are read, and not in between: for 20,000 pods of 2,000
-applications on 5,000 nodes that took 0.2 s of one core, and 0.6 s with `metrics.perNode`. They are
-given out again for nine times as long as that took (30 s at the most), so that to work them out
-takes a tenth of a core at the most, however many read them.
+Sums, applications and cards are kept up to date as nodes and pods change, for about 20 microseconds
+a change, and written when they are read: for 20,000 pods of 2,000 applications on 5,000 nodes of 8
+cards that took 4 ms, and 15 ms with `metrics.perNode`. Nobody is told what was written before they
+asked: who asks while others read waits for the next text, and however many ask, texts are written
+for a fifth of a core at the most.
 """
 
 
@@ -94,7 +95,7 @@ def render_page() -> str:
 def _render() -> Iterator[str]:
     yield _HEAD
     families = Metrics(per_node=True).families
-    by_application, by_card = ApplicationCollector.families, CardCollector.families
+    by_application, by_card = ApplicationFigures.families, CardFigures.families
     switched = {*by_application, *by_card}
     yield from _render_table("Always", (f for f in families if f not in switched))
     yield from _render_table("By application", by_application, _APPLICATIONS)

@@ -1,21 +1,16 @@
 """Of each pool: where its nodes are, what its containers have, what its cards hold."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
-from gpushare.api.pod import Pod
 from gpushare.core.actions import NodeState
-from gpushare.core.book import Book
-from gpushare.core.capacity import Memory, sum_memory
-from gpushare.core.isolation import NodeIsolation, sum_isolation
-from gpushare.core.unplaced import REASONS, group_by_pool
+from gpushare.core.unplaced import REASONS
 from gpushare.observe.metrics.family import Family
-from gpushare.observe.metrics.sight import UNIT_BYTES, Sight, SightCollector
-
-Item = TypeVar("Item")
+from gpushare.observe.metrics.figures import UNIT_BYTES, PoolFigures
+from gpushare.observe.metrics.sight import Look, Sight
 
 _INFO = Family(
     "pool_info",
@@ -72,12 +67,13 @@ _STRANDED = Family(
 
 _UNPLACED = Family(
     "unplaced_pods",
-    "GPU pods that were sent to no pool or have no node, by the pool that they are for.",
+    "GPU pods that were sent to no pool or have no node, by the pool that they are for. Each is "
+    "counted within 5 seconds.",
     ("pool", "reason"),
 )
 
 
-class PoolCollector(SightCollector):
+class PoolCollector(Collector):
     """A few dozen series for each pool, whatever its size."""
 
     families = (
@@ -85,34 +81,41 @@ class PoolCollector(SightCollector):
         *(_GPUS, _TOTAL, _ALLOCATED, _REQUESTED, _LARGEST, _STRANDED, _UNPLACED),
     )
 
-    def measure(self, sight: Sight) -> Iterator[GaugeMetricFamily]:
-        known = sight.list_books()
-        yield _INFO.fill(
-            {
-                (p.name, p.spec.edition, p.spec.schedule, p.spec.placement or ""): 1.0
-                for p, _ in known
-            }
-        )
-        books = {pool.name: book for pool, book in known}
-        yield _NODES.fill(
-            {(name, s): book.counts[s] for name, book in books.items() for s in NodeState}
-        )
-        yield _CONTESTED.fill({(name,): len(book.contested) for name, book in books.items()})
-        pools = sight.find_pools()
-        yield from _measure_isolation(books.items(), pools)
-        yield from _measure_memory(books.items(), pools, sight.waiting)
-        yield _UNPLACED.fill(_count_unplaced(sight))
+    def __init__(self, look: Look) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The metrics, one for each family."""
+        yield from _measure(self._look())
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The metrics without a series, by which the registry finds names that are taken."""
+        yield from _measure(Sight())
 
 
-def _measure_isolation(
-    books: Iterable[tuple[str, Book]], pools: Mapping[str, str]
-) -> Iterator[GaugeMetricFamily]:
-    claims = {name: sum_isolation(_pick_own(name, book.isolations, pools)) for name, book in books}
-    yield _CONTAINERS.fill(
-        {(name, kind): n for name, sums in claims.items() for kind, n in _split(sums).items()}
+def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
+    known = sight.list_books()
+    yield _INFO.fill(
+        {(p.name, p.spec.edition, p.spec.schedule, p.spec.placement or ""): 1.0 for p, _ in known}
     )
-    yield _STALE.fill({(name,): sums.stale for name, sums in claims.items()})
-    yield _OPTED_OUT.fill({(name,): sums.opted_out for name, sums in claims.items()})
+    books = {pool.name: book for pool, book in known}
+    yield _NODES.fill(
+        {(name, s): book.counts[s] for name, book in books.items() for s in NodeState}
+    )
+    yield _CONTESTED.fill({(name,): len(book.contested) for name, book in books.items()})
+    kept = sight.figures.pools if sight.figures is not None else {}
+    figures = {name: kept.get(name, PoolFigures()) for name in books}
+    yield from _measure_isolation(figures)
+    yield from _measure_memory(figures)
+    yield _UNPLACED.fill(_count_unplaced(sight))
+
+
+def _measure_isolation(pools: Mapping[str, PoolFigures]) -> Iterator[GaugeMetricFamily]:
+    yield _CONTAINERS.fill(
+        {(name, kind): n for name, sums in pools.items() for kind, n in _split(sums).items()}
+    )
+    yield _STALE.fill({(name,): sums.stale for name, sums in pools.items()})
+    yield _OPTED_OUT.fill({(name,): sums.opted_out for name, sums in pools.items()})
 
 
 def _count_unplaced(sight: Sight) -> Counter[tuple[str, ...]]:
@@ -124,24 +127,13 @@ def _count_unplaced(sight: Sight) -> Counter[tuple[str, ...]]:
     return counts
 
 
-def _split(sums: NodeIsolation) -> dict[str, int]:
+def _split(sums: PoolFigures) -> dict[str, int]:
     shared = sums.containers - sums.isolated - sums.unknown
     return {"isolated": sums.isolated, "shared": shared, "unknown": sums.unknown}
 
 
-def _pick_own(name: str, by_node: Mapping[str, Item], pools: Mapping[str, str]) -> list[Item]:
-    """Of the nodes that are in this pool: those that it only looks at are told of elsewhere."""
-    return [item for node, item in by_node.items() if pools.get(node) == name]
-
-
-def _measure_memory(
-    books: Iterable[tuple[str, Book]], pools: Mapping[str, str], waiting: Iterable[Pod]
-) -> Iterator[GaugeMetricFamily]:
-    pending = group_by_pool(waiting)
-    sums: dict[str, Memory] = {
-        name: sum_memory(_pick_own(name, book.capacities, pools), pending.get(name, ()))
-        for name, book in books
-    }
+def _measure_memory(pools: Mapping[str, PoolFigures]) -> Iterator[GaugeMetricFamily]:
+    sums = {name: figures.memory.sum_up() for name, figures in pools.items()}
     units = {name: UNIT_BYTES[memory.unit] for name, memory in sums.items()}
     yield _GPUS.fill({(name,): memory.gpus for name, memory in sums.items()})
     yield _TOTAL.fill({(name,): memory.total * units[name] for name, memory in sums.items()})

@@ -4,15 +4,15 @@ import math
 import time
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
 from gpushare import __version__
 from gpushare.core.outcome import WriteOutcome
-from gpushare.observe.metrics.applications import ApplicationCollector
-from gpushare.observe.metrics.cards import CardCollector
 from gpushare.observe.metrics.family import Family, Shelf
+from gpushare.observe.metrics.figures import Figures
 from gpushare.observe.metrics.pools import PoolCollector
-from gpushare.observe.metrics.sight import Look, Sight, SightCollector
+from gpushare.observe.metrics.sight import Look, Sight
 
 ADMISSION_BUCKETS_SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -28,8 +28,8 @@ The deadline is 600 s."""
 class Metrics:
     """The metrics of one process, in a registry of its own.
 
-    What happens is counted as it happens, by whoever holds this; what is, collectors work out of
-    the controller's view when somebody asks.
+    What happens is counted as it happens, by whoever holds this; what is, the controller's view
+    says when somebody asks.
     """
 
     def __init__(self, *, per_application: bool = True, per_node: bool = False) -> None:
@@ -43,19 +43,25 @@ class Metrics:
         self._add_controllers()
         self._add_webhooks()
         self._add_both()
-        self._collectors: list[SightCollector] = [
-            PoolCollector(self._see),
-            *([ApplicationCollector(self._see)] if per_application else []),
-            *([CardCollector(self._see)] if per_node else []),
-        ]
-        for collector in self._collectors:
-            self.registry.register(collector)
+        self.registry.register(PoolCollector(lambda: self.look()))
+        self._per_application, self._per_node = per_application, per_node
 
     @property
     def families(self) -> tuple[Family, ...]:
         """All metrics of ours; the registry has those of the process besides."""
-        by_sight = (family for each in self._collectors for family in each.families)
-        return (*self._shelf.families, *by_sight)
+        written = self.build_figures().families
+        return (*self._shelf.families, *PoolCollector.families, *written)
+
+    def build_figures(self) -> Figures:
+        """The figures that this installation wants, of nothing yet."""
+        return Figures(per_application=self._per_application, per_node=self._per_node)
+
+    def generate(self) -> bytes:
+        """All of them as they are now, in Prometheus' text format."""
+        sight = self.look()
+        figures = sight.figures or self.build_figures()
+        written = figures.write({pool.name for pool in sight.pools})
+        return generate_latest(self.registry) + "".join(written).encode()
 
     def observe_api_request(self, verb: str, resource: str, code: int) -> None:
         """Count a request; the `RequestObserver` of `kube.client.connect`."""
@@ -79,9 +85,6 @@ class Metrics:
             self.label_flips.labels(pool).inc(outcome.flips)
         if outcome.conflicts:
             self.label_conflicts.labels(pool).inc(outcome.conflicts)
-
-    def _see(self) -> Sight:
-        return self.look()
 
     def _add_controllers(self) -> None:
         shelf = self._shelf
