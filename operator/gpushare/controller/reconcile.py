@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from gpushare.controller.pools import Pools
 from gpushare.controller.statuses import Statuses
 from gpushare.controller.teardowns import Instructions
 from gpushare.controller.unplaced import UnplacedPods
-from gpushare.core.actions import EvictPods, LookAgain, NodePlan
+from gpushare.core.actions import NodePlan
 from gpushare.core.blockers import Blocker
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Plan, Planner
@@ -93,7 +93,6 @@ class Reconciler:
         )
         self._unplaced = UnplacedPods(self._events, self._planner, self.caches.namespaces.records)
         self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)
-        self._writes = asyncio.Semaphore(settings.write_concurrency)
         self._changed = asyncio.Event()
         self._process = uuid4().hex[:8]
         self._passes = 0
@@ -255,16 +254,12 @@ class Reconciler:
     ) -> None:
         assert member.action is not None
         try:
-            # The second look only reads and waits, and an eviction may take the API server 10 s:
-            # they must not hold up others' writes.
-            is_slow = isinstance(member.action, LookAgain | EvictPods)
-            async with nullcontext() if is_slow else self._writes:
-                await self._applier.carry_out(
-                    member.action,
-                    pool=pool,
-                    reason=member.reason,
-                    is_wanted=lambda: self._pools.version_of(pool) == version,
-                )
+            await self._applier.carry_out(
+                member.action,
+                pool=pool,
+                reason=member.reason,
+                is_wanted=lambda: self._pools.version_of(pool) == version,
+            )
             self._forget_refusal(member.node)
         except EvictionRefusedError as error:
             self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}; tried again")

@@ -1,0 +1,141 @@
+"""How much is under way at once, however many nodes need something."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from gpushare.controller.reconcile import Reconciler
+from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
+from gpushare.core.records import Step
+from gpushare.kube.nodes import PATH as NODES
+from gpushare.names import Reason
+from gpushare.settings import Settings
+from tests.kit.loop import LoopApi, build_reconciler
+from tests.kit.members import CGPU, OURS, under_way
+from tests.kit.values import a_node, a_pool
+
+Json = dict[str, Any]
+LIMIT = Settings(namespace="ns").write_concurrency
+
+
+class SlowApi(LoopApi):
+    """An API server that is slow with `slow` calls until `go_on` is set; it counts by kind."""
+
+    def __init__(self, *slow: str) -> None:
+        super().__init__()
+        self.slow = slow
+        self.in_flight: Counter[str] = Counter()
+        self.go_on = asyncio.Event()
+        self.nodes: dict[str, Json] = {}
+
+    async def get(self, path: str, **params: str) -> Json:
+        await self._take("read")
+        return {"items": []} if path == "api/v1/pods" else self.nodes[path]
+
+    async def apply(self, path: str, body: Json) -> Json:
+        await self._take("write" if NODES in path else "status")
+        return await super().apply(path, body)
+
+    async def create(self, path: str, body: Json) -> Json:
+        await self._take("eviction" if path.endswith("/eviction") else "Event")
+        return {}
+
+    async def _take(self, kind: str) -> None:
+        self.in_flight[kind] += 1
+        if kind in self.slow:
+            await self.go_on.wait()
+        await asyncio.sleep(0)
+        self.in_flight[kind] -= 1
+
+    def add_cordoned(self, name: str) -> None:
+        """A cordoned node, as it is read."""
+        labels = {**CGPU, **OURS}
+        fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+        manager = {"manager": "gpushare-operator", "operation": "Apply", "fieldsV1": fields}
+        self.nodes[f"{NODES}/{name}"] = {
+            "metadata": {
+                "name": name,
+                "uid": f"uid-of-{name}",
+                "resourceVersion": "8",
+                "labels": labels,
+                "annotations": under_way(Step.CORDONED).annotations(),
+                "managedFields": [manager],
+            },
+            "spec": {"unschedulable": True},
+        }
+
+
+def build(monkeypatch: pytest.MonkeyPatch, api: SlowApi, count: int) -> Reconciler:
+    """The loop, with so many cordoned nodes, and one that has to be written to."""
+    monkeypatch.setenv("GPUSHARE_SECOND_LOOK_SECONDS", "0")
+    records = under_way(Step.CORDONED)
+    nodes = []
+    for index in range(count):
+        name = f"gpu-{index:03}"
+        api.add_cordoned(name)
+        nodes.append(a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True))
+    return build_reconciler(monkeypatch, api, [a_pool()], *nodes, a_node("new", CGPU))
+
+
+async def until_quiet(api: SlowApi) -> None:
+    """Until everything waits for the API server."""
+    seen = None
+    while seen != (now := (api.in_flight.total(), len(api.writes))):
+        seen = now
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None]) -> None:
+    api.go_on.set()
+    await asyncio.gather(*tasks or reconciler._busy.values())
+    await reconciler._events.close()
+
+
+async def test_many_second_looks_read_a_few_nodes_at_once_and_hold_up_no_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("read")
+    reconciler = build(monkeypatch, api, 3 * LIMIT)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert api.in_flight["read"] == LIMIT
+    assert ("APPLY", f"{NODES}/new") in api.writes
+    await finish(reconciler, api)
+    assert len(api.written(NODES)) == 3 * LIMIT + 1
+
+
+async def test_what_second_looks_lead_to_is_written_within_the_limit_of_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("write")
+    reconciler = build(monkeypatch, api, 3 * LIMIT)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert api.in_flight["write"] == LIMIT
+    await finish(reconciler, api)
+
+
+async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_looks_nor_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+    api = SlowApi("eviction")
+    reconciler = build(monkeypatch, api, 1)
+    evictions = [asyncio.create_task(evict(reconciler, f"old-{i}")) for i in range(3 * LIMIT)]
+    await until_quiet(api)
+    assert api.in_flight["eviction"] == LIMIT
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert {path for _, path in api.writes} >= {f"{NODES}/gpu-000", f"{NODES}/new"}
+    await finish(reconciler, api, *evictions)
+
+
+async def evict(reconciler: Reconciler, node: str) -> None:
+    action = EvictPods(node, (EvictedPod("ml", f"on-{node}", f"uid-on-{node}"),))
+    plan = NodePlan(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
+    reconciler._busy[node] = None  # type: ignore[assignment]
+    reconciler._busy_for[node] = "training"
+    await reconciler._work_on("training", plan)
