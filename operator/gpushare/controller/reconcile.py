@@ -89,7 +89,12 @@ class Reconciler:
         self._instructions = Instructions(self._events)
         self._pools = Pools(api, self._events, settings, self._timing)
         self._statuses = Statuses(
-            self._pools, self._planner, self.caches.nodes.records, self._events, metrics
+            self._pools,
+            self._planner,
+            self.caches.nodes.records,
+            self._events,
+            metrics,
+            on_end=self.mark_changed,
         )
         self._unplaced = UnplacedPods(self._events, self._planner, self.caches.namespaces.records)
         self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)
@@ -164,6 +169,7 @@ class Reconciler:
             for task in self._busy.values():
                 task.cancel()
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await self._statuses.close()
             await self._events.close()
 
     async def _pass_safely(self) -> float:
@@ -185,12 +191,16 @@ class Reconciler:
 
     async def _pass(self) -> float:
         now = datetime.now(UTC)
-        listed = await self._pools.refresh(now)
+        listed = await self._pools.refresh()
         plan = self._decide(now)
         self._has_decided = True
         self._statuses.mark_stale(None if listed else self.caches.take_waited_for())
         # Nothing that is under way for a pool may come after its release.
-        free = [pool for pool in plan.release if pool.name not in self._busy_for.values()]
+        free = [
+            pool
+            for pool in plan.release
+            if pool.name not in self._busy_for.values() and not self._statuses.is_writing(pool)
+        ]
         held = {pool.name: self._planner.holdings.nodes_of(pool.name) for pool in free}
         await self._pools.release(free, held, now)
         self._start(plan)
@@ -198,7 +208,7 @@ class Reconciler:
         unreadable = [pool.name for pool in self._pools.unreadable]
         unplaced = self.caches.unplaced
         waits = (
-            await self._statuses.write(unplaced.values(), now),
+            self._statuses.write(unplaced.values(), now),
             self._unplaced.report(unplaced, known, unreadable, now),
             (plan.wake_at - now).total_seconds() if plan.wake_at is not None else None,
             self._settings.resync_seconds,

@@ -1,8 +1,6 @@
 """How much is under way at once, however many nodes need something."""
 
 import asyncio
-from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -12,59 +10,11 @@ from gpushare.core.records import Step
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.names import Reason
 from gpushare.settings import Settings
-from tests.kit.loop import LoopApi, build_reconciler
+from tests.kit.loop import SlowApi, build_reconciler, until_quiet
 from tests.kit.members import CGPU, OURS, under_way
 from tests.kit.values import a_node, a_pool
 
-Json = dict[str, Any]
 LIMIT = Settings(namespace="ns").write_concurrency
-
-
-class SlowApi(LoopApi):
-    """An API server that is slow with `slow` calls until `go_on` is set; it counts by kind."""
-
-    def __init__(self, *slow: str) -> None:
-        super().__init__()
-        self.slow = slow
-        self.in_flight: Counter[str] = Counter()
-        self.go_on = asyncio.Event()
-        self.nodes: dict[str, Json] = {}
-
-    async def get(self, path: str, **params: str) -> Json:
-        await self._take("read")
-        return {"items": []} if path == "api/v1/pods" else self.nodes[path]
-
-    async def apply(self, path: str, body: Json) -> Json:
-        await self._take("write" if NODES in path else "status")
-        return await super().apply(path, body)
-
-    async def create(self, path: str, body: Json) -> Json:
-        await self._take("eviction" if path.endswith("/eviction") else "Event")
-        return {}
-
-    async def _take(self, kind: str) -> None:
-        self.in_flight[kind] += 1
-        if kind in self.slow:
-            await self.go_on.wait()
-        await asyncio.sleep(0)
-        self.in_flight[kind] -= 1
-
-    def add_cordoned(self, name: str) -> None:
-        """A cordoned node, as it is read."""
-        labels = {**CGPU, **OURS}
-        fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
-        manager = {"manager": "gpushare-operator", "operation": "Apply", "fieldsV1": fields}
-        self.nodes[f"{NODES}/{name}"] = {
-            "metadata": {
-                "name": name,
-                "uid": f"uid-of-{name}",
-                "resourceVersion": "8",
-                "labels": labels,
-                "annotations": under_way(Step.CORDONED).annotations(),
-                "managedFields": [manager],
-            },
-            "spec": {"unschedulable": True},
-        }
 
 
 def build(monkeypatch: pytest.MonkeyPatch, api: SlowApi, count: int) -> Reconciler:
@@ -77,15 +27,6 @@ def build(monkeypatch: pytest.MonkeyPatch, api: SlowApi, count: int) -> Reconcil
         api.add_cordoned(name)
         nodes.append(a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True))
     return build_reconciler(monkeypatch, api, [a_pool()], *nodes, a_node("new", CGPU))
-
-
-async def until_quiet(api: SlowApi) -> None:
-    """Until everything waits for the API server."""
-    seen = None
-    while seen != (now := (api.in_flight.total(), len(api.writes))):
-        seen = now
-        for _ in range(20):
-            await asyncio.sleep(0)
 
 
 async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None]) -> None:
