@@ -73,7 +73,8 @@ class Settings(BaseSettings):
     resync_seconds: Annotated[Seconds, Field(gt=0)] = 30.0
     """At least this often the pools are listed and everything is decided again."""
     write_concurrency: int = Field(64, ge=1)
-    """Writes in flight at once; the API server's own fairness is the rate limit."""
+    """Writes to nodes in flight at once, and besides as many readings of a node, and as many
+    evictions; the API server's own fairness is the rate limit."""
 
     lease_name: str = "gpushare-controller"
     lease_duration_seconds: Annotated[Seconds, Field(gt=0, le=LONGEST_LEASE_SECONDS)] = 10.0

@@ -11,7 +11,15 @@ import pytest
 from tests.kit.bench import NODES, Bench
 from tests.kit.expect import expect, expect_gone, expect_labels
 from tests.kit.faultproxy import Rule
-from tests.kit.scenario import NO_WATCH, WATCH, Scenario, expect_repaired, standing
+from tests.kit.scenario import (
+    MEMBERS,
+    NO_WATCH,
+    WATCH,
+    Scenario,
+    expect_repaired,
+    is_settled,
+    standing,
+)
 
 NODE = "/api/v1/nodes/n1[?]"
 PLUGIN = "/pods/gpushare-device-plugin-ds"
@@ -160,6 +168,19 @@ def test_a_write_whose_answer_is_lost_is_done_once(
             scenario.proxy.add(rule)
         for rule in rules:
             rule.wait_reached()
+
+
+def test_a_status_that_is_not_answered_holds_up_no_node(scenario: Scenario) -> None:
+    held = scenario.proxy.add(Rule("PATCH", STATUS, hold=True))
+    with scenario.flipping():
+        held.wait_reached()
+        expect(
+            scenario.bench,
+            f"all nodes are done with {scenario.mode}",
+            lambda: all(is_settled(scenario.bench.node(name), scenario.mode) for name in MEMBERS),
+        )
+        assert len(held.acted_on) == held.seen == 1
+        held.release()
 
 
 def test_a_storm_passes_in_which_half_of_all_fails_in_every_way(scenario: Scenario) -> None:

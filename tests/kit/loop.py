@@ -2,20 +2,25 @@
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.controller.reconcile import Reconciler
+from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import ApiError
+from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.pools import PoolList
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
+from tests.kit.members import CGPU, OURS, under_way
 
 Json = dict[str, Any]
 
@@ -28,6 +33,8 @@ class LoopApi:
         self.refused = refused
         self.objects: dict[str, Json] = {}
         self.writes: list[tuple[str, str]] = []
+        self.bodies: list[tuple[str, Json]] = []
+        """By path, what was applied and taken."""
 
     async def get(self, path: str, **params: str) -> Json:
         return self.objects[path]
@@ -36,6 +43,7 @@ class LoopApi:
         self.writes.append(("APPLY", path))
         if self.refusal and self.refused in path:
             raise ApiError(self.refusal, b'{"message": "no"}', what=path)
+        self.bodies.append((path, body))
         return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
 
     async def patch(self, path: str, body: Any, *, content_type: str) -> Json:
@@ -47,6 +55,53 @@ class LoopApi:
 
     def written(self, part: str) -> list[str]:
         return [verb for verb, path in self.writes if part in path]
+
+
+class SlowApi(LoopApi):
+    """An API server that is slow with `slow` calls until `go_on` is set; it counts by kind."""
+
+    def __init__(self, *slow: str) -> None:
+        super().__init__()
+        self.slow = slow
+        self.in_flight: Counter[str] = Counter()
+        self.go_on = asyncio.Event()
+        self.nodes: dict[str, Json] = {}
+
+    async def get(self, path: str, **params: str) -> Json:
+        await self._take("read")
+        return {"items": []} if path == "api/v1/pods" else self.nodes[path]
+
+    async def apply(self, path: str, body: Json) -> Json:
+        await self._take("write" if NODES in path else "status")
+        return await super().apply(path, body)
+
+    async def create(self, path: str, body: Json) -> Json:
+        await self._take("eviction" if path.endswith("/eviction") else "Event")
+        return {}
+
+    async def _take(self, kind: str) -> None:
+        self.in_flight[kind] += 1
+        if kind in self.slow:
+            await self.go_on.wait()
+        await asyncio.sleep(0)
+        self.in_flight[kind] -= 1
+
+    def add_cordoned(self, name: str) -> None:
+        """A cordoned node, as it is read."""
+        labels = {**CGPU, **OURS}
+        fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+        manager = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
+        self.nodes[f"{NODES}/{name}"] = {
+            "metadata": {
+                "name": name,
+                "uid": f"uid-of-{name}",
+                "resourceVersion": "8",
+                "labels": labels,
+                "annotations": under_way(Step.CORDONED).annotations(),
+                "managedFields": [manager],
+            },
+            "spec": {"unschedulable": True},
+        }
 
 
 def build_reconciler(
@@ -81,5 +136,15 @@ def build_reconciler(
 
 
 async def settle(reconciler: Reconciler) -> None:
-    """Until nothing is being done to a node."""
-    await asyncio.gather(*reconciler._busy.values())
+    """Until nothing is being done to a node, and no status is being written."""
+    statuses = reconciler._statuses._in_flight.values()
+    await asyncio.gather(*reconciler._busy.values(), *statuses)
+
+
+async def until_quiet(api: SlowApi) -> None:
+    """Until everything waits for the API server."""
+    seen = None
+    while seen != (now := (api.in_flight.total(), len(api.writes))):
+        seen = now
+        for _ in range(20):
+            await asyncio.sleep(0)

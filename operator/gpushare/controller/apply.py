@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from gpushare.api.job import parse_job
@@ -46,9 +46,13 @@ NO_CHANGE_SECONDS = 5.0
 """How long a node rests after a write that changed nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Applier:
-    """Turns an action into calls, and shows their answers to the caches at once."""
+    """Turns an action into calls, and shows their answers to the caches at once.
+
+    Writes, readings of a node, and evictions, which may take the API server 10 s each, have a limit
+    each, so that none of them holds up another kind.
+    """
 
     api: ApiServer
     caches: Caches
@@ -56,6 +60,14 @@ class Applier:
     timing: Timing
     metrics: Metrics
     events: Events
+    _writes: asyncio.Semaphore = field(init=False)
+    _reads: asyncio.Semaphore = field(init=False)
+    _evictions: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit = self.settings.write_concurrency
+        self._writes, self._reads = asyncio.Semaphore(limit), asyncio.Semaphore(limit)
+        self._evictions = asyncio.Semaphore(limit)
 
     async def carry_out(
         self, action: Action, *, pool: str, reason: Reason, is_wanted: Callable[[], bool]
@@ -70,18 +82,29 @@ class Applier:
         was not done is planned anew.
         """
         match action:
-            case ApplyNode():
-                await self._apply(action, pool, reason)
             case LookAgain():
                 await self._look_again(action, pool, reason, is_wanted)
+            case EvictPods():
+                await self._evict_pods(action, pool, reason, is_wanted)
+            case _:
+                async with self._writes:
+                    await self._write(action, pool, reason)
+
+    async def _write(
+        self,
+        action: ApplyNode | RecordPlugins | DeletePlugins | CreateJob | ReleaseNode,
+        pool: str,
+        reason: Reason,
+    ) -> None:
+        match action:
+            case ApplyNode():
+                await self._apply(action, pool, reason)
             case RecordPlugins():
                 seen = await self._observe(action.node, Step.LABELLED, Step.REBOOTED)
                 if seen is not None and (restart := plan_restart(seen)) is not None:
                     await self._apply(restart, pool, reason)
             case DeletePlugins():
                 await self._delete_plugins(action, pool, reason)
-            case EvictPods():
-                await self._evict_pods(action, pool, reason, is_wanted)
             case CreateJob():
                 seen = await self._observe(action.node, Step.LABELLED, Step.REBOOTED)
                 if seen is not None and is_job_due(seen, action):
@@ -95,7 +118,8 @@ class Applier:
 
     async def read_anew(self, name: str) -> None:
         """Show the caches a node as it is now, ahead of a watch that may be behind for long."""
-        self.caches.nodes.offer(await self.api.get(f"{NODES}/{name}"))
+        async with self._reads:
+            self.caches.nodes.offer(await self.api.get(f"{NODES}/{name}"))
 
     async def _apply(self, action: ApplyNode, pool: str, reason: Reason) -> None:
         # Read before: the watch may show what is written before the answer comes.
@@ -138,15 +162,19 @@ class Applier:
             )
             if plan is None or not plan.cordon:
                 break
-        if plan is not None and is_wanted():
-            await self._apply(plan, pool, reason)
+        if plan is None:
+            return
+        async with self._writes:
+            if is_wanted():
+                await self._apply(plan, pool, reason)
 
     async def _observe(self, name: str, *steps: Step) -> Observed | None:
         """The node and its pods from the API server, if it still is at one of these steps."""
-        pods = await list_pods_on_node(
-            self.api, name, plugin_namespace=self.settings.plugin_namespace
-        )
-        raw = await self.api.get(f"{NODES}/{name}")
+        async with self._reads:
+            pods = await list_pods_on_node(
+                self.api, name, plugin_namespace=self.settings.plugin_namespace
+            )
+            raw = await self.api.get(f"{NODES}/{name}")
         # Where our copy is behind, it learns of it here: else the same would be tried for ever.
         self.caches.nodes.offer(raw)
         node = parse_node(raw)
@@ -183,10 +211,11 @@ class Applier:
         """Evict whatever may go; who is kept is told when all were asked for."""
         refused: list[str] = []
         for pod in action.pods:
-            if not is_wanted():
-                return
             try:
-                is_evicted = await evict_pod(self.api, pod)
+                async with self._evictions:
+                    if not is_wanted():
+                        return
+                    is_evicted = await evict_pod(self.api, pod)
             except EvictionRefusedError as error:
                 refused.append(str(error))
                 self.metrics.evictions.labels(pool, "refused").inc()

@@ -4,7 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from gpushare import names
 from gpushare.api.pool import Pool
@@ -12,7 +14,6 @@ from gpushare.api.status import PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.leaving import has_stalled
 from gpushare.core.observed import Timing
-from gpushare.core.status import build_unreadable_status
 from gpushare.kube import pools as pools_api
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import CALL_FAILURES, describe_failure
@@ -52,7 +53,7 @@ class Pools:
         """List them at the next pass."""
         self._listed_at = None
 
-    async def refresh(self, now: datetime) -> bool:
+    async def refresh(self) -> bool:
         """List them where they may have changed, and adopt new ones; whether it was done.
 
         Raises what a call may raise, where the list can't be had, and `CrdMissingError`.
@@ -68,7 +69,6 @@ class Pools:
             return False
         self.all, self.unreadable = listed.pools, listed.unreadable
         await asyncio.gather(*(self._adopt(pool) for pool in self.all))
-        await asyncio.gather(*(self._report_unreadable(pool, now) for pool in self.unreadable))
         return True
 
     def _is_old(self, version: int) -> bool:
@@ -123,8 +123,7 @@ class Pools:
         except CALL_FAILURES as error:
             self._note_failure(pool.name, error)
             return False
-        if isinstance(pool, Pool):
-            self._replace(pool.model_copy(update={"status": status}))
+        self._update(pool.uid, status=status)
         return True
 
     def tell(
@@ -150,24 +149,16 @@ class Pools:
             return
         self.not_adopted.pop(pool.uid, None)
         log.info("finalizer set: its nodes come next", extra=about(pool, Reason.UPDATING))
-        finalizers = pool.finalizers | {names.FINALIZER}
-        self._replace(pool.model_copy(update={"finalizers": finalizers}))
+        self._update(pool.uid, finalizers=pool.finalizers | {names.FINALIZER})
 
-    async def _report_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
-        status = build_unreadable_status(pool.status, pool.generation, pool.error, now)
-        if status == pool.status:
-            return
-        log.error(
-            "the %s can't be read: %s",
-            pool.part,
-            pool.error,
-            extra=about(pool, Reason.SPEC_INVALID),
+    def _update(self, uid: str, **written: Any) -> None:
+        """Show what was written to a pool; whatever else of it was listed meanwhile stays."""
+        self.all = tuple(
+            pool.model_copy(update=written) if pool.uid == uid else pool for pool in self.all
         )
-        if await self.write_status(pool, status):
-            self.tell(pool, Reason.SPEC_INVALID, pool.error)
-
-    def _replace(self, pool: Pool) -> None:
-        self.all = tuple(pool if other.uid == pool.uid else other for other in self.all)
+        self.unreadable = tuple(
+            replace(pool, **written) if pool.uid == uid else pool for pool in self.unreadable
+        )
 
     def _note_failure(self, pool: str, error: BaseException) -> None:
         log.warning("pool not written: %s", describe_failure(error), extra={"pool": pool})

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from gpushare.controller.pools import Pools
 from gpushare.controller.statuses import Statuses
 from gpushare.controller.teardowns import Instructions
 from gpushare.controller.unplaced import UnplacedPods
-from gpushare.core.actions import EvictPods, LookAgain, NodePlan
+from gpushare.core.actions import NodePlan
 from gpushare.core.blockers import Blocker
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Plan, Planner
@@ -91,11 +91,15 @@ class Reconciler:
         self._instructions = Instructions(self._events)
         self._pools = Pools(api, self._events, settings, self._timing)
         self._statuses = Statuses(
-            self._pools, self._planner, self.caches.nodes.records, self._events, metrics
+            self._pools,
+            self._planner,
+            self.caches.nodes.records,
+            self._events,
+            metrics,
+            on_end=self.mark_changed,
         )
         self._unplaced = UnplacedPods(self._events, self._planner, self.caches.namespaces.records)
         self._applier = Applier(api, self.caches, settings, self._timing, metrics, self._events)
-        self._writes = asyncio.Semaphore(settings.write_concurrency)
         self._changed = asyncio.Event()
         self._process = uuid4().hex[:8]
         self._passes = 0
@@ -166,6 +170,7 @@ class Reconciler:
             for task in self._busy.values():
                 task.cancel()
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await self._statuses.close()
             await self._events.close()
 
     async def _pass_safely(self) -> float:
@@ -187,12 +192,16 @@ class Reconciler:
 
     async def _pass(self) -> float:
         now = datetime.now(UTC)
-        listed = await self._pools.refresh(now)
+        listed = await self._pools.refresh()
         plan = self._decide(now)
         self._has_decided = True
         self._statuses.mark_stale(None if listed else self.caches.take_waited_for())
         # Nothing that is under way for a pool may come after its release.
-        free = [pool for pool in plan.release if pool.name not in self._busy_for.values()]
+        free = [
+            pool
+            for pool in plan.release
+            if pool.name not in self._busy_for.values() and not self._statuses.is_writing(pool)
+        ]
         held = {pool.name: self._planner.holdings.nodes_of(pool.name) for pool in free}
         await self._pools.release(free, held, now)
         self._start(plan)
@@ -200,7 +209,7 @@ class Reconciler:
         unreadable = [pool.name for pool in self._pools.unreadable]
         unplaced = self.caches.unplaced
         waits = (
-            await self._statuses.write(unplaced.values(), now),
+            self._statuses.write(unplaced.values(), now),
             self._unplaced.report(unplaced, known, unreadable, now),
             (plan.wake_at - now).total_seconds() if plan.wake_at is not None else None,
             self._settings.resync_seconds,
@@ -258,16 +267,12 @@ class Reconciler:
     ) -> None:
         assert member.action is not None
         try:
-            # The second look only reads and waits, and an eviction may take the API server 10 s:
-            # they must not hold up others' writes.
-            is_slow = isinstance(member.action, LookAgain | EvictPods)
-            async with nullcontext() if is_slow else self._writes:
-                await self._applier.carry_out(
-                    member.action,
-                    pool=pool,
-                    reason=member.reason,
-                    is_wanted=lambda: self._pools.version_of(pool) == version,
-                )
+            await self._applier.carry_out(
+                member.action,
+                pool=pool,
+                reason=member.reason,
+                is_wanted=lambda: self._pools.version_of(pool) == version,
+            )
             self._forget_refusal(member.node)
         except EvictionRefusedError as error:
             self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}; tried again")

@@ -3,19 +3,24 @@
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import ConditionStatus, PoolStatus
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.controller.pools import Pools, about
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.plan import Planner
-from gpushare.core.status import build_status, is_capacity_due
+from gpushare.core.status import build_status, build_unreadable_status, is_capacity_due
 from gpushare.core.unplaced import group_by_pool
+from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Condition, Reason
 from gpushare.observe.metrics import Metrics
@@ -33,7 +38,11 @@ PERIOD_SECONDS = 0.5
 
 
 class Statuses:
-    """Writes the status of each pool whose book changed, where it says something new."""
+    """Writes the status of each pool whose book changed, where it says something new.
+
+    Beside the pass, which a slow API server would hold up else: one write is in flight a pool, and
+    after it comes what is true by then. `on_end` is called where a pass waits for its end.
+    """
 
     def __init__(
         self,
@@ -42,52 +51,120 @@ class Statuses:
         nodes: Mapping[str, Node],
         events: Events,
         metrics: Metrics,
+        on_end: Callable[[], None],
     ):
         self._pools = pools
         self._nodes = nodes
         self._events = events
         self._planner = planner
         self._metrics = metrics
+        self._on_end = on_end
         self._not_before: dict[str, float] = {}
+        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        """By UID of the pool."""
+        self._written: dict[str, PoolStatus] = {}
+        """By UID, what was written last: a list that was taken meanwhile shows what was before."""
 
-    async def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
-        """Write what is due; seconds until more is, if anything is left.
+    def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
+        """Begin to write what is due; seconds until more is, if anything is left.
 
         `waiting` are the GPU pods that have no node; others among them select no pool.
         """
         stale = [p for p in self._pools.all if self._planner.books[p.name].is_stale]
-        due = [p for p in stale if self._not_before.get(p.uid, 0.0) <= time.monotonic()]
+        due = [pool for pool in stale if self._is_due(pool)]
         pending = group_by_pool(waiting if due else ())
-        writes = (self._write(pool, pending.get(pool.name, ()), now) for pool in due)
-        await asyncio.gather(*writes)
+        for pool in due:
+            self._write(pool, pending.get(pool.name, ()), now)
+        for unreadable in filter(self._is_due, self._pools.unreadable):
+            self._write_unreadable(unreadable, now)
         self._forget()
-        if any(self._planner.books[pool.name].is_stale for pool in self._pools.all):
-            return PERIOD_SECONDS
-        return None
+        left = (p for p in self._pools.all if self._planner.books[p.name].is_stale)
+        return None if all(map(self.is_writing, left)) else PERIOD_SECONDS
+
+    def is_writing(self, pool: Pool | UnreadablePool) -> bool:
+        """Whether a write is in flight, which may arrive at any time."""
+        return pool.uid in self._in_flight
+
+    async def close(self) -> None:
+        """Give up what is in flight: nothing is written any more."""
+        tasks = tuple(self._in_flight.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def mark_stale(self, pools: Collection[str] | None = None) -> None:
         """What stands in these pools (None: all) may not be what is."""
         for name, book in self._planner.books.items():
             book.is_stale |= pools is None or name in pools
 
-    async def _write(self, pool: Pool, pending: Sequence[Pod], now: datetime) -> None:
+    def _is_due(self, pool: Pool | UnreadablePool) -> bool:
+        rests = self._not_before.get(pool.uid, 0.0) > time.monotonic()
+        return not rests and not self.is_writing(pool)
+
+    def _write(self, pool: Pool, pending: Sequence[Pod], now: datetime) -> None:
         book = self._planner.books[pool.name]
         held = self._planner.holdings.count(pool.name)
-        # A write takes a while, and the book may change meanwhile.
+        listed, last = pool.status, self._written.get(pool.uid, pool.status)
+        pool = pool.model_copy(update={"status": last})
         book.is_stale = not is_capacity_due(pool, now)
         for reason, times in book.take_turned().items():
             self._metrics.node_waits.labels(pool.name, reason).inc(times)
         refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
         status = build_status(pool, book, now, held=held, pending=pending, refusal=refusal)
-        if status == pool.status or (pool.deleting and not held):
+        if status == listed or (pool.deleting and not held):
             return
-        self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS
-        if not await self._pools.write_status(pool, status):
-            book.is_stale = True
-            return
-        self._tell(pool, status, book)
+        # When it is answered, the book says something else.
+        shown = [book.plans[sample.node] for sample in status.samples]
+        self._begin(pool, status, partial(self._tell, pool, status, _first_waiting(book), shown))
 
-    def _tell(self, pool: Pool, status: PoolStatus, book: Book) -> None:
+    def _write_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
+        status = build_unreadable_status(pool.status, pool.generation, pool.error, now)
+        if status == pool.status:
+            return
+        keys = about(pool, Reason.SPEC_INVALID)
+        log.error("the %s can't be read: %s", pool.part, pool.error, extra=keys)
+        self._begin(pool, status, partial(self._pools.tell, pool, Reason.SPEC_INVALID, pool.error))
+
+    def _begin(
+        self, pool: Pool | UnreadablePool, status: PoolStatus, tell: Callable[[], None]
+    ) -> None:
+        self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS
+        task = asyncio.create_task(self._send(pool, status, tell), name=f"status {pool.name}")
+        self._in_flight[pool.uid] = task
+
+    async def _send(
+        self, pool: Pool | UnreadablePool, status: PoolStatus, tell: Callable[[], None]
+    ) -> None:
+        is_written = False
+        try:
+            # Where the Lease is lost, its own task ends the process; nothing was sent.
+            with suppress(NotLeaderError):
+                is_written = await self._pools.write_status(pool, status)
+            if is_written:
+                self._written[pool.uid] = status
+                tell()
+        finally:
+            del self._in_flight[pool.uid]
+            if not is_written:
+                self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS
+                self.mark_stale((pool.name,))
+            if not is_written or (isinstance(pool, Pool) and self._is_awaited(pool)):
+                self._on_end()
+
+    def _is_awaited(self, pool: Pool) -> bool:
+        """Whether a pass waits for this write: to begin the next, to release the pool, or to begin
+        what was agreed to, which counts once it stands in the status."""
+        book = self._planner.books.get(pool.name)
+        is_approval_due = pool.spec.rollout.approval is ApprovalPolicy.MANUAL
+        return (book is not None and book.is_stale) or pool.deleting or is_approval_due
+
+    def _tell(
+        self,
+        pool: Pool,
+        status: PoolStatus,
+        waiting: Mapping[Reason, NodePlan],
+        shown: Sequence[NodePlan],
+    ) -> None:
         """An Event for each condition that changed, and each reason that newly holds nodes up; the
         log has the former, and of the latter the nodes that the status shows."""
         changed = _find_changed(pool.status, status)
@@ -106,16 +183,15 @@ class Statuses:
                 or (condition.type == Condition.READY and held_up),
             )
         known = {sample.reason for sample in pool.status.samples}
-        for reason, plan in _first_waiting(book).items():
+        for reason, plan in waiting.items():
             if reason not in known | told:
                 warns = plan.state is not NodeState.WAITING
                 self._pools.tell(pool, reason, f"{plan.node}: {plan.message}", warns=warns)
                 if not warns:
                     _log_plan(pool, plan)
-        shown = {(sample.node, sample.reason) for sample in pool.status.samples}
-        for sample in status.samples:
-            plan = book.plans[sample.node]
-            if plan.state in _HELD_UP and (sample.node, sample.reason) not in shown:
+        known_nodes = {(sample.node, sample.reason) for sample in pool.status.samples}
+        for plan in shown:
+            if plan.state in _HELD_UP and (plan.node, plan.reason) not in known_nodes:
                 self._tell_node(pool, plan)
                 _log_plan(pool, plan)
 
@@ -127,8 +203,9 @@ class Statuses:
 
     def _forget(self) -> None:
         """Pools that are gone leave nothing behind."""
-        present = {pool.uid for pool in self._pools.all}
+        present = {p.uid for p in self._pools.all} | {p.uid for p in self._pools.unreadable}
         self._not_before = {k: v for k, v in self._not_before.items() if k in present}
+        self._written = {k: v for k, v in self._written.items() if k in present}
 
 
 def _first_waiting(book: Book) -> dict[Reason, NodePlan]:

@@ -7,6 +7,7 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.capacity import NodeCapacity
 from gpushare.core.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.kinds import Kind
+from gpushare.core.turn import Progress, Turn
 from gpushare.names import Reason
 
 _WAITS = frozenset({NodeState.WAITING, NodeState.BLOCKED, NodeState.FAILED})
@@ -46,6 +47,11 @@ class Book:
     """Nodes in their change, or about to be, but for those that join."""
     unavailable: set[str] = field(default_factory=set)
     """Nodes out of service: they use the budget up."""
+    told: Turn | None = None
+    """The turn that those in line have who are in service: for as long as it is the same they need
+    not be asked again."""
+    told_at: Progress | None = None
+    """What was counted then: it decides the turns of those out of service."""
     is_stale: bool = True
     """Something changed since the status was built from it."""
 

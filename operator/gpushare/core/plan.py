@@ -63,16 +63,6 @@ class _Task:
     role: _Role
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """What turns depend on: where it stays, nobody's turn changes."""
-
-    turn: Turn
-    """That of a node in service; one that is out of it anyway may have another."""
-    out: tuple[frozenset[str], frozenset[str]]
-    sums: tuple[int, int]
-
-
 class Planner:
     """The books of all pools, and what they are kept up to date with."""
 
@@ -133,12 +123,11 @@ class Planner:
 
     def _decide(self, world: World, changed: set[str], at: Pass) -> Iterator[Decision]:
         tasks: defaultdict[str, dict[str, _Task]] = defaultdict(dict)
-        before: dict[str, _Standing] = {}
+        touched: set[str] = set()
         self.seen |= changed
         for name in sorted(changed):
             was_in = self._entered.pop(name, frozenset())
-            for pool in was_in - before.keys():
-                before[pool] = self._standing(pool)
+            touched |= was_in
             self.holdings.enter(name)
             self._alarms.stop(name)
             entered = set()
@@ -149,19 +138,18 @@ class Planner:
                     if isinstance(task, NodePlan):
                         self.books[pool].cede(task)
                         continue
-                    if pool not in before:
-                        before[pool] = self._standing(pool)
+                    touched.add(pool)
                     tasks[pool][name] = task
                     self._serve(judged, pool)
             for pool in was_in - entered:
                 self.books[pool].forget(name)
             if entered:
                 self._entered[name] = frozenset(entered)
-        for pool in sorted(before):
-            yield from self._decide_pool(pool, tasks[pool], before[pool], world, at)
+        for pool in sorted(touched):
+            yield from self._decide_pool(pool, tasks[pool], world, at)
 
     def _decide_pool(
-        self, name: str, tasks: dict[str, _Task], before: _Standing, world: World, at: Pass
+        self, name: str, tasks: dict[str, _Task], world: World, at: Pass
     ) -> Iterator[Decision]:
         """First what every node needs; then whose turn it is, since that depends on all of them."""
         book, pool = self.books[name], self._pools.get(name)
@@ -182,13 +170,20 @@ class Planner:
         for _, plan in sorted(planned.items()):
             if not (plan.in_line and acts):
                 yield Decision(name, plan)
+        self.seen.update(planned)
         if not acts:
             return
-        moved = self._standing(name) != before
-        waiting = book.in_line.keys() if moved else book.in_line.keys() & tasks.keys()
-        self.seen.update(planned, waiting)
+        shared = self._find_turn(name)
+        # Those out of service have a turn of their own each, which the sums decide; all others the
+        # same one.
+        moved = shared != book.told or self._count(name) != book.told_at
+        own = {*tasks, *(book.unavailable | book.under_way if moved else ())}
+        waiting = book.in_line.keys() if shared != book.told else book.in_line.keys() & own
         # One that the API server refuses goes last: it would take the turn of all others for ever.
         for node in sorted(waiting, key=lambda name: (name in world.refusals, name)):
+            if node not in own and shared == book.told:
+                continue
+            self.seen.add(node)
             waits = book.in_line[node]
             turn = self._find_turn_of(waits, name)
             if not (turn.may_join if waits.joins else turn.may_begin):
@@ -204,9 +199,13 @@ class Planner:
                 book.strike(node)
                 continue
             self._enter(book, pool, task, plan, at)
+            # It has had its turn: what comes of it is an event of its own.
+            book.in_line.pop(node, None)
             if plan.takes_slot:
                 book.occupy(node)
+                shared = self._find_turn(name)
             yield Decision(name, plan)
+        book.told, book.told_at = shared, self._count(name)
 
     def _plan_under_way(
         self, name: str, tasks: Mapping[str, _Task], world: World, at: Pass
@@ -231,14 +230,7 @@ class Planner:
         One that `is_out` of service for a change that failed takes nothing more: nodes that failed
         together must not wait for each other's place.
         """
-        book, pool = self._book(name), self._pools.get(name)
-        progress = Progress(
-            total=len(book.capacities),
-            unavailable=len(book.unavailable) - (node in book.unavailable),
-            changing=len(book.changing) - (node in book.changing),
-            proven=len(book.proven),
-            halted_by=book.halting[min(book.halting)].halts if book.halting else "",
-        )
+        pool, progress = self._pools.get(name), self._count(name, node)
         if is_out:
             progress = replace(progress, unavailable=0, changing=0)
         if pool is not None and not pool.deleting:
@@ -247,6 +239,16 @@ class Planner:
         rollout = pool.spec.rollout if pool is not None else Rollout()
         alone = replace(progress, total=self.holdings.count(name), halted_by="")
         return plan_turn(rollout.model_copy(update={"canary": 0}), alone)
+
+    def _count(self, name: str, node: str = "") -> Progress:
+        book = self._book(name)
+        return Progress(
+            total=len(book.capacities),
+            unavailable=len(book.unavailable) - (node in book.unavailable),
+            changing=len(book.changing) - (node in book.changing),
+            proven=len(book.proven),
+            halted_by=book.halting[min(book.halting)].halts if book.halting else "",
+        )
 
     def _find_first_turn(self, name: str) -> Turn:
         """Before turns are given out nobody begins; who joins waits only where a person must agree
@@ -262,11 +264,6 @@ class Planner:
         if member and kind is not None and not is_approved(self._pools[name], kind):
             return UNAPPROVED
         return self._find_turn(name, plan.node, is_out=plan.under_way)
-
-    def _standing(self, name: str) -> _Standing:
-        book, turn = self._book(name), self._find_turn(name)
-        out = frozenset(book.unavailable), frozenset(book.changing)
-        return _Standing(turn, out, (len(book.proven), len(book.capacities)))
 
     def _serve(self, judged: Judged, name: str) -> None:
         """Enter whether a node is in service."""

@@ -30,7 +30,7 @@ RETURN_SECONDS = 2.0
 HEALTHY_SECONDS = 1.0
 """A watch that ends sooner has failed, however politely: else it would be opened in a hot loop."""
 REMEMBERED_DELETIONS = 1000
-"""So that the late answer to a write of ours does not bring a deleted object back to life."""
+"""So that an old list does not bring a deleted object back to life; the oldest are forgotten."""
 BACKOFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 Record = TypeVar("Record")
@@ -68,6 +68,8 @@ class Reflector(Generic[Record]):
         self._records: dict[str, Record] = {}
         self._versions: dict[str, int] = {}
         self._gone: dict[str, int] = {}
+        self._heard = 0
+        """Whatever was there at this version is known."""
         self._version: str | None = None
         self.hearing = Hearing(path)
         self.synced = asyncio.Event()
@@ -119,9 +121,12 @@ class Reflector(Generic[Record]):
     def offer(self, raw: Json) -> None:
         """Take in an object that a write of ours was answered with, ahead of the watch's echo.
 
-        Deciding on a copy that does not show our own writes yet would send them again.
+        Deciding on a copy that does not show our own writes yet would send them again. One that is
+        unknown, and not newer than what the watch told, was deleted meanwhile.
         """
-        self._take(raw, deleted=False)
+        meta = raw["metadata"]
+        if _key(meta) in self._versions or int(meta["resourceVersion"]) > self._heard:
+            self._take(raw, deleted=False)
 
     async def _list(self) -> str:
         seen: set[str] = set()
@@ -136,6 +141,7 @@ class Reflector(Generic[Record]):
             # What this process wrote after the list was taken is newer than the list.
             if self._versions[key] <= int(version):
                 self._drop(key, int(version))
+        self._heard = max(self._heard, int(version))
         self._on_alive()
         return version
 
@@ -152,6 +158,7 @@ class Reflector(Generic[Record]):
                 if event["type"] != "BOOKMARK":
                     self._take(raw, deleted=event["type"] == "DELETED")
                 self._version = raw["metadata"]["resourceVersion"]
+                self._heard = max(self._heard, int(self._version))
                 self.hearing.note()
                 self._on_alive()
         self.hearing.note()
@@ -182,9 +189,10 @@ class Reflector(Generic[Record]):
 
     def _drop(self, key: str, version: int) -> None:
         self._versions.pop(key, None)
-        if len(self._gone) > REMEMBERED_DELETIONS:
-            self._gone.clear()
+        self._gone.pop(key, None)
         self._gone[key] = version
+        if len(self._gone) > REMEMBERED_DELETIONS:
+            del self._gone[next(iter(self._gone))]
         if (previous := self._records.pop(key, None)) is not None:
             self._on_change(key, previous, None)
 

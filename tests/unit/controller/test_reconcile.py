@@ -119,6 +119,7 @@ async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPat
     await reconciler._pass_safely()
     await settle(reconciler)
     await reconciler._pass_safely()
+    await settle(reconciler)
     (pool,) = reconciler._pools.all
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
     written = len(api.written("/status"))
@@ -143,8 +144,9 @@ async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
 async def test_a_status_is_written_only_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     api = LoopApi()
     reconciler = build_reconciler(monkeypatch, api, [a_pool()])
-    await reconciler._pass_safely()
-    await reconciler._pass_safely()
+    for _ in range(2):
+        await reconciler._pass_safely()
+        await settle(reconciler)
     assert api.written("/status") == ["APPLY"]
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from gpushare.core import plan as planning
+from gpushare.core.actions import NodePlan
+from gpushare.core.book import Book
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
 from tests.kit.members import (
@@ -149,6 +151,35 @@ def test_a_slot_that_falls_free_has_one_node_read_and_planned(judged: list[str])
     rollout.set(done("gpu-0"))
     assert rollout.started == {"gpu-1"}
     assert judged == ["gpu-0", "gpu-1"]
+
+
+@pytest.mark.parametrize("at_once", [1, "10%"])
+def test_over_a_whole_rollout_each_node_is_decided_about_a_few_times(
+    monkeypatch: pytest.MonkeyPatch, at_once: int | str
+) -> None:
+    """Those that wait are not gone through at each step of another, nor those that have begun."""
+    size = 100
+    rollout = Rollout(*some_settled(size), max_unavailable=at_once)
+    entered: list[str] = []
+
+    def enter(book: Book, plan: NodePlan) -> None:
+        entered.append(plan.node)
+        keep(book, plan)
+
+    keep = Book.enter
+    monkeypatch.setattr(Book, "enter", enter)
+    begun = rollout.started
+    while begun:
+        wave, begun = sorted(begun), set()
+        for name in wave:
+            rollout.set(replace(changing(), name=name, uid=f"uid-of-{name}"))
+            begun |= rollout.started
+        for name in wave:
+            rollout.set(done(name))
+            begun |= rollout.started
+    assert set(rollout.reasons.values()) == {Reason.APPLIED}
+    # To cordon it, to wait for it, to take it into service.
+    assert len(entered) <= 3 * size
 
 
 def test_an_event_of_a_node_that_waits_looks_at_no_other(judged: list[str]) -> None:

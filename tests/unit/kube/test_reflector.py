@@ -9,7 +9,7 @@ import pytest
 
 from gpushare.kube.errors import ApiError, KubeError, MalformedAnswerError, SilentWatchError
 from gpushare.kube.hearing import Hearing
-from gpushare.kube.reflector import Reflector
+from gpushare.kube.reflector import REMEMBERED_DELETIONS, Reflector
 
 Json = dict[str, Any]
 
@@ -140,6 +140,28 @@ async def test_a_late_answer_does_not_bring_a_deleted_object_back() -> None:
     reflector, _ = await _run(Server(_list(9, _object("a", 1, "x")), events))
     reflector.offer(_object("a", 14, "late"))
     assert "a" not in reflector.records
+
+
+async def test_a_late_answer_brings_nothing_back_however_much_was_deleted_since() -> None:
+    names = ("a", *(f"other-{index}" for index in range(2 * REMEMBERED_DELETIONS)))
+    events = [_event("DELETED", _object(name, 15 + at)) for at, name in enumerate(names)]
+    reflector, _ = await _run(Server(_list(9, *(_object(name, 1, "x") for name in names)), events))
+    reflector.offer(_object("a", 14, "late"))
+    assert not reflector.records
+
+
+async def test_an_answer_about_what_the_watch_has_not_told_yet_is_taken_in() -> None:
+    reflector, _ = await _run(Server(_list(9)))
+    reflector.offer(_object("a", 10, "new"))
+    assert dict(reflector.records) == {"a": "new"}
+
+
+async def test_an_old_list_brings_none_of_the_last_thousand_back() -> None:
+    names = [f"thing-{index}" for index in range(2 * REMEMBERED_DELETIONS)]
+    events = [_event("DELETED", _object(name, 15 + at)) for at, name in enumerate(names)]
+    old = _list(10, *(_object(name, 1, "x") for name in names))
+    reflector, _ = await _run(Server(old, events, _error(410), old))
+    assert sorted(reflector.records) == sorted(names[:REMEMBERED_DELETIONS])
 
 
 async def test_a_bookmark_moves_the_place_to_resume_from() -> None:

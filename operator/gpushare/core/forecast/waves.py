@@ -49,7 +49,8 @@ def order_waves(
         world, ending = _finish(planner, world, done), []
         decisions = planner.update(world, {each.plan.node for each in done}, now).decisions
     else:
-        _number_rest(planner, waves, wave, last)
+        begins = {each.plan.node: each.pool for each in decisions if _begins(each.plan)}
+        _number_rest(planner, begins, waves, wave, last)
     return waves
 
 
@@ -65,11 +66,17 @@ def _count_by_pool(decisions: Iterable[Decision]) -> dict[str, int]:
 
 
 def _number_rest(
-    planner: Planner, waves: dict[str, int], last: int, sizes: Mapping[str, int]
+    planner: Planner,
+    begins: Mapping[str, str],
+    waves: dict[str, int],
+    last: int,
+    sizes: Mapping[str, int],
 ) -> None:
-    """Number the nodes that are still in line, as many to a wave as there were in the last."""
+    """Number the nodes that begin next, each with its pool, and those that are still in line, as
+    many to a wave as there were in the last."""
     for pool, size in sizes.items():
-        rest = sorted(planner.books[pool].in_line.keys() - waves.keys())
+        next_ones = {node for node, its_pool in begins.items() if its_pool == pool}
+        rest = sorted((planner.books[pool].in_line.keys() | next_ones) - waves.keys())
         for place, node in enumerate(rest):
             waves[node] = last + 1 + place // size
 

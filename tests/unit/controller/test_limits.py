@@ -1,0 +1,82 @@
+"""How much is under way at once, however many nodes need something."""
+
+import asyncio
+
+import pytest
+
+from gpushare.controller.reconcile import Reconciler
+from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
+from gpushare.core.records import Step
+from gpushare.kube.nodes import PATH as NODES
+from gpushare.names import Reason
+from gpushare.settings import Settings
+from tests.kit.loop import SlowApi, build_reconciler, until_quiet
+from tests.kit.members import CGPU, OURS, under_way
+from tests.kit.values import a_node, a_pool
+
+LIMIT = Settings(namespace="ns").write_concurrency
+
+
+def build(monkeypatch: pytest.MonkeyPatch, api: SlowApi, count: int) -> Reconciler:
+    """The loop, with so many cordoned nodes, and one that has to be written to."""
+    monkeypatch.setenv("GPUSHARE_SECOND_LOOK_SECONDS", "0")
+    records = under_way(Step.CORDONED)
+    nodes = []
+    for index in range(count):
+        name = f"gpu-{index:03}"
+        api.add_cordoned(name)
+        nodes.append(a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True))
+    return build_reconciler(monkeypatch, api, [a_pool()], *nodes, a_node("new", CGPU))
+
+
+async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None]) -> None:
+    api.go_on.set()
+    await asyncio.gather(*tasks or reconciler._busy.values())
+    await reconciler._events.close()
+
+
+async def test_many_second_looks_read_a_few_nodes_at_once_and_hold_up_no_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("read")
+    reconciler = build(monkeypatch, api, 3 * LIMIT)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert api.in_flight["read"] == LIMIT
+    assert ("APPLY", f"{NODES}/new") in api.writes
+    await finish(reconciler, api)
+    assert len(api.written(NODES)) == 3 * LIMIT + 1
+
+
+async def test_what_second_looks_lead_to_is_written_within_the_limit_of_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("write")
+    reconciler = build(monkeypatch, api, 3 * LIMIT)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert api.in_flight["write"] == LIMIT
+    await finish(reconciler, api)
+
+
+async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_looks_nor_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+    api = SlowApi("eviction")
+    reconciler = build(monkeypatch, api, 1)
+    evictions = [asyncio.create_task(evict(reconciler, f"old-{i}")) for i in range(3 * LIMIT)]
+    await until_quiet(api)
+    assert api.in_flight["eviction"] == LIMIT
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert {path for _, path in api.writes} >= {f"{NODES}/gpu-000", f"{NODES}/new"}
+    await finish(reconciler, api, *evictions)
+
+
+async def evict(reconciler: Reconciler, node: str) -> None:
+    action = EvictPods(node, (EvictedPod("ml", f"on-{node}", f"uid-on-{node}"),))
+    plan = NodePlan(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
+    reconciler._busy[node] = None  # type: ignore[assignment]
+    reconciler._busy_for[node] = "training"
+    await reconciler._work_on("training", plan)

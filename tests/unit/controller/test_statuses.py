@@ -1,0 +1,223 @@
+"""When a pool's status is written: beside the pass, once at a time, and again where that failed."""
+
+import asyncio
+
+import pytest
+
+from gpushare.api.node import Node
+from gpushare.api.pool import Pool
+from gpushare.api.unreadablepool import UnreadablePool
+from gpushare.controller.reconcile import Reconciler
+from gpushare.controller.statuses import Statuses
+from gpushare.kube import pools as pools_api
+from gpushare.kube.errors import NotLeaderError
+from gpushare.kube.nodes import PATH as NODES
+from gpushare.kube.pools import PoolList
+from tests.kit.loop import LoopApi, SlowApi, build_reconciler, settle, until_quiet
+from tests.kit.members import CGPU, OURS, applied
+from tests.kit.values import a_node, a_pool
+
+
+@pytest.fixture(autouse=True)
+def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
+
+
+def matched(api: LoopApi, pool: str) -> list[int]:
+    """Of how many nodes each written status of a pool speaks."""
+    path = f"{pools_api.PATH}/{pool}/status"
+    return [body["status"]["nodes"]["matched"] for at, body in api.bodies if at == path]
+
+
+def add_node(reconciler: Reconciler, node: Node) -> None:
+    reconciler.caches.nodes._records[node.name] = node
+    reconciler.caches.mark_changed(node.name)
+
+
+async def test_nodes_are_dealt_with_while_a_status_is_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("status")
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    for index in (1, 2):
+        add_node(reconciler, a_node(f"gpu-{index}", CGPU))
+        async with asyncio.timeout(1):
+            await reconciler._pass_safely()
+        await until_quiet(api)
+        assert ("APPLY", f"{NODES}/gpu-{index}") in api.writes
+    api.go_on.set()
+    await settle(reconciler)
+
+
+async def test_of_one_pool_one_status_is_in_flight_and_the_newest_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("status")
+    other = a_pool("other", nodes={"names": ("none",)})
+    reconciler = build_reconciler(monkeypatch, api, [a_pool(), other])
+    for index in range(4):
+        await reconciler._pass_safely()
+        await until_quiet(api)
+        assert api.in_flight["status"] == 2
+        settled = a_node(f"gpu-{index}", {**CGPU, **OURS}, records=applied())
+        add_node(reconciler, settled)
+    await reconciler._pass_safely()
+    reconciler._changed.clear()
+    api.go_on.set()
+    await settle(reconciler)
+    assert reconciler._changed.is_set()
+    await reconciler._pass_safely()
+    await settle(reconciler)
+    assert matched(api, "training") == [0, 4]
+    assert matched(api, "other") == [0]
+
+
+async def test_a_status_that_nothing_waits_for_asks_for_no_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()])
+    await settle_status(reconciler)
+    reconciler._changed.clear()
+    await settle_status(reconciler)
+    assert not reconciler._changed.is_set()
+
+
+async def settle_status(reconciler: Reconciler) -> None:
+    await reconciler._pass_safely()
+    await settle(reconciler)
+
+
+async def test_what_counts_once_it_stands_in_the_status_is_seen_by_a_pass_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = a_pool(rollout={"approval": "Manual"})
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [pool])
+    await settle_status(reconciler)
+    assert reconciler._changed.is_set()
+
+
+async def test_a_status_that_was_refused_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = LoopApi(refusal=503, refused="/status")
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    await settle_status(reconciler)
+    assert reconciler._changed.is_set()
+    api.refusal = None
+    assert await reconciler._pass_safely() == 1
+    await settle(reconciler)
+    assert api.written("/status") == ["APPLY", "APPLY"]
+    (pool,) = reconciler._pools.all
+    assert pool.status.conditions
+    assert await reconciler._pass_safely() == 30
+
+
+async def test_a_pool_is_not_released_before_its_status_has_arrived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released: list[str] = []
+
+    async def drop_finalizer(api: object, pool: Pool) -> bool:
+        released.append(pool.name)
+        return True
+
+    monkeypatch.setattr(pools_api, "drop_finalizer", drop_finalizer)
+    api, pools = SlowApi("status"), [a_pool()]
+    reconciler = build_reconciler(monkeypatch, api, pools)
+    await reconciler._pass_safely()
+    pools[:] = [a_pool(deleting=True)]
+    reconciler.mark_pools_changed()
+    await reconciler._pass_safely()
+    assert released == []
+    api.go_on.set()
+    await settle(reconciler)
+    await reconciler._pass_safely()
+    assert released == ["training"]
+
+
+async def test_an_answer_changes_nothing_of_the_pool_but_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api, pools = SlowApi("status"), [a_pool()]
+    reconciler = build_reconciler(monkeypatch, api, pools)
+    await reconciler._pass_safely()
+    pools[:] = [a_pool(schedule="share", generation=7)]
+    reconciler.mark_pools_changed()
+    await reconciler._pass_safely()
+    api.go_on.set()
+    await settle(reconciler)
+    (pool,) = reconciler._pools.all
+    assert (pool.generation, pool.spec.schedule) == (7, "share")
+    assert pool.status.conditions
+
+
+async def test_a_list_from_before_a_status_moves_no_time_and_tells_nothing_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = LoopApi()
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    told: list[str] = []
+    monkeypatch.setattr(reconciler._events, "post", lambda *event, **how: told.append(event[1]))
+    await settle_status(reconciler)
+    assert told
+    told.clear()
+    # The list shows the pool without a status.
+    reconciler.mark_pools_changed()
+    await settle_status(reconciler)
+    assert told == []
+    first, second = [body["status"]["conditions"] for _, body in api.bodies]
+    assert first == second
+
+
+async def test_what_an_unreadable_pool_is_told_holds_nothing_up_and_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("status")
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()], a_node(labels=CGPU))
+    unreadable = UnreadablePool("odd", "uid-odd", 1, a_pool().status, "spec.mode: unknown")
+
+    async def list_pools(api: object) -> PoolList:
+        return PoolList(1, (a_pool(),), (unreadable,))
+
+    monkeypatch.setattr(pools_api, "list_pools", list_pools)
+    async with asyncio.timeout(1):
+        await reconciler._pass_safely()
+    api.go_on.set()
+    await settle(reconciler)
+    await settle_status(reconciler)
+    assert api.written(NODES) == ["APPLY"]
+    assert api.written("/odd/status") == ["APPLY"]
+
+
+async def test_when_the_loop_ends_nothing_is_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("status")
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+
+    async def at_once() -> None:
+        """What a cache that is filled waits for."""
+
+    monkeypatch.setattr(reconciler.caches, "wait_synced", at_once)
+    running = asyncio.create_task(reconciler.run())
+    await until_quiet(api)
+    assert api.in_flight["status"] == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert not reconciler._statuses._in_flight
+    api.go_on.set()
+    await until_quiet(api)
+    assert api.written("/status") == []
+
+
+async def test_without_the_lease_a_status_is_neither_sent_nor_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()])
+
+    async def hold_back(api: object, pool: object, status: object) -> None:
+        raise NotLeaderError
+
+    told: list[str] = []
+    monkeypatch.setattr(pools_api, "apply_status", hold_back)
+    monkeypatch.setattr(Statuses, "_tell", lambda *said: told.append("told"))
+    await settle_status(reconciler)
+    assert told == []
