@@ -15,6 +15,7 @@ from gpushare import names
 from gpushare.controller.handlers import (
     build_registry,
     build_settings,
+    hear_lists,
     hush_missing_crd,
     tells_of_missing_crd,
 )
@@ -124,9 +125,14 @@ async def _run_with_crd(
             await stack.aclose()
 
         registry = build_registry(
-            on_pool_event=reconciler.mark_pools_changed,
+            on_pool=reconciler.pools.take,
             on_cleanup=stop,
-            open_session=partial(open_session, credentials, hearing.overhear),
+            open_session=partial(
+                open_session,
+                credentials,
+                hearing.overhear,
+                hear_lists(reconciler.pools.list_anew),
+            ),
             server=credentials.host,
         )
         has_begun, ending = asyncio.Event(), asyncio.Event()
