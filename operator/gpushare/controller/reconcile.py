@@ -144,6 +144,10 @@ class Reconciler:
         limit = self._settings.resync_seconds + STANDSTILL_SECONDS
         return f"no pass was begun for {age:.0f} s" if age > limit else None
 
+    def find_gap(self, limit_seconds: float) -> str | None:
+        """Of what nothing was heard for longer than this; None where all is known."""
+        return self.caches.find_gap(limit_seconds) or self.pools.find_gap(limit_seconds)
+
     async def run(self) -> None:
         """Reconcile for ever.
 
