@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     """A pool that is being deleted waits so long for the next of its nodes to finish; then it goes,
     and the rest keep their labels."""
     resync_seconds: Annotated[Seconds, Field(gt=0)] = 30.0
-    """At least this often the pools are listed and everything is decided again."""
+    """At least this often the loop looks whether something is due."""
     write_concurrency: int = Field(64, ge=1)
     """Writes to nodes in flight at once, and besides as many readings of a node, and as many
     evictions; the API server's own fairness is the rate limit."""

@@ -11,9 +11,8 @@ from tests.kit.arrange import plugin_uids
 from tests.kit.bench import NODES, Bench
 from tests.kit.expect import expect
 from tests.kit.faultproxy import Request, Rule
-from tests.kit.scenario import MEMBERS, WATCH, Scenario, expect_repaired, standing
+from tests.kit.scenario import MEMBERS, TOO_OLD, WATCH, Scenario, expect_repaired, standing
 
-TOO_OLD = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
 LISTS = "/(nodes|pods|daemonsets)[?]limit="
 WRITES_BEFORE_COMPACTION = 20
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

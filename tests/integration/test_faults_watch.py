@@ -12,6 +12,7 @@ from tests.kit.faultproxy import Rule
 from tests.kit.scenario import (
     MEMBERS,
     POOL,
+    TOO_OLD,
     WATCH,
     Scenario,
     expect_repaired,
@@ -119,8 +120,7 @@ def test_watches_that_fall_silent_are_opened_anew(scenario: Scenario) -> None:
 def test_a_change_of_a_pool_is_found_where_its_watch_is_silent(scenario: Scenario) -> None:
     scenario.proxy.silence(watch_of("gpusharepools"))
     with scenario.flipping():
-        scenario.expect_settled()
-    scenario.proxy.cut(watch_of("gpusharepools"))
+        scenario.expect_settled(within=2 * NOTICED_SECONDS)
 
 
 @pytest.mark.parametrize("kind", ["pods", "daemonsets"])
@@ -170,7 +170,7 @@ def test_a_lost_event_of_a_label_that_came_back_changes_nothing(scenario: Scenar
 
 
 def test_a_pool_that_was_replaced_under_its_name_unseen_goes_on(scenario: Scenario) -> None:
-    """Nobody tells of the pool's end, nor of its successor; the next listing shows it."""
+    """Nobody tells of the pool's end, nor of its successor; the list that follows shows it."""
     bench = scenario.bench
     with scenario.at_rest():
         lost = Rule("GET", watch_of("gpusharepools"), times=None, alter=lambda line: None)
@@ -180,6 +180,9 @@ def test_a_pool_that_was_replaced_under_its_name_unseen_goes_on(scenario: Scenar
         bench.call("PATCH", f"{POOLS}/training", {"metadata": {"finalizers": None}})
         bench.delete_pool()
         bench.create_pool(build_pool(edition="Basic", schedule=scenario.mode))
+        lost.remove()
+        scenario.proxy.add(Rule("GET", watch_of("gpusharepools"), status=200, body=TOO_OLD))
+        scenario.proxy.cut(watch_of("gpusharepools"))
         expect(bench, "it is adopted", lambda: bench.pool()["metadata"].get("finalizers"))
 
 

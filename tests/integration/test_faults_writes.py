@@ -12,8 +12,10 @@ from tests.kit.bench import NODES, Bench
 from tests.kit.expect import expect, expect_gone, expect_labels
 from tests.kit.faultproxy import Rule
 from tests.kit.scenario import (
+    LIST_OF_POOLS,
     MEMBERS,
     NO_WATCH,
+    TOO_OLD,
     WATCH,
     Scenario,
     expect_repaired,
@@ -29,7 +31,6 @@ MOST_TRIES = 5
 STORM_SECONDS = 6
 SHORT_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "8"}
 MOST_REQUESTS_A_SECOND = 25
-TOO_OLD = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +137,15 @@ def test_after_a_429_on_the_list_of_pools_it_is_left_alone_for_the_time(
     scenario: Scenario,
 ) -> None:
     headers = {"Retry-After": str(ASKED_SECONDS)}
-    path = "/gpusharepools$"
-    refusal = scenario.proxy.add(Rule("GET", path, status=429, headers=headers))
+    watch = f"/gpusharepools[?].*{WATCH}"
     with scenario.flipping():
+        # Kopf's list is the first.
+        refusal = Rule("GET", LIST_OF_POOLS, nth=2, status=429, headers=headers)
+        scenario.proxy.add(refusal)
+        scenario.proxy.add(Rule("GET", watch, status=200, body=TOO_OLD))
+        scenario.proxy.cut(watch)
         refusal.wait_reached()
-        scenario.expect_left_alone(refusal, "GET", path, ASKED_SECONDS)
+        scenario.expect_left_alone(refusal, "GET", LIST_OF_POOLS, ASKED_SECONDS)
 
 
 LOST: dict[str, list[tuple[str, str, int]]] = {

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 GROUP, VERSION, POOLS = "gpushare.io", "v1alpha1", "gpusharepools"
 LEASES = "apis/coordination.k8s.io/v1/namespaces/here/leases"
 LISTED = {"verbs": ["list", "watch"], "namespaced": False, "singularName": ""}
+BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n'
 DISCOVERY: dict[str, Json] = {
     "api": {"versions": ["v1"]},
     "api/v1": {"resources": [{"name": "namespaces", "kind": "Namespace", **LISTED}]},
@@ -38,6 +39,10 @@ class EmptyCluster:
 
     def __init__(self) -> None:
         self.has_crd = True
+        self.refused: str | None = None
+        """The path of a list and a watch that there is no right to."""
+        self.is_led = asyncio.Event()
+        """Somebody has taken the Lease."""
         self.is_watched = asyncio.Event()
         self.is_discovered = asyncio.Event()
         """Kopf asks which groups there are: it has begun."""
@@ -56,6 +61,8 @@ class EmptyCluster:
             return web.json_response(DISCOVERY[path])
         if path.startswith(LEASES):
             return await self._answer_lease(request)
+        if path == self.refused:
+            return web.json_response({}, status=403)
         if path.endswith(POOLS) and not self.has_crd and self.may_vacate.is_set():
             self.is_waited_for.set()
         if path.endswith(POOLS) and not self.has_crd:
@@ -64,8 +71,18 @@ class EmptyCluster:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
         if path.endswith(POOLS):
             self.is_watched.set()
-        await asyncio.sleep(0.1)
-        return web.Response()
+            await asyncio.sleep(0.1)
+            return web.Response()
+        return await self._send_bookmarks(request)
+
+    async def _send_bookmarks(self, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while request.match_info["path"] != self.refused:
+                await answer.write(BOOKMARK)
+                await asyncio.sleep(0.1)
+        return answer
 
     async def _answer_lease(self, request: web.Request) -> web.Response:
         if request.method == "GET":
@@ -74,6 +91,8 @@ class EmptyCluster:
         if not lease["spec"]["holderIdentity"]:
             self.is_vacated.set()
             await self.may_vacate.wait()
+        else:
+            self.is_led.set()
         self.lease = lease
         return web.json_response(lease)
 

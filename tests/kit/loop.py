@@ -44,7 +44,9 @@ class LoopApi:
         if self.refusal and self.refused in path:
             raise ApiError(self.refusal, b'{"message": "no"}', what=path)
         self.bodies.append((path, body))
-        return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
+        # Of a pool it is no whole answer, and older than any list: nobody takes it in.
+        version = "0" if path.startswith(pools_api.PATH) else "9"
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
 
     async def patch(self, path: str, body: Any, *, content_type: str) -> Json:
         self.writes.append(("PATCH", path))

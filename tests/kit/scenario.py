@@ -29,13 +29,15 @@ OURS = frozenset({POOL, "cgpu", ISOLATION})
 CONVERGES_SECONDS = 30.0
 ON_ITS_WAY_SECONDS = 1.0
 WATCH = "watch=true"
+LIST_OF_POOLS = "/gpusharepools[?].*limit=500"
+"""Kopf's and ours; where the CRD is looked for, one is asked for."""
+TOO_OLD = b'{"type":"ERROR","object":{"code":410,"message":"too old"}}\n'
+"""What a watch brings whose place in history is gone: a list has to follow."""
 NO_WATCH = f"^(?!.*{WATCH})"
 SETTINGS = {
     # Faults here are longer than the quick Lease of other tests; losing it ends the process.
     "GPUSHARE_LEASE_DURATION_SECONDS": "180",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",
-    # How late a change of a pool is noticed where its watch is deaf.
-    "GPUSHARE_RESYNC_SECONDS": "5",
 }
 
 

@@ -251,6 +251,8 @@ class Pool(ApiModel):
 
     name: str
     uid: str
+    resource_version: int = 0
+    """Of two copies of a pool the one with the higher is the newer."""
     generation: int
     created: datetime
     deleting: bool
@@ -284,10 +286,11 @@ class Pool(ApiModel):
         return cls(
             name=meta["name"],
             uid=meta["uid"],
+            resource_version=meta.get("resourceVersion", 0),
             generation=meta.get("generation", 0),
-            created=meta["creationTimestamp"],
+            created=meta.get("creationTimestamp"),
             deleting="deletionTimestamp" in meta,
-            finalizers=frozenset(meta.get("finalizers", ())),
+            finalizers=meta.get("finalizers") or (),
             retry=(meta.get("annotations") or {}).get(names.ANNOTATION_RETRY, ""),
             spec=PoolSpec.model_validate(raw.get("spec", {})) if spec is None else spec,
             status=PoolStatus.model_validate(raw.get("status") or {}),

@@ -192,3 +192,8 @@ class PoolStatus(ApiModel):
     leaving: Leaving | None = Field(
         default=None, description="While the pool is being deleted: what is left to do."
     )
+
+    @property
+    def approval(self) -> Approval | None:
+        """What a person agreed to of the plan."""
+        return self.plan.approved if self.plan is not None else None

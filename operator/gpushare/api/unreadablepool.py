@@ -1,4 +1,4 @@
-"""A GPUSharePool whose spec, or status, is none that this version knows, as after a downgrade."""
+"""A GPUSharePool with a part that this version does not know, as after a downgrade."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,9 @@ class UnreadablePool:
     generation: int
     status: PoolStatus
     error: str
+    resource_version: int = 0
 
     @property
     def part(self) -> str:
-        """What of it can't be read: `spec` or `status`."""
-        return "status" if self.error.startswith("status") else "spec"
+        """What of it can't be read: `spec`, `status` or `metadata`."""
+        return self.error.partition(".")[0]

@@ -1,8 +1,10 @@
 """Copies in memory of what a pass looks at, and what in them changed."""
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from gpushare import names
@@ -41,6 +43,8 @@ class Caches:
     ):
         self._notify = on_change
         self._note_pod = on_pod
+        self._metrics = metrics
+        self._heard_at: dict[str, float] = {}
         self._changed: set[str] = set()
         self._zeroed: set[str] = set()
         self._pods: dict[str, dict[str, Pod]] = {}
@@ -57,27 +61,27 @@ class Caches:
             "api/v1/nodes",
             parse_node,
             on_change=self._on_node,
-            on_alive=lambda: metrics.observe_watch("nodes"),
+            on_alive=partial(self.hear_of, "nodes"),
         )
         self.pods: Reflector[Pod] = Reflector(
             api,
             "api/v1/pods",
             project_pod,
             on_change=self._on_pod,
-            on_alive=lambda: metrics.observe_watch("pods"),
+            on_alive=partial(self.hear_of, "pods"),
         )
         self.daemonsets: Reflector[str] = Reflector(
             api,
             f"apis/apps/v1/namespaces/{plugin_namespace}/daemonsets",
             lambda raw: str(raw["metadata"]["name"]),
             on_change=lambda key, old, new: self._notify(),
-            on_alive=lambda: metrics.observe_watch("daemonsets"),
+            on_alive=partial(self.hear_of, "daemonsets"),
         )
         self.namespaces: Reflector[Namespace] = Reflector(
             api,
             "api/v1/namespaces",
             parse_namespace,
-            on_alive=lambda: metrics.observe_watch("namespaces"),
+            on_alive=partial(self.hear_of, "namespaces"),
         )
         self._reflectors: list[Reflector[Any]] = [
             self.nodes, self.pods, self.daemonsets, self.namespaces,
@@ -89,7 +93,7 @@ class Caches:
                 jobs_path(teardown_namespace),
                 parse_job,
                 on_change=self._on_job,
-                on_alive=lambda: metrics.observe_watch("jobs"),
+                on_alive=partial(self.hear_of, "jobs"),
             )
             self._reflectors.append(self.jobs)
 
@@ -102,6 +106,25 @@ class Caches:
         return next(
             filter(None, (r.hearing.find_deafness(limit_seconds) for r in self._reflectors)), None
         )
+
+    def hear_of(self, resource: str) -> None:
+        """Note that a list or a watch of it was just answered."""
+        self._heard_at[resource] = time.monotonic()
+        self._metrics.observe_watch(resource)
+
+    def find_gap(self, limit_seconds: float) -> str | None:
+        """The first kind that nothing was heard of for longer than this, in a sentence.
+
+        What is known of it may be long gone, whether its watch is silent, refused or unreachable.
+        """
+        now = time.monotonic()
+        for resource, heard_at in self._heard_at.items():
+            if now - heard_at > limit_seconds:
+                return (
+                    f"{resource} were last heard of {now - heard_at:.0f} s ago, more than "
+                    f"{limit_seconds:g} s"
+                )
+        return None
 
     async def run(self) -> None:
         """Keep the copies up to date, for ever."""

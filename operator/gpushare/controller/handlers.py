@@ -1,13 +1,14 @@
 """All of Kopf on one page: what it watches, and how it is set.
 
-Kopf tells us that a pool changed, starts and stops us, and serves the webhook in the all-in-one
+Kopf brings us the pools that changed, starts and stops us, and serves the webhook in the all-in-one
 role. It writes nothing, and decides nothing.
 """
 
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Protocol
 
 import aiohttp
 import kopf
@@ -20,6 +21,12 @@ _KOPF_LOGGERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running
 RETRY_DELAYS_SECONDS = (1, 1, 2, 3, 5)
 
 
+class PoolListener(Protocol):
+    """Told of each pool that Kopf is told of, as it is then, or was when it was deleted."""
+
+    def __call__(self, raw: dict[str, Any], *, deleted: bool) -> None: ...
+
+
 class EndlessDelays:
     """Delays between Kopf's retries: a finite list would end the process with the outage."""
 
@@ -29,7 +36,7 @@ class EndlessDelays:
 
 def build_registry(
     *,
-    on_pool_event: Callable[[], None],
+    on_pool: PoolListener,
     on_cleanup: Callable[[], Awaitable[None]],
     open_session: Callable[[], aiohttp.ClientSession],
     server: str,
@@ -42,14 +49,32 @@ def build_registry(
         return kopf.AiohttpSession(server=server, aiohttp_session=open_session())
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
-    async def pool_changed(**_: Any) -> None:
-        on_pool_event()
+    async def pool_changed(event: kopf.RawEvent, **_: Any) -> None:
+        on_pool(dict(event["object"]), deleted=event["type"] == "DELETED")
 
     @kopf.on.cleanup(registry=registry)
     async def cleanup(**_: Any) -> None:
         await on_cleanup()
 
     return registry
+
+
+def hear_lists(on_list: Callable[[], None]) -> aiohttp.ClientMiddlewareType:
+    """A middleware for Kopf's session: `on_list` is called when the pools are listed.
+
+    Kopf itself tells of a list by an event without a type for each pool in it: of none by none.
+    """
+
+    async def hear(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        answer = await handler(request)
+        is_list = request.url.name == names.PLURAL and "watch" not in request.url.query
+        if is_list and answer.status == HTTPStatus.OK:
+            on_list()
+        return answer
+
+    return hear
 
 
 def hush_missing_crd() -> None:

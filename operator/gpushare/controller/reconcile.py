@@ -89,7 +89,7 @@ class Reconciler:
         )
         self._events = Events(api, settings.identity)
         self._instructions = Instructions(self._events)
-        self._pools = Pools(api, self._events, settings, self._timing)
+        self._pools = Pools(api, self._events, self._timing, self.mark_changed)
         self._statuses = Statuses(
             self._pools,
             self._planner,
@@ -119,13 +119,13 @@ class Reconciler:
         """By node, how often it has said so."""
 
     def mark_changed(self) -> None:
-        """Something in the caches changed: decide anew."""
+        """Something in the caches, or a pool, changed: decide anew."""
         self._changed.set()
 
-    def mark_pools_changed(self) -> None:
-        """A pool changed: list the pools, and decide anew."""
-        self._pools.mark_changed()
-        self._changed.set()
+    @property
+    def pools(self) -> Pools:
+        """The pools; what Kopf tells of them goes there."""
+        return self._pools
 
     def _look(self) -> Sight:
         """What the metrics tell of, when somebody reads them.
@@ -148,6 +148,10 @@ class Reconciler:
         age = time.monotonic() - self._pass_started_at
         limit = self._settings.resync_seconds + STANDSTILL_SECONDS
         return f"no pass was begun for {age:.0f} s" if age > limit else None
+
+    def find_gap(self, limit_seconds: float) -> str | None:
+        """Of what nothing was heard for longer than this; None where all is known."""
+        return self.caches.find_gap(limit_seconds) or self.pools.find_gap(limit_seconds)
 
     async def run(self) -> None:
         """Reconcile for ever.
@@ -184,7 +188,6 @@ class Reconciler:
                     wake = await self._pass()
             except CALL_FAILURES as error:
                 log.warning("pass not finished: %s", describe_failure(error))
-                self._pools.mark_changed()
                 self._metrics.reconciles.labels("error").inc()
                 return _retry_after(error)
         self._metrics.reconciles.labels("ok").inc()
@@ -195,7 +198,8 @@ class Reconciler:
         listed = await self._pools.refresh()
         plan = self._decide(now)
         self._has_decided = True
-        self._statuses.mark_stale(None if listed else self.caches.take_waited_for())
+        news = self._pools.take_changed() | self.caches.take_waited_for()
+        self._statuses.mark_stale(None if listed else news)
         # Nothing that is under way for a pool may come after its release.
         free = [
             pool
@@ -215,7 +219,6 @@ class Reconciler:
             self._settings.resync_seconds,
         )
         if self._pools.must_retry:
-            self._pools.mark_changed()
             return RETRY_SECONDS
         return max(COALESCE_SECONDS, min(wait for wait in waits if wait is not None))
 

@@ -15,12 +15,19 @@ from gpushare import names
 from gpushare.controller.handlers import (
     build_registry,
     build_settings,
+    hear_lists,
     hush_missing_crd,
     tells_of_missing_crd,
 )
 from gpushare.controller.reconcile import Reconciler
 from gpushare.kube.client import ApiServer, connect
-from gpushare.kube.errors import CALL_FAILURES, ApiError, CrdMissingError, describe_failure
+from gpushare.kube.errors import (
+    CALL_FAILURES,
+    ApiError,
+    CrdMissingError,
+    SyncLostError,
+    describe_failure,
+)
 from gpushare.kube.hearing import Hearing
 from gpushare.kube.lease import Lease, Terms
 from gpushare.kube.pools import check_crd
@@ -32,6 +39,10 @@ from gpushare.settings import Settings
 log = logging.getLogger(__name__)
 
 CRD_RETRY_SECONDS = 2.0
+PATIENCE = 2
+"""The Lease is given up after so many times `deaf_seconds` without word of a kind of object. After
+one of them a silent watch makes /livez fail; what is refused for so long may pass by itself."""
+GAP_PERIOD_SECONDS = 1.0
 
 
 class WebhookServer(Protocol):
@@ -53,7 +64,7 @@ async def run_controller(
     and end when the webhook, where there is one, has finished its calls.
 
     Without the CRD there is nothing to do: where it is missing, or is removed, it is waited for.
-    Raises `CredentialsError`, `LeaseLostError`, and OSError where a port is taken.
+    Raises `CredentialsError`, `LeaseLostError`, `SyncLostError`, and OSError where a port is taken.
     """
     metrics = Metrics(
         per_application=settings.per_application_metrics, per_node=settings.per_node_metrics
@@ -84,7 +95,7 @@ async def _run_with_crd(
         lease = Lease(api, _terms(settings))
         reconciler = Reconciler(api.only_while(lambda: lease.is_held), settings, metrics)
         webhook = build_webhook(api, settings, metrics) if build_webhook else None
-        hearing = Hearing(names.PLURAL, on_heard=partial(metrics.observe_watch, names.PLURAL))
+        hearing = Hearing(names.PLURAL, on_heard=partial(reconciler.caches.hear_of, names.PLURAL))
         liveness: list[http.Check] = [
             reconciler.find_standstill,
             partial(reconciler.caches.find_deafness, settings.deaf_seconds),
@@ -107,7 +118,12 @@ async def _run_with_crd(
             finding.cancel()
             return
         await finding
-        active = asyncio.create_task(_be_active(lease, reconciler, metrics), name="active")
+        # As that has just listed the pools.
+        reconciler.caches.hear_of(names.PLURAL)
+        patience = PATIENCE * settings.deaf_seconds
+        active = asyncio.create_task(
+            _be_active(lease, reconciler, metrics, patience), name="active"
+        )
         one_at_a_time = asyncio.Lock()
 
         async def let_go() -> None:
@@ -124,9 +140,14 @@ async def _run_with_crd(
             await stack.aclose()
 
         registry = build_registry(
-            on_pool_event=reconciler.mark_pools_changed,
+            on_pool=reconciler.pools.take,
             on_cleanup=stop,
-            open_session=partial(open_session, credentials, hearing.overhear),
+            open_session=partial(
+                open_session,
+                credentials,
+                hearing.overhear,
+                hear_lists(reconciler.pools.list_anew),
+            ),
             server=credentials.host,
         )
         has_begun, ending = asyncio.Event(), asyncio.Event()
@@ -187,17 +208,35 @@ class _Crd:
         return None
 
 
-async def _be_active(lease: Lease, reconciler: Reconciler, metrics: Metrics) -> None:
-    """Fill the caches, stand by, and reconcile while the Lease is ours."""
+async def _be_active(
+    lease: Lease, reconciler: Reconciler, metrics: Metrics, patience_seconds: float
+) -> None:
+    """Fill the caches, stand by, and reconcile while the Lease is ours.
+
+    Raises `SyncLostError` after `patience_seconds` without word of something: another may see it.
+    """
+    find_gap = partial(reconciler.find_gap, patience_seconds)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(reconciler.caches.run())
-        await lease.acquire()
+        await reconciler.caches.wait_synced()
+        await lease.acquire(find_gap)
         log.info("active")
         metrics.leader.set(1)
         tasks.create_task(lease.keep())
-        await reconciler.caches.wait_synced()
-        await reconciler.caches.read_anew()
+        tasks.create_task(_end_at_a_gap(find_gap))
+        try:
+            async with asyncio.timeout(patience_seconds):
+                await reconciler.caches.read_anew()
+        except TimeoutError as error:
+            raise SyncLostError("the Lease is given up: not everything can be listed") from error
         tasks.create_task(reconciler.run())
+
+
+async def _end_at_a_gap(find_gap: Callable[[], str | None]) -> None:
+    while True:
+        if (gap := find_gap()) is not None:
+            raise SyncLostError(f"the Lease is given up: {gap}")
+        await asyncio.sleep(GAP_PERIOD_SECONDS)
 
 
 def _set_on_signal(stopping: asyncio.Event) -> None:

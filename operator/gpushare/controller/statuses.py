@@ -11,7 +11,6 @@ from functools import partial
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.controller.pools import Pools, about
@@ -62,8 +61,6 @@ class Statuses:
         self._not_before: dict[str, float] = {}
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         """By UID of the pool."""
-        self._written: dict[str, PoolStatus] = {}
-        """By UID, what was written last: a list that was taken meanwhile shows what was before."""
 
     def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
         """Begin to write what is due; seconds until more is, if anything is left.
@@ -104,14 +101,12 @@ class Statuses:
     def _write(self, pool: Pool, pending: Sequence[Pod], now: datetime) -> None:
         book = self._planner.books[pool.name]
         held = self._planner.holdings.count(pool.name)
-        listed, last = pool.status, self._written.get(pool.uid, pool.status)
-        pool = pool.model_copy(update={"status": last})
         book.is_stale = not is_capacity_due(pool, now)
         for reason, times in book.take_turned().items():
             self._metrics.node_waits.labels(pool.name, reason).inc(times)
         refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
         status = build_status(pool, book, now, held=held, pending=pending, refusal=refusal)
-        if status == listed or (pool.deleting and not held):
+        if status == pool.status or (pool.deleting and not held):
             return
         # When it is answered, the book says something else.
         shown = [book.plans[sample.node] for sample in status.samples]
@@ -141,22 +136,20 @@ class Statuses:
             with suppress(NotLeaderError):
                 is_written = await self._pools.write_status(pool, status)
             if is_written:
-                self._written[pool.uid] = status
                 tell()
         finally:
             del self._in_flight[pool.uid]
             if not is_written:
                 self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS
                 self.mark_stale((pool.name,))
-            if not is_written or (isinstance(pool, Pool) and self._is_awaited(pool)):
+            if not is_written or self._is_awaited(pool):
                 self._on_end()
 
-    def _is_awaited(self, pool: Pool) -> bool:
-        """Whether a pass waits for this write: to begin the next, to release the pool, or to begin
-        what was agreed to, which counts once it stands in the status."""
+    def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
+        """Whether a pass waits for this write: to begin the next, or to release the pool."""
         book = self._planner.books.get(pool.name)
-        is_approval_due = pool.spec.rollout.approval is ApprovalPolicy.MANUAL
-        return (book is not None and book.is_stale) or pool.deleting or is_approval_due
+        is_leaving = isinstance(pool, Pool) and pool.deleting
+        return is_leaving or (book is not None and book.is_stale)
 
     def _tell(
         self,
@@ -205,7 +198,6 @@ class Statuses:
         """Pools that are gone leave nothing behind."""
         present = {p.uid for p in self._pools.all} | {p.uid for p in self._pools.unreadable}
         self._not_before = {k: v for k, v in self._not_before.items() if k in present}
-        self._written = {k: v for k, v in self._written.items() if k in present}
 
 
 def _first_waiting(book: Book) -> dict[Reason, NodePlan]:

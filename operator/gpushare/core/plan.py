@@ -13,7 +13,6 @@ from enum import Enum, auto
 
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy, Rollout
-from gpushare.api.status import Approval
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.alarms import Alarms
 from gpushare.core.book import Book
@@ -355,7 +354,7 @@ class Planner:
         self._observing = [pool for pool in ordered if pool.observes]
         self._deleting = [p for p in ordered if p.deleting and p.has_our_finalizer]
         self._versions = [
-            (p.uid, p.name, p.generation, p.has_our_finalizer, p.retry, _approval_of(p))
+            (p.uid, p.name, p.generation, p.has_our_finalizer, p.retry, p.status.approval)
             for p in ordered
         ]
 
@@ -384,10 +383,6 @@ def _plan_role(task: _Task, pool: Pool | None, at: Pass, turn: Turn) -> NodePlan
         return replace(plan, kind=None)
     assert pool is not None
     return plan_member(task.judged.seen, pool, at, turn)
-
-
-def _approval_of(pool: Pool) -> Approval | None:
-    return pool.status.plan.approved if pool.status.plan is not None else None
 
 
 def _measure(judged: Judged, plan: NodePlan) -> NodeCapacity:

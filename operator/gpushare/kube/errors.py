@@ -48,6 +48,10 @@ class NotLeaderError(KubeError):
     """A write that was held back: another controller may be the active one by now."""
 
 
+class SyncLostError(KubeError):
+    """What we know of the cluster is too old to decide by; the message says of what."""
+
+
 class MalformedAnswerError(KubeError):
     """An answer that the API server can't have meant: cut short, or from something in between."""
 

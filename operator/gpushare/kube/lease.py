@@ -73,12 +73,17 @@ class Lease:
             and self._clock() - self._renewed_at < self._terms.deadline_seconds
         )
 
-    async def acquire(self) -> None:
-        """Wait until it is ours."""
+    async def acquire(self, find_gap: Callable[[], str | None] = lambda: None) -> None:
+        """Wait until it is ours; it is left to others while `find_gap` says why we can't use it."""
         waiting_for: str | None = None
+        had_gap = False
         while True:
             try:
-                if await self._try():
+                gap = find_gap()
+                if gap is not None and not had_gap:
+                    log.warning("Lease %s is left to others: %s", self._terms.name, gap)
+                had_gap = gap is not None
+                if not had_gap and await self._try():
                     return
                 holder = self._seen[0] if self._seen else None
                 if holder != waiting_for:

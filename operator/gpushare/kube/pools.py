@@ -10,7 +10,8 @@ from gpushare.api.pool import Nodes, Pool, PoolSpec, Schedule
 from gpushare.api.status import PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.kube.client import JSON_PATCH, ApiServer, Json
-from gpushare.kube.errors import ApiError, CrdMissingError
+from gpushare.kube.errors import ApiError, CrdMissingError, MalformedAnswerError
+from gpushare.kube.pages import Page, list_pages
 
 PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
 
@@ -21,7 +22,7 @@ async def check_crd(api: ApiServer) -> None:
     Asked for pools, not for the CRD: one that was just created is not served yet. And asked what it
     serves, each part of which follows by itself: by that Kopf finds what it watches, once.
     """
-    await _list(api, limit="1")
+    await _get(api, PATH, limit="1")
     groups = (await _get(api, "apis"))["groups"]
     resources = (await _get(api, f"apis/{names.API_VERSION}"))["resources"]
     told = {item["name"] for item in (*groups, *resources)}
@@ -29,8 +30,13 @@ async def check_crd(api: ApiServer) -> None:
         raise CrdMissingError
 
 
-async def _list(api: ApiServer, **params: str) -> Json:
-    return await _get(api, PATH, **params)
+async def _list(api: ApiServer) -> list[Page]:
+    try:
+        return [page async for page in list_pages(api, PATH)]
+    except ApiError as error:
+        if error.is_not_found:
+            raise CrdMissingError from error
+        raise
 
 
 async def _get(api: ApiServer, path: str, **params: str) -> Json:
@@ -46,37 +52,52 @@ _NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)
 """In place of the spec of a pool that is being deleted: it claims nothing, and retains labels."""
 
 
+_METADATA = "metadata"
+_PARTS = {PoolSpec.__name__: "spec", PoolStatus.__name__: "status"}
+
+
 @dataclass(frozen=True, slots=True)
 class PoolList:
     """All pools at one moment: those that can be read, and the others."""
 
     version: int
     """resourceVersion of the list; a later list has none that is lower."""
-    pools: tuple[Pool, ...]
-    unreadable: tuple[UnreadablePool, ...] = ()
+    pools: tuple[Pool | UnreadablePool, ...]
 
 
 async def list_pools(api: ApiServer) -> PoolList:
     """The pools as the API server has them now. Raises `CrdMissingError`."""
-    answer = await _list(api)
-    return PoolList(int(answer["metadata"]["resourceVersion"]), *parse_pools(answer["items"]))
+    pages = await _list(api)
+    items = [raw for page in pages for raw in page.items]
+    return PoolList(int(pages[0].version), tuple(map(parse_pool, items)))
 
 
 def parse_pools(
     items: Iterable[Json],
 ) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
     """The pools in these objects that can be read, and the others."""
-    pools: list[Pool] = []
-    unreadable: list[UnreadablePool] = []
-    for raw in items:
-        try:
-            pools.append(Pool.parse(raw))
-        except ValidationError as error:
-            if "deletionTimestamp" in raw["metadata"]:
-                pools.append(_parse_without_spec(raw))
-            else:
-                unreadable.append(_describe_unreadable(raw, error))
-    return tuple(pools), tuple(unreadable)
+    parsed = [parse_pool(raw) for raw in items]
+    return (
+        tuple(pool for pool in parsed if isinstance(pool, Pool)),
+        tuple(pool for pool in parsed if isinstance(pool, UnreadablePool)),
+    )
+
+
+def parse_pool(raw: Json) -> Pool | UnreadablePool:
+    """The pool in this object, or what can be read of it.
+
+    Raises `MalformedAnswerError` where it is no object: from such a list nothing is concluded.
+    """
+    meta = raw.get("metadata") if isinstance(raw, dict) else None
+    if not (isinstance(meta, dict) and meta.get("name") and meta.get("uid")):
+        raise MalformedAnswerError("a GPUSharePool without a name or a UID")
+    try:
+        return Pool.parse(raw)
+    except ValidationError as error:
+        unreadable = _describe_unreadable(raw, error)
+    if "deletionTimestamp" in meta and unreadable.part != _METADATA:
+        return _parse_without_spec(raw)
+    return unreadable
 
 
 async def list_pools_for_removal(api: ApiServer) -> tuple[Pool, ...]:
@@ -84,8 +105,7 @@ async def list_pools_for_removal(api: ApiServer) -> tuple[Pool, ...]:
 
     Raises `CrdMissingError`.
     """
-    answer = await _list(api)
-    return tuple(map(_parse_leniently, answer["items"]))
+    return tuple(_parse_leniently(raw) for page in await _list(api) for raw in page.items)
 
 
 def _parse_leniently(raw: Json) -> Pool:
@@ -102,7 +122,7 @@ def _parse_without_spec(raw: Json) -> Pool:
 
 def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
     meta, (first, *_) = raw["metadata"], error.errors()
-    part = "status" if error.title == PoolStatus.__name__ else "spec"
+    part = _PARTS.get(error.title, _METADATA)
     where = ".".join(map(str, first["loc"]))
     return UnreadablePool(
         name=meta["name"],
@@ -110,6 +130,7 @@ def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
         generation=meta.get("generation", 0),
         status=_parse_status(raw),
         error=f"{part}.{where}: {first['msg']}",
+        resource_version=int(meta.get("resourceVersion", 0)),
     )
 
 
@@ -120,11 +141,11 @@ def _parse_status(raw: Json) -> PoolStatus:
         return PoolStatus()
 
 
-async def apply_finalizer(api: ApiServer, pool: Pool) -> None:
-    """Add our finalizer; those of others stay."""
+async def apply_finalizer(api: ApiServer, pool: Pool) -> Json:
+    """Add our finalizer; those of others stay. The pool as it is then."""
     body = _identify(pool)
     body["metadata"]["finalizers"] = [names.FINALIZER]
-    await api.apply(f"{PATH}/{pool.name}", body)
+    return await api.apply(f"{PATH}/{pool.name}", body)
 
 
 async def drop_finalizer(api: ApiServer, pool: Pool) -> bool:
@@ -161,12 +182,12 @@ async def delete_pool(api: ApiServer, pool: Pool) -> None:
             raise
 
 
-async def apply_status(api: ApiServer, pool: Pool | UnreadablePool, status: PoolStatus) -> None:
-    """Write the whole status; what is left out is removed."""
+async def apply_status(api: ApiServer, pool: Pool | UnreadablePool, status: PoolStatus) -> Json:
+    """Write the whole status; what is left out is removed. The pool as it is then."""
     body = _identify(pool) | {
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True)
     }
-    await api.apply(f"{PATH}/{pool.name}/status", body)
+    return await api.apply(f"{PATH}/{pool.name}/status", body)
 
 
 def _identify(pool: Pool | UnreadablePool) -> Json:

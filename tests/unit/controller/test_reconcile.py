@@ -172,7 +172,7 @@ async def test_an_old_list_of_pools_changes_nothing(monkeypatch: pytest.MonkeyPa
     await settle(reconciler)
     before = list(api.writes)
     pools[:] = [a_pool(schedule="default", generation=7)]
-    reconciler.mark_pools_changed()
+    reconciler.pools.list_anew()
     assert await reconciler._pass_safely() == 1
     await settle(reconciler)
     assert api.writes == before

@@ -12,6 +12,7 @@ import pytest
 
 from gpushare.controller.handlers import build_settings
 from gpushare.controller.role import run_controller
+from gpushare.kube.errors import SyncLostError
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from tests.kit.emptycluster import EmptyCluster, served
@@ -83,6 +84,42 @@ async def test_one_that_stands_by_waits_for_its_crd_too(
     # Where a task that failed is of no more use its traceback is logged.
     gc.collect()
     assert [record.message for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("api/v1/pods", "pods"), ("apis/gpushare.io/v1alpha1/gpusharepools", "gpusharepools")],
+)
+async def test_one_that_hears_nothing_of_a_kind_for_long_gives_the_lease_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
+) -> None:
+    """Its connection is good, so it would renew the Lease for ever, and know nothing."""
+    monkeypatch.setattr("gpushare.controller.role.PATIENCE", 0.02)
+    cluster = EmptyCluster()
+    cluster.may_vacate.set()
+    async with running(cluster, tmp_path) as controller:
+        await cluster.is_led.wait()
+        cluster.refused = path
+        with pytest.raises(ExceptionGroup) as raised:
+            async with asyncio.timeout(20):
+                await controller
+    assert raised.group_contains(SyncLostError, match=kind)
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["holderIdentity"] == ""
+
+
+async def test_one_that_does_not_know_everything_yet_leaves_the_lease_to_others(
+    tmp_path: Path,
+) -> None:
+    cluster = EmptyCluster()
+    cluster.refused = "api/v1/pods"
+    cluster.may_vacate.set()
+    async with running(cluster, tmp_path) as controller:
+        assert cluster.lease is None
+        cluster.refused = None
+        await cluster.is_led.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await controller
 
 
 def list_watches(metrics: Metrics) -> list[str]:

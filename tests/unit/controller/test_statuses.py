@@ -87,22 +87,13 @@ async def settle_status(reconciler: Reconciler) -> None:
     await settle(reconciler)
 
 
-async def test_what_counts_once_it_stands_in_the_status_is_seen_by_a_pass_after_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pool = a_pool(rollout={"approval": "Manual"})
-    reconciler = build_reconciler(monkeypatch, LoopApi(), [pool])
-    await settle_status(reconciler)
-    assert reconciler._changed.is_set()
-
-
 async def test_a_status_that_was_refused_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     api = LoopApi(refusal=503, refused="/status")
     reconciler = build_reconciler(monkeypatch, api, [a_pool()])
     await settle_status(reconciler)
     assert reconciler._changed.is_set()
     api.refusal = None
-    assert await reconciler._pass_safely() == 1
+    await reconciler._pass_safely()
     await settle(reconciler)
     assert api.written("/status") == ["APPLY", "APPLY"]
     (pool,) = reconciler._pools.all
@@ -124,7 +115,7 @@ async def test_a_pool_is_not_released_before_its_status_has_arrived(
     reconciler = build_reconciler(monkeypatch, api, pools)
     await reconciler._pass_safely()
     pools[:] = [a_pool(deleting=True)]
-    reconciler.mark_pools_changed()
+    reconciler.pools.list_anew()
     await reconciler._pass_safely()
     assert released == []
     api.go_on.set()
@@ -140,31 +131,13 @@ async def test_an_answer_changes_nothing_of_the_pool_but_its_status(
     reconciler = build_reconciler(monkeypatch, api, pools)
     await reconciler._pass_safely()
     pools[:] = [a_pool(schedule="share", generation=7)]
-    reconciler.mark_pools_changed()
+    reconciler.pools.list_anew()
     await reconciler._pass_safely()
     api.go_on.set()
     await settle(reconciler)
     (pool,) = reconciler._pools.all
     assert (pool.generation, pool.spec.schedule) == (7, "share")
     assert pool.status.conditions
-
-
-async def test_a_list_from_before_a_status_moves_no_time_and_tells_nothing_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    api = LoopApi()
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
-    told: list[str] = []
-    monkeypatch.setattr(reconciler._events, "post", lambda *event, **how: told.append(event[1]))
-    await settle_status(reconciler)
-    assert told
-    told.clear()
-    # The list shows the pool without a status.
-    reconciler.mark_pools_changed()
-    await settle_status(reconciler)
-    assert told == []
-    first, second = [body["status"]["conditions"] for _, body in api.bodies]
-    assert first == second
 
 
 async def test_what_an_unreadable_pool_is_told_holds_nothing_up_and_is_told_once(
@@ -175,7 +148,7 @@ async def test_what_an_unreadable_pool_is_told_holds_nothing_up_and_is_told_once
     unreadable = UnreadablePool("odd", "uid-odd", 1, a_pool().status, "spec.mode: unknown")
 
     async def list_pools(api: object) -> PoolList:
-        return PoolList(1, (a_pool(),), (unreadable,))
+        return PoolList(1, (a_pool(), unreadable))
 
     monkeypatch.setattr(pools_api, "list_pools", list_pools)
     async with asyncio.timeout(1):

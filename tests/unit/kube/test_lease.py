@@ -69,6 +69,20 @@ async def test_the_first_to_come_holds_it() -> None:
     assert store.holder == "a"
 
 
+async def test_one_that_could_not_use_it_leaves_it_to_others_until_it_can() -> None:
+    store, gaps = Store(), iter(["pods are not known", "pods are not known", None])
+    told: list[Json | None] = []
+
+    def find_gap() -> str | None:
+        told.append(store.lease)
+        return next(gaps)
+
+    lease = _lease(store, "a")
+    await lease.acquire(find_gap)
+    assert told == [None, None, None]
+    assert store.holder == "a"
+
+
 async def test_nobody_takes_it_while_it_is_renewed() -> None:
     store = Store()
     await _lease(store, "a").acquire()

@@ -43,13 +43,15 @@ Deed = Callable[[Metrics, pytest.MonkeyPatch], Awaitable[None]]
 
 
 async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once() -> None:
+    async def at_once(*_: object) -> None:
         return None
 
     caches = SimpleNamespace(run=at_once, wait_synced=at_once, read_anew=at_once)
-    reconciler: Any = SimpleNamespace(caches=caches, run=at_once)
+    # What ends it.
+    reconciler: Any = SimpleNamespace(caches=caches, run=at_once, find_gap=lambda limit: "deaf")
     lease: Any = SimpleNamespace(acquire=at_once, keep=at_once)
-    await _be_active(lease, reconciler, metrics)
+    with pytest.raises(ExceptionGroup):
+        await _be_active(lease, reconciler, metrics, 1.0)
 
 
 async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:

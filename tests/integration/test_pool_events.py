@@ -1,0 +1,97 @@
+"""What the operator knows of pools comes from events: it lists them only where it must."""
+
+import pytest
+
+from tests.kit.arrange import given_sharing_pool, place_pod
+from tests.kit.audit import Call
+from tests.kit.bench import POOLS, Bench
+from tests.kit.builders import build_pool
+from tests.kit.expect import (
+    expect,
+    expect_allocated,
+    expect_gone,
+    expect_pool_ready,
+)
+from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.operator import PATIENT
+from tests.kit.scenario import TOO_OLD, WATCH
+
+NODES = 100
+ROLLS_SECONDS = 200
+
+
+def expect_released(bench: Bench, node: str) -> None:
+    """Until the node, which keeps its labels, is of no pool that the operator knows."""
+    expect(
+        bench,
+        f"{node} is given up",
+        lambda: "gpushare.io/applied" not in bench.node(node)["metadata"]["annotations"],
+    )
+
+
+def find_lists(bench: Bench, since: int) -> list[Call]:
+    """Our lists of pools since the mark, Kopf's among them."""
+    return [
+        call
+        for call in bench.audit.calls(since)
+        if call.is_ours and call.resource == "gpusharepools" and call.verb == "list"
+    ]
+
+
+@pytest.mark.timeout(400)
+def test_no_list_of_pools_during_a_rollout_of_a_hundred_nodes(bench: Bench) -> None:
+    bench.operators.start("controller", env=PATIENT)
+    given_sharing_pool(bench, "Basic")
+    mark = bench.audit.mark()
+    bench.change_pool(rollout={"maxUnavailable": NODES})
+    bench.add_nodes(*(f"n{number}" for number in range(NODES)))
+    expect_pool_ready(bench, nodes=NODES, within=ROLLS_SECONDS)
+    told = [c for c in bench.audit.our_writes(mark) if c.resource == "gpusharepools/status"]
+    assert len(told) > 1
+    assert find_lists(bench, mark) == []
+
+
+def test_a_pool_comes_changes_and_goes_without_a_list(bench: Bench) -> None:
+    given_sharing_pool(bench, "Basic", "n1")
+    mark = bench.audit.mark()
+    place_pod(bench, "job", "n1")
+    expect_allocated(bench, gib=3)
+    bench.create_pool(build_pool("another", node_pool="np9"))
+    expect_pool_ready(bench, "another", nodes=0)
+    bench.change_pool("another", priority=7)
+    expect_pool_ready(bench, "another", nodes=0)
+    for name in ("another", "training"):
+        bench.delete_pool(name)
+        expect_gone(bench, f"{POOLS}/{name}")
+    expect_released(bench, "n1")
+    bench.create_pool(build_pool("training", edition="Basic"))
+    expect_pool_ready(bench, nodes=1)
+    assert find_lists(bench, mark) == []
+
+
+def test_a_status_that_somebody_else_wrote_is_put_right_without_a_list(bench: Bench) -> None:
+    given_sharing_pool(bench, "Basic", "n1")
+    mark = bench.audit.mark()
+    wrong = {"status": {"nodes": {"ready": 7}}}
+    bench.call("PATCH", f"{POOLS}/training/status", wrong)
+    expect(bench, "it is put right", lambda: bench.pool()["status"]["nodes"]["ready"] == 1)
+    assert find_lists(bench, mark) == []
+
+
+def test_a_pool_that_went_while_nobody_watched_is_gone_and_another_may_come(bench: Bench) -> None:
+    """It was the last one: no event of any pool follows."""
+    watch = f"/gpusharepools[?].*{WATCH}"
+    with FaultProxy(bench.cluster) as proxy:
+        bench.operators.start("controller", api_url=proxy.url)
+        given_sharing_pool(bench, "Basic", "n1")
+        away = proxy.add(Rule("GET", watch, hold=True, status=200, body=TOO_OLD))
+        proxy.cut(watch)
+        away.wait_reached()
+        bench.call("PATCH", f"{POOLS}/training", {"metadata": {"finalizers": None}})
+        bench.delete_pool()
+
+        away.release()
+        expect_released(bench, "n1")
+        bench.create_pool(build_pool(edition="Basic"))
+        expect_pool_ready(bench, nodes=1)
+        bench.operators.end()

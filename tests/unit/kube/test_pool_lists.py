@@ -1,0 +1,78 @@
+"""Lists of pools: page by page, and whatever stands in one of them."""
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from gpushare.api.pool import Pool
+from gpushare.api.unreadablepool import UnreadablePool
+from gpushare.kube.errors import MalformedAnswerError
+from gpushare.kube.pools import list_pools, list_pools_for_removal
+from tests.kit.builders import build_pool
+from tests.kit.fakeapi import Answer, served_by
+
+Json = dict[str, Any]
+
+
+def stored(name: str, **metadata: Any) -> Json:
+    """A pool as an API server lists it; None takes a field off."""
+    pool = build_pool(name)
+    whole = {
+        "name": name,
+        "uid": f"uid-of-{name}",
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        **metadata,
+    }
+    return {**pool, "metadata": {k: v for k, v in whole.items() if v is not None}}
+
+
+def pages_of(*pages: list[Json]) -> Answer:
+    async def answer(request: web.Request) -> web.Response:
+        assert "limit" in request.query
+        number = int(request.query.get("continue", "0"))
+        token = str(number + 1) if number + 1 < len(pages) else ""
+        metadata = {"resourceVersion": "9", "continue": token}
+        return web.json_response({"metadata": metadata, "items": pages[number]})
+
+    return answer
+
+
+async def test_all_pages_of_a_list_are_read() -> None:
+    async with served_by(pages_of([stored("a")], [stored("b"), stored("c")])) as api:
+        listed = await list_pools(api)
+        removed = await list_pools_for_removal(api)
+    assert listed.version == 9
+    assert [(pool.name, pool.resource_version) for pool in listed.pools] == [
+        ("a", 7), ("b", 7), ("c", 7),
+    ]  # fmt: skip
+    assert [pool.name for pool in removed] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "part"),
+    [
+        (stored("b", creationTimestamp=None), "metadata"),
+        (stored("b", creationTimestamp=None, deletionTimestamp="2026-01-02T00:00:00Z"), "metadata"),
+        (stored("b") | {"spec": "none"}, "spec"),
+        (stored("b") | {"status": {"nodes": 3}}, "status"),
+    ],
+)
+async def test_one_that_can_not_be_read_is_told_of_beside_the_others(
+    broken: Json, part: str
+) -> None:
+    async with served_by(pages_of([stored("a", finalizers=None), broken, stored("c")])) as api:
+        first, second, third = (await list_pools(api)).pools
+    assert isinstance(first, Pool)
+    assert isinstance(third, Pool)
+    assert isinstance(second, UnreadablePool)
+    assert (second.name, second.uid, second.part) == ("b", "uid-of-b", part)
+
+
+@pytest.mark.parametrize("item", [{}, {"metadata": {"name": "b"}}, "b", None])
+async def test_from_a_list_of_something_else_nothing_is_concluded(item: object) -> None:
+    """A pool that is left out would count as deleted."""
+    async with served_by(pages_of([stored("a"), item])) as api:  # type: ignore[list-item]
+        with pytest.raises(MalformedAnswerError):
+            await list_pools(api)
