@@ -99,6 +99,24 @@ test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the c
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
 		&& $(LIMIT) 600 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
+# What the API server's version may change most.
+VERSIONED = api chart chart_account chart_account_webhook chart_teardown chart_rights cli_migrate devcluster \
+	event_series eviction faults_watch faults_writes modes_basic tenants webhook webhook_isolation
+.PHONY: test-version
+test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34
+	@test -n "$(VERSION)" || { echo "make test-version: say which Kubernetes, VERSION=1.34" >&2; exit 1; }
+	bin=$$($(LIMIT) 4800 $(BIN)/python -m devcluster build --kubernetes $(VERSION)) && export DEVCLUSTER_BIN="$$bin" \
+		&& $(LIMIT) 1200 $(BIN)/pytest $(VERSIONED:%=tests/integration/test_%.py) -p no:randomly --timeout=180 \
+			-m "not long and not chaos and not soak and not alone" $(CLUSTERS) \
+		&& folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
+		&& $(LIMIT) 900 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
+
+# The oldest that the chart accepts; 1.30 has no later patch release.
+OLDEST = 1.30.14
+.PHONY: test-oldest
+test-oldest: ## Run the same on the oldest Kubernetes that the chart accepts
+	@$(MAKE) --no-print-directory test-version VERSION=$(OLDEST)
+
 # Each worker has a node of its own. Where the machine can't hold one the tests are skipped.
 NODES = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 .PHONY: test-node
@@ -211,13 +229,13 @@ audit: $(READY) $(AUDIT)/.ready ## Look for known vulnerabilities in it; says so
 
 IMAGE ?= gpushare-operator:dev
 SOURCE ?=
-VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml)
+RELEASE := $(shell sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml)
 
 .PHONY: version
 version: ## Print the version
-	@echo $(VERSION)
+	@echo $(RELEASE)
 
-IMAGE_FLAGS = $(BUILD_FLAGS) --build-arg VERSION=$(VERSION) --build-arg SOURCE=$(SOURCE) \
+IMAGE_FLAGS = $(BUILD_FLAGS) --build-arg VERSION=$(RELEASE) --build-arg SOURCE=$(SOURCE) \
 	--build-arg REVISION=$$(git rev-parse HEAD)
 
 .PHONY: image
@@ -227,7 +245,7 @@ image: ## Build the image, by docker, podman or nerdctl, else buildah (IMAGE=NAM
 	done; \
 	$(MAKE) --silent $(READY) && exec $(BIN)/python -m devcluster image $(IMAGE_FLAGS) $(IMAGE)
 
-CHART_PACKAGE = build/gpushare-operator-$(VERSION).tgz
+CHART_PACKAGE = build/gpushare-operator-$(RELEASE).tgz
 REPOSITORY ?= gpushare-operator
 DIGEST ?=
 
@@ -236,7 +254,7 @@ chart-package: ## Package the chart in build, for the image REPOSITORY=NAME DIGE
 	rm -rf build/chart $(CHART_PACKAGE) && mkdir -p build && cp -R chart build/chart
 	sed -i -e '/^image:/,/^$$/ { s|repository: .*|repository: $(REPOSITORY)|; s|digest: .*|digest: "$(DIGEST)"| }' \
 		build/chart/values.yaml
-	helm package build/chart --version $(VERSION) --app-version $(VERSION) --destination build
+	helm package build/chart --version $(RELEASE) --app-version $(RELEASE) --destination build
 
 .PHONY: chart-push
 chart-push: chart-package ## Push it to CHARTS=oci://HOST/PATH; its digest is then in build/chart.digest

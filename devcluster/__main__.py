@@ -19,6 +19,7 @@ from devcluster.installation import Installation
 from devcluster.node.cluster import NodeCluster
 from devcluster.nodes import add_nodes, build_gpu_node, reboot_node, remove_nodes, restart_kubelet
 from devcluster.toolchain import KUBE_SCORE, PROMETHEUS, ensure_binaries
+from devcluster.versions import ensure_version
 
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
@@ -40,8 +41,19 @@ def _report(text: str) -> None:
 def build(
     kube_score: Annotated[bool, typer.Option("--kube-score", help="kube-score, too.")] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Prometheus, too.")] = False,
+    kubernetes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="Instead, another version's control plane (1.34 or 1.34.4); its folder is "
+            "printed, for DEVCLUSTER_BIN.",
+        ),
+    ] = None,
 ) -> None:
     """Build the control plane's binaries, where that has not been done on this machine."""
+    if kubernetes is not None:
+        typer.echo(ensure_version(kubernetes, os.environ, report=_report))
+        return
     _report(f"the binaries are in {ensure_binaries(os.environ, report=_report)}")
     if kube_score:
         folder = ensure_binaries(os.environ, KUBE_SCORE, report=_report)

@@ -16,7 +16,7 @@ _STEP = 2
 _HEAD = """\
 # gpushare-operator
 
-{description}. Kubernetes {kubernetes}.
+{description}. Kubernetes {kubernetes}; tested with {tested}.
 
 ```sh
 helm install gpushare chart --namespace gpushare-system --create-namespace
@@ -59,7 +59,9 @@ def render_readme() -> str:
     text = (CHART / "values.yaml").read_text()
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     head = _HEAD.format(
-        description=about["description"], kubernetes=about["kubeVersion"].removesuffix("-0")
+        description=about["description"],
+        kubernetes=about["kubeVersion"].removesuffix("-0"),
+        tested=about["annotations"]["gpushare.io/tested-kubernetes"],
     )
     defaults = yaml.safe_load(text)
     return head + "".join(_render_row(value, defaults) for value in read_values(text))

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any
 
 from devcluster import names
@@ -94,7 +95,7 @@ def _build_node(
                 "containerRuntimeVersion": "containerd://2.1.0",
                 "kernelVersion": "5.10.134",
                 "kubeProxyVersion": "",
-                "kubeletVersion": "v1.37.0",
+                "kubeletVersion": "",
                 "machineID": "",
                 "operatingSystem": "linux",
                 "osImage": "Alibaba Cloud Linux 3",
@@ -115,11 +116,14 @@ def internal_ip(name: str) -> str:
 def add_nodes(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> None:
     """Create the nodes and wait until pods can be placed on all of them.
 
+    Their kubelets are of the control plane's version.
     Raises :class:`~devcluster.apiserver.ApiError` where one exists already.
     """
-    nodes = list(manifests)
-    api = cluster.api  # Made at its first use, which must not be in several threads at once.
-    _for_each(lambda node: api.call("POST", "/api/v1/nodes", node), nodes)
+    version = cluster.api.call("GET", "/version")["gitVersion"]
+    nodes = [deepcopy(manifest) for manifest in manifests]
+    for node in nodes:
+        node["status"]["nodeInfo"]["kubeletVersion"] = version
+    _for_each(lambda node: cluster.api.call("POST", "/api/v1/nodes", node), nodes)
     wanted = {node["metadata"]["name"] for node in nodes}
 
     def all_open() -> bool:

@@ -174,16 +174,6 @@ def missing_binaries(folder: Path, module: GoModule) -> list[str]:
     return [name for name in module.binaries if not os.access(folder / name, os.X_OK)]
 
 
-def expect_binaries(folder: Path, module: GoModule) -> Path:
-    """``folder``, absolute, when it holds every binary; else :class:`ToolchainError`."""
-    if missing := missing_binaries(folder, module):
-        raise ToolchainError(
-            f"DEVCLUSTER_BIN={folder} lacks {', '.join(missing)}. Put them there (etcd's module "
-            "builds it as `server`), or unset DEVCLUSTER_BIN to have all of them built."
-        )
-    return folder.resolve()
-
-
 def observe_toolchain(environment: Mapping[str, str]) -> Toolchain:
     """The ``go`` on PATH if it is new enough, else the pinned one of this virtual environment."""
     if found := shutil.which("go", path=environment.get("PATH", "")):
@@ -198,10 +188,7 @@ def observe_toolchain(environment: Mapping[str, str]) -> Toolchain:
 
 def find_binaries(environment: Mapping[str, str], module: GoModule = CONTROL_PLANE) -> Path | None:
     """The folder that holds all of the module's binaries, where somebody has built them."""
-    if override := environment.get("DEVCLUSTER_BIN"):
-        folder = Path(override).resolve()
-    else:
-        folder = _find_folder(module, observe_toolchain(environment), environment)
+    folder = _find_folder(module, environment)
     return None if missing_binaries(folder, module) else folder
 
 
@@ -213,27 +200,36 @@ def ensure_binaries(
 ) -> Path:
     """A folder that holds all of the module's binaries, building them if nobody has yet.
 
-    ``DEVCLUSTER_BIN`` in ``environment`` names a folder that is used as it is. Raises
-    :class:`ToolchainError`; whatever happens, no half-built binary stays behind.
+    ``DEVCLUSTER_BIN`` in ``environment`` names a folder with a control plane that is used as it is.
+    Of other modules it may hold the binaries; where it does not, they are built.
+    Raises :class:`ToolchainError`; whatever happens, no half-built binary stays behind.
     """
-    if override := environment.get("DEVCLUSTER_BIN"):
-        return expect_binaries(Path(override), module)
-    cache = find_cache(environment)
-    toolchain = observe_toolchain(environment)
-    folder = _find_folder(module, toolchain, environment)
-    if not missing_binaries(folder, module):
+    folder = _find_folder(module, environment)
+    if not (missing := missing_binaries(folder, module)):
         return folder
+    if environment.get("DEVCLUSTER_BIN") and module is CONTROL_PLANE:
+        raise ToolchainError(
+            f"DEVCLUSTER_BIN={folder} lacks {', '.join(missing)}. Put them there (etcd's module "
+            "builds it as `server`), or unset DEVCLUSTER_BIN to have all of them built."
+        )
+    cache = find_cache(environment)
     waiting = "another build is under way; waiting for it"
     with exclusive(cache / "lock", on_wait=lambda: report(waiting)):
         if missing_binaries(folder, module):
             for leftover in cache.glob("building-*"):
                 shutil.rmtree(leftover)
-            _build(module, toolchain, folder, environment, report)
+            _build(module, observe_toolchain(environment), folder, environment, report)
     return folder
 
 
-def _find_folder(module: GoModule, toolchain: Toolchain, environment: Mapping[str, str]) -> Path:
-    return find_cache(environment) / build_cache_key(module, toolchain.version)
+def _find_folder(module: GoModule, environment: Mapping[str, str]) -> Path:
+    """Where the module's binaries are, or will be."""
+    if override := environment.get("DEVCLUSTER_BIN"):
+        own = Path(override).resolve()
+        if module is CONTROL_PLANE or not missing_binaries(own, module):
+            return own
+    version = observe_toolchain(environment).version
+    return find_cache(environment) / build_cache_key(module, version)
 
 
 def _build(
@@ -247,7 +243,7 @@ def _build(
         f"building {module.programs} with {toolchain.version} into {folder}; "
         f"once, {module.build_time} on 2 cores"
     )
-    go = toolchain.go or _install_go(report)
+    go = toolchain.go or install_go(report)
     settings = {**environment, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     line = ProgressLine(sys.stderr)
     try:
@@ -338,7 +334,8 @@ def _read(process: subprocess.Popen[str], printed: "queue.Queue[str | None]") ->
     printed.put(None)
 
 
-def _install_go(report: Callable[[str], None]) -> Path:
+def install_go(report: Callable[[str], None]) -> Path:
+    """Install the pinned toolchain into this virtual environment."""
     if sys.prefix == sys.base_prefix:
         raise ToolchainError(
             f"No Go of at least {'.'.join(map(str, OLDEST_GO))} on PATH, and this Python is not in "

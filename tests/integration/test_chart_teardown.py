@@ -20,7 +20,7 @@ from tests.kit.audit import OURS
 from tests.kit.bench import Bench
 from tests.kit.expect import expect, expect_gone
 from tests.kit.installations import teardown_jobs_allowed
-from tests.kit.teardownattacks import ATTACKS, POD_ATTACKS
+from tests.kit.teardownattacks import ATTACKS, MANAGED, POD_ATTACKS
 from tests.kit.teardownjobs import (
     TEARDOWN_JOBS,
     TEARDOWN_PODS,
@@ -197,6 +197,13 @@ def test_the_controllers_account_is_refused_every_one_of_them_too(allowed: Bench
             stdin=yaml.safe_dump_all(manifests),
         )  # fmt: skip
     assert str(failure.value).count(REFUSED) == len(ATTACKS)
+
+
+def test_no_job_is_left_to_another_controller(allowed: Bench) -> None:
+    if "no use for: spec.managedBy" not in refusal_of(allowed, TEARDOWN_JOBS, MANAGED):
+        # Before 1.32 the API server drops the field, and no policy sees it.
+        admitted = allowed.call("POST", f"{TEARDOWN_JOBS}?dryRun=All", MANAGED)
+        assert "managedBy" not in admitted["spec"]
 
 
 def test_other_namespaces_are_none_of_its_business(allowed: Bench) -> None:

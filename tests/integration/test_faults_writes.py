@@ -58,6 +58,7 @@ def test_a_node_that_is_deleted_between_reading_and_writing_is_not_made_by_the_w
     scenario: Scenario, back: bool
 ) -> None:
     bench, mark = scenario.bench, scenario.bench.audit.mark()
+    plugin = bench.plugins()["n1"]["metadata"]["name"]
     held = scenario.proxy.add(Rule("PATCH", NODE, hold=True))
     scenario.disturb("n1")
     held.wait_reached()
@@ -74,7 +75,8 @@ def test_a_node_that_is_deleted_between_reading_and_writing_is_not_made_by_the_w
         assert not bench.cluster.api.exists(f"{NODES}/n1")
         bench.add_nodes("n1")
     scenario.expect_settled()
-    assert bench.audit.our_deletions(mark) == []
+    # Before 1.33 the plugin's pod outlives its node; on the next one it must be restarted, once.
+    assert bench.audit.our_deletions(mark) in ([], [plugin])
 
 
 def answers_to_node_writes(scenario: Scenario, mark: int) -> list[int]:

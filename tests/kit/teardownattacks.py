@@ -82,7 +82,6 @@ _JOBS: dict[str, tuple[Json, str]] = {
     "begun later": ({"suspend": True}, "begins at once"),
     "endless": ({"activeDeadlineSeconds": None}, "ends by itself"),
     "kept for ever": ({"ttlSecondsAfterFinished": None}, "goes by itself"),
-    "another controller": ({"managedBy": "example.com/c"}, "no use for: spec.managedBy"),
 }
 
 POD_ATTACKS = {
@@ -99,3 +98,5 @@ ATTACKS = {
     ),
     **{name: (build_teardown_job(spec=it), said) for name, (it, said) in _JOBS.items()},
 }
+MANAGED = build_teardown_job(spec={"managedBy": "example.com/c"})
+"""One that the Job controller leaves alone, where the API server knows the field."""

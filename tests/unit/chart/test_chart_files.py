@@ -77,6 +77,16 @@ def test_the_chart_is_of_the_programs_version() -> None:
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
 
+def test_it_was_tested_on_the_oldest_kubernetes_that_it_accepts_and_on_the_newest() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    tested = chart["annotations"]["gpushare.io/tested-kubernetes"].split(", ")
+    assert chart["kubeVersion"] == f">={tested[0]}.0-0"
+    assert f"\nOLDEST = {tested[0]}." in (ROOT / "Makefile").read_text()
+    assert f"k8s.io/kubernetes v{tested[-1]}." in (ROOT / "devcluster/go.mod").read_text()
+    for page in ("install.md", "install.zh-CN.md"):
+        assert ", ".join(tested) in (ROOT / "docs" / page).read_text().replace("、", ", ")
+
+
 @pytest.mark.parametrize("path", OBJECTS)
 def test_the_schema_knows_exactly_the_values_that_there_are(path: str) -> None:
     properties = [key for key in OBJECTS[path]["properties"] if key != "global"]

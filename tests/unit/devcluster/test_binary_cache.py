@@ -1,5 +1,6 @@
 """Building the control plane's binaries, against a ``go`` that only pretends to compile."""
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,17 +19,32 @@ from devcluster.toolchain import (
     ensure_binaries,
     find_binaries,
 )
+from devcluster.versions import adapt_go_mod, ensure_version
 
 FAKE_GO = """#!/bin/sh
 case "$1" in
   version) echo "go version {version} linux/amd64" ;;
   list) printf 'a/one\\na/two\\n' ;;
+  mod) echo '{download}' ;;
   build)
     while [ "$1" != -o ]; do shift; done
     for name in {built}; do echo fake > "$2/$name"; chmod +x "$2/$name"; done
     echo $$ > "{log}"
     {then} ;;
 esac
+"""
+UPSTREAM = """module k8s.io/kubernetes
+
+go 1.22.0
+
+require (
+\tk8s.io/api v0.0.0
+\tgopkg.in/warnings.v0 v0.1.2 // indirect
+)
+
+replace (
+\tk8s.io/api => ./staging/src/k8s.io/api
+)
 """
 AS_BUILT = " ".join("server" if name == "etcd" else name for name in CONTROL_PLANE.binaries)
 
@@ -48,10 +64,16 @@ class FakeGo:
         self.install()
 
     def install(
-        self, *, version: str = "go1.26.9", built: str = AS_BUILT, then: str = "true"
+        self,
+        *,
+        version: str = "go1.26.9",
+        built: str = AS_BUILT,
+        then: str = "true",
+        download: str = "",
     ) -> None:
         script = self.bin / "go"
-        script.write_text(FAKE_GO.format(version=version, built=built, then=then, log=self.log))
+        settings = {"version": version, "built": built, "then": then, "download": download}
+        script.write_text(FAKE_GO.format(**settings, log=self.log))
         script.chmod(0o755)
 
     def left(self) -> list[str]:
@@ -163,6 +185,53 @@ def test_a_folder_of_ones_own_that_lacks_a_binary_is_refused_by_name(
     (own / "etcd").unlink()
     with pytest.raises(ToolchainError, match="lacks etcd, helm"):
         ensure_binaries({**go.environment, "DEVCLUSTER_BIN": str(own)})
+
+
+def test_what_a_folder_of_ones_own_lacks_beside_the_control_plane_is_built(
+    go: FakeGo, tmp_path: Path
+) -> None:
+    own = ensure_binaries(go.environment, report=silent).rename(tmp_path / "own")
+    environment = {**go.environment, "DEVCLUSTER_BIN": str(own)}
+    go.install(built="kube-score")
+    built = ensure_binaries(environment, KUBE_SCORE, report=silent)
+    assert built.parent == go.cache
+    assert find_binaries(environment, KUBE_SCORE) == built
+    (built / "kube-score").rename(own / "kube-score")
+    assert ensure_binaries(environment, KUBE_SCORE, report=silent) == own
+
+
+def test_another_versions_folder_holds_its_control_plane_and_the_usual_rest(
+    go: FakeGo, tmp_path: Path
+) -> None:
+    usual = ensure_binaries(go.environment, report=silent)
+    for name in ("go.mod", "go.sum"):
+        (tmp_path / name).write_text(UPSTREAM)
+    download = json.dumps({"Version": "v1.30.14", "Dir": str(tmp_path)})
+    go.install(built="kube-apiserver kube-controller-manager kube-scheduler", download=download)
+    folder = ensure_version("1.30", go.environment, report=silent)
+    assert ensure_binaries({**go.environment, "DEVCLUSTER_BIN": str(folder)}) == folder
+    kept = [name for name in CONTROL_PLANE.binaries if (folder / name).samefile(usual / name)]
+    assert kept == ["etcd", "helm", "kubectl", "kwok", "kwokctl"]
+    go.log.unlink()
+    own = {**go.environment, "DEVCLUSTER_BIN": str(usual)}
+    assert ensure_version("1.30", own, report=silent) == folder
+    assert not go.log.exists()
+
+
+def test_a_version_that_does_not_exist_is_told_in_gos_words(go: FakeGo) -> None:
+    ensure_binaries(go.environment, report=silent)
+    go.install(download="no matching versions'; exit 1; echo '")
+    with pytest.raises(ToolchainError, match="no matching versions"):
+        ensure_version("1.99", go.environment, report=silent)
+
+
+def test_another_version_is_built_with_what_upstream_pins() -> None:
+    adapted = adapt_go_mod(UPSTREAM, "v1.30.14")
+    assert "go 1.22.0\n" in adapted
+    assert "module k8s.io/kubernetes" not in adapted
+    assert "\tk8s.io/api => k8s.io/api v0.30.14\n" in adapted
+    assert "staging" not in adapted
+    assert "version.gitVersion=v1.30.14 " in toolchain.build_ldflags(adapted)
 
 
 def test_a_go_that_is_too_old_makes_way_for_the_pinned_one(go: FakeGo) -> None:

@@ -122,6 +122,17 @@ def test_a_job_with_a_selector_of_its_own_keeps_it() -> None:
     assert build_manifest(job)["spec"] == job["spec"]
 
 
+def test_the_empty_times_in_templates_of_older_servers_are_left_out() -> None:
+    template = {"metadata": {"creationTimestamp": None, "labels": {"app": "a"}}, "spec": {}}
+    claim = {"metadata": {"creationTimestamp": None, "name": "data"}}
+    spec = {"template": template, "volumeClaimTemplates": [claim]}
+    live = {"kind": "StatefulSet", "metadata": {"name": "train"}, "spec": spec}
+    assert build_manifest(live)["spec"] == {
+        "template": {"metadata": {"labels": {"app": "a"}}, "spec": {}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+    }
+
+
 def test_a_pod_is_not_bound_any_more() -> None:
     pod = build_whole_pod(nodeName="n1")
     applied = "kubectl.kubernetes.io/last-applied-configuration"

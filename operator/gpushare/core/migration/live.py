@@ -52,9 +52,9 @@ def is_migratable(raw: Json) -> bool:
 
 def build_manifest(raw: Json) -> Json:
     """The manifest by which it could be replaced, or created anew where it can't be changed."""
-    manifest = {key: value for key, value in raw.items() if key != "status"}
+    manifest: Json = _without_empty_timestamps(_without(raw, ["status"]))
     manifest["metadata"] = _clean(raw["metadata"])
-    spec = raw.get("spec")
+    spec = manifest.get("spec")
     if raw.get("kind") == "Pod" and isinstance(spec, dict):
         manifest["spec"] = _without(spec, ["nodeName"])
     if raw.get("kind") == "Job" and isinstance(spec, dict) and not spec.get("manualSelector"):
@@ -64,6 +64,19 @@ def build_manifest(raw: Json) -> Json:
         manifest["metadata"] = _clean(raw["metadata"], _JOB_LABELS)
         manifest["spec"] = _without(spec, ["selector"]) | {"template": template}
     return manifest
+
+
+def _without_empty_timestamps(value: Any) -> Any:
+    """The value without the empty creationTimestamp that older API servers give its templates."""
+    if isinstance(value, list):
+        return [_without_empty_timestamps(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_empty_timestamps(each)
+        for key, each in value.items()
+        if key != "creationTimestamp" or each is not None
+    }
 
 
 def _clean(metadata: Json, labels: Iterable[str] = ()) -> Json:
