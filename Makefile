@@ -127,8 +127,9 @@ test-safety: $(READY) ## Show that each safety step is held by a test: take it o
 
 .PHONY: fuzz
 fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (HISTORIES=N REVIEWS=N)
+	$(LIMIT) 1800 $(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
 	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
-		$(LIMIT) 3600 $(BIN)/pytest tests/unit/core/test_planner_histories.py \
+		$(LIMIT) 3600 $(BIN)/pytest --hypothesis-profile=fuzz tests/unit/core/test_planner_histories.py \
 		tests/unit/core/test_forecast_histories.py tests/unit/core/test_admission_histories.py \
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 
