@@ -34,14 +34,14 @@ $(READY): requirements/build.txt requirements/dev.txt
 
 .PHONY: demo
 demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
-	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
+	@$(LIMIT) 7200 $(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
 # Suites side by side, since each waits now and then, the longest first; then the one that fills the machine by itself.
 .PHONY: test
 test: $(READY) ## Run everything that must hold
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
-		test-chart test-unit test-demo lint $(PREVIOUS)/.ready test-image test-browser
+		test-chart test-unit demo lint $(PREVIOUS)/.ready test-image test-browser
 	@$(MAKE) --no-print-directory test-integration
 
 .PHONY: test-unit
@@ -102,12 +102,6 @@ $(PLOT): $(READY) requirements/plot.txt
 dashboard-figures: $(PLOT) ## Draw the dashboard of the README, docs/images/dashboard-{light,dark}.svg, by what a real Prometheus answers
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build --prometheus
 	$(LIMIT) 900 $(BIN)/python -m tests.dashboard docs/images
-
-.PHONY: test-demo
-test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the chart installed by Helm
-	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
-		&& $(LIMIT) 600 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
 # Each worker has a node of its own. Where the machine can't hold one the tests are skipped.
 NODES = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
