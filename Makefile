@@ -34,14 +34,14 @@ $(READY): requirements/build.txt requirements/dev.txt
 
 .PHONY: demo
 demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
-	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
+	@$(LIMIT) 7200 $(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
 # Suites side by side, since each waits now and then, the longest first; then the one that fills the machine by itself.
 .PHONY: test
 test: $(READY) ## Run everything that must hold
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
-		test-chart test-unit test-demo lint $(PREVIOUS)/.ready test-image test-browser
+		test-chart test-unit demo lint $(PREVIOUS)/.ready test-image test-browser
 	@$(MAKE) --no-print-directory test-integration
 
 .PHONY: test-unit
@@ -93,12 +93,6 @@ test-browser: $(BROWSER) ## Look at the page in a Chromium without a window, by 
 screenshots: $(BROWSER) ## Draw the page's pictures, docs/images/page-{light,dark}.png
 	$(LIMIT) 300 $(BIN)/python -m tests.browser.screenshots docs/images
 
-.PHONY: test-demo
-test-demo: $(READY) ## Run the demo's checks on a cluster of its own, with the chart installed by Helm
-	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
-		&& $(LIMIT) 600 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
-
 # What the API server's version may change most.
 VERSIONED = api chart chart_account chart_account_webhook chart_teardown chart_rights cli_migrate devcluster \
 	event_series eviction faults_watch faults_writes modes_basic tenants webhook webhook_isolation
@@ -135,8 +129,9 @@ test-safety: $(READY) ## Show that each safety step is held by a test: take it o
 
 .PHONY: fuzz
 fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (HISTORIES=N REVIEWS=N)
+	$(LIMIT) 1800 $(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
 	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
-		$(LIMIT) 3600 $(BIN)/pytest tests/unit/core/test_planner_histories.py \
+		$(LIMIT) 3600 $(BIN)/pytest --hypothesis-profile=fuzz tests/unit/core/test_planner_histories.py \
 		tests/unit/core/test_forecast_histories.py tests/unit/core/test_admission_histories.py \
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from demo.operators import HelmRelease, OneProcess, Operator
 from demo.scenes import SCENES
-from demo.stage import Stage
+from demo.stage import KEPT_LOGS, Stage
 from demo.story import Story
 from devcluster.cluster import Cluster
 from devcluster.errors import DevclusterError
@@ -28,6 +28,10 @@ The cluster and the operator stay up; `make cluster-down` ends them. To look aro
   kubectl get gsp
   kubectl gpushare inspect --pools
   kubectl get nodes -L gpushare.io/pool,cgpu,cgpu.disable.isolation,ack.node.gpu.schedule,gpushare
+"""
+_ADVICE = """
+The operator's, simulator's and control plane's logs of this run are in {logs}.
+To look around where it failed, in a cluster that stays up: make demo SCENE={scene} KEEP=1{helm}
 """
 
 
@@ -80,9 +84,10 @@ def play(
     story = Story(stage, console)
     kept = False
     try:
-        for name in scenes or SCENES:
-            story.play(SCENES[name])
+        failed = [name for name in scenes or SCENES if not story.play(SCENES[name])]
         kept = keep
+        if failed:
+            stage.keep_logs()
     finally:
         if not kept:
             stage.close()
@@ -93,8 +98,12 @@ def play(
             binaries=stage.cluster.binaries,
         )
         console.print(look_around, soft_wrap=True)
+    if failed:
+        helm = " HELM=1" if installation is Installed.HELM else ""
+        advice = _ADVICE.format(logs=KEPT_LOGS, scene=failed[0], helm=helm)
+        console.print(advice, soft_wrap=True)
     console.print(f"\n{story.summary()}")
-    sys.exit(1 if story.failed else 0)
+    sys.exit(1 if failed else 0)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -1,12 +1,16 @@
 """What the operator wrote, from the API server's audit log: its own word counts for nothing."""
 
 import json
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+
+from devcluster.cluster import Cluster
+from devcluster.waiting import wait_until
 
 OPERATOR = "system:serviceaccount:gpushare-system:gpushare-controller"
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -18,17 +22,48 @@ class Write:
     name: str
 
 
-def read_operator_writes(log: Path, *, after: int) -> list[Write]:
-    """The operator's accepted writes in ``log`` beyond byte ``after``, in order."""
-    with log.open("rb") as lines:
-        lines.seek(after)
-        return list(_parse(lines.read().decode()))
+class OperatorWrites:
+    """The operator's accepted writes from :meth:`begin` on, in order.
+
+    A call's line is in the log a moment after its answer. So a call of our own is made, and the
+    log is read up to that.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._begin = 0
+
+    def begin(self) -> None:
+        """Count from here on."""
+        self._begin += len(self._read_log())
+
+    def read(self) -> list[Write]:
+        """Those whose answers anybody has seen by now."""
+        return list(_parse(self._read_log()))
+
+    def _read_log(self) -> bytes:
+        mark = f"demo={uuid.uuid4().hex}".encode()
+        self._cluster.api.call("GET", f"/api/v1/namespaces?{mark.decode()}")
+        texts: list[bytes] = []
+
+        def is_logged() -> bool:
+            with self._cluster.audit_log.open("rb") as log:
+                log.seek(self._begin)
+                before, found, after = log.read().partition(mark)
+            texts[:] = [before + found + after[: after.find(b"\n") + 1]]
+            return b"\n" in after
+
+        wait_until(
+            is_logged,
+            expectation="the API server's audit log has the call that was made just now",
+            timeout_seconds=_TIMEOUT_SECONDS,
+            poll_seconds=0.01,
+        )
+        return texts[0]
 
 
-def _parse(text: str) -> Iterator[Write]:
-    for line in text.splitlines(keepends=True):
-        if not line.endswith("\n"):
-            return  # still being written
+def _parse(log: bytes) -> Iterator[Write]:
+    for line in log.splitlines():
         event = json.loads(line)
         accepted = event.get("responseStatus", {}).get("code", 500) < 300
         if event["user"]["username"] == OPERATOR and event["verb"] in _WRITES and accepted:

@@ -16,6 +16,11 @@ def expect(condition: bool, expectation: str, seen: object) -> None:
         raise UnmetError(f"Expected {expectation}; seen: {seen}.")
 
 
+def expect_equal(found: object, wanted: object, what: str) -> None:
+    """Raise :class:`UnmetError` unless ``what`` was found is what was wanted."""
+    expect(found == wanted, f"{what} to be {wanted}", found)
+
+
 def expect_said(said: Iterable[str], *parts: str) -> str:
     """A line that was printed, with all ``parts`` in it; that line, its columns a space apart."""
     lines = [" ".join(line.split()) for line in said]
@@ -43,12 +48,16 @@ def expect_one_restart_each(
     """The operator deleted one plugin pod on each of ``nodes``, one node at a time; a sentence."""
     names = [node.name for node in nodes]
     expect_restarted_once(names, restarts)
-    expect(len(turns) == len(names), "one node done before the next is touched", turns)
+    expect(
+        len(turns) == len(names),
+        f"each of {', '.join(names)} done before the next is touched",
+        f"writes to {', then to '.join(turns)}",
+    )
     return f"the plugin's pod was deleted exactly once on {', then on '.join(turns)}"
 
 
 def expect_restarted_once(nodes: Sequence[str], restarts: Mapping[str, int]) -> str:
     """The operator deleted one plugin pod on each of ``nodes``, and none elsewhere; a sentence."""
     wanted = dict.fromkeys(nodes, 1)
-    expect(dict(restarts) == wanted, "one deletion of the plugin's pod on each node", restarts)
+    expect_equal(dict(restarts), wanted, "the deletions of the plugin's pods, by node,")
     return f"the plugin's pod was deleted exactly once on {', '.join(nodes)}"

@@ -26,7 +26,7 @@ _TEARDOWN_JOBS = {
     "image": {"repository": _REPOSITORY, "tag": _TAG},
 }
 _VALUES = {"eviction": {"enabled": True}, "teardown": {"jobs": _TEARDOWN_JOBS}}
-_TIMEOUT_SECONDS = 60
+_TIMEOUT_SECONDS = 180
 
 
 class Operator(Protocol):

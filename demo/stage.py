@@ -1,11 +1,13 @@
 """The stage that the scenes share: one cluster, one operator, and the edition that is installed."""
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from demo.operators import Operator
+from demo.sights import POOL_LABEL
 from demo.view import View
 from devcluster import names
 from devcluster.cluster import Cluster, Report
@@ -15,13 +17,15 @@ from devcluster.installation import NAMESPACE
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.kubectlplugin import write_plugin
 from devcluster.nodes import add_nodes, list_nodes, remove_nodes
+from devcluster.startup import PROJECT
 from devcluster.waiting import wait_until
 
 NAME = "demo"
+KEPT_LOGS = PROJECT / "build" / "demo-logs"
 _KUBELET_PERIOD_SECONDS = 0.5
 """A real kubelet's is 10; what it costs is the same in every scene."""
 
-_CLEAR_SECONDS = 60
+_CLEAR_SECONDS = 180
 _CLEAR_WORKLOADS = (
     "kubectl delete deployments,statefulsets,daemonsets,cronjobs,jobs,pods --all-namespaces "
     f"--field-selector=metadata.namespace!={names.SYSTEM_NAMESPACE},"
@@ -32,6 +36,8 @@ _MODE_LABELS = (names.SCHEDULE, names.CGPU, names.GPUSHARE)
 _EVIDENCE = {
     "the pools": "kubectl get gsp -o custom-columns=NAME:.metadata.name,"
     "NODES:.status.nodes.matched,READY:.status.nodes.ready,WHY:.status.conditions[*].message",
+    "the nodes": "kubectl get nodes -L "
+    + ",".join((POOL_LABEL, names.SCHEDULE, names.CGPU, names.DISABLE_ISOLATION, names.GPUSHARE)),
     "the pods": "kubectl get pods -A -o custom-columns=NAME:.metadata.name,"
     "PHASE:.status.phase,NODE:.spec.nodeName",
 }
@@ -65,6 +71,12 @@ class Stage:
     def close(self) -> None:
         """End the cluster, and with it the operator."""
         self.cluster.down()
+
+    def keep_logs(self) -> None:
+        """Copy what operator, simulator and control plane said to `KEPT_LOGS`."""
+        shutil.rmtree(KEPT_LOGS, ignore_errors=True)
+        for folder in (self.cluster.logs, self.cluster.audit_log.parent):
+            shutil.copytree(folder, KEPT_LOGS, dirs_exist_ok=True)
 
     def set(self, edition: Edition, nodes: Sequence[dict[str, Any]]) -> None:
         """Clear away what the scene before left, and have these nodes under this edition."""

@@ -64,8 +64,8 @@ class Story:
     passed: int = 0
     failed: int = 0
 
-    def play(self, scene: Scene) -> None:
-        """Play the scene up to its end or to the first step that fails."""
+    def play(self, scene: Scene) -> bool:
+        """Play the scene up to its end or to the first step that fails; whether none did."""
         self.console.print()
         self.console.print(Rule(Text(scene.title, style="bold"), align="left", style="dim"))
         self._lines("source", [scene.source], style="dim")
@@ -73,12 +73,13 @@ class Story:
             self.stage.set(scene.edition, scene.nodes)
         except Exception as error:
             self._fail(error)
-            return
+            return False
         for number, step in enumerate(scene.steps, start=1):
             if not self._play_step(step):
                 if left := len(scene.steps) - number:
                     self._lines("", [f"{left} more steps of this scene were left out"])
-                return
+                return False
+        return True
 
     def summary(self) -> str:
         """The score, as the last line has it."""

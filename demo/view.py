@@ -6,8 +6,9 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from typing import TypeVar
 
-from demo.audit import Write, read_operator_writes
+from demo.audit import OperatorWrites, Write
 from demo.checks import expect
 from demo.operators import Operator
 from demo.sights import (
@@ -34,7 +35,10 @@ _POOLS = "/apis/gpushare.io/v1alpha1/gpusharepools"
 _ADMISSIONS = re.compile(
     r'^gpushare_admission_requests_total\{reason="(\w+)"\} (\S+)$', re.MULTILINE
 )
-_TIMEOUT_SECONDS = 45.0
+_TIMEOUT_SECONDS = 180.0
+"""What takes a few seconds on an idle machine takes a minute on a busy one."""
+
+Found = TypeVar("Found")
 
 
 class View:
@@ -43,11 +47,12 @@ class View:
     def __init__(self, cluster: Cluster, operator: Operator) -> None:
         self._cluster = cluster
         self._operator = operator
+        self._operator_writes = OperatorWrites(cluster)
         self.begin_step()
 
     def begin_step(self) -> None:
         """Count from here on."""
-        self._audited_bytes = self._cluster.audit_log.stat().st_size
+        self._operator_writes.begin()
         self._plugin_nodes = {pod.name: pod.node for pod in self._plugins()}
         self._admissions = self._count_admissions()
         self.said: list[str] = []
@@ -94,42 +99,35 @@ class View:
     def ready_pool(self, name: str, *, nodes: int) -> list[Node]:
         """Wait until the pool says that all of its ``nodes`` are as its spec; these nodes."""
         self._wait(
-            lambda: (pool := self.pool(name)).ready and pool.current and pool.matched == nodes,
-            f"pool {name} is Ready with {nodes} nodes",
             lambda: self.pool(name),
+            lambda pool: pool.ready and pool.current and pool.matched == nodes,
+            f"pool {name} is Ready with {nodes} nodes",
         )
         return self.nodes(name)
 
     def blocked_pool(self, name: str, reason: str) -> Pool:
         """Wait until the pool says that ``reason`` holds a node up; the pool."""
-        self._wait(
-            lambda: (pool := self.pool(name)).current and reason in pool.samples,
-            f"pool {name} says {reason}",
+        return self._wait(
             lambda: self.pool(name),
+            lambda pool: pool.current and reason in pool.samples,
+            f"pool {name} says {reason}",
         )
-        return self.pool(name)
 
     def rollout(self, name: str, reason: str, *, failed: int = 0) -> Rollout:
         """Wait until the pool's change stands at ``reason``, with ``failed`` nodes; how far it is.
 
         The reason is that of the condition RolloutComplete.
         """
-
-        def stands_there() -> bool:
-            pool = self.pool(name)
-            return (pool.current, pool.rollout.reason, pool.failed) == (True, reason, failed)
-
-        self._wait(
-            stands_there,
-            f"the rollout of pool {name} says {reason} with {failed} failed nodes",
+        pool = self._wait(
             lambda: self.pool(name),
+            lambda pool: pool.current and (pool.rollout.reason, pool.failed) == (reason, failed),
+            f"the rollout of pool {name} says {reason} with {failed} failed nodes",
         )
-        return self.pool(name).rollout
+        return pool.rollout
 
     def node_where(self, name: str, state: str, holds: Callable[[Node], bool]) -> Node:
         """Wait until the node is in a ``state``, which is so where ``holds``; the node."""
-        self._wait(lambda: holds(self.node(name)), f"{name} {state}", lambda: self.node(name))
-        return self.node(name)
+        return self._wait(lambda: self.node(name), holds, f"{name} {state}")
 
     def isolation(self, pool: str, *, containers: int, isolated: int, stale: int = 0) -> Isolation:
         """Wait until the pool counts its containers so; what it says of them.
@@ -137,111 +135,86 @@ class View:
         It is consistent where none is stale.
         """
         wanted = (containers, isolated, stale, stale == 0)
-
-        def counts() -> bool:
-            found = self.pool(pool).isolation
-            seen = (found.containers, found.isolated, found.stale, found.consistent)
-            return seen == wanted
-
-        self._wait(
-            counts,
-            f"pool {pool} counts {containers} containers, {isolated} isolated, {stale} stale",
+        return self._wait(
             lambda: self.pool(pool).isolation,
+            lambda it: (it.containers, it.isolated, it.stale, it.consistent) == wanted,
+            f"pool {pool} counts {containers} containers, {isolated} isolated, {stale} stale",
         )
-        return self.pool(pool).isolation
 
     def unknown_isolation(self, pool: str, *, containers: int) -> Isolation:
         """Wait until the pool counts so many containers, not all of them known; what it says."""
-
-        def counts() -> bool:
-            found = self.pool(pool).isolation
-            return found.containers == containers and found.unknown > 0
-
-        self._wait(
-            counts,
-            f"pool {pool} counts {containers} containers, some as unknown",
+        return self._wait(
             lambda: self.pool(pool).isolation,
+            lambda isolation: isolation.containers == containers and isolation.unknown > 0,
+            f"pool {pool} counts {containers} containers, some as unknown",
         )
-        return self.pool(pool).isolation
 
     def told(self, name: str, reason: str, *, kind: str = "GPUSharePool", about: str = "") -> str:
         """Wait until an Event on an object says ``reason``, and something ``about``; its words."""
-
-        def find() -> list[str]:
-            return [note for note in self._notes(kind, name, reason) if about in note]
-
-        self._wait(
-            lambda: bool(find()),
-            f"an Event {reason} on {kind} {name} that speaks of {about!r}",
+        notes = self._wait(
             lambda: self._notes(kind, name, reason),
+            lambda notes: any(about in note for note in notes),
+            f"an Event {reason} on {kind} {name} that speaks of {about!r}",
         )
-        return find()[-1]
+        return [note for note in notes if about in note][-1]
 
     def started(self, app: str, *, pods: int = 1, namespace: str = "default") -> list[Pod]:
         """Wait until there are ``pods`` pods with the label ``app``, all Ready; these pods."""
-
-        def all_ready() -> bool:
-            found = self.pods(app, namespace=namespace)
-            return len(found) == pods and all(pod.ready for pod in found)
-
-        self._wait(
-            all_ready,
-            f"{pods} pods of {app} are Ready",
+        return self._wait(
             lambda: self.pods(app, namespace=namespace),
+            lambda found: len(found) == pods and all(pod.ready for pod in found),
+            f"{pods} pods of {app} are Ready",
         )
-        return self.pods(app, namespace=namespace)
 
     def waiting_pod(self, app: str, reason: str) -> Pod:
         """Wait until the only pod of ``app`` has its container wait for ``reason``; the pod."""
-        self._wait(
-            lambda: [pod.got.waiting for pod in self.pods(app) if pod.container] == [reason],
-            f"the pod of {app} is in {reason}",
+        (pod,) = self._wait(
             lambda: self.pods(app),
+            lambda pods: [pod.container and pod.container.waiting for pod in pods] == [reason],
+            f"the pod of {app} is in {reason}",
         )
-        return self.pods(app)[0]
+        return pod
 
     def offering(self, pool: str, resource: str, *, units: int) -> list[Node]:
         """Wait until each node of the pool offers exactly ``units`` of a resource; the nodes."""
-        self._wait(
-            lambda: all(node.offers(resource) == units for node in self.nodes(pool)),
+        return self._wait(
+            lambda: self.nodes(pool),
+            lambda nodes: all(node.offers(resource) == units for node in nodes),
             f"the nodes of pool {pool} offer {resource}: {units}",
-            lambda: {node.name: node.offers(resource) for node in self.nodes(pool)},
         )
-        return self.nodes(pool)
 
     def allocation(self, node: str, ledger: str) -> str:
         """Wait until the card scheduler's ledger has the node at ``ledger``; the same."""
-        self._wait(
-            lambda: self._allocated(node) == ledger,
-            f"{ledger} is allocated on {node}",
+        return self._wait(
             lambda: self._allocated(node),
+            lambda allocated: allocated == ledger,
+            f"{ledger} is allocated on {node}",
         )
-        return ledger
 
     def usage(self, node: str, *, gib: float) -> float:
         """Wait until programs on the node take ``gib`` of GPU memory; the same."""
-        self._wait(
-            lambda: self._used_gib(node) == gib,
-            f"{gib} GiB are in use on {node}",
+        return self._wait(
             lambda: self._used_gib(node),
+            lambda used: used == gib,
+            f"{gib} GiB are in use on {node}",
         )
-        return gib
 
     # What happened in this step.
 
     def restarts(self) -> dict[str, int]:
         """How many of the plugin pods of each node the operator deleted."""
-        deleted = [w.name for w in self._writes() if (w.verb, w.resource) == ("delete", "pods")]
+        writes = self._operator_writes.read()
+        deleted = [w.name for w in writes if (w.verb, w.resource) == ("delete", "pods")]
         return Counter(self._plugin_nodes.get(name, f"a later pod, {name}") for name in deleted)
 
     def turns(self) -> list[str]:
         """The nodes that the operator worked on, in order; one that it came back to is in twice."""
-        nodes = [self._node_of(write) for write in self._writes()]
+        nodes = [self._node_of(write) for write in self._operator_writes.read()]
         return [node for node, _ in groupby(filter(None, nodes))]
 
     def most_at_once(self) -> int:
         """The most nodes that the operator worked on together: from its first write to its last."""
-        nodes = [self._node_of(write) for write in self._writes()]
+        nodes = [self._node_of(write) for write in self._operator_writes.read()]
         first = {node: index for index, node in reversed([*enumerate(nodes)])}
         last = {node: index for index, node in enumerate(nodes)}
         together = (
@@ -252,7 +225,7 @@ class View:
 
     def node_writes(self) -> list[Write]:
         """What the operator wrote to nodes."""
-        return [write for write in self._writes() if write.resource == "nodes"]
+        return [write for write in self._operator_writes.read() if write.resource == "nodes"]
 
     def admissions(self) -> Counter[str]:
         """How many pods the webhook was asked about, by what became of them."""
@@ -276,9 +249,6 @@ class View:
 
     def _node_of(self, write: Write) -> str:
         return write.name if write.resource == "nodes" else self._plugin_nodes.get(write.name, "")
-
-    def _writes(self) -> list[Write]:
-        return read_operator_writes(self._cluster.audit_log, after=self._audited_bytes)
 
     def _plugins(self) -> Sequence[Pod]:
         path = f"/api/v1/namespaces/kube-system/pods?labelSelector=name%3D{PLUGIN}"
@@ -305,15 +275,20 @@ class View:
         return counted
 
     def _wait(
-        self, condition: Callable[[], bool], expectation: str, seen: Callable[[], object]
-    ) -> None:
-        def holds() -> bool:
+        self, read: Callable[[], Found], holds: Callable[[Found], bool], expectation: str
+    ) -> Found:
+        """What was read when it held; what is read a moment later may be something else."""
+        seen: list[Found] = []
+
+        def is_so() -> bool:
             expect(self._operator.alive, "the operator to run", "its process ended")
-            return condition()
+            seen[:] = [read()]
+            return holds(seen[0])
 
         wait_until(
-            holds,
+            is_so,
             expectation=expectation,
             timeout_seconds=_TIMEOUT_SECONDS,
-            advice=lambda: f"Seen: {seen()}",
+            advice=lambda: f"Seen: {seen[0]}",
         )
+        return seen[0]

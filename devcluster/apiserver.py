@@ -15,7 +15,7 @@ import orjson
 from devcluster.errors import DevclusterError
 from devcluster.kubeconfig import read_own_kubeconfig
 
-_TIMEOUT_SECONDS = 30
+_TIMEOUT_SECONDS = 60
 
 
 class ApiError(DevclusterError):

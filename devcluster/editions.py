@@ -24,7 +24,7 @@ _FILES: dict[Edition, str] = {
 _DAEMONSETS = f"/apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/daemonsets"
 _PODS = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/pods"
 _INSTALLED_AS = f"{names.PREFIX}edition"
-_GONE_SECONDS = 60
+_GONE_SECONDS = 180
 
 
 def load_edition(edition: Edition, *, name_label: bool = True) -> list[dict[str, Any]]:

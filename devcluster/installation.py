@@ -54,7 +54,7 @@ _TEARDOWN_SETTINGS = {
 }
 _TOKEN_SECONDS = 24 * 3600
 _STOP_SECONDS = 30
-_ESTABLISHED_SECONDS = 30
+_ESTABLISHED_SECONDS = 180
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 

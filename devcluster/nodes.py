@@ -14,7 +14,7 @@ from devcluster.cluster import Cluster
 from devcluster.waiting import wait_until
 
 _IN_FLIGHT = 8
-_READY_SECONDS = 60
+_READY_SECONDS = 180
 # nvidia-smi shows 16130 MiB on a card whose plugin offers 15 (guide 000): the plugin floors to GiB.
 _MIB_BEYOND_WHOLE_GIB = 770
 

@@ -13,7 +13,7 @@ from devcluster.waiting import wait_until
 
 _MARK = "DEVCLUSTER_PROCESS_OF"
 _PROC = Path("/proc")
-_BEGIN_SECONDS = 30
+_BEGIN_SECONDS = 60
 _children: list[subprocess.Popen[bytes]] = []  # of this process; reaped once they have ended
 
 
@@ -75,7 +75,7 @@ def runs_module(folder: Path, module: str) -> bool:
     )
 
 
-def kill_processes(folder: Path, *, timeout_seconds: float = 30) -> None:
+def kill_processes(folder: Path, *, timeout_seconds: float = 120) -> None:
     """End every process of the cluster, at once: what it wrote is thrown away with it.
 
     SIGTERM would take an API server with open watches up to a minute. Repeats until none is

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 COMPONENTS = ("controller", "webhook")
 _NODES = ("system-1", "system-2")
 _PLAYER = "devcluster.processnode"
-_WAIT = ("--wait", "--timeout=120s")
+_WAIT = ("--wait", "--timeout=5m")
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _OURS = "app.kubernetes.io%2Fname%3Dgpushare-operator"
 

@@ -29,7 +29,7 @@ CHART = PROJECT / "chart"
 
 # Collect garbage a quarter as often: a small cluster's components spend much of their CPU on that.
 _GO = {"GOGC": "400"}
-_START_SECONDS = 120
+_START_SECONDS = 300
 _TAIL_LINES = 15
 _CLEARED = "The start was cleared away; call again. The end of its log:"
 

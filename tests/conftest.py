@@ -14,9 +14,11 @@ from tests.kit.bench import Bench
 from tests.kit.operator import KUBELET_PERIOD_SECONDS
 from tests.rights import leave_rights
 
-# A busy machine is no finding: tests have a time limit as a whole.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# A busy machine is no finding: tests have a time limit as a whole. A suite plays the same examples
+# each time; what `make fuzz` finds beyond them becomes an @example of its test.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile("suite")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from demo.checks import expect, expect_said
+from demo.checks import expect, expect_equal, expect_said
 from demo.sights import POOL_LABEL, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -38,8 +38,8 @@ class Fate:
 @step(
     "Three pools, and what their owners and administrators say of workloads",
     f"kubectl apply -f {FILES}/pools.yaml",
-    "kubectl wait gsp --all --for=condition=Ready --timeout=45s",
-    "kubectl wait gsp --all --timeout=45s "
+    "kubectl wait gsp --all --for=condition=Ready --timeout=3m",
+    "kubectl wait gsp --all --timeout=3m "
     f"--for=jsonpath='{{.status.capacity.largestFreeBlock}}'={CARD_GIB}",
     "kubectl taint node -l gpushare.io/pool=vision team=vision:NoSchedule",
     by_hand="a page in the wiki",
@@ -168,13 +168,13 @@ def refused(view: View) -> Facts:
         ("ValidatingAdmissionPolicy", 'gpushare.io/isolation is "required"'),
     )
     said = [line for line in view.said if line.startswith("Error from server")]
-    expect(len(said) == len(refusals), f"{len(refusals)} refusals", said)
+    reasons = [reason for _, reason in refusals]
+    expect(len(said) == len(refusals), f"refusals that say {', '.join(reasons)}", said)
     for line, (who, why) in zip(said, refusals, strict=True):
         expect(who in line and why in line, f"a refusal by {who} that says {why}", line)
     created = [name for name, _ in _read_answers(view.said)]
     expect(not created, "no pod created", created)
-    counted = view.admissions()
-    expect(counted == Counter(why for _, why in refusals[:3]), "each refusal counted once", counted)
+    _expect_counted(view, *reasons[:3])
     yield "no pod was created"
     yield "the last was refused by a policy: the webhook is not asked about its namespace"
 
@@ -197,31 +197,35 @@ def workloads(view: View) -> Facts:
     yield f"trainer: its {len(trainers)} pods are where it was said, on {NODES['training']}"
     probes = view.started("probe", pods=2)
     nodes = sorted(pod.node for pod in probes)
-    expect(nodes == sorted([NODES["training"], NODES["inference"]]), "probes on both nodes", nodes)
+    wanted = sorted([NODES["training"], NODES["inference"]])
+    expect_equal(nodes, wanted, "the nodes with a pod of probe")
     yield f"probe: its pods are on {' and '.join(nodes)}, as a DaemonSet's are"
-    counted = view.admissions()
-    expect(counted == {"Routed": 2, "NotRouted": 2}, "two pods of each decided on", counted)
+    _expect_counted(view, *["Routed"] * 2, *["NotRouted"] * 2)
 
 
 def _expect_admitted(view: View, *fates: Fate) -> Facts:
     """Each pod was decided on, once, for its reason; it, and kubectl, say so, and nothing else."""
-    reasons = [fate.reason for fate in fates if fate.reason]
-    counted = view.admissions()
-    expect(counted == Counter(reasons), f"the webhook to count {', '.join(reasons)}", counted)
+    _expect_counted(view, *(fate.reason for fate in fates if fate.reason))
     _expect_said(view, *fates)
     for fate in fates:
         pod = view.pod(fate.name, namespace=fate.namespace)
         noted = fate.reason if fate.noted is None else fate.noted
         expect(pod.decision.get("reason", "") == noted, f"{noted!r} noted on {pod.name}", pod)
-        expect(pod.selector == fate.selector, f"{fate.selector} on {pod.name}", pod.selector)
+        expect_equal(pod.selector, fate.selector, f"the nodeSelector of {pod.name}")
         yield f"{pod.name}: {fate.reason or 'the webhook was not asked'}; {_describe(pod)}"
+
+
+def _expect_counted(view: View, *reasons: str) -> None:
+    counted, wanted = dict(view.admissions()), dict(Counter(reasons))
+    expect_equal(counted, wanted, "the pods that the webhook counted, by reason,")
 
 
 def _expect_said(view: View, *fates: Fate) -> None:
     """Kubectl created these in this order, and warned of just those of which it must."""
     answers = list(_read_answers(view.said))
     created = [name for name, _ in answers]
-    expect(created == [fate.name for fate in fates], "each created", view.said)
+    wanted = [fate.name for fate in fates]
+    expect(created == wanted, f"kubectl to create {', '.join(wanted)}", view.said)
     for fate, (name, warnings) in zip(fates, answers, strict=True):
         fits = len(warnings) == bool(fate.warning) and all(fate.warning in w for w in warnings)
         expect(fits, f"kubectl to say of {name}: {fate.warning or 'nothing'}", warnings)

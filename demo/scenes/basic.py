@@ -1,6 +1,12 @@
 """Guide 000: node pools on the Basic edition, one with isolation and one without."""
 
-from demo.checks import expect, expect_memory, expect_one_restart_each, expect_said
+from demo.checks import (
+    expect,
+    expect_equal,
+    expect_memory,
+    expect_one_restart_each,
+    expect_said,
+)
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import CGPU, DISABLE_ISOLATION, GPU_MEM, SCHEDULE, WHOLE_CARD
@@ -53,8 +59,8 @@ def jobs_that_select(view: View) -> Facts:
 @step(
     "The same two jobs without a nodeSelector",
     f"kubectl apply -f {FILES}/jobs.yaml",
-    "kubectl rollout status statefulset/cgpu-test --timeout=45s",
-    "kubectl rollout status statefulset/cgpu-test-no-isolation --timeout=45s",
+    "kubectl rollout status statefulset/cgpu-test --timeout=3m",
+    "kubectl rollout status statefulset/cgpu-test-no-isolation --timeout=3m",
     by_hand="nothing helps: such a pod lands in any pool, and the guide warns of the results",
 )
 def jobs_that_do_not_select(view: View) -> Facts:
@@ -68,7 +74,7 @@ def jobs_that_do_not_select(view: View) -> Facts:
 @step(
     "Pool cgpu stops isolating",
     """kubectl patch gsp cgpu --type=merge -p '{"spec":{"schedule":"share"}}'""",
-    "kubectl wait gsp/cgpu --for=condition=Ready --timeout=45s",
+    "kubectl wait gsp/cgpu --for=condition=Ready --timeout=3m",
     "kubectl gpushare explain pool cgpu",
     by_hand="per node: change the label, find the node's gpushare-device-plugin pod, delete it, "
     "look for the new one; a pod that is bound meanwhile fails for good",
@@ -155,7 +161,8 @@ def _jobs(view: View) -> Facts:
     yield expect_memory(isolated, ISOLATED_MIB, isolated=True)
     yield expect_memory(shared, WHOLE_MIB, isolated=False)
     env = {key: shared.got.env.get(f"ALIYUN_COM_GPU_MEM_{key}") for key in ("CONTAINER", "DEV")}
-    expect(env == {"CONTAINER": "3", "DEV": "15"}, "the guide's environment variables", env)
+    wanted = {"CONTAINER": "3", "DEV": "15"}
+    expect_equal(env, wanted, f"the variables ALIYUN_COM_GPU_MEM_... of {shared.name}")
     yield f"{shared.name} knows its share: ALIYUN_COM_GPU_MEM_CONTAINER=3, ..._DEV=15"
 
 

@@ -19,7 +19,7 @@ def _reconcile(how: str) -> str:
 @step(
     "A pool isolates, and a pod runs on it",
     f"kubectl apply -f {FILES}/pool.yaml",
-    "kubectl wait gsp/training --for=condition=Ready --timeout=45s",
+    "kubectl wait gsp/training --for=condition=Ready --timeout=3m",
     f"kubectl apply -f {FILES}/train.yaml",
     by_hand="label the node, and look whether its device plugin came up",
 )
@@ -31,6 +31,8 @@ def isolating(view: View) -> Facts:
 @step(
     "The pool is paused; somebody flips the label, and the kubelet restarts (here the simulator's)",
     _reconcile("Paused"),
+    # The operator has heard of it: before that it would put the label back.
+    "kubectl wait gsp/training --for=jsonpath='{.status.observedGeneration}'=2 --timeout=3m",
     f"{_LABEL}true",
     f"kubectl annotate node {NODE} {RESTART_KUBELET}=1",
     by_hand="nobody notices: the plugin's pod is the same, with the same restart count",
@@ -56,7 +58,7 @@ def put_back(view: View) -> Facts:
 @step(
     "The pool acts again",
     _reconcile("Enforce"),
-    "kubectl wait gsp/training --for=condition=Ready --timeout=45s",
+    "kubectl wait gsp/training --for=condition=Ready --timeout=3m",
     by_hand="delete the plugin's pod, if anybody thinks of it",
 )
 def acts(view: View) -> Facts:

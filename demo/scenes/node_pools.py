@@ -36,7 +36,7 @@ def jobs(view: View) -> Facts:
 @step(
     "A second pod fills the first card before the second",
     "kubectl scale statefulset cgpu-test --replicas=2",
-    "kubectl rollout status statefulset/cgpu-test --timeout=45s",
+    "kubectl rollout status statefulset/cgpu-test --timeout=3m",
     "kubectl gpushare inspect --pools",
     by_hand="the same: placement is a label that the scheduler reads",
 )
@@ -52,7 +52,7 @@ def binpack(view: View) -> Facts:
 @step(
     "Pool cgpu-no-isolation shall isolate, while a job uses it",
     """kubectl patch gsp cgpu-no-isolation --type=merge -p '{"spec":{"schedule":"cgpu"}}'""",
-    "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready=False --timeout=45s",
+    "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready=False --timeout=3m",
     "kubectl gpushare plan pool cgpu-no-isolation",
     by_hand="the label is simply overwritten: running pods fall out of the scheduler's ledger",
 )
@@ -66,8 +66,13 @@ def waits_for_workloads(view: View) -> Facts:
 
 @step(
     "The job ends, and the change goes through by itself",
+<<<<<<< HEAD
     "kubectl delete statefulset cgpu-test-no-isolation --timeout=60s",
     "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready --timeout=45s",
+=======
+    "kubectl delete statefulset cgpu-test-no-isolation",
+    "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready --timeout=3m",
+>>>>>>> w-demo
     by_hand="wait for the job; change the label; find and delete the plugin's pod",
 )
 def share_to_cgpu(view: View) -> Facts:

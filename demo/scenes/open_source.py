@@ -1,6 +1,6 @@
 """Guide 004: the open-source edition, one card for several students, by way of the extender."""
 
-from demo.checks import expect, expect_memory, expect_said
+from demo.checks import expect, expect_equal, expect_memory, expect_said
 from demo.story import Facts, Scene, step
 from demo.view import View
 from devcluster.names import GPU_MEM, GPUSHARE, MEM_ASSIGNED, MEM_DEV, MEM_IDX, MEM_POD
@@ -43,10 +43,10 @@ def binpack_1(view: View) -> Facts:
     (pod,) = view.started("binpack-1")
     ledger = {key: pod.annotations.get(key) for key in (MEM_IDX, MEM_DEV, MEM_POD, MEM_ASSIGNED)}
     wanted = {MEM_IDX: "0", MEM_DEV: "14", MEM_POD: "5", MEM_ASSIGNED: "true"}
-    expect(ledger == wanted, "the extender's ledger on the pod", ledger)
+    expect_equal(ledger, wanted, f"the extender's ledger on {pod.name}")
     yield f"the extender wrote: {', '.join(f'{key}={value}' for key, value in ledger.items())}"
     env = {key: pod.got.env.get(key) for key in (MEM_DEV, "ALIYUN_COM_GPU_MEM_CONTAINER")}
-    expect(list(env.values()) == ["14", "5"], "14 and 5 in the container's environment", env)
+    expect(list(env.values()) == ["14", "5"], f"14 and 5 in the variables of {pod.name}", env)
     yield f"the container has: {', '.join(f'{key}={value}' for key, value in env.items())}"
     yield f"{expect_memory(pod, WHOLE_MIB, isolated=False)}; this edition isolates nowhere"
 
@@ -54,13 +54,13 @@ def binpack_1(view: View) -> Facts:
 @step(
     "The second student's 4 GiB go to the same card",
     f"kubectl apply -f {FILES}/binpack-2.yaml",
-    "kubectl rollout status deployment/binpack-2 --timeout=45s",
+    "kubectl rollout status deployment/binpack-2 --timeout=3m",
     "kubectl gpushare inspect --details",
     by_hand="the same; kubectl-inspect-gpushare shows it in the same words",
 )
 def binpack_2(view: View) -> Facts:
     (pod,) = view.started("binpack-2")
-    expect(pod.got.cards == (0,), "card 0", pod.got.cards)
+    expect(pod.got.cards == (0,), f"{pod.name} on card 0", pod.got.cards)
     expect_said(view.said, pod.name, "default 4")
     expect_said(view.said, "Allocated/Total GPU Memory In Cluster: 9/14 (64%)")
     yield f"{pod.name} is on card 0 of {pod.node}"

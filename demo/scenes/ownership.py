@@ -14,7 +14,7 @@ FIRST, SECOND = "cn-hangzhou.192.168.6.41", "cn-hangzhou.192.168.6.42"
 # may have read the script's value, so the operator restarts it.
 _OVERWRITE = f"kubectl label node {FIRST} {PLACEMENT}=spread --overwrite"
 _PUT_BACK = (
-    f"kubectl wait node/{FIRST} --timeout=30s "
+    f"kubectl wait node/{FIRST} --timeout=3m "
     "--for=jsonpath='{.metadata.labels.ack\\.node\\.gpu\\.placement}'=binpack"
 )
 
@@ -100,7 +100,7 @@ def retry(view: View) -> Facts:
 
 @step(
     "Both pools are deleted",
-    "kubectl delete gsp training notebooks --timeout=30s",
+    "kubectl delete gsp training notebooks --timeout=3m",
     by_hand="nothing; but who knows whose the labels are?",
 )
 def clean_delete(view: View) -> Facts:
@@ -108,8 +108,9 @@ def clean_delete(view: View) -> Facts:
     expect(len(nodes) == 2, "both nodes with their labels", nodes)
     for node in nodes:
         ours = node.managers & {MANAGER}
-        expect(not ours, "no claim of the operator in managedFields", node.managers)
-        expect(not node.our_annotations, "no annotation of the operator", node.our_annotations)
+        expect(not ours, f"no claim of {MANAGER} on {node.name}", node.managers)
+        annotations = node.our_annotations
+        expect(not annotations, f"no annotation of the operator on {node.name}", annotations)
         yield f"{node.name} keeps {node.shows(SCHEDULE, POOL_LABEL)}; nothing on it is ours"
     restarts = view.restarts()
     expect(not restarts, "no restart of a plugin", restarts)

@@ -1,6 +1,6 @@
 """A change over a whole pool: read first, tried on one node, halted by itself, and resumed."""
 
-from demo.checks import expect, expect_restarted_once, expect_said
+from demo.checks import expect, expect_equal, expect_restarted_once, expect_said
 from demo.sights import Node
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -11,6 +11,8 @@ FILES = "demo/manifests/rollout"
 CANARY, *OTHERS = NODES = [f"cn-shanghai.192.168.9.{number}" for number in range(21, 26)]
 # It stands for the kinds of change, not for the nodes: the same in every cluster.
 AGREED = "9f2b209da3b5"
+# Where no drop of its resource was seen, a healthy node takes twelve; on a busy machine, more.
+_MORE_TIME = '{"spec":{"rollout":{"readyTimeoutSeconds":300}}}'
 
 
 @step(
@@ -30,14 +32,14 @@ def pool(view: View) -> Facts:
 @step(
     "Isolation is wanted: what would that do?",
     """kubectl patch gsp inference --type=merge -p '{"spec":{"schedule":"cgpu"}}'""",
-    "kubectl wait gsp/inference --for=condition=RolloutComplete=False --timeout=45s",
+    "kubectl wait gsp/inference --for=condition=RolloutComplete=False --timeout=3m",
     "kubectl gpushare plan pool inference",
     by_hand="nobody can tell before it is done",
 )
 def plan(view: View) -> Facts:
     rollout = view.rollout("inference", "WaitingForApproval")
-    expect(rollout.left == tuple(NODES), "all five nodes in status.plan", rollout)
-    expect(rollout.plan_hash == AGREED, f"the plan's hash {AGREED}", rollout)
+    expect_equal(rollout.left, tuple(NODES), "the nodes in status.plan")
+    expect_equal(rollout.plan_hash, AGREED, "the plan's hash")
     expect_said(view.said, f"plan {AGREED}: {rollout.plan_summary}")
     for wave, name in zip((1, 2, 2, 3, 3), NODES, strict=True):
         expect_said(view.said, f"{wave} {name} share -> cgpu cordon, 2 labels, restart plugin")
@@ -72,9 +74,10 @@ def mended(view: View) -> Facts:
     expect_said(view.said, f"failed DeadlineExceeded {CANARY}", "gpushare-device-plugin-ds")
     expect_said(view.said, "Nodes 0 of 5 ready, 4 waiting, 1 failed")
     rollout = view.rollout("inference", "RolloutHalted", failed=0)
-    expect(rollout.left == tuple(OTHERS), "the other four still to be changed", rollout)
-    node = _find(view, CANARY)
-    expect(node.schedulable and node.offers(GPU_MEM) == 15, f"{CANARY} in service", node)
+    expect_equal(rollout.left, tuple(OTHERS), "the nodes in status.plan")
+    node = view.node_where(
+        CANARY, "is in service", lambda node: node.schedulable and node.offers(GPU_MEM) == 15
+    )
     restarts = view.restarts()
     expect(not restarts, "no restart of a plugin", restarts)
     yield f"{CANARY}: {node.shows(DISABLE_ISOLATION)}; in service again, without another restart"
@@ -83,9 +86,10 @@ def mended(view: View) -> Facts:
 
 
 @step(
-    "Somebody has looked, and resumes it",
+    "Somebody has looked, resumes it, and gives each node more time",
     "kubectl gpushare retry inference",
-    "kubectl wait gsp/inference --for=condition=RolloutComplete --timeout=45s",
+    f"kubectl patch gsp inference --type=merge -p '{_MORE_TIME}'",
+    "kubectl wait gsp/inference --for=condition=RolloutComplete --timeout=3m",
     by_hand="the rest of the loop, without the nodes that were done",
 )
 def resumed(view: View) -> Facts:

@@ -44,7 +44,7 @@ def waits_for_workloads(view: View) -> Facts:
     _MIGRATE,
     f"{_MIGRATE} -o yaml | kubectl apply -f -",
     "kubectl scale statefulset app-3g-v1 --replicas=2",
-    "kubectl rollout status statefulset/app-3g-v1 --timeout=45s",
+    "kubectl rollout status statefulset/app-3g-v1 --timeout=3m",
     f"kubectl gpushare inspect {NODE}",
     by_hand="rewrite the manifest; delete the application, label the node, wait for its plugin, "
     "apply again",

@@ -1,6 +1,6 @@
 """Guide 002's warning: leaving cgpu for share takes more than a label; by hand, and by Jobs."""
 
-from demo.checks import expect, expect_memory, expect_said
+from demo.checks import expect, expect_equal, expect_memory, expect_said
 from demo.sights import Node, Pod
 from demo.story import Facts, Scene, step
 from demo.view import View
@@ -20,7 +20,7 @@ _BY_JOB = (
 @step(
     "A pool that isolates, and a job with a pod on each of its nodes",
     f"kubectl apply -f {FILES}/pool.yaml",
-    "kubectl wait gsp/vision --for=condition=Ready --timeout=45s",
+    "kubectl wait gsp/vision --for=condition=Ready --timeout=3m",
     f"kubectl apply -f {FILES}/job.yaml",
     by_hand="label each node",
 )
@@ -43,7 +43,8 @@ def requires_teardown(view: View) -> Facts:
     writes = view.node_writes()
     expect(not writes, "no write of the operator to any node", writes)
     for node in view.nodes("vision"):
-        expect(node.labels[SCHEDULE] == "cgpu" and node.schedulable, "nodes as they were", node)
+        as_before = node.labels[SCHEDULE] == "cgpu" and node.schedulable
+        expect(as_before, f"{SCHEDULE}=cgpu on {node.name}, in service", node)
     for pod in view.started("vision", pods=2):
         yield f"undisturbed: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
 
@@ -52,8 +53,13 @@ def requires_teardown(view: View) -> Facts:
     "What the label alone does, on a node that is in no pool",
     f"kubectl label node {ALONE} {SCHEDULE}=share --overwrite",
     "kubectl delete pod -n kube-system -l name=gpushare-device-plugin-ds "
+<<<<<<< HEAD
     f"--field-selector=spec.nodeName={ALONE} --timeout=60s",
     "kubectl rollout status -n kube-system daemonset/gpushare-device-plugin-ds --timeout=45s",
+=======
+    f"--field-selector=spec.nodeName={ALONE}",
+    "kubectl rollout status -n kube-system daemonset/gpushare-device-plugin-ds --timeout=3m",
+>>>>>>> w-demo
     f"kubectl apply -f {FILES}/job-by-label.yaml",
     by_hand="this is by hand: the guide's job finds a node that is labelled share",
 )
@@ -69,10 +75,15 @@ def label_alone(view: View) -> Facts:
 @step(
     "Somebody agrees to the first node's teardown, and moves the job's pod",
     f"kubectl annotate node {FIRST} gpushare.io/teardown=start",
+<<<<<<< HEAD
     f"kubectl wait node/{FIRST} --for=jsonpath='{{.spec.unschedulable}}'=true --timeout=30s",
     f"kubectl delete pod -l app=vision --field-selector=spec.nodeName={FIRST} --timeout=60s",
+=======
+    f"kubectl wait node/{FIRST} --for=jsonpath='{{.spec.unschedulable}}'=true --timeout=3m",
+    f"kubectl delete pod -l app=vision --field-selector=spec.nodeName={FIRST}",
+>>>>>>> w-demo
     "kubectl wait pod -n kube-system -l name=cgpu-installer "
-    f"--field-selector=spec.nodeName={FIRST} --for=delete --timeout=30s",
+    f"--field-selector=spec.nodeName={FIRST} --for=delete --timeout=3m",
     f"kubectl gpushare render teardown {FIRST}",
     by_hand="the same, in this order: where the label comes last, the installer is still there and "
     "puts the module back",
@@ -143,7 +154,7 @@ def by_job(view: View) -> Facts:
     view.ready_pool("vision", nodes=2)
     yield f"an Event on the node: {view.told(SECOND, 'ModuleRemoval', kind='Node', about='Job')}"
     jobs = view.teardown_jobs()
-    expect(jobs == ["uninstall sentinel", "verify"], "two Jobs, both complete", jobs)
+    expect_equal(jobs, ["uninstall sentinel", "verify"], "the complete Jobs, by their arguments,")
     yield f"complete, in this order: Job `{jobs[0]}`, then, in another boot, Job `{jobs[1]}`"
     yield _expect_shared(view, SECOND)
     for pod in view.started("vision", pods=2):

@@ -43,7 +43,7 @@ def needs_isolation(view: View) -> Facts:
 @step(
     "Two pods that say that they need none",
     f"kubectl apply -f {FILES}/job-a.yaml",
-    "kubectl rollout status deployment/job-a --timeout=45s",
+    "kubectl rollout status deployment/job-a --timeout=3m",
     "kubectl gpushare inspect --pools",
     by_hand="a nodeSelector for the other pool",
 )
@@ -57,7 +57,7 @@ def needs_none(view: View) -> Facts:
 def _expect_all_in(view: View, app: str, pool: str) -> str:
     nodes = {node.name for node in view.nodes(pool)}
     counts = Counter(pod.node for pod in view.pods(app))
-    expect(counts.keys() <= nodes, f"all pods of {app} in pool {pool}", counts)
+    expect(counts.keys() <= nodes, f"all pods of {app} on {', '.join(sorted(nodes))}", counts)
     listed = ", ".join(f"{count} on {node}" for node, count in sorted(counts.items()))
     return f"all are in pool {pool}: {listed}"
 

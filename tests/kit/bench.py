@@ -156,7 +156,7 @@ class Bench:
             self._release_and_delete(f"{POOLS}/{pool['metadata']['name']}")
         for node in self.call("GET", NODES)["items"]:
             self.call("DELETE", f"{NODES}/{node['metadata']['name']}")
-        wait_until(self._is_empty, expectation="the cluster is empty", timeout_seconds=30)
+        wait_until(self._is_empty, expectation="the cluster is empty", timeout_seconds=90)
 
     def _release_and_delete(self, path: str) -> None:
         try:

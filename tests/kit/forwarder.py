@@ -14,7 +14,7 @@ import aiohttp
 from devcluster.relay import relay
 
 _POLL_SECONDS = 0.1
-_WAIT_SECONDS = 10
+_WAIT_SECONDS = 60
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ PATIENT: Mapping[str, str] = {"GPUSHARE_LEASE_DURATION_SECONDS": "60"}
 SOURCE_VARIABLE = "GPUSHARE_SOURCE"
 """Folder of the operator's source to run instead of the project's own (see tests/mutations.py)."""
 CONTROLLER_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gpushare-controller"
-_READY_SECONDS = 40
+_READY_SECONDS = 90
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

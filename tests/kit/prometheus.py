@@ -24,7 +24,7 @@ from devcluster.waiting import wait_until
 
 Json = dict[str, Any]
 
-_READY_SECONDS = 30
+_READY_SECONDS = 90
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from devcluster.toolchain import REGISTRY, ensure_binaries
 from devcluster.waiting import wait_until
 
-_START_SECONDS = 20
+_START_SECONDS = 60
 
 
 @contextmanager

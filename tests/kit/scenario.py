@@ -1,6 +1,5 @@
 """What every fault is measured by: a pool that changes its mode, and the same without the fault."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,9 +111,7 @@ class Scenario:
             with self.bench.watching() as recording:
                 yield recording
                 self.proxy.remove_all()
-                cleared = time.monotonic()
                 self.expect_settled()
-                assert time.monotonic() - cleared < CONVERGES_SECONDS
         finally:
             self.proxy.remove_all()
         assert self.process.alive, self.bench.operators.tail()

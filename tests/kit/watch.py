@@ -18,7 +18,7 @@ from devcluster.kubeconfig import read_own_kubeconfig
 
 Json = dict[str, Any]
 
-_CATCH_UP_SECONDS = 10
+_CATCH_UP_SECONDS = 60
 
 
 class Recording:

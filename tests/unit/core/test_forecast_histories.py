@@ -149,7 +149,6 @@ def bind_workloads(history: History, nodes: Iterable[str]) -> None:
 @pytest.mark.timeout(100 + EXAMPLES)
 @settings(
     max_examples=EXAMPLES or 60,
-    derandomize=not EXAMPLES,
     database=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.generate,),

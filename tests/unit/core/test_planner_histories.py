@@ -180,7 +180,6 @@ def test_whatever_happens_every_promise_holds_and_all_comes_to_rest() -> None:
         settings=settings(
             max_examples=EXAMPLES or 30,
             stateful_step_count=40,
-            derandomize=not EXAMPLES,
             database=None,
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),

@@ -156,6 +156,27 @@ def test_values_that_become_one_take_their_lines_with_them() -> None:
     )
 
 
+def test_a_value_that_becomes_two_gets_a_line_for_the_second() -> None:
+    affinity = """\
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+        - matchExpressions:
+          - key: KEY
+            operator: NotIn
+            values:
+            # Not these.
+"""
+    one = affinity.replace("KEY", "cgpu") + "            - 'true'   # isolated\n"
+    new = affinity.replace("KEY", "ack.node.gpu.schedule")
+    new += "            - 'cgpu'   # isolated\n            - 'share'\n"
+    before = POD.format(selection=one, resource="nvidia.com/gpu: 1")
+    after = POD.format(selection=new, resource="aliyun.com/gpu-mem: 15")
+    expect_text(before, after)
+    expect_text(before.replace("\n", "\r\n"), after.replace("\n", "\r\n"))
+
+
 def test_where_two_labels_become_one_in_a_line_they_are_written_anew() -> None:
     one = '  nodeSelector: {cgpu: "true", cgpu.disable.isolation: "false"}   # isolated\n'
     new = '  nodeSelector: {"ack.node.gpu.schedule": "cgpu"}   # isolated\n'

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import yaml
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from gpushare.api.documents import parse_documents
@@ -174,7 +174,19 @@ def test_the_webhook_takes_what_is_made_of_a_pod_with_whole_cards(
     assert decision.reason in TAKEN
 
 
+SHARE = {"key": "ack.node.gpu.schedule", "operator": "In", "values": ["share"]}
+NOT_CGPU = {"key": "cgpu", "operator": "NotIn", "values": ["true"]}
+
+
 @given(pods(), targets, st.sampled_from(KINDS), st.sampled_from([True, False, None]))
+@example(
+    build_whole_pod(
+        **build_affinity([{"matchExpressions": [SHARE]}, {"matchExpressions": [SHARE, NOT_CGPU]}])
+    ),
+    Target(see_cards()),
+    "Deployment",
+    False,
+)
 def test_its_text_is_what_it_is(pod: Json, target: Target, kind: str, flow: bool | None) -> None:
     pod["metadata"]["annotations"] = {"note": "it's"}
     # Built anew, so that nothing is there twice and gets an anchor.

@@ -22,7 +22,7 @@ from tests.kit.tls import build_tls
 from tests.kit.webhookserver import build_webhook
 
 EXAMPLES = int(os.environ.get("GPUSHARE_REVIEWS", "0"))
-"""By `make fuzz`: so many new reviews; else some fewer."""
+"""By `make fuzz`: so many new reviews; else the same few every time."""
 SECRET = "hunter2"
 """What a container is told: no answer and no log line may repeat it."""
 

@@ -17,6 +17,7 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 from gpushare.api.documents import Document, format_yaml, is_json, parse_documents
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
+_REST_OF_LINE = re.compile(r"[^\r\n]*")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
@@ -100,6 +101,8 @@ def _edit(text: str, node: Node, old: Any, new: Any) -> Iterator[_Edit]:
             yield from _edit(text, part, before, after)
     elif isinstance(node, SequenceNode) and isinstance(new, list) and 0 < len(new) < len(old):
         yield from _shorten(text, node, old, new)
+    elif isinstance(node, SequenceNode) and isinstance(new, list) and not node.flow_style:
+        yield from _lengthen(text, node, old, new)
     else:
         yield _replace(text, node, new)
 
@@ -113,6 +116,18 @@ def _shorten(text: str, node: SequenceNode, old: list[Any], new: list[Any]) -> I
     yield from (_Edit(*line, "") for line in lines if line is not None)
     for part, before, after in zip(node.value, old, new, strict=False):
         yield from _edit(text, part, before, after)
+
+
+def _lengthen(text: str, node: SequenceNode, old: list[Any], new: list[Any]) -> Iterator[_Edit]:
+    """New last items, each in a line as the last has it."""
+    for part, before, after in zip(node.value, old, new, strict=False):
+        yield from _edit(text, part, before, after)
+    last: Node = node.value[-1]
+    line = _REST_OF_LINE.match(text, _find_end(text, last))
+    assert line is not None, "it matches anywhere"
+    indent = " " * node.start_mark.column
+    lines = (f"{_find_newline(text)}{indent}- {_write(last, item)}" for item in new[len(old) :])
+    yield _Edit(line.end(), line.end(), "".join(lines))
 
 
 def _edit_mapping(
@@ -158,23 +173,26 @@ def _insert(text: str, node: MappingNode, key: str, value: Any) -> _Edit:
         comma = ", " if node.value else ""
         return _Edit(start + 1, start + 1, f"{json.dumps(key)}: {_dump(value)}{comma}")
     first: Node = node.value[0][0]
-    end = "\r\n" if "\r\n" in text else "\n"
     at = first.start_mark.index
     indent = " " * first.start_mark.column
-    return _Edit(at, at, f"{_write_plain(key)}: {_dump(value)}{end}{indent}")
+    return _Edit(at, at, f"{_write_plain(key)}: {_dump(value)}{_find_newline(text)}{indent}")
 
 
 def _replace(text: str, node: Node, new: Any) -> _Edit:
     start, end = node.start_mark.index, _find_end(text, node)
-    style = node.style if isinstance(node, ScalarNode) else None
-    if not isinstance(new, str):
-        written = _dump(new)
-    elif style == "'":
-        written = f"'{new}'"
-    else:
-        written = _dump(new) if style else _write_plain(new)
+    written = _write(node, new)
     # Nothing stands where a value is empty.
     return _Edit(start, end, f" {written}" if start == end else written)
+
+
+def _write(like: Node, new: Any) -> str:
+    """A value, in the quotes of another."""
+    style = like.style if isinstance(like, ScalarNode) else None
+    if not isinstance(new, str):
+        return _dump(new)
+    if style == "'":
+        return f"'{new}'"
+    return _dump(new) if style else _write_plain(new)
 
 
 def _find_end(text: str, node: Node) -> int:
@@ -186,6 +204,10 @@ def _find_end(text: str, node: Node) -> int:
         return end
     last = node.value[-1]
     return _find_end(text, last[1] if isinstance(node, MappingNode) else last)
+
+
+def _find_newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _write_plain(text: str) -> str:
