@@ -66,13 +66,8 @@ def waits_for_workloads(view: View) -> Facts:
 
 @step(
     "The job ends, and the change goes through by itself",
-<<<<<<< HEAD
     "kubectl delete statefulset cgpu-test-no-isolation --timeout=60s",
-    "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready --timeout=45s",
-=======
-    "kubectl delete statefulset cgpu-test-no-isolation",
     "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready --timeout=3m",
->>>>>>> w-demo
     by_hand="wait for the job; change the label; find and delete the plugin's pod",
 )
 def share_to_cgpu(view: View) -> Facts:
