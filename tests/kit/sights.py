@@ -1,18 +1,43 @@
 """What collectors read in a unit test: pools, nodes and pods, judged by the planner."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Pool, Schedule
+from gpushare.api.workload import Workload
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.observe.metrics import Metrics, Sight
 from gpushare.observe.metrics.figures import Figures
-from tests.kit.values import NOW, a_world
+from tests.kit.members import OURS, SHARE, applied
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_world
+
+WEB = Workload("Deployment", "web")
+
+
+def a_member(name: str = "gpu-1", *, cards: int = 2, gib: int = 15, **more: Any) -> Node:
+    """A ready member in mode share."""
+    values: dict[str, Any] = {"records": applied(Schedule.SHARE), "gpu_count": cards, **more}
+    return a_node(name, {**SHARE, **OURS}, allocatable={MEMORY: cards * gib}, **values)
+
+
+def a_holder(name: str, cards: dict[int, int], *, node: str = "gpu-1", **more: Any) -> Pod:
+    """A pod of the application web that holds so many GiB of each card."""
+    values: dict[str, Any] = {"workload": WEB, "cards": cards, **more}
+    asks = values.pop("asks", sum(cards.values()))
+    return a_gpu_pod(name, node=node, requests={MEMORY: asks}, **values)
+
+
+def a_waiting(name: str, gib: int, pool: str = "training") -> Pod:
+    """A pod that has no node yet."""
+    selects = frozenset({(names.LABEL_POOL, pool)})
+    return a_holder(name, {}, node="", asks=gib, selects=selects, phase="Pending")
 
 
 def build_sight(

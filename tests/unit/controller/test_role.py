@@ -86,12 +86,9 @@ async def test_one_that_stands_by_waits_for_its_crd_too(
     assert [record.message for record in caplog.records if record.exc_info] == []
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [("api/v1/pods", "pods"), ("apis/gpushare.io/v1alpha1/gpusharepools", "gpusharepools")],
-)
+@pytest.mark.parametrize("path", ["api/v1/pods", "apis/gpushare.io/v1alpha1/gpusharepools"])
 async def test_one_that_hears_nothing_of_a_kind_for_long_gives_the_lease_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Its connection is good, so it would renew the Lease for ever, and know nothing."""
     monkeypatch.setattr("gpushare.controller.role.PATIENCE", 0.02)
@@ -103,7 +100,7 @@ async def test_one_that_hears_nothing_of_a_kind_for_long_gives_the_lease_up(
         with pytest.raises(ExceptionGroup) as raised:
             async with asyncio.timeout(20):
                 await controller
-    assert raised.group_contains(SyncLostError, match=kind)
+    assert raised.group_contains(SyncLostError)
     assert cluster.lease is not None
     assert cluster.lease["spec"]["holderIdentity"] == ""
 

@@ -2,53 +2,37 @@
 
 from dataclasses import replace
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 
 from gpushare import names
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod, SharingContainer
+from gpushare.api.pod import SharingContainer
 from gpushare.api.pool import Schedule
 from gpushare.api.workload import Workload
 from gpushare.core.capacity import sum_capacity
-from gpushare.core.observed import Timing
-from gpushare.core.plan import Planner
 from gpushare.core.records import Drift, Rival
 from gpushare.core.unplaced import REASONS, UnplacedPod
 from gpushare.names import Reason
 from gpushare.observe.metrics import Sight
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.cards import CardFigures
-from gpushare.observe.metrics.figures import Figures
 from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.members import OURS, SHARE, applied
-from tests.kit.sights import build_sight, list_families, measure, read, read_all
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.sights import (
+    a_holder,
+    a_member,
+    a_waiting,
+    build_sight,
+    list_families,
+    measure,
+    read,
+    read_all,
+)
+from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 GIB = 2**30
-WEB = Workload("Deployment", "web")
+
 SHARED = a_pool(schedule="share")
-
-
-def a_member(name: str = "gpu-1", *, cards: int = 2, gib: int = 15, **more: Any) -> Node:
-    """A ready member in mode share."""
-    values: dict[str, Any] = {"records": applied(Schedule.SHARE), "gpu_count": cards, **more}
-    return a_node(name, {**SHARE, **OURS}, allocatable={MEMORY: cards * gib}, **values)
-
-
-def a_holder(name: str, cards: dict[int, int], *, node: str = "gpu-1", **more: Any) -> Pod:
-    values: dict[str, Any] = {"workload": WEB, "cards": cards, **more}
-    asks = values.pop("asks", sum(cards.values()))
-    return a_gpu_pod(name, node=node, requests={MEMORY: asks}, **values)
-
-
-def a_waiting(name: str, gib: int, pool: str = "training") -> Pod:
-    selects = frozenset({(names.LABEL_POOL, pool)})
-    return a_holder(name, {}, node="", asks=gib, selects=selects, phase="Pending")
-
-
 PODS = (a_holder("web-1", {0: 10}), a_holder("web-2", {0: 3, 1: 3}), a_plugin_pod())
 WAITING = (a_waiting("web-3", 8),)
 SIGHT = build_sight([SHARED], [a_member()], [*PODS, *WAITING])
@@ -328,81 +312,6 @@ def test_nodes_and_cards_are_told_only_where_that_is_switched_on() -> None:
         for family in list_families(metrics)
         for sample in family.samples
     )
-
-
-# How they follow what happens.
-
-
-class Cluster:
-    """Two pools whose nodes and pods change at random, and the figures that are told of it."""
-
-    def __init__(self, chance: Random) -> None:
-        self._chance = chance
-        self._nodes: dict[str, Node] = {}
-        self._pods: dict[str, Pod] = {}
-        self._planner = Planner(Timing())
-        self._figures = Figures(per_node=True)
-
-    def change(self) -> None:
-        """Something happens to a node, or to a pod."""
-        chance, changed = self._chance, set()
-        name = chance.choice(("odd", "even-1", "even-2", "gpu-1", "gpu-2"))
-        if chance.random() < 0.5:
-            changed.add(name)
-            self._nodes.pop(name, None)
-            if chance.random() < 0.8:
-                gib, group = chance.choice((0, 15, 15_360)), chance.choice(("a100", "other"))
-                node = a_member(name, cards=chance.choice((1, 2)), gib=gib)
-                self._nodes[name] = replace(node, labels={**node.labels, "group": group})
-        else:
-            key = f"web-{chance.randrange(6)}"
-            old = self._pods.pop(key, None)
-            new = None
-            if chance.random() < 0.8:
-                workload = Workload("Deployment", chance.choice(("web", "batch")))
-                new = a_waiting(key, chance.choice((2, 9)), chance.choice(("training", "nowhere")))
-                if chance.random() < 0.7:
-                    cards = {chance.randrange(3): chance.choice((2, 9))}
-                    new = a_holder(key, cards, node=name, workload=workload)
-                self._pods[key] = new
-            self._figures.put_pod(key, old, new)
-            changed |= {pod.node for pod in (old, new) if pod is not None and pod.node}
-        nodes, pods = tuple(self._nodes.values()), tuple(self._pods.values())
-        world = a_world(pools=(SHARED, ZOO), nodes=nodes, pods=pods)
-        self._planner.update(world, changed, NOW)
-        self._figures.put_nodes(world.pools, self._planner.books, self._planner.seen)
-
-    def write_kept(self) -> str:
-        """What the figures say now."""
-        sight = Sight(pools=(SHARED, ZOO), books=self._planner.books, figures=self._figures)
-        return write(sight)
-
-    def write_anew(self) -> str:
-        """What they would say if they had been told of nothing before."""
-        return write(build_sight([SHARED, ZOO], self._nodes.values(), self._pods.values()))
-
-
-def write(sight: Sight) -> str:
-    lines = measure(sight).generate().decode().splitlines()
-    ours = ("gpushare_pool", "gpushare_application", "gpushare_card", "gpushare_node_info")
-    return "\n".join(sorted(line for line in lines if line.startswith(ours)))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_is_kept_up_to_date_is_what_is_worked_out_anew(seed: int) -> None:
-    cluster = Cluster(Random(seed))
-    for _ in range(40):
-        cluster.change()
-        assert cluster.write_kept() == cluster.write_anew()
-
-
-def test_a_node_whose_pool_is_gone_is_counted_in_none() -> None:
-    planner, figures = Planner(Timing()), Figures(per_node=True)
-    for pools in ((SHARED,), ()):
-        planner.update(a_world(pools=pools, nodes=(a_member(),)), None, NOW)
-        figures.put_nodes(pools, planner.books, planner.seen)
-    assert figures.pools == {}
-    assert read_all(measure(Sight(figures=figures)), "node_info") == {}
 
 
 # How many there are.

@@ -1,0 +1,91 @@
+"""The figures of pools, applications and cards as nodes and pods change."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.workload import Workload
+from gpushare.core.observed import Timing
+from gpushare.core.plan import Planner
+from gpushare.observe.metrics import Sight
+from gpushare.observe.metrics.figures import Figures
+from tests.kit.sights import a_holder, a_member, a_waiting, build_sight, measure, read_all
+from tests.kit.values import NOW, a_pool, a_world
+
+SHARED = a_pool(schedule="share")
+ZOO = a_pool("zoo", "share", nodes={"names": ["odd", "even-1", "even-2"]}, priority=900)
+
+
+class Cluster:
+    """Two pools whose nodes and pods change at random, and the figures that are told of it."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._nodes: dict[str, Node] = {}
+        self._pods: dict[str, Pod] = {}
+        self._planner = Planner(Timing())
+        self._figures = Figures(per_node=True)
+
+    def change(self) -> None:
+        """Something happens to a node, or to a pod."""
+        chance, changed = self._chance, set()
+        name = chance.choice(("odd", "even-1", "even-2", "gpu-1", "gpu-2"))
+        if chance.random() < 0.5:
+            changed.add(name)
+            self._nodes.pop(name, None)
+            if chance.random() < 0.8:
+                gib, group = chance.choice((0, 15, 15_360)), chance.choice(("a100", "other"))
+                node = a_member(name, cards=chance.choice((1, 2)), gib=gib)
+                self._nodes[name] = replace(node, labels={**node.labels, "group": group})
+        else:
+            key = f"web-{chance.randrange(6)}"
+            old = self._pods.pop(key, None)
+            new = None
+            if chance.random() < 0.8:
+                workload = Workload("Deployment", chance.choice(("web", "batch")))
+                new = a_waiting(key, chance.choice((2, 9)), chance.choice(("training", "nowhere")))
+                if chance.random() < 0.7:
+                    cards = {chance.randrange(3): chance.choice((2, 9))}
+                    new = a_holder(key, cards, node=name, workload=workload)
+                self._pods[key] = new
+            self._figures.put_pod(key, old, new)
+            changed |= {pod.node for pod in (old, new) if pod is not None and pod.node}
+        nodes, pods = tuple(self._nodes.values()), tuple(self._pods.values())
+        world = a_world(pools=(SHARED, ZOO), nodes=nodes, pods=pods)
+        self._planner.update(world, changed, NOW)
+        self._figures.put_nodes(world.pools, self._planner.books, self._planner.seen)
+
+    def write_kept(self) -> str:
+        """What the figures say now."""
+        sight = Sight(pools=(SHARED, ZOO), books=self._planner.books, figures=self._figures)
+        return write(sight)
+
+    def write_anew(self) -> str:
+        """What they would say if they had been told of nothing before."""
+        return write(build_sight([SHARED, ZOO], self._nodes.values(), self._pods.values()))
+
+
+def write(sight: Sight) -> str:
+    lines = measure(sight).generate().decode().splitlines()
+    ours = ("gpushare_pool", "gpushare_application", "gpushare_card", "gpushare_node_info")
+    return "\n".join(sorted(line for line in lines if line.startswith(ours)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_kept_up_to_date_is_what_is_worked_out_anew(seed: int) -> None:
+    cluster = Cluster(Random(seed))
+    for _ in range(40):
+        cluster.change()
+        assert cluster.write_kept() == cluster.write_anew()
+
+
+def test_a_node_whose_pool_is_gone_is_counted_in_none() -> None:
+    planner, figures = Planner(Timing()), Figures(per_node=True)
+    for pools in ((SHARED,), ()):
+        planner.update(a_world(pools=pools, nodes=(a_member(),)), None, NOW)
+        figures.put_nodes(pools, planner.books, planner.seen)
+    assert figures.pools == {}
+    assert read_all(measure(Sight(figures=figures)), "node_info") == {}
