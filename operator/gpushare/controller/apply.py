@@ -50,8 +50,8 @@ NO_CHANGE_SECONDS = 5.0
 class Applier:
     """Turns an action into calls, and shows their answers to the caches at once.
 
-    Writes, readings of a node, and evictions, which may take the API server 10 s each, have a limit
-    each, so that none of them holds up another kind.
+    Writes, reads of a node, and evictions, which may take the API server 10 s each, have a limit
+    each. A task waits for one of them at a time, so no kind holds up another.
     """
 
     api: ApiServer
@@ -82,35 +82,29 @@ class Applier:
         was not done is planned anew.
         """
         match action:
+            case ApplyNode():
+                async with self._writes:
+                    await self._apply(action, pool, reason)
             case LookAgain():
                 await self._look_again(action, pool, reason, is_wanted)
-            case EvictPods():
-                await self._evict_pods(action, pool, reason, is_wanted)
-            case _:
-                async with self._writes:
-                    await self._write(action, pool, reason)
-
-    async def _write(
-        self,
-        action: ApplyNode | RecordPlugins | DeletePlugins | CreateJob | ReleaseNode,
-        pool: str,
-        reason: Reason,
-    ) -> None:
-        match action:
-            case ApplyNode():
-                await self._apply(action, pool, reason)
             case RecordPlugins():
                 seen = await self._observe(action.node, Step.LABELLED, Step.REBOOTED)
                 if seen is not None and (restart := plan_restart(seen)) is not None:
-                    await self._apply(restart, pool, reason)
+                    async with self._writes:
+                        await self._apply(restart, pool, reason)
             case DeletePlugins():
-                await self._delete_plugins(action, pool, reason)
+                async with self._writes:
+                    await self._delete_plugins(action, pool, reason)
+            case EvictPods():
+                await self._evict_pods(action, pool, reason, is_wanted)
             case CreateJob():
                 seen = await self._observe(action.node, Step.LABELLED, Step.REBOOTED)
                 if seen is not None and is_job_due(seen, action):
-                    await self._create_job(action, pool, reason)
+                    async with self._writes:
+                        await self._create_job(action, pool, reason)
             case ReleaseNode():
-                await self._release(action)
+                async with self._writes:
+                    await self._release(action)
                 if action.note:
                     note = f"pool {pool} lets go of the node; {action.note}"
                     subject = Subject("v1", "Node", action.node, action.uid)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gpushare.controller.reconcile import Reconciler
-from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
+from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState, RecordPlugins
 from gpushare.core.records import Step
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.names import Reason
@@ -72,6 +72,29 @@ async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_lo
     await until_quiet(api)
     assert {path for _, path in api.writes} >= {f"{NODES}/gpu-000", f"{NODES}/new"}
     await finish(reconciler, api, *evictions)
+
+
+async def test_nodes_that_are_read_before_their_plugins_are_recorded_hold_up_no_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = SlowApi("read")
+    reconciler = build(monkeypatch, api, 0)
+    records = [asyncio.create_task(record(reconciler, api, f"old-{i}")) for i in range(3 * LIMIT)]
+    await until_quiet(api)
+    assert api.in_flight["read"] == LIMIT
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert ("APPLY", f"{NODES}/new") in api.writes
+    await finish(reconciler, api, *records)
+
+
+async def record(reconciler: Reconciler, api: SlowApi, node: str) -> None:
+    api.add_cordoned(node)
+    action = RecordPlugins(node)
+    plan = NodePlan(node, NodeState.UPDATING, Reason.UPDATING, "recording", action)
+    reconciler._busy[node] = None  # type: ignore[assignment]
+    reconciler._busy_for[node] = "training"
+    await reconciler._work_on("training", plan)
 
 
 async def evict(reconciler: Reconciler, node: str) -> None:
