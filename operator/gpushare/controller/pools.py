@@ -123,15 +123,24 @@ class Pools:
     async def refresh(self) -> bool:
         """Begin a pass with the pools as they are now, and adopt new ones; whether it listed them.
 
-        Raises what a call may raise, where the list can't be had, and `CrdMissingError`.
+        Raises what a call may raise, where a list is needed and fails, and `CrdMissingError`. The
+        list that is made every 10 minutes is not needed.
         """
         self.must_retry = is_listed = False
-        if self._must_list or time.monotonic() >= self._list_at:
+        is_needed = self._must_list
+        if is_needed or time.monotonic() >= self._list_at:
             self._must_list = False
+            self._list_at = time.monotonic() + LIST_SECONDS
             try:
                 is_listed = await self._list()
+            except CALL_FAILURES as error:
+                if is_needed:
+                    raise
+                # The events bring the pools: the next list will do.
+                self._due_since = None
+                log.warning("pools not listed: %s", describe_failure(error))
             finally:
-                if not is_listed:
+                if is_needed and not is_listed:
                     self.must_retry = self._must_list = True
         if not self._is_shown:
             self._is_shown = True
@@ -155,7 +164,6 @@ class Pools:
         newer = {k: v for k, v in self._known.items() if v.resource_version > listed.version}
         found = {pool.name: pool for pool in listed.pools if pool.uid not in self._gone}
         self._known, self._is_shown = found | newer, False
-        self._list_at = time.monotonic() + LIST_SECONDS
         return True
 
     def _is_old(self, version: int, seen: int) -> bool:

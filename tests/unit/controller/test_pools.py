@@ -235,6 +235,21 @@ async def test_pools_are_listed_now_and_then(monkeypatch: pytest.MonkeyPatch) ->
     assert server.lists == 4
 
 
+async def test_a_list_that_is_made_now_and_then_and_fails_holds_no_pass_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.pools.LIST_SECONDS", 0.0)
+    server = Server("a")
+    copy = await a_copy(server)
+    server.down = True
+    copy.take(server.store("b"))
+    assert await copy.pass_() == ["a", "b"]
+    assert copy.find_gap(-1.0) is None
+    server.down = False
+    server.delete("b")
+    assert await copy.pass_() == ["a"]
+
+
 async def test_a_list_of_a_restored_etcd_is_believed_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
