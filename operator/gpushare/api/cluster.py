@@ -71,12 +71,12 @@ class Cluster:
     deployments: tuple[Json, ...] | None = ()
     """The operator's; None where they may not be read."""
     unread: Mapping[Kind, str] = field(default_factory=dict)
-    """Why not, of the kinds that may not be listed: of those there is only what may be got by the
-    names that a question leads to."""
+    """The API server's refusal, by kind that may not be listed; of such a kind there are only
+    objects that were read by name."""
 
     @property
     def can_be_planned(self) -> bool:
-        """Whether all is there on which it depends what is done to nodes."""
+        """Whether everything was listed that the planner needs."""
         return self.unread.keys().isdisjoint(_PLANNED)
 
 

@@ -45,7 +45,7 @@ _FITS = "on which nodes the pod would fit"
 _LACKS = {
     Kind.PODS: _FITS,
     Kind.NODES: _FITS,
-    Kind.POOLS: f"to which pool it would be sent now, what the others lose by, and {_FITS}",
+    Kind.POOLS: f"to which pool it would be sent now, why the others reject it, and {_FITS}",
     Kind.DAEMONSETS: _FITS,
     Kind.NAMESPACES: "what the labels of its namespace change",
 }

@@ -1,4 +1,4 @@
-"""What could not be read for an answer, and what the answer therefore lacks."""
+"""Tells which kinds of objects the user may not list, and what the answer leaves out for that."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from gpushare.cli.output import Line, Styled, lay_out
 
 Json = dict[str, Any]
 Lacks = Mapping[Kind, str]
-"""What an answer does not say without each kind that it needs more of than what has a name."""
+"""By kind, what the answer leaves out where that may not be listed."""
 
 
 def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
-    """As data; empty where all could be read."""
+    """As data; empty where everything could be listed."""
     return [
         {"kind": str(kind), "why": cluster.unread[kind], "lacks": lack}
         for kind, lack in lacks.items()
@@ -21,13 +21,13 @@ def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:
 
 
 def build_unread_lines(cluster: Cluster, lacks: Lacks, *, wide: bool) -> Iterator[Line]:
-    """For people: a line for each kind; wide, with the right that is missing."""
+    """For people: a line for each kind; wide, with the API server's refusal."""
     unread = describe_unread(cluster, lacks)
     if not unread:
         return
     yield ()
-    yield (Styled("What you may not list", "bold yellow"),)
+    yield (Styled("Left out, because you may not list it", "bold yellow"),)
     columns = ("kind", "lacks", "why") if wide else ("kind", "lacks")
     rows = [tuple(each[column] for column in columns) for each in unread]
-    header = ("KIND", "SO THIS DOES NOT SAY", "RIGHT THAT IS MISSING")
+    header = ("KIND", "NOT SHOWN", "WHY")
     yield from lay_out(header[: len(columns)], rows, indent=2)

@@ -1,4 +1,4 @@
-"""What a question about one object needs, read as far as whoever asks may read it."""
+"""Reads what a question about one object needs: by name, where listing is forbidden."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,10 +26,10 @@ async def read_about(
     *,
     node: str = "",
 ) -> Cluster:
-    """As `read_cluster`; but of a kind that may not be listed there is what the question leads to
-    by name and may be got, and `unread` says why not the rest.
+    """As `read_cluster`; but where a kind may not be listed, the subject, its node, pool and
+    namespace are read by name as far as that is allowed, and `unread` has the refusal.
 
-    Raises what a call may raise, a refusal where the subject itself can be neither listed nor got.
+    Raises what a call may raise, a refusal only where the subject can be neither listed nor got.
     """
     cluster = Cluster(now)
     for kind in sorted(kinds, key=lambda kind: (kind is not subject.kind, _ORDER.index(kind))):
@@ -60,7 +60,7 @@ async def _get_named(
 
 
 def _find_paths(kind: Kind, subject: Subject, cluster: Cluster) -> Iterator[str]:
-    """Where the objects of a kind are that the question is about, by what was read before."""
+    """Paths of the objects of this kind that belong to the subject, by what was read before."""
     parent = PATHS.get(kind, "")
     if kind is Kind.PODS:
         parent = f"api/v1/namespaces/{quote(subject.namespace, safe='')}/pods"

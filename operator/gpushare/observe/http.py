@@ -19,8 +19,9 @@ Check = Callable[[], str | None]
 MAX_CONNECTIONS = 100
 """A kubelet and a few Prometheus servers need less than ten."""
 REST = 4
-"""After metrics were written, none are for so many times as long as that took for each who read
-them: a fifth of a core at the most, however many ask, since to send them takes about as long."""
+"""After a text was written, the pause before the next is so many times the CPU time that it took,
+for each reader, since sending it takes about as long: a fifth of a core, where the pause is not cut
+short by `LONGEST_REST_SECONDS`."""
 LONGEST_REST_SECONDS = 2.0
 """Prometheus gives up after 10 s."""
 READING_SECONDS = 5.0
@@ -33,17 +34,17 @@ READER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Somebody who asked, and who sets `done` when they need the text no more."""
+    """A request for /metrics; `done` is set when its text is sent."""
 
     text: asyncio.Future[bytes | None]
     done: asyncio.Event
 
 
 class MetricsText:
-    """What /metrics answers: written for all who wait for it at that moment.
+    """The text of /metrics, written once for all requests that wait for it.
 
-    Nobody is given what was written before they asked, nor what was begun before: it would lack
-    what was counted meanwhile. Whoever asks while the others read waits for the next.
+    No request gets a text that was begun before it came, since that lacks what was counted
+    meanwhile. One that comes while others are being answered waits for the next text.
     """
 
     def __init__(self, generate: Callable[[], bytes]) -> None:

@@ -46,9 +46,9 @@ class Surroundings:
     """By node, those that keep pods away."""
     setup: Setup
     has_pools: bool = True
-    """Whether `pools` are all that there are: else nobody knows where a pod would be sent."""
+    """Whether all pools were listed; else it is not known where a pod would be sent."""
     has_nodes: bool = True
-    """Whether `world` and `books` are complete: else nobody knows where a pod would fit."""
+    """Whether `world` and `books` are complete; else it is not known where a pod would fit."""
 
 
 @dataclass(frozen=True, slots=True)
