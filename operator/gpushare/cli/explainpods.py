@@ -47,7 +47,7 @@ _LACKS = {
     Kind.NODES: _FITS,
     Kind.POOLS: f"to which pool it would be sent now, why the others reject it, and {_FITS}",
     Kind.DAEMONSETS: _FITS,
-    Kind.NAMESPACES: "what the labels of its namespace change",
+    Kind.NAMESPACES: "to which pool it would be sent now: the labels of its namespace decide",
 }
 
 
@@ -130,7 +130,7 @@ def _observe(
         namespaces={each.name: each for each in map(parse_namespace, cluster.namespaces)},
         taints={raw["metadata"]["name"]: parse_taints(raw) for raw in cluster.nodes},
         setup=known.setup,
-        has_pools=Kind.POOLS not in cluster.unread,
+        can_decide=cluster.unread.keys().isdisjoint((Kind.POOLS, Kind.NAMESPACES)),
         has_nodes=cluster.can_be_planned,
     )
     waiting = find_waiting(seen.world, books, seen.unbound, seen.opted_out, cluster.taken_at)

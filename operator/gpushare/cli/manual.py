@@ -42,8 +42,8 @@ chmod +x ~/bin/kubectl_complete-gpushare
   gpusharepools, namespaces, and the DaemonSets of kube-system; and deployments, so that it is known
   how the operator is set: everywhere, or in its namespace. Without that it is assumed, and said.
 - `explain pod`, `explain node`, `explain pool` and `inspect NODE`: to `get` that one object is
-  enough. What you may not list the answer leaves out, and says so at its end: nothing in it is
-  concluded from a part. `get` of a pod's node and namespace, or of a node's pool, adds to it.
+  enough. The answer leaves out what depends on objects that you may not list, and its end says so.
+  With `get` of a pod's node and namespace, or of a node's pool, it says more.
 - `plan`, `adopt`, `migrate pools`: what `snapshot` needs, but for namespaces.
 - `approve`: to `get` and `patch` gpusharepools; so does `retry` of a pool, which lists nodes if it
   may, and else goes by what the controller told last;

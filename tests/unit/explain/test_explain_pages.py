@@ -1,6 +1,7 @@
 """The pages of `explain` for people, from snapshots: what is told of whom, and what is not."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 from gpushare import names
 from gpushare.api.cluster import Cluster, Kind, keep_object
 from gpushare.api.pool import Schedule
+from gpushare.cli.access import Access
+from gpushare.cli.explainpods import explain_pod
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.builders import build_pool
+from tests.kit.builders import build_pod, build_pool
 from tests.kit.cards import build_card_node, build_holder
 from tests.kit.commandline import run_command
 from tests.kit.members import SHARE, applied
@@ -121,3 +124,22 @@ def test_a_pod_with_the_isolation_of_its_nodes_mode_is_told_nothing(explain: Exp
 def test_one_container_shares_a_card(explain: Explained) -> None:
     said = explain("node", "n1", **build_stale())
     assert "  1 container shares a card: 1 isolated, 1 stale, 0 opted out, 0 unknown\n" in said
+
+
+@pytest.mark.parametrize("unread", [Kind.POOLS, Kind.NAMESPACES])
+def test_where_pools_or_the_namespace_may_not_be_read_nothing_is_decided(
+    monkeypatch: pytest.MonkeyPatch, unread: Kind
+) -> None:
+    def decide(cluster: Cluster) -> object:
+        monkeypatch.setattr(Access, "read_about", lambda *asked: cluster)
+        return explain_pod(Access(), "a", "default", {}).document["decision"]
+
+    raw = build_pod("a")
+    raw["metadata"] |= {"namespace": "default", "uid": "1"}
+    pod = keep_object(Kind.PODS, raw)
+    assert pod is not None
+    space = {"metadata": {"name": "default", "uid": "1"}}
+    whole = Cluster(NOW, pods=(pod,), pools=(build_found_pool(),), namespaces=(space,))
+    assert decide(whole) is not None
+    parts: Json = {str(unread): (), "unread": {unread: "forbidden"}}
+    assert decide(replace(whole, **parts)) is None

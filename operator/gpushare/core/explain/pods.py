@@ -45,8 +45,9 @@ class Surroundings:
     taints: Mapping[str, tuple[Taint, ...]]
     """By node, those that keep pods away."""
     setup: Setup
-    has_pools: bool = True
-    """Whether all pools were listed; else it is not known where a pod would be sent."""
+    can_decide: bool = True
+    """Whether all pools, and the pod's namespace, are known; else it is not known where the pod
+    would be sent."""
     has_nodes: bool = True
     """Whether `world` and `books` are complete; else it is not known where a pod would fit."""
 
@@ -62,7 +63,7 @@ class PodExplanation:
     request: PodRequest
     """What it asks for."""
     decision: Decision | None
-    """What admission decides of it now; None where the pools are not known."""
+    """What admission decides of it now; None where the pools or the namespace are not known."""
     verdicts: tuple[Verdict, ...]
     past: PastDecision | None = None
     """What was decided when it was created."""
@@ -108,7 +109,7 @@ def explain_found_pod(
     written = rewind(pod, around.pools)
     decision: Decision | None
     request, decision, verdicts = _decide(written, namespace, _leave_out(found, around))
-    if not around.has_pools:
+    if not around.can_decide:
         decision, verdicts = None, ()
     fits: tuple[NodeFit, ...] = ()
     waits_for_node = found is not None and not found.node and found.is_live and not found.deleting
