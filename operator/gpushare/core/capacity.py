@@ -134,8 +134,10 @@ def count_used(pods: Iterable[Pod]) -> dict[int, int]:
 
 def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Capacity:
     """The capacity of a pool with these nodes; `pending` pods select it and have no node yet."""
-    nodes = list(nodes)
-    memory = sum_memory(nodes, pending)
+    nodes, sums = list(nodes), MemorySums()
+    for each in chain(nodes, (observe_pending(pod) for pod in pending if pod.gpu_memory)):
+        sums.count(each)
+    memory = sums.sum_up()
     totals = [node.card_total for node in nodes]
     per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
     return Capacity(
@@ -145,7 +147,7 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
         memory_requested=memory.requested // per_gib,
         largest_free_block=memory.largest_free // per_gib,
         stranded_memory=memory.stranded // per_gib,
-        unit=find_unit(nodes),
+        unit=sums.usual_unit,
         largest_card=max(totals, default=0) if all(totals) else 0,
         free_blocks=_count_blocks(_list_blocks(nodes)),
     )
@@ -242,14 +244,6 @@ class _Sums:
                     del counts[amount]
 
 
-def sum_memory(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Memory:
-    """The sums of a pool with these nodes; `pending` pods select it and have no node yet."""
-    sums = MemorySums()
-    for each in chain(nodes, (observe_pending(pod) for pod in pending if pod.gpu_memory)):
-        sums.count(each)
-    return sums.sum_up()
-
-
 def tell_unit(card_total: int) -> str:
     """In what a device plugin counts by which a card has so much: GiB or MiB.
 
@@ -259,14 +253,8 @@ def tell_unit(card_total: int) -> str:
     return "MiB" if card_total >= MIB_PER_GIB else "GiB"
 
 
-def find_unit(nodes: Iterable[NodeCapacity]) -> str:
-    """What most of these nodes' device plugins count in: it is meant to be one for the cluster."""
-    in_mib = [node.unit == "MiB" for node in nodes if node.card_total]
-    return "MiB" if sum(in_mib) * 2 > len(in_mib) else "GiB"
-
-
 def find_usual_unit(pools: Collection[MemorySums]) -> str:
-    """What most of the nodes in these pools count in."""
+    """What most of the nodes in these pools count in: it is meant to be one for the cluster."""
     in_mib, in_gib = (sum(pool.count_nodes(unit) for pool in pools) for unit in ("MiB", "GiB"))
     return "MiB" if in_mib > in_gib else "GiB"
 

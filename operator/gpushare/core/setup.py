@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from gpushare import names
 from gpushare.core.admission.case import Rules
-from gpushare.core.capacity import find_unit, observe_node_capacity
+from gpushare.core.capacity import MemorySums, observe_node_capacity
 from gpushare.core.observed import Pass, Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
@@ -47,4 +47,7 @@ class Setup:
 
 def guess_unit(world: World) -> str:
     """That of most nodes."""
-    return find_unit(observe_node_capacity(node, ()) for node in world.nodes.values())
+    sums = MemorySums()
+    for node in world.nodes.values():
+        sums.count(observe_node_capacity(node, ()))
+    return sums.usual_unit
