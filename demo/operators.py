@@ -27,6 +27,8 @@ _TEARDOWN_JOBS = {
 }
 _VALUES = {"eviction": {"enabled": True}, "teardown": {"jobs": _TEARDOWN_JOBS}}
 _TIMEOUT_SECONDS = 180
+# A proxy that the environment names is of no use for 127.0.0.1.
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Operator(Protocol):
@@ -72,7 +74,7 @@ class OneProcess:
         )
 
     def read_metrics(self) -> list[str]:
-        return [_fetch(f"{self._url}/metrics")]
+        return [fetch(f"{self._url}/metrics")]
 
     def log(self) -> str:
         return tail(self._process.log) if self._process else ""
@@ -86,7 +88,7 @@ class OneProcess:
         if not self.alive:
             raise ClusterError(f"The operator ended. The end of its log:\n{self.log()}")
         try:
-            return bool(_fetch(f"{self._url}/readyz"))
+            return bool(fetch(f"{self._url}/readyz"))
         except (urllib.error.URLError, ConnectionError):
             return False
 
@@ -109,13 +111,14 @@ class HelmRelease:
     def read_metrics(self) -> list[str]:
         pods = [pod for component in COMPONENTS for pod in self._release.pods(component)]
         port = self._release.metrics_port
-        return [_fetch(f"http://{reach(pod['status']['podIP'])}:{port}/metrics") for pod in pods]
+        return [fetch(f"http://{reach(pod['status']['podIP'])}:{port}/metrics") for pod in pods]
 
     def log(self) -> str:
         return self._release.describe()
 
 
-def _fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+def fetch(url: str) -> str:
+    """What an address of this machine answers."""
+    with _direct.open(url, timeout=_TIMEOUT_SECONDS) as answer:
         body: bytes = answer.read()
     return body.decode()

@@ -2,7 +2,6 @@
 
 import json
 import re
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -10,7 +9,7 @@ from typing import TypeVar
 
 from demo.audit import OperatorWrites, Write
 from demo.checks import expect
-from demo.operators import Operator
+from demo.operators import Operator, fetch
 from demo.sights import (
     POOL_LABEL,
     Isolation,
@@ -234,8 +233,7 @@ class View:
     def _allocated(self, node: str) -> str:
         """Allocated and total GPU memory in the card scheduler's ledger, as `9/14 (64%)`."""
         url = f"http://127.0.0.1:{self._cluster.ports.simulator}/gpushare-scheduler/inspect"
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-            nodes = {item["name"]: item for item in json.load(answer)["nodes"]}
+        nodes = {item["name"]: item for item in json.loads(fetch(url))["nodes"]}
         if node not in nodes:
             return "not in the ledger"
         used, total = nodes[node]["usedGPU"], nodes[node]["totalGPU"]

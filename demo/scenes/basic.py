@@ -116,7 +116,7 @@ def isolation_on(view: View) -> Facts:
 
 @step(
     "Pool cgpu-no-isolation goes back to whole cards",
-    "kubectl delete statefulset cgpu-test-no-isolation --cascade=foreground --timeout=60s",
+    "kubectl delete statefulset cgpu-test-no-isolation --cascade=foreground --timeout=3m",
     """kubectl patch gsp cgpu-no-isolation --type=merge -p '{"spec":{"schedule":"default"}}'""",
     by_hand="set cgpu=false on each node; wait until nvidia.com/gpu is back",
 )

@@ -70,7 +70,7 @@ def acts(view: View) -> Facts:
 
 @step(
     "The pods of that time are replaced",
-    "kubectl delete pods -l app=train --timeout=60s",
+    "kubectl delete pods -l app=train --timeout=3m",
     by_hand="find out which pods those are",
 )
 def known_again(view: View) -> Facts:

@@ -66,7 +66,7 @@ def waits_for_workloads(view: View) -> Facts:
 
 @step(
     "The job ends, and the change goes through by itself",
-    "kubectl delete statefulset cgpu-test-no-isolation --timeout=60s",
+    "kubectl delete statefulset cgpu-test-no-isolation --timeout=3m",
     "kubectl wait gsp/cgpu-no-isolation --for=condition=Ready --timeout=3m",
     by_hand="wait for the job; change the label; find and delete the plugin's pod",
 )

@@ -53,7 +53,7 @@ def requires_teardown(view: View) -> Facts:
     "What the label alone does, on a node that is in no pool",
     f"kubectl label node {ALONE} {SCHEDULE}=share --overwrite",
     "kubectl delete pod -n kube-system -l name=gpushare-device-plugin-ds "
-    f"--field-selector=spec.nodeName={ALONE} --timeout=60s",
+    f"--field-selector=spec.nodeName={ALONE} --timeout=3m",
     "kubectl rollout status -n kube-system daemonset/gpushare-device-plugin-ds --timeout=3m",
     f"kubectl apply -f {FILES}/job-by-label.yaml",
     by_hand="this is by hand: the guide's job finds a node that is labelled share",
@@ -71,7 +71,7 @@ def label_alone(view: View) -> Facts:
     "Somebody agrees to the first node's teardown, and moves the job's pod",
     f"kubectl annotate node {FIRST} gpushare.io/teardown=start",
     f"kubectl wait node/{FIRST} --for=jsonpath='{{.spec.unschedulable}}'=true --timeout=3m",
-    f"kubectl delete pod -l app=vision --field-selector=spec.nodeName={FIRST} --timeout=60s",
+    f"kubectl delete pod -l app=vision --field-selector=spec.nodeName={FIRST} --timeout=3m",
     "kubectl wait pod -n kube-system -l name=cgpu-installer "
     f"--field-selector=spec.nodeName={FIRST} --for=delete --timeout=3m",
     f"kubectl gpushare render teardown {FIRST}",
