@@ -55,7 +55,7 @@ class Until:
 
     sentence: str
     holds: Callable[[], bool]
-    seconds: float = 90.0
+    seconds: float = 300.0
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -56,7 +57,7 @@ class Pools:
         self._notify = on_change
         self._known: dict[str, Pool | UnreadablePool] = {}
         """By name, the newest copy of each."""
-        self._gone: set[str] = set()
+        self._gone: deque[str] = deque(maxlen=1_000)
         """UIDs of pools that were deleted since the last list was begun."""
         self._changed: set[str] = set()
         self._in_flight: dict[str, PoolStatus] = {}
@@ -82,7 +83,7 @@ class Pools:
         self._seen = max(self._seen, new.resource_version)
         self._is_shown = False
         if deleted:
-            self._gone.add(new.uid)
+            self._gone.append(new.uid)
             self._known.pop(new.name, None)
         else:
             self._known[new.name] = new
@@ -209,21 +210,17 @@ class Pools:
             log.warning("%s", note, extra=about(pool, Reason.NODES_LEFT_BEHIND))
             self.tell(pool, Reason.NODES_LEFT_BEHIND, note)
 
-    async def write_status(self, pool: Pool | UnreadablePool, status: PoolStatus) -> bool:
-        """Whether it went through; one that is refused must not stop the others."""
+    async def write_status(self, pool: Pool | UnreadablePool, status: PoolStatus) -> None:
+        """Raises what a call may raise."""
         self._in_flight[pool.uid] = status
         try:
             self.take(await pools_api.apply_status(self._api, pool, status))
-        except CALL_FAILURES as error:
-            self._note_failure(pool.name, error)
-            return False
         finally:
             del self._in_flight[pool.uid]
         self._update(pool.uid, status=status)
         if status.approval != pool.status.approval:
             # What is agreed to may begin now that it is stored.
             self._notify()
-        return True
 
     def tell(
         self, pool: Pool | UnreadablePool, reason: Reason, note: str, *, warns: bool = True

@@ -15,6 +15,7 @@ from uuid import uuid4
 from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.pools import Pools
+from gpushare.controller.retry import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
 from gpushare.controller.statuses import Statuses
 from gpushare.controller.teardowns import Instructions
 from gpushare.controller.unplaced import UnplacedPods
@@ -45,12 +46,8 @@ STANDSTILL_SECONDS = 600.0
 """So much longer than the longest planned pause means that the loop hangs. A pass makes up to five
 calls one after the other, each of which an API server may hold off for 60 s and answer after 30."""
 CONFLICT_SECONDS = 0.2
-RETRY_SECONDS = 1.0
-"""How long a node rests after a write to it failed."""
 EVICTION_RETRY_SECONDS = 5.0
 """How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
-LONGEST_RETRY_SECONDS = 20.0
-"""What is refused again and again is tried less often, and still soon after it is mended."""
 FULL_PASS_SECONDS = 600.0
 """At least this often everything is decided anew, whatever the events said."""
 
@@ -189,7 +186,7 @@ class Reconciler:
             except CALL_FAILURES as error:
                 log.warning("pass not finished: %s", describe_failure(error))
                 self._metrics.reconciles.labels("error").inc()
-                return _retry_after(error)
+                return find_delay(error)
         self._metrics.reconciles.labels("ok").inc()
         return wake
 
@@ -322,12 +319,4 @@ class Reconciler:
                 await self._applier.read_anew(node)
             return
         log.warning("tried again: %s", describe_failure(error))
-        delay = RETRY_SECONDS * 2 ** min(self._refused[node], 10)
-        refused = min(delay, LONGEST_RETRY_SECONDS) if self._refused[node] else 0.0
-        await asyncio.sleep(max(_retry_after(error), refused))
-
-
-def _retry_after(error: BaseException) -> float:
-    """How long to leave alone what failed so: as long as the API server asks for, if it does."""
-    wanted = error.retry_after_seconds if isinstance(error, ApiError) else None
-    return wanted or RETRY_SECONDS
+        await asyncio.sleep(find_delay(error, self._refused[node]))

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
@@ -14,12 +14,13 @@ from gpushare.api.pool import Pool
 from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.controller.pools import Pools, about
+from gpushare.controller.retry import find_delay
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status, build_unreadable_status, is_capacity_due
 from gpushare.core.unplaced import group_by_pool
-from gpushare.kube.errors import NotLeaderError
+from gpushare.kube.errors import CALL_FAILURES, NotLeaderError, describe_failure
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Condition, Reason
 from gpushare.observe.metrics import Metrics
@@ -61,6 +62,8 @@ class Statuses:
         self._not_before: dict[str, float] = {}
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         """By UID of the pool."""
+        self._failures: Counter[str] = Counter()
+        """By UID, how many writes in a row failed."""
 
     def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
         """Begin to write what is due; seconds until more is, if anything is left.
@@ -75,8 +78,10 @@ class Statuses:
         for unreadable in filter(self._is_due, self._pools.unreadable):
             self._write_unreadable(unreadable, now)
         self._forget()
-        left = (p for p in self._pools.all if self._planner.books[p.name].is_stale)
-        return None if all(map(self.is_writing, left)) else PERIOD_SECONDS
+        left = {p.uid for p in self._pools.all if self._planner.books[p.name].is_stale}
+        left = (left | self._failures.keys()) - self._in_flight.keys()
+        rests = [self._not_before.get(uid, 0.0) - time.monotonic() for uid in left]
+        return max(PERIOD_SECONDS, min(rests)) if rests else None
 
     def is_writing(self, pool: Pool | UnreadablePool) -> bool:
         """Whether a write is in flight, which may arrive at any time."""
@@ -130,20 +135,32 @@ class Statuses:
     async def _send(
         self, pool: Pool | UnreadablePool, status: PoolStatus, tell: Callable[[], None]
     ) -> None:
-        is_written = False
+        keys = {"pool": pool.name}
         try:
-            # Where the Lease is lost, its own task ends the process; nothing was sent.
-            with suppress(NotLeaderError):
-                is_written = await self._pools.write_status(pool, status)
-            if is_written:
-                tell()
+            await self._pools.write_status(pool, status)
+        except NotLeaderError:
+            # The Lease's own task ends the process; nothing was sent.
+            self._note_failure(pool, PERIOD_SECONDS)
+        except CALL_FAILURES as error:
+            log.warning(
+                "status not written: %s", describe_failure(error), extra={"pool": pool.name}
+            )
+            self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
+        except Exception as error:
+            log.exception("status not written", extra=keys)
+            self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
+        else:
+            del self._failures[pool.uid]
+            tell()
         finally:
             del self._in_flight[pool.uid]
-            if not is_written:
-                self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS
-                self.mark_stale((pool.name,))
-            if not is_written or self._is_awaited(pool):
+            if self._failures[pool.uid] or self._is_awaited(pool):
                 self._on_end()
+
+    def _note_failure(self, pool: Pool | UnreadablePool, rest_seconds: float) -> None:
+        self._failures[pool.uid] += 1
+        self._not_before[pool.uid] = time.monotonic() + rest_seconds
+        self.mark_stale((pool.name,))
 
     def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
         """Whether a pass waits for this write: to begin the next, or to release the pool."""
@@ -198,6 +215,7 @@ class Statuses:
         """Pools that are gone leave nothing behind."""
         present = {p.uid for p in self._pools.all} | {p.uid for p in self._pools.unreadable}
         self._not_before = {k: v for k, v in self._not_before.items() if k in present}
+        self._failures = Counter({k: v for k, v in self._failures.items() if k in present})
 
 
 def _first_waiting(book: Book) -> dict[Reason, NodePlan]:

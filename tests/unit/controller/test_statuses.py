@@ -21,6 +21,7 @@ from tests.kit.values import a_node, a_pool
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.retry.RETRY_SECONDS", 0.0)
 
 
 def matched(api: LoopApi, pool: str) -> list[int]:
@@ -99,6 +100,32 @@ async def test_a_status_that_was_refused_is_written_again(monkeypatch: pytest.Mo
     (pool,) = reconciler._pools.all
     assert pool.status.conditions
     assert await reconciler._pass_safely() == 30
+
+
+async def test_a_status_that_is_refused_again_and_again_is_tried_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.retry.RETRY_SECONDS", 1.0)
+    reconciler = build_reconciler(monkeypatch, LoopApi(403, "/status"), [a_pool()])
+    rests = []
+    for _ in range(3):
+        reconciler._statuses._not_before.clear()
+        await settle_status(reconciler)
+        rests.append(await reconciler._pass_safely())
+    assert rests == pytest.approx([1, 2, 4], abs=0.9)
+
+
+async def test_a_write_that_ends_in_an_error_of_ours_is_logged_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = LoopApi()
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    with monkeypatch.context() as broken:
+        broken.setattr(pools_api, "apply_status", lambda *args: 1 / 0)
+        await settle_status(reconciler)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    await settle_status(reconciler)
+    assert api.written("/status") == ["APPLY"]
 
 
 async def test_a_pool_is_not_released_before_its_status_has_arrived(
