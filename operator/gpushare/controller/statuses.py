@@ -72,11 +72,13 @@ class Statuses:
         pending = group_by_pool(waiting if due else ())
         for pool in due:
             self._write(pool, pending.get(pool.name, ()), now)
+        resting = [pool for pool in self._pools.unreadable if not self._is_due(pool)]
         for unreadable in filter(self._is_due, self._pools.unreadable):
             self._write_unreadable(unreadable, now)
         self._forget()
         left = (p for p in self._pools.all if self._planner.books[p.name].is_stale)
-        return None if all(map(self.is_writing, left)) else PERIOD_SECONDS
+        is_under_way = all(map(self.is_writing, left)) and all(map(self.is_writing, resting))
+        return None if is_under_way else PERIOD_SECONDS
 
     def is_writing(self, pool: Pool | UnreadablePool) -> bool:
         """Whether a write is in flight, which may arrive at any time."""
@@ -146,10 +148,13 @@ class Statuses:
                 self._on_end()
 
     def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
-        """Whether a pass waits for this write: to begin the next, or to release the pool."""
+        """Whether a pass waits for this write: to begin the next, or to release the pool.
+
+        One that has no book can't be read, and its spec may be another one by now.
+        """
         book = self._planner.books.get(pool.name)
         is_leaving = isinstance(pool, Pool) and pool.deleting
-        return is_leaving or (book is not None and book.is_stale)
+        return is_leaving or book is None or book.is_stale
 
     def _tell(
         self,
