@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gpushare.cli.exits import Exit
+from tests.kit.bench import NODES as NODES_PATH
 from tests.kit.bench import Bench
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.commandline import Ended, expect_told, run_command
@@ -198,6 +199,19 @@ def test_with_the_rest_listed_the_node_alone_is_told_what_runs_on_it(
         assert said[part] == whole[part]
     # What others of its pool are at decides what is planned for it.
     assert (said["claimants"], said["findings"]) == (None, [])
+
+
+def test_that_no_plugin_runs_is_said_by_who_may_list_pods(scene: Bench, tmp_path: Path) -> None:
+    scene.add_nodes("bare", node_pool="np9", cards=0)
+    hints = [key for key in scene.node("bare")["metadata"]["labels"] if "nvidia" in key]
+    scene.label("bare", dict.fromkeys(hints))
+    whole = Desk(scene.cluster.kubeconfig).show("explain", "node", "bare")
+    with a_desk(scene, tmp_path, [a_rule("nodes", "get", of=("bare",))]) as desk:
+        page = desk.show("explain", "node", "bare")
+    scene.call("DELETE", f"{NODES_PATH}/bare")
+    assert "no resource, no device plugin" in whole
+    assert "no resource." in page
+    assert "no device plugin" not in page
 
 
 def test_inspect_of_a_node_that_may_be_got(scene: Bench, tmp_path: Path) -> None:

@@ -323,3 +323,10 @@ def test_a_proxy_that_is_not_there_is_named(desk: Desk) -> None:
     path = desk.write({"token": "x"}, server=BEHIND)
     ended = run_command("inspect", kubeconfig=path, HTTPS_PROXY="127.0.0.1:1")
     expect_told(ended, Exit.NO_CLUSTER, "no proxy at 127.0.0.1:1", "HTTPS_PROXY")
+
+
+def test_the_name_of_a_proxy_that_nobody_knows_is_not_taken_for_the_api_servers(desk: Desk) -> None:
+    path = desk.write({"token": "x"}, server=BEHIND)
+    ended = run_command("inspect", kubeconfig=path, HTTPS_PROXY="http://me:secret@proxy.invalid:1")
+    expect_told(ended, Exit.NO_CLUSTER, "proxy.invalid", "HTTPS_PROXY")
+    assert "secret" not in ended.err

@@ -3,6 +3,7 @@
 import os
 
 from aiohttp import (
+    ClientConnectorDNSError,
     ClientConnectorError,
     ClientError,
     ClientHttpProxyError,
@@ -66,6 +67,13 @@ def find_api_failure(error: Exception) -> CommandError | None:
             return CommandError(
                 Exit.NO_CLUSTER,
                 f"the proxy leads to no API server: {describe_failure(error)}; {_PROXY}",
+            )
+        case ClientConnectorDNSError():
+            # Of a proxy aiohttp says the same as of the API server.
+            return CommandError(
+                Exit.NO_CLUSTER,
+                f"the name {error.host} has no address ({_describe(error.os_error)}); {_PROXY} "
+                "where it is a proxy's, and else which context you are in",
             )
         case ClientConnectorError():
             return CommandError(

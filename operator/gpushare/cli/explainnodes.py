@@ -143,7 +143,9 @@ def _build_page(
         text = f"  The cluster has no {names.PLURAL}.{names.GROUP}: no pool has the node."
         yield (Styled(text, "yellow"),)
     if not explained.has_gpus:
-        yield ("  Nothing on it speaks of GPUs: no label, no resource, no device plugin.",)
+        # Without its pods nobody knows of a plugin.
+        plugin = ", no device plugin" if explained.isolation is not None else ""
+        yield (f"  Nothing on it speaks of GPUs: no label, no resource{plugin}.",)
         return
     yield from lay_out_facts(_build_facts(explained))
     if explained.claimants:

@@ -75,11 +75,12 @@ class Statuses:
         pending = group_by_pool(waiting if due else ())
         for pool in due:
             self._write(pool, pending.get(pool.name, ()), now)
+        left = {pool.uid for pool in self._pools.unreadable if not self._is_due(pool)}
         for unreadable in filter(self._is_due, self._pools.unreadable):
             self._write_unreadable(unreadable, now)
         self._forget()
-        left = {p.uid for p in self._pools.all if self._planner.books[p.name].is_stale}
-        left = (left | self._failures.keys()) - self._in_flight.keys()
+        left |= {p.uid for p in self._pools.all if self._planner.books[p.name].is_stale}
+        left -= self._in_flight.keys()
         rests = [self._not_before.get(uid, 0.0) - time.monotonic() for uid in left]
         return max(PERIOD_SECONDS, min(rests)) if rests else None
 
@@ -142,9 +143,7 @@ class Statuses:
             # The Lease's own task ends the process; nothing was sent.
             self._note_failure(pool, PERIOD_SECONDS)
         except CALL_FAILURES as error:
-            log.warning(
-                "status not written: %s", describe_failure(error), extra={"pool": pool.name}
-            )
+            log.warning("status not written: %s", describe_failure(error), extra=keys)
             self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
         except Exception as error:
             log.exception("status not written", extra=keys)
@@ -163,10 +162,13 @@ class Statuses:
         self.mark_stale((pool.name,))
 
     def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
-        """Whether a pass waits for this write: to begin the next, or to release the pool."""
+        """Whether a pass waits for this write: to begin the next, or to release the pool.
+
+        One that has no book can't be read, and its spec may be another one by now.
+        """
         book = self._planner.books.get(pool.name)
         is_leaving = isinstance(pool, Pool) and pool.deleting
-        return is_leaving or (book is not None and book.is_stale)
+        return is_leaving or book is None or book.is_stale
 
     def _tell(
         self,

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from gpushare.kube.errors import CredentialsError
 
 Address = IPv4Address | IPv6Address
@@ -39,10 +41,19 @@ def find_proxy(server: str, environ: Mapping[str, str]) -> str | None:
 
 
 def is_supported(proxy: str) -> bool:
-    """Whether it is the URL of a proxy that is spoken to without TLS."""
+    """Whether it is the URL of a proxy that is spoken to without TLS.
+
+    Only one that aiohttp takes: its own complaint quotes the URL, password and all.
+    """
     try:
-        parts = urlsplit(proxy)
-        return parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+        parts, url = urlsplit(proxy), URL(proxy)
+        (url.host or "").encode("idna")
+        return (
+            parts.scheme == "http"
+            and bool((parts.hostname or "").strip())
+            and parts.port != 0
+            and ":" not in (url.user or "")
+        )
     except ValueError:
         return False
 

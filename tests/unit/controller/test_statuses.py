@@ -187,6 +187,49 @@ async def test_what_an_unreadable_pool_is_told_holds_nothing_up_and_is_told_once
     assert api.written("/odd/status") == ["APPLY"]
 
 
+async def test_a_pool_that_can_not_be_read_any_more_is_told_so_once_it_rested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 5.0)
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()])
+    await settle_status(reconciler)
+    become_unreadable(monkeypatch, reconciler, "spec.mode: unknown")
+    assert await reconciler._pass_safely() == 5.0
+
+
+@pytest.mark.parametrize("was_readable", [True, False])
+async def test_a_pool_that_can_not_be_read_any_more_is_told_so_after_the_write_that_is_in_flight(
+    monkeypatch: pytest.MonkeyPatch, was_readable: bool
+) -> None:
+    api = SlowApi("status")
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    if not was_readable:
+        become_unreadable(monkeypatch, reconciler, "spec.mode: unknown")
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    become_unreadable(monkeypatch, reconciler, "spec.nodes: unknown")
+    await reconciler._pass_safely()
+    reconciler._changed.clear()
+    api.go_on.set()
+    await settle(reconciler)
+    assert reconciler._changed.is_set()
+    await settle_status(reconciler)
+    *_, (_, body) = api.bodies
+    assert "spec.nodes" in body["status"]["conditions"][0]["message"]
+
+
+def become_unreadable(monkeypatch: pytest.MonkeyPatch, reconciler: Reconciler, error: str) -> None:
+    """Of the one pool, the next list says that its spec can't be read."""
+    pool = a_pool()
+    unreadable = UnreadablePool(pool.name, pool.uid, 2, pool.status, error)
+
+    async def list_pools(api: object) -> PoolList:
+        return PoolList(9, (unreadable,))
+
+    monkeypatch.setattr(pools_api, "list_pools", list_pools)
+    reconciler.pools.list_anew()
+
+
 async def test_when_the_loop_ends_nothing_is_being_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -69,7 +69,13 @@ def test_no_proxy_is_about_others(host: str, no_proxy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "proxy", ["socks5://me:secret@10.0.0.3", "https://me:secret@10.0.0.3", "http://me:secret@:x"]
+    "proxy",
+    [
+        *["socks5://me:secret@10.0.0.3", "https://me:secret@10.0.0.3", "http://me:secret@:x"],
+        *["http://me:secret@pro\u2028xy:1", "http://me:secret@xn--\u00fc:1"],
+        *["http://me:secret@pro..xy:1", f"http://me:secret@{'x' * 64}:1"],
+        *["http://m%3Ae:secret@proxy:1", "http://me:secret@ :1", " "],
+    ],
 )
 def test_other_proxies_are_refused_and_their_password_is_not_shown(proxy: str) -> None:
     with pytest.raises(CredentialsError, match="HTTPS_PROXY names no http://HOST:PORT") as refused:
