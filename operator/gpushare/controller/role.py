@@ -101,9 +101,13 @@ async def _run_with_crd(
             partial(reconciler.caches.find_deafness, settings.deaf_seconds),
             partial(hearing.find_deafness, settings.deaf_seconds),
         ]
+        patience = PATIENCE * settings.deaf_seconds
         # One that stands by is ready too: it can take over.
         readiness: list[http.Check] = [lambda: crd.flaw, partial(_find_unsynced, reconciler)]
-        if webhook is not None:
+        if webhook is None:
+            # Beside a webhook this would take it out of its Service.
+            readiness.append(partial(reconciler.find_gap, patience))
+        else:
             liveness.append(webhook.find_deafness)
             readiness.append(webhook.find_unready)
         server = http.ProcessServer(metrics.generate, liveness=liveness, readiness=readiness)
@@ -120,7 +124,6 @@ async def _run_with_crd(
         await finding
         # As that has just listed the pools.
         reconciler.caches.hear_of(names.PLURAL)
-        patience = PATIENCE * settings.deaf_seconds
         active = asyncio.create_task(
             _be_active(lease, reconciler, metrics, patience), name="active"
         )

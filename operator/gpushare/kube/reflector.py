@@ -133,6 +133,7 @@ class Reflector(Generic[Record]):
         version = ""
         async for page in list_pages(self._api, self._path, **self._params):
             self.hearing.note()
+            self._on_alive()
             for raw in page.items:
                 seen.add(_key(raw["metadata"]))
                 self._take(raw, deleted=False)
@@ -142,7 +143,6 @@ class Reflector(Generic[Record]):
             if self._versions[key] <= int(version):
                 self._drop(key, int(version))
         self._heard = max(self._heard, int(version))
-        self._on_alive()
         return version
 
     async def _watch(self, version: str, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The copy in memory: complete before it is used, and never older than what was seen."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import orjson
@@ -63,13 +63,16 @@ def _error(status: int) -> ApiError:
     return ApiError(status, orjson.dumps({"message": "no"}), what="watch")
 
 
-async def _run(server: Server) -> tuple[Reflector[str], list[tuple[str, object]]]:
+async def _run(
+    server: Server, on_alive: Callable[[], None] = lambda: None
+) -> tuple[Reflector[str], list[tuple[str, object]]]:
     changes: list[tuple[str, object]] = []
     reflector: Reflector[str] = Reflector(
         server,  # type: ignore[arg-type]
         "api/v1/things",
         lambda raw: raw["value"],
         on_change=lambda key, old, new: changes.append((key, new)),
+        on_alive=on_alive,
     )
     task = asyncio.create_task(reflector.run())
     await server.exhausted.wait()
@@ -228,17 +231,15 @@ async def test_a_watch_without_events_is_heard_of_when_it_ends_in_its_time(
     monkeypatch.setattr("gpushare.kube.reflector.HEALTHY_SECONDS", healthy_seconds)
     server = Server(_list(9), [])
     signs: list[None] = []
-    reflector: Reflector[str] = Reflector(
-        server,  # type: ignore[arg-type]
-        "api/v1/things",
-        lambda raw: raw["value"],
-        on_alive=lambda: signs.append(None),
-    )
-    task = asyncio.create_task(reflector.run())
-    await server.exhausted.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await _run(server, on_alive=lambda: signs.append(None))
     assert len(signs) == heard
+
+
+async def test_each_page_of_a_list_is_a_sign_of_life() -> None:
+    server = Server(_list(9, _object("a", 1), more="next"), _error(500))
+    signs: list[None] = []
+    await _run(server, on_alive=lambda: signs.append(None))
+    assert len(signs) == 1
 
 
 async def test_after_a_failure_the_first_watch_is_a_short_one() -> None:
