@@ -236,10 +236,10 @@ async def test_a_watch_without_events_is_heard_of_when_it_ends_in_its_time(
 
 
 async def test_each_page_of_a_list_is_a_sign_of_life() -> None:
-    server = Server(_list(9, _object("a", 1), more="next"), _error(500))
+    server = Server(_list(9, _object("a", 1), more="next"), _error(500), _list(9))
     signs: list[None] = []
     await _run(server, on_alive=lambda: signs.append(None))
-    assert len(signs) == 1
+    assert len(signs) == 2
 
 
 async def test_after_a_failure_the_first_watch_is_a_short_one() -> None:
