@@ -31,6 +31,7 @@ NOT_TYPED: Mapping[str, str] = {
     "ctr ": "no container engine",
     "cosign verify ": "nothing has been released, and so signed",
     "helm upgrade --install gpushare oci://": "the same; tests/release installs from a registry",
+    "python3 -m venv ": "the program under test is on PATH; tests/image installs it",
     "kubectl wait pod ": "a simulated pod runs on",
     "kubectl logs ": "a simulated kubelet has no logs",
     "helm uninstall ": "its hook is a pod, which nobody runs here; typed at the end without it",
