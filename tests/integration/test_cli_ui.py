@@ -133,7 +133,9 @@ def test_it_needs_no_right_but_to_list_and_names_what_is_lost_while_it_runs_with
         expect_state(
             cluster, shown, "it is read again", lambda state: state["takenAt"] > good["takenAt"]
         )
-        assert {c.verb for c in cluster.audit.calls(mark) if c.user.endswith(VISITOR)} == {"list"}
+        calls = [c for c in cluster.audit.calls(mark) if c.user.endswith(VISITOR)]
+        # A refused list of Deployments has it ask where the operator runs, which is refused too.
+        assert {call.verb for call in calls if call.code < 400} == {"list"}
 
         cluster.call("DELETE", f"{BINDINGS}/{VISITOR}")
         # Whichever list comes first after the right is gone: nodes are, the next time.
