@@ -28,8 +28,9 @@ $(READY): requirements/build.txt requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@# Of what is installed the first run needs little: it is compiled when it is imported.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/build.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dev.txt
 	@touch $@
 
 .PHONY: demo
