@@ -139,6 +139,8 @@ class Statuses:
         keys = {"pool": pool.name}
         try:
             await self._pools.write_status(pool, status)
+            del self._failures[pool.uid]
+            tell()
         except NotLeaderError:
             # The Lease's own task ends the process; nothing was sent.
             self._note_failure(pool, PERIOD_SECONDS)
@@ -146,11 +148,8 @@ class Statuses:
             log.warning("status not written: %s", describe_failure(error), extra=keys)
             self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
         except Exception as error:
-            log.exception("status not written", extra=keys)
+            log.exception("status not dealt with", extra=keys)
             self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
-        else:
-            del self._failures[pool.uid]
-            tell()
         finally:
             del self._in_flight[pool.uid]
             if self._failures[pool.uid] or self._is_awaited(pool):

@@ -128,6 +128,15 @@ async def test_a_write_that_ends_in_an_error_of_ours_is_logged_and_tried_again(
     assert api.written("/status") == ["APPLY"]
 
 
+async def test_an_error_of_ours_after_the_write_is_logged_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()])
+    monkeypatch.setattr(reconciler._pools, "tell", lambda *args, **kwargs: 1 / 0)
+    await settle_status(reconciler)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
 async def test_a_pool_is_not_released_before_its_status_has_arrived(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
