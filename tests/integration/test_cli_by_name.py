@@ -237,9 +237,16 @@ def test_inspect_of_a_node_that_may_be_got(scene: Bench, tmp_path: Path) -> None
 # A pool.
 
 
+def is_told(desk: Desk, capacity: Json) -> bool:
+    told: bool = desk.ask("explain", "pool", "training")["capacity"] == capacity
+    return told
+
+
 def test_to_get_the_pool_is_enough_to_explain_it(scene: Bench, tmp_path: Path) -> None:
     whole = Desk(scene.cluster.kubeconfig).ask("explain", "pool", "training")
     with a_desk(scene, tmp_path, [ONE_POOL]) as desk:
+        # The status tells of what pods ask for some seconds later.
+        expect(scene, "the status is so", lambda: is_told(desk, whole["capacity"]))
         said = desk.ask("explain", "pool", "training")
         page = desk.show("explain", "pool", "training")
         other = desk.run("explain", "pool", "inference")
