@@ -151,6 +151,7 @@ class Caches:
         busy: Collection[str],
         starting: Collection[str],
         refusals: Mapping[str, Blocker],
+        doubtful: Collection[str],
         acting_since: Mapping[str, datetime],
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
@@ -165,6 +166,7 @@ class Caches:
             starting=starting,
             zeroed=self._zeroed,
             refusals=refusals,
+            doubtful=doubtful,
             acting_since=acting_since,
         )
 

@@ -19,7 +19,7 @@ from gpushare.controller.retry import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find
 from gpushare.controller.statuses import Statuses
 from gpushare.controller.teardowns import Instructions
 from gpushare.controller.unplaced import UnplacedPods
-from gpushare.core.actions import NodePlan
+from gpushare.core.actions import Action, ApplyNode, DeletePlugins, NodePlan, ReleaseNode
 from gpushare.core.blockers import Blocker
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Plan, Planner
@@ -114,6 +114,8 @@ class Reconciler:
         """By node, what the API server says to our last write, for as long as it does."""
         self._refused: Counter[str] = Counter()
         """By node, how often it has said so."""
+        self._doubtful: set[str] = set()
+        """Nodes on which a write is not stored yet that says that their mode is unknown."""
 
     def mark_changed(self) -> None:
         """Something in the caches, or a pool, changed: decide anew."""
@@ -228,6 +230,7 @@ class Reconciler:
             self._busy.keys(),
             self._starting,
             self._refusals,
+            self._doubtful,
             self._acting_since,
         )
         changed: set[str] | None = self.caches.take_changed()
@@ -266,6 +269,8 @@ class Reconciler:
         self, pool: str, member: NodePlan, version: tuple[str, int] | None
     ) -> None:
         assert member.action is not None
+        if isinstance(member.action, ApplyNode) and member.action.is_doubtful:
+            self._doubtful.add(member.node)
         try:
             await self._applier.carry_out(
                 member.action,
@@ -274,6 +279,8 @@ class Reconciler:
                 is_wanted=lambda: self._pools.version_of(pool) == version,
             )
             self._forget_refusal(member.node)
+            if member.node in self._doubtful and _ends_doubt(member.action):
+                self._doubtful.remove(member.node)
         except EvictionRefusedError as error:
             self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}; tried again")
             await asyncio.sleep(EVICTION_RETRY_SECONDS)
@@ -298,6 +305,7 @@ class Reconciler:
             self._starting.discard(member.node)
             if member.node not in self.caches.nodes.records:
                 self._forget_refusal(member.node)
+                self._doubtful.discard(member.node)
             self.caches.mark_changed(member.node)
 
     def _note_refusal(self, node: str, reason: Reason, message: str) -> None:
@@ -320,3 +328,10 @@ class Reconciler:
             return
         log.warning("tried again: %s", describe_failure(error))
         await asyncio.sleep(find_delay(error, self._refused[node]))
+
+
+def _ends_doubt(done: Action) -> bool:
+    """Whether the node's records, or a plugin that starts anew, say all that was doubtful."""
+    return isinstance(done, DeletePlugins | ReleaseNode) or (
+        isinstance(done, ApplyNode) and done.is_doubtful
+    )

@@ -39,6 +39,9 @@ class ApplyNode:
     cordon: bool
     message: str
     """What this write does, for the log."""
+    is_doubtful: bool = False
+    """It says that nobody knows which mode the plugin gives. Until it is stored the controller
+    remembers that: what stands on the node by then need not show it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,4 +182,5 @@ def build_apply(
         annotations=records.annotations(),
         cordon=cordon,
         message=message,
+        is_doubtful=records.applied is not None and bool(records.applied.mode_unknown),
     )

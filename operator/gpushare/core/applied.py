@@ -94,8 +94,10 @@ def note_readings(
     node, pods, mode = seen.node, seen.pods, MODES[applied.edition, applied.schedule]
     is_ours = mode.labels.keys() <= node.owned
     put_back = applied.put_back if is_ours else _note_foreign(seen, applied)
-    is_unknown = may_have_misread(node, pods, applied) or may_have_reread(
-        node, pods, applied, at.is_brief, stays=stays
+    is_unknown = (
+        (seen.is_doubtful and mode.reads_label)
+        or may_have_misread(node, pods, applied)
+        or may_have_reread(node, pods, applied, at.is_brief, stays=stays)
     )
     if is_unknown or is_replaced(node, pods, applied):
         return {

@@ -71,7 +71,8 @@ def plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict, at: P
         mode = MODES[applied.edition, applied.schedule]
         stays = not mode.labels.items() <= labels.items()
         applied = applied.model_copy(update=note_readings(seen, applied, at, stays=stays))
-        records = note_module(seen, records.model_copy(update={"applied": applied}), mode)
+        records = records.model_copy(update={"applied": applied})
+        records = note_module(seen, records, mode, is_watched=stays)
         if applied.mode_unknown:
             plan = replace(plan, message=f"{plan.message}. {describe_unknown(applied)}")
     action = build_apply(

@@ -35,12 +35,16 @@ def is_isolation_left(seen: Observed, to: Mode) -> bool:
     return shares and may_have_module(seen, to)
 
 
-def note_module(seen: Observed, records: NodeRecords, mode: Mode) -> NodeRecords:
+def note_module(
+    seen: Observed, records: NodeRecords, mode: Mode, *, is_watched: bool = False
+) -> NodeRecords:
     """`records` as they are to be written on a node that is in `mode`, or on its way there.
 
-    From now on nobody knows what a plugin that reads `share` gives; who came before is known.
+    From now on nobody knows what a plugin that reads `share` gives; who came before is known. Where
+    somebody else's label `is_watched`, no other has stood there.
     """
-    is_known = may_have_module(seen, mode) or _is_newly_unknown(seen, records, mode)
+    is_unseen = not is_watched and _is_newly_unknown(seen, records, mode)
+    is_known = may_have_module(seen, mode) or is_unseen
     if records.module or not is_known:
         return records
     update: dict[str, object] = {"module": True}
@@ -91,12 +95,11 @@ def _is_known(seen: Observed) -> bool:
 
 
 def _is_newly_unknown(seen: Observed, records: NodeRecords, mode: Mode) -> bool:
-    """Whether the mode's label went and came back while nobody looked: so may an installer have."""
+    """Whether the mode's label went while nobody looked: an installer may have come and gone."""
     applied, was = records.applied, seen.records.applied
     if mode.edition is not Edition.PROFESSIONAL or applied is None or was is None:
         return False
-    is_back = mode.labels.items() <= seen.node.labels.items()
-    is_strange = is_back and not mode.labels.keys() <= seen.node.owned
+    is_strange = not mode.labels.keys() <= seen.node.owned
     return is_strange and bool(applied.mode_unknown) and not was.mode_unknown
 
 

@@ -70,6 +70,8 @@ class Observed:
     """The Jobs of its teardown, by name."""
     is_refused: bool = False
     """The API server refuses what we last tried on the node."""
+    is_doubtful: bool = False
+    """A write that says so is not stored yet (`ApplyNode.is_doubtful`)."""
 
     @property
     def is_out_of_service(self) -> bool:

@@ -37,6 +37,8 @@ class World:
     """Nodes whose resource was seen at zero during their change."""
     refusals: Mapping[str, Blocker] = field(default_factory=dict)
     """By node, what the API server says to our last write, for as long as it does."""
+    doubtful: Collection[str] = frozenset()
+    """Nodes on which a write is not stored yet that says that their mode is unknown."""
     acting_since: Mapping[str, datetime] = field(default_factory=dict)
     """By pool that acts, since when the controller has put back what others wrote to its nodes."""
 
@@ -85,9 +87,15 @@ def judge(world: World, name: str) -> Judged:
     """The node `name` of `world`, with its records."""
     node, pods, unreadable = world.nodes[name], world.pods.get(name, ()), None
     try:
-        refused = name in world.refusals
-        jobs = world.jobs.get(name, {})
-        seen = Observed(node, pods, parse_records(node), name in world.zeroed, jobs, refused)
+        seen = Observed(
+            node,
+            pods,
+            parse_records(node),
+            was_zero=name in world.zeroed,
+            jobs=world.jobs.get(name, {}),
+            is_refused=name in world.refusals,
+            is_doubtful=name in world.doubtful,
+        )
     except RecordError as error:
         seen = Observed(node, pods, NodeRecords())
         unreadable = NodePlan(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))

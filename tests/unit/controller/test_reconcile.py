@@ -1,7 +1,9 @@
 """The loop: when it comes back, and what it holds back."""
 
 import asyncio
+import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from gpushare.observe.metrics import Metrics, Sight
 from tests.kit.loop import LoopApi, build_reconciler, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.sights import read
-from tests.kit.values import MEMORY, a_gpu_pod, a_node, a_pool
+from tests.kit.values import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 Json = dict[str, Any]
 
@@ -219,3 +221,35 @@ async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_
 
 async def at_once() -> None:
     """What a cache that is filled waits for."""
+
+
+async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While nobody looked the label went and came back; it changed again before our write."""
+    monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
+    api, key = LoopApi(refusal=500), names.LABEL_SCHEDULE
+    records = applied(Schedule.SHARE).model_copy(update={"found": {key: None}})
+    ours = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
+    moments = {key: datetime.now(UTC) - timedelta(hours=1)}
+    foreign = replace(ours, owned=ours.owned - {key}, managers={key: "other"}, written_at=moments)
+    pool = a_pool(schedule="share")
+    reconciler = build_reconciler(monkeypatch, api, [pool], foreign, pods=[a_plugin_pod()])
+    await reconciler._pass_safely()
+    await settle(reconciler)
+    assert api.written("/nodes/") == ["APPLY"]
+    assert api.bodies == [] or "/nodes/" not in api.bodies[-1][0]
+
+    labels = {**foreign.labels, key: "default"}
+    now = datetime.now(UTC)
+    changed = replace(foreign, labels=labels, written_at={key: now}, resource_version="2")
+    reconciler.caches.nodes._records = {changed.name: changed}
+    reconciler.caches.mark_changed(changed.name)
+    api.refusal = None
+    await reconciler._pass_safely()
+    await settle(reconciler)
+    annotations = next(
+        body["metadata"]["annotations"] for path, body in api.bodies if "/nodes/" in path
+    )
+    assert names.ANNOTATION_MODULE in annotations
+    assert json.loads(annotations[names.ANNOTATION_APPLIED])["modeUnknown"] is True

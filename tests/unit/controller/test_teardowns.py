@@ -87,7 +87,7 @@ async def test_a_job_is_known_as_soon_as_it_is_made() -> None:
     api = _Stored()
     caches = await _carry_out(api)
     assert api.writes[0] == f"POST {JOBS}/{JOB.name}"
-    world = caches.observe_world((), frozenset(), (), (), {}, {})
+    world = caches.observe_world((), frozenset(), (), (), {}, (), {})
     job = world.jobs["gpu-1"][JOB.name]
     assert (job.node, job.state) == ("gpu-1", JobState.RUNNING)
     assert caches.take_changed() == {"gpu-1"}
@@ -144,10 +144,10 @@ async def test_jobs_that_end_or_go_mark_their_node_changed() -> None:
     ended = Job("gpushare-teardown", JOB.name, "uid-1", "gpu-1", JobState.COMPLETE)
     caches._on_job(key, caches.jobs.records[key], ended)
     assert caches.take_changed() == {"gpu-1"}
-    world = caches.observe_world((), frozenset(), (), (), {}, {})
+    world = caches.observe_world((), frozenset(), (), (), {}, (), {})
     assert world.jobs["gpu-1"][JOB.name].state is JobState.COMPLETE
     caches._on_job(key, ended, None)
-    assert "gpu-1" not in caches.observe_world((), frozenset(), (), (), {}, {}).jobs
+    assert "gpu-1" not in caches.observe_world((), frozenset(), (), (), {}, (), {}).jobs
 
 
 def test_without_the_switch_no_jobs_are_watched() -> None:

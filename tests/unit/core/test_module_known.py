@@ -1,6 +1,7 @@
 """That the kernel module may be loaded is forgotten on no way to share but by a teardown."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -241,3 +242,24 @@ def test_a_label_that_somebody_put_back_while_nobody_looked_may_have_brought_an_
     assert noted.module
     assert noted.applied is not None
     assert noted.applied.mode_unknown
+
+
+@pytest.mark.parametrize("schedule", ["share", "default", "cgpu"])
+def test_what_stood_before_a_label_that_nobody_saw_coming_may_have_brought_it(
+    schedule: str,
+) -> None:
+    node = a_node(
+        labels={**SHARE, **OURS},
+        records=applied(Schedule.SHARE).model_copy(update={"found": {names.LABEL_SCHEDULE: None}}),
+        allocatable={MEMORY: 15},
+    )
+    node = replace(
+        node,
+        labels={**node.labels, names.LABEL_SCHEDULE: schedule},
+        owned=node.owned - {names.LABEL_SCHEDULE},
+        managers={names.LABEL_SCHEDULE: "kubectl"},
+        written_at={names.LABEL_SCHEDULE: NOW - timedelta(minutes=1)},
+    )
+    plan = plan_of(node, a_pool(schedule="share"), PLUGIN)
+    assert isinstance(plan.action, ApplyNode)
+    assert names.ANNOTATION_MODULE in plan.action.annotations
