@@ -209,6 +209,22 @@ def test_the_api_server_takes_the_device_plugin(bench: Bench, options: list[str]
     ]
 
 
+@pytest.mark.parametrize("options", [[], ["--node-port", "32766"]], ids=["as it is", "node port"])
+def test_the_api_server_takes_the_scheduler_extender(bench: Bench, options: list[str]) -> None:
+    text = render("scheduler-extender", "--image", IMAGE, *options)
+    told = bench.cluster.kubectl(
+        "apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-",
+        stdin=text,
+    )  # fmt: skip
+    assert told.splitlines() == [
+        "serviceaccount/gpushare-schd-extender",
+        "clusterrole.rbac.authorization.k8s.io/gpushare-schd-extender",
+        "clusterrolebinding.rbac.authorization.k8s.io/gpushare-schd-extender",
+        "deployment.apps/gpushare-schd-extender",
+        "service/gpushare-schd-extender",
+    ]
+
+
 def test_the_operator_takes_the_device_plugin_as_its_own(without_edition: Bench) -> None:
     bench = without_edition
     manifests = list(yaml.safe_load_all(render("device-plugin", "--image", IMAGE)))

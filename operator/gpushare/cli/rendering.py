@@ -37,6 +37,14 @@ def add_rendering_commands(app: typer.Typer) -> None:
         """,
     )(scheduler_config)
     render.command(
+        "scheduler-extender",
+        cls=CommandWithExamples,
+        epilog="""
+        render scheduler-extender --image registry.example.com/extender:v2 > extender.yaml
+        render scheduler-extender --image registry.example.com/extender:v2 --node-port 32766
+        """,
+    )(scheduler_extender)
+    render.command(
         "device-plugin",
         cls=CommandWithExamples,
         epilog="""
@@ -110,6 +118,45 @@ def scheduler_config(
             text = render_scheduler_config(
                 extender, kubeconfig=str(kubeconfig) if kubeconfig else None
             )
+        except ValueError as error:
+            raise _misuse(error) from error
+        print_text(text)
+
+
+def scheduler_extender(
+    image: Annotated[
+        str,
+        typer.Option(
+            help="Image of gpushare-scheduler-extender, which you build or have; no default is "
+            "right for ever."
+        ),
+    ],
+    namespace: Annotated[
+        str,
+        typer.Option("--namespace", "-n", help="Its namespace.", callback=check_namespace_name),
+    ] = names.PLUGIN_NAMESPACE,
+    node_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Port on every node, for a kube-scheduler that does not reach the addresses of "
+            "Services. Who reaches it can bind pods. Without it, none.",
+        ),
+    ] = None,
+) -> None:
+    """The scheduler extender of open-source gpushare: its account, rights, Deployment and Service.
+
+    For `kubectl apply -f -`; docs/opensource.md has the steps around it. It runs on a node with the
+    label node-role.kubernetes.io/control-plane. Delete an older Deployment first if its selector
+    differs, since a selector can't be changed. While no extender is Ready, no pod that asks for GPU
+    memory is scheduled.
+    """
+    with told_in_a_sentence():
+        from gpushare.render.extender import render_scheduler_extender
+
+        try:
+            text = render_scheduler_extender(image, namespace=namespace, node_port=node_port)
         except ValueError as error:
             raise _misuse(error) from error
         print_text(text)

@@ -29,6 +29,12 @@ def parse_node_selector(terms: list[str]) -> dict[str, str]:
     return selector
 
 
+def check_image(image: str) -> None:
+    """Raise `ValueError` for what names no image."""
+    if not image or re.search(r"\s", image):
+        raise ValueError(f"{image!r} is no image")
+
+
 def render_device_plugin(
     image: str,
     *,
@@ -43,8 +49,7 @@ def render_device_plugin(
     """
     if memory_unit not in ("GiB", "MiB"):
         raise ValueError(f"{memory_unit!r} is no unit that the plugin knows: GiB or MiB")
-    if not image or re.search(r"\s", image):
-        raise ValueError(f"{image!r} is no image")
+    check_image(image)
     if not _NAMESPACE.fullmatch(namespace):
         raise ValueError(f"{namespace!r} is no name of a namespace")
     return render(

@@ -1,0 +1,31 @@
+"""The scheduler extender of open-source gpushare, as today's clusters take it."""
+
+from gpushare import names
+from gpushare.render import render
+from gpushare.render.deviceplugin import check_image
+
+NAME = "gpushare-schd-extender"
+PORT = 12345
+_LABELS = {"app": "gpushare", "component": NAME}
+"""As its installations have them: with another selector the Deployment could not be replaced."""
+
+
+def render_scheduler_extender(
+    image: str, *, namespace: str = names.PLUGIN_NAMESPACE, node_port: int | None = None
+) -> str:
+    """Its account, rights, Deployment and Service, under the names of its own manifests.
+
+    Unlike those it runs on the control plane of current clusters, outside the node's network, and
+    is reached from within the cluster only, unless `node_port` opens a port on every node.
+    Raises `ValueError`.
+    """
+    check_image(image)
+    return render(
+        "gpushare-scheduler-extender.yaml.j2",
+        name=NAME,
+        namespace=namespace,
+        labels=_LABELS,
+        image=image,
+        port=PORT,
+        node_port=node_port,
+    )
