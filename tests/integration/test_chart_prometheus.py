@@ -28,13 +28,21 @@ DCGM_FI_DEV_FB_USED{gpu="0",Hostname="n1",UUID="GPU-1",pod="",namespace=""} 4301
 DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1",UUID="GPU-1",pod="",namespace=""} 87
 DCGM_FI_DEV_FB_USED{gpu="0",Hostname="exporter-x",NodeName="n2",UUID="GPU-2"} 3193
 DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="exporter-x",NodeName="n2",UUID="GPU-2"} 12
+DCGM_FI_DEV_FB_FREE{gpu="0",Hostname="n1",UUID="GPU-1",pod="",namespace=""} 11829
+DCGM_FI_DEV_FB_FREE{gpu="0",Hostname="exporter-x",NodeName="n2",UUID="GPU-2"} 12937
 DCGM_FI_DEV_FB_USED{gpu="0",Hostname="elsewhere",UUID="GPU-9"} 15000
+DCGM_FI_DEV_FB_USED{gpu="1",AllocateMode="exclusive",NamespaceName="default",PodName="one-0"} 3400
+DCGM_FI_DEV_FB_FREE{gpu="1",AllocateMode="exclusive",NamespaceName="default",PodName="one-0"} 12730
+DCGM_FI_DEV_FB_USED{gpu="2",AllocateMode="share",NamespaceName="default",PodName="web-1"} 1
+DCGM_FI_DEV_FB_FREE{gpu="2",AllocateMode="share",NamespaceName="default",PodName="web-1"} 16129
 DCGM_CUSTOM_PROCESS_MEM_USED{gpu="0",NodeName="n2",NamespaceName="default",PodName="web-1"} 3193
 DCGM_CUSTOM_PROCESS_MEM_USED{gpu="0",NodeName="n1",NamespaceName="default",PodName="web-1"} 100
 nvidia_gpu_memory_used_bytes{minor_number="0",node_name="n3",namespace_name="other",pod_name="x"} 7
+nvidia_gpu_memory_total_bytes{minor_number="0",node_name="n3"} 16
+nvidia_gpu_memory_total_bytes{allocate_mode="exclusive",namespace_name="other",pod_name="x"} 16
 """
 """As DCGM's exporter writes of n1 and of a node in no pool, and ACK's of n2 and, in its first
-generation, of n3."""
+generation, of n3; and of a pod with a whole card and one that shares, on another."""
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +172,7 @@ def expect_values(
 def test_what_is_used_stands_beside_what_is_allocated_whoever_tells_of_it(
     told: Prometheus,
 ) -> None:
-    used = find_query("gpu-node", "Cards", "DCGM_FI_DEV_FB_USED")
+    used = find_query("gpu-node", "Cards", "nvidia_gpu_memory_used_bytes")
     expect_values(
         told,
         used,
@@ -175,12 +183,34 @@ def test_what_is_used_stands_beside_what_is_allocated_whoever_tells_of_it(
             ("training", "n3", "0"): 7,
         },
     )
-    by_pod = find_query("gpu-app", "Allocated by application, used by pod", "DCGM")
+    by_pod = find_query("gpu-app", "Allocated by application, used by pod", "PROCESS_MEM_USED")
     expect_values(
         told,
         by_pod,
         ("namespace", "pod"),
         {("default", "web-1"): 3293 * MIB, ("other", "x"): 7},
+    )
+
+
+def test_the_memory_of_a_card_stands_beside_what_its_plugin_offers(told: Prometheus) -> None:
+    expect_values(
+        told,
+        find_query("gpu-node", "Cards", "DCGM_FI_DEV_FB_FREE"),
+        ("pool", "node", "card"),
+        {
+            ("training", "n1", "0"): 16130 * MIB,
+            ("training", "n2", "0"): 16130 * MIB,
+            ("training", "n3", "0"): 16,
+        },
+    )
+
+
+def test_an_application_with_whole_cards_stands_beside_those_that_share(told: Prometheus) -> None:
+    expect_values(
+        told,
+        find_query("gpu-app", "Allocated by application, used by pod", "DCGM_FI_DEV_FB_FREE"),
+        ("namespace", "pod"),
+        {("default", "one-0"): 16130 * MIB, ("other", "x"): 16},
     )
 
 

@@ -14,10 +14,32 @@ Json = dict[str, Any]
 
 FILES = tuple(sorted((CHART / "dashboards").glob("*.json")))
 FOREIGN = {
-    "DCGM_FI_DEV_FB_USED": {"Hostname", "NodeName", "gpu"},
+    "DCGM_FI_DEV_FB_FREE": {
+        "AllocateMode",
+        "Hostname",
+        "NamespaceName",
+        "NodeName",
+        "PodName",
+        "gpu",
+    },
+    "DCGM_FI_DEV_FB_USED": {
+        "AllocateMode",
+        "Hostname",
+        "NamespaceName",
+        "NodeName",
+        "PodName",
+        "gpu",
+    },
     "DCGM_FI_DEV_GPU_UTIL": {"Hostname", "NodeName", "gpu"},
     "DCGM_CUSTOM_PROCESS_MEM_USED": {"NamespaceName", "PodName"},
-    "nvidia_gpu_memory_used_bytes": {"node_name", "minor_number", "namespace_name", "pod_name"},
+    "nvidia_gpu_memory_total_bytes": {
+        "allocate_mode",
+        "minor_number",
+        "namespace_name",
+        "node_name",
+        "pod_name",
+    },
+    "nvidia_gpu_memory_used_bytes": {"minor_number", "namespace_name", "node_name", "pod_name"},
     "process_cpu_seconds_total": {"instance"},
     "process_resident_memory_bytes": {"instance"},
     "up": {"job", "namespace"},
