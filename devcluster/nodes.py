@@ -79,7 +79,8 @@ def _build_node(
             },
             "annotations": dict(annotations),
         },
-        "spec": dict(spec),
+        # As of an ECS instance.
+        "spec": {"providerID": f"cn-dev.i-{uuid.uuid5(uuid.NAMESPACE_DNS, name).hex}", **spec},
         "status": {
             "addresses": [
                 {"type": "InternalIP", "address": internal_ip(name)},

@@ -91,7 +91,7 @@ NODE_ATTACKS = {
     "all labels by JSON patch": _json(
         _LABELS, {"op": "replace", "path": "/metadata/labels", "value": {"cgpu": "true"}}
     ),
-    "a provider's ID": _merge(_OTHER + "providerID", spec={"providerID": "x://y"}),
+    "a range of pods' addresses": _merge(_OTHER + "podCIDR", spec={"podCIDR": "10.9.0.0/24"}),
     "a finalizer": _merge(_OTHER + "finalizers", finalizers=["example.com/mine"]),
     "an owner that is not there": _merge(_OTHER + "ownerReferences", ownerReferences=[_OWNER]),
     "a new node": Attack("POST", NODES, _OF_NODES, {"metadata": {"name": "mine"}}),

@@ -79,7 +79,7 @@ def a_node(
         annotations=annotations,
         owned=(ours | annotations.keys()) if owned is None else owned,
         boot_id="boot-1",
-        **more,
+        **{"provider_id": "cn-beijing.i-2ze1", **more},
     )
 
 

@@ -26,6 +26,9 @@ class Node:
     ready: bool = True
     unschedulable: bool = False
     boot_id: str = ""
+    os_image: str = ""
+    provider_id: str = ""
+    """Its machine, as the cloud controller manager names it; empty outside of a cloud."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
     gpu_count: int = 0
@@ -72,6 +75,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
     meta = raw["metadata"]
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     annotations, capacity = meta.get("annotations") or {}, status.get("capacity") or {}
+    info = status.get("nodeInfo") or {}
     ours, managers, written_at = _read_managers(meta)
     return Node(
         name=meta["name"],
@@ -84,7 +88,9 @@ def parse_node(raw: dict[str, Any]) -> Node:
             for condition in status.get("conditions") or ()
         ),
         unschedulable=bool(spec.get("unschedulable")),
-        boot_id=(status.get("nodeInfo") or {}).get("bootID", ""),
+        boot_id=info.get("bootID", ""),
+        os_image=info.get("osImage", ""),
+        provider_id=spec.get("providerID", ""),
         allocatable={
             resource: parse_quantity(quantity) or 0
             for resource, quantity in (status.get("allocatable") or {}).items()

@@ -32,6 +32,7 @@ __all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request", "re
 
 MAX_DECISION = 1024
 """Bytes of our annotation; what is longer is not ours."""
+_CORE = names.RESOURCE_GPU_CORE
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NO_METADATA = Metadata()
 _NO_SPEC = Spec()
@@ -53,6 +54,8 @@ class PodRequest(msgspec.Struct, frozen=True):
     """GPU resources, as kube-scheduler counts them."""
     shares: tuple[int, ...] = ()
     """Units of gpu-mem of each container that asks for it."""
+    cores: tuple[int, ...] = ()
+    """Percent of a card's computing power of each container that asks for it."""
     asked: frozenset[str] = frozenset()
     """Those resources."""
     asks_for_share: bool = False
@@ -86,6 +89,7 @@ class PodRequest(msgspec.Struct, frozen=True):
     """A container says itself which cards it sees, by NVIDIA_VISIBLE_DEVICES."""
     asks_for_card_count: bool = False
     """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
+    host_ipc: bool = False
 
     @property
     def opts_out(self) -> bool:
@@ -147,6 +151,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         card_count=_count_cards(labels),
         wants_whole_card=labels.get(names.LABEL_CARD_PLACEMENT) == names.REQUIRE_WHOLE_DEVICE,
         shares=tuple(shares),
+        cores=tuple(each[_CORE] for each in asked if _CORE in each),
         labels=labels,
         inject=annotations.get(names.ANNOTATION_INJECT, ""),
         pool=annotations.get(names.ANNOTATION_POOL, ""),
@@ -165,6 +170,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         ),
         names_cards=names_cards,
         asks_for_card_count=asks_for_cards,
+        host_ipc=bool(spec.host_ipc),
     )
 
 

@@ -110,6 +110,7 @@ class Spec(Shape, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     node_name: str | None = None
     resource_claims: tuple[Any, ...] | None = None
+    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
 
 
 class PodShape(Shape, frozen=True):

@@ -12,6 +12,7 @@ from aiohttp import (
 )
 
 from gpushare.cli.exits import CommandError, Exit
+from gpushare.core.doctor.rights import ON_ACK
 from gpushare.kube.errors import (
     ApiError,
     CrdMissingError,
@@ -41,7 +42,7 @@ def find_api_failure(error: Exception) -> CommandError | None:
             return CommandError(
                 Exit.FORBIDDEN,
                 f"a right is missing ({error}); ask for it, or for a snapshot by somebody who "
-                "has it",
+                f"has it; {ON_ACK}",
             )
         case ApiError(retry_after_seconds=float(seconds)) if seconds > 0:
             return CommandError(

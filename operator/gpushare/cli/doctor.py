@@ -50,7 +50,7 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     if access.snapshot is not None:
         cluster = access.read(*Kind)
         seen = observe_cluster(cluster)
-        machines = Machines(seen.world, seen.unreadable)
+        machines = Machines(seen.world, seen.unreadable, evictable=seen.evictable)
         return build_page(
             judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
             [judge_setup(seen.known)],
@@ -93,12 +93,13 @@ async def _examine_live(
             tried += judge_trials(trials, configuration, namespace)
     seen = observe_cluster(cluster)
     known = read_setup(installation.variables, seen.world)
+    machines = Machines(seen.world, seen.unreadable, unseen, seen.evictable)
     return build_page(
         judge_installation(
             installation, _read_bundles(installation), crd=build_crd(), version=__version__, now=now
         ),
         [judge_setup(known)],
-        judge_machines(Machines(seen.world, seen.unreadable, unseen), known, now),
+        judge_machines(machines, known, now),
         judge_rights(allowed, tried),
     )
 

@@ -16,6 +16,7 @@ from gpushare.cli.manifests import Given
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.setup import Options, build_setup_lines, describe_setup
 from gpushare.cli.world import PLANNED, observe_cluster, observe_pools, with_pools
+from gpushare.core.doctor.pools import order
 from gpushare.core.forecast.estimate import Estimate
 from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.forecast.steps import NodeForecast
@@ -128,6 +129,10 @@ def _describe(forecast: PoolForecast, *, is_new: bool) -> Json:
             for c in status.conditions
         ],
         "steps": [_describe_step(step) for step in forecast.steps],
+        "limits": [
+            {"code": str(limit.code), "object": limit.object, "message": limit.message}
+            for limit in forecast.limits
+        ],
         "waves": estimate.waves if estimate is not None else 0,
         "expectedMinutes": _to_minutes(estimate.expected) if estimate is not None else None,
         "longestMinutes": _to_minutes(estimate.longest) if estimate is not None else None,
@@ -221,6 +226,9 @@ def _build_pool(
         yield (f"  agreed to already by rollout.approvedPlan {plan.approved.hash}: {agreed}",)
     if forecast.steps:
         yield from _build_steps(forecast.steps, wide=wide)
+    for limit in order(forecast.limits):
+        said = f"{limit.object}: {limit.message}; {limit.remedy}"
+        yield ("  ", Styled(f"{limit.severity}: {said}", "yellow"))
     if forecast.estimate is not None:
         yield from _tell_estimate(forecast.estimate)
     if forecast.waits_for_approval:

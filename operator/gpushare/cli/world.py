@@ -1,8 +1,9 @@
 """A cluster as the operator's decisions see it."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gpushare import names
 from gpushare.api.cluster import Cluster, Kind
@@ -34,6 +35,8 @@ class Seen:
     """Names of the namespaces whose pods are sent nowhere."""
     unreadable: tuple[UnreadablePool, ...]
     """Pools whose spec can't be read."""
+    evictable: frozenset[str]
+    """Names of DaemonSets whose pods have no system priority."""
     known: KnownSetup
     """How the installation is set, which is in no World."""
 
@@ -63,7 +66,19 @@ def observe_cluster(cluster: Cluster) -> Seen:
     )
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
-    return Seen(world, unbound, opted_out, unreadable, _observe_setup(cluster, world))
+    evictable = frozenset(
+        raw["metadata"]["name"] for raw in cluster.daemonsets if not _is_critical(raw)
+    )
+    setup = _observe_setup(cluster, world)
+    return Seen(world, unbound, opted_out, unreadable, evictable, setup)
+
+
+def _is_critical(daemonset: Mapping[str, Any]) -> bool:
+    """Whether the kubelet spares its pods where a node runs short ("Pod Priority and Preemption"
+    in the Kubernetes documentation)."""
+    template = (daemonset.get("spec") or {}).get("template") or {}
+    priority = (template.get("spec") or {}).get("priorityClassName") or ""
+    return str(priority).startswith("system-")
 
 
 def _observe_setup(cluster: Cluster, world: World) -> KnownSetup:

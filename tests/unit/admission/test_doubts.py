@@ -35,6 +35,13 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
     ("pod", "pool", "words"),
     [
         (build_pod("a", gib=None, core=30), a_view(schedule="core_mem"), "both"),
+        (build_pod("a", core=33), a_view(schedule="core_mem"), "a multiple of 5"),
+        (
+            _with(build_container("b", memory="3", core="3"), core=2),
+            a_view(schedule="core_mem"),
+            "a multiple of 5",
+        ),
+        (build_pod("a"), a_view(schedule="mps"), "hostIPC: true"),
         (_with(_limited(**{COUNT: "1"})), a_view(), "gives no card"),
         (_with(SEES_ALL), a_view(), "other cards"),
         (_labelled(8, "many"), a_view(), "a whole number above 0"),
@@ -60,6 +67,7 @@ def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) 
         (build_pod("a", env={"CGPU_DISABLE": "true"}), a_view(schedule="share")),
         (build_pod("a", annotations={"gpushare.io/isolation": "none"}), a_view(schedule="share")),
         (build_pod("a", core=30), a_view(schedule="core_mem")),
+        (build_pod("a", hostIPC=True), a_view(schedule="mps")),
         (_labelled(8, "2"), a_view()),
         (_with(build_container("b", memory="1")), a_view()),
         (_with(build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "none"})), a_view()),

@@ -51,6 +51,13 @@ def test_refusals_of_the_api_server_have_their_codes(status: int, code: Exit) ->
     assert tell(ApiError(status, b"{}", what="GET nodes")) == code
 
 
+def test_who_lacks_a_right_learns_that_ram_alone_gives_none_on_ack(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell(ApiError(403, b"{}", what="GET nodes"))
+    assert "Authorizations page" in capsys.readouterr().err
+
+
 def test_a_server_that_does_not_answer_is_none() -> None:
     assert tell(TimeoutError()) == Exit.NO_CLUSTER
 

@@ -48,6 +48,12 @@ def test_a_snapshot_is_planned_on(snapshot: str) -> None:
     assert (ended.code, ended.out, ended.err) == (0, PLANNED + ASSUMED, "")
 
 
+def test_what_the_mode_can_not_do_on_its_nodes_is_said(snapshot: str, tmp_path: Path) -> None:
+    file = write(tmp_path, build_pool(schedule="cgpu", nodes={"names": ["n1"]}))
+    ended = run_command("plan", "-f", file, "--snapshot", snapshot)
+    assert "\n  warning: node n1: its providerID '' is not that of an ECS instance" in ended.out
+
+
 def test_what_is_no_pool_is_skipped_and_said(snapshot: str, tmp_path: Path) -> None:
     service = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "web"}}
     file = write(tmp_path, service, build_pool("other", nodes={"names": ["n7"]}))

@@ -59,6 +59,24 @@ def test_a_snapshot_is_read_as_it_was_written() -> None:
     assert again.taken_at == NOW
 
 
+def test_the_vendors_limits_show_from_a_snapshot_too(file: Path) -> None:
+    node = build_card_node("n1", gpus=2, total=30, address="10.0.0.1")
+    node["metadata"]["labels"] = {"ack.node.gpu.schedule": "cgpu"}
+    node["spec"] = {"providerID": "cn-dev.i-1"}
+    node["status"]["nodeInfo"] = {"osImage": "ContainerOS 3.5"}
+    spec = {"template": {"spec": {"priorityClassName": "system-node-critical"}}}
+    sets = [
+        {"metadata": {"name": name, "namespace": "kube-system", "uid": name}, **more}
+        for name, more in (("cgpu-installer", {}), ("gpushare-device-plugin-ds", {"spec": spec}))
+    ]
+    file.write_bytes(build_snapshot(build_cluster(nodes=[node], daemonsets=sets)))
+    found = json.loads(run_command("doctor", "--snapshot", str(file), "-o", "json").out)["findings"]
+    told = {each["code"]: each["message"] for each in found}
+    assert "NotEcs" not in told
+    assert "ContainerOS 3.5" in told["ContainerOs"]
+    assert told["PluginsEvictable"].startswith("cgpu-installer: ")
+
+
 def test_a_cluster_without_pools_is_one_in_its_snapshot() -> None:
     cluster = Cluster(NOW, pools=None)
     assert parse_snapshot(build_snapshot(cluster), "file").pools is None

@@ -11,6 +11,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.core.doctor.finding import Code
 from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.kinds import hash_kinds
 from gpushare.core.records import Step
@@ -21,6 +22,7 @@ from tests.kit.values import (
     MEMORY,
     NOW,
     a_gpu_pod,
+    a_node,
     a_plugin_pod,
     a_pool,
     a_world,
@@ -51,6 +53,17 @@ STARTED = {
 
 def waves_of(found: PoolForecast) -> dict[str, int | None]:
     return {step.node: step.wave for step in found.steps}
+
+
+def test_a_limit_of_the_mode_is_told_of_nodes_that_are_to_enter_it_and_of_no_other() -> None:
+    nodes = [a_node(name, provider_id="") for name in ("gpu-1", "gpu-2")]
+    found = forecast(a_pool(), nodes)
+    assert [(limit.code, limit.object) for limit in found.limits] == [
+        (Code.NOT_ECS, "node gpu-1"),
+        (Code.NOT_ECS, "node gpu-2"),
+    ]
+    assert forecast(a_pool(schedule="share"), nodes).limits == ()
+    assert forecast(a_pool(), [a_node()]).limits == ()
 
 
 def test_canaries_come_first_and_then_as_many_as_the_budget_allows() -> None:

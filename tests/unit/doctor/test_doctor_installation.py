@@ -254,6 +254,7 @@ def test_roles_that_may_not_be_read_are_skipped_once_and_the_rest_is_judged() ->
 def test_what_a_person_may_not_is_said_by_what_it_is_for() -> None:
     allowed = {right: right.verb != "patch" and right.resource != "pods" for right in YOURS}
     found = [each.message for each in judge_person(allowed)]
+    assert all("Authorizations page" in each.remedy for each in judge_person(allowed))
     assert found == [
         "you may not list pods: the commands that read the cluster can't be used in full",
         "you may not patch gpusharepools: approve and retry of a pool can't be used in full",

@@ -178,6 +178,39 @@ def test_mib_alone_is_worth_a_word() -> None:
     assert list(judge_units([a_sharing_node()])) == []
 
 
+# The vendor's limits.
+
+
+@pytest.mark.parametrize("mode", ["cgpu", "core_mem"])
+@pytest.mark.parametrize("provider", ["", "kind://docker/kind/gpu-1", "cn-beijing.eci-2ze1"])
+def test_a_node_that_is_no_ecs_instance_can_not_isolate_by_cgpu(mode: str, provider: str) -> None:
+    node = a_sharing_node(labels={"ack.node.gpu.schedule": mode}, provider_id=provider)
+    expect_one(find(node), Code.NOT_ECS, WARNING, "node gpu-1", "mode share")
+
+
+@pytest.mark.parametrize("image", ["ContainerOS 3.5", "LifseaOS 22.03"])
+def test_what_container_os_needs_is_said(image: str) -> None:
+    node = a_sharing_node(labels={"ack.node.gpu.schedule": "cgpu"}, os_image=image)
+    expect_one(find(node), Code.CONTAINER_OS, INFO, image, "ack-ai-installer 1.12.6", "helm list")
+
+
+def test_limits_of_cgpu_are_none_where_it_does_not_run_or_finds_what_it_needs() -> None:
+    shared = a_sharing_node(provider_id="", os_image="ContainerOS 3.5")
+    assert list_codes(find(shared, a_plugin_pod())) == ["PluginsServe"]
+    for provider in ("cn-beijing.i-2zeabc", "alicloud://us-east-1.i-0x1"):
+        node = a_node(labels={"cgpu": "true"}, provider_id=provider, os_image="Ubuntu 24.04")
+        assert not {"NotEcs", "ContainerOs"}.intersection(list_codes(find(node)))
+
+
+def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> None:
+    evictable = frozenset({"logtail-ds", "gpushare-device-plugin-ds", "cgpu-installer"})
+    world = a_world(pools=(), nodes=())
+    machines = Machines(world, evictable=evictable)
+    found = judge_machines(machines, read_setup({DEPLOYMENT: {}}, world), LATER)
+    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
+    assert told.message.startswith("cgpu-installer, gpushare-device-plugin-ds: ")
+
+
 # Pools.
 
 

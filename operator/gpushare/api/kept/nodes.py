@@ -74,6 +74,7 @@ class NodeSpec(Kept, frozen=True, kw_only=True):
     """Of a node."""
 
     unschedulable: bool | None = None
+    provider_id: str | None = field(default=None, name="providerID")
     taints: tuple[Taint, ...] | None = None
 
 
@@ -89,6 +90,7 @@ class NodeInfo(Kept, frozen=True, kw_only=True):
 
     boot_id: str | None = field(default=None, name="bootID")
     kubelet_version: str | None = None
+    os_image: str | None = None
 
 
 class NodeStatus(Kept, frozen=True, kw_only=True):

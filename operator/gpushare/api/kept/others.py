@@ -69,8 +69,9 @@ class DaemonSetMetadata(Metadata, frozen=True, kw_only=True):
 
 
 class TemplateSpec(Kept, frozen=True, kw_only=True):
-    """On which nodes the pods of a DaemonSet run."""
+    """On which nodes the pods of a DaemonSet run, and how easily they are displaced."""
 
+    priority_class_name: str | None = None
     node_selector: Strings | None = None
     affinity: Affinity | None = None
 

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from msgspec import field
 from msgspec.structs import force_setattr
 
 from gpushare import names
@@ -114,6 +115,7 @@ class PodSpec(Kept, frozen=True, kw_only=True):
     scheduler_name: str | None = None
     scheduling_gates: tuple[Named, ...] | None = None
     resource_claims: tuple[Named, ...] | None = None
+    host_ipc: bool | None = field(default=None, name="hostIPC")
     init_containers: tuple[Container, ...] | None = None
     containers: tuple[Container, ...] | None = None
 

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from gpushare import names
 from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import PodRequest
-from gpushare.api.pool import Edition
+from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission.fit import Fit, ask_per_card, needs_whole_card
 from gpushare.core.admission.poolview import PoolView
 
+CORE_STEP = 5
+"""Of `aliyun.com/gpu-core.percentage` (vendor's page on allocating computing power)."""
 _ISOLATIONS = (names.ISOLATION_REQUIRED, names.ISOLATION_NONE)
 _INJECT = (names.INJECT_DISABLED, names.INJECT_ENABLED)
 _NAMESPACE_LABELS = {
@@ -43,6 +45,11 @@ def find_doubts(pod: PodRequest) -> Iterator[str]:
             f"{names.RESOURCE_GPU_CORE} without {names.RESOURCE_GPU_MEMORY}: the scheduler gives "
             "a card only to pods that ask for both"
         )
+    if any(percent % CORE_STEP for percent in pod.cores):
+        yield (
+            f"{names.RESOURCE_GPU_CORE} must be a multiple of {CORE_STEP} in each container, or "
+            "the pod does not start"
+        )
     if pod.asks_for_card_count:
         yield (
             f"the resource {names.RESOURCE_GPU_COUNT} gives no card, and lets only one such pod "
@@ -61,6 +68,11 @@ def find_doubts_in(pod: PodRequest, pool: PoolView, fit: Fit) -> Iterator[str]:
         return
     if names.LABEL_CARD_COUNT in pod.labels:
         yield from _find_card_count_doubts(pod, pool)
+    if pool.schedule is Schedule.MPS and not pod.host_ipc:
+        yield (
+            f"pool {pool.name} is in mode mps, whose pods must set hostIPC: true to reach the MPS "
+            "daemon"
+        )
     if len(pod.shares) > 1 and pool.edition is not Edition.PROFESSIONAL:
         yield (
             f"{len(pod.shares)} containers ask for {names.RESOURCE_GPU_MEMORY}: the "

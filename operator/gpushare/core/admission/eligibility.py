@@ -3,6 +3,7 @@
 from gpushare import names
 from gpushare.api.nodeselection import ANYWHERE
 from gpushare.api.podrequest import PodRequest
+from gpushare.api.pool import Schedule
 from gpushare.core.admission.case import Case
 from gpushare.core.admission.poolview import PoolView
 from gpushare.core.membership import matches_selector
@@ -52,6 +53,8 @@ def explain_obstacle(reason: Reason | None, case: Case, pool: PoolView | None) -
             return "its reconcile is Observe, so its nodes don't carry its labels"
         case Reason.OTHER_MODE:
             return f"{mode} does not serve {' with '.join(sorted(case.pod.requests))}"
+        case Reason.NOT_ISOLATED if pool.schedule is Schedule.MPS:
+            return f"{mode} isolates by NVIDIA MPS with cGPU, and no node shows that it has cGPU"
         case Reason.NOT_ISOLATED:
             return f"{mode} is not isolated by the kernel"
         case Reason.ISOLATED:

@@ -199,6 +199,19 @@ class Code(StrEnum):
         "StaticPod", Severity.INFO,
         "The whole-card plugin of a node is a static pod: only its file restarts or ends it.",
     )  # fmt: skip
+    NOT_ECS = (
+        "NotEcs", Severity.WARNING,
+        "A node in a mode that isolates by cGPU is no ECS instance, by its providerID.",
+    )  # fmt: skip
+    CONTAINER_OS = (
+        "ContainerOs", Severity.INFO,
+        "A node in a mode that isolates by cGPU runs ContainerOS, which needs ack-ai-installer "
+        "1.12.6 or newer.",
+    )  # fmt: skip
+    PLUGINS_EVICTABLE = (
+        "PluginsEvictable", Severity.WARNING,
+        "DaemonSets of the vendor's plugins lack the priorityClassName system-node-critical.",
+    )  # fmt: skip
     POOLS_AS_PLANNED = (
         "PoolsAsPlanned", Severity.OK,
         "No pool is in conflict, halted or unreadable.",

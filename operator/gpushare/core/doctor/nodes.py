@@ -9,6 +9,7 @@ from gpushare.core.blockers import Blocker, find_missing_daemonset, find_other_e
 from gpushare.core.capacity import observe_node_capacity, tell_unit
 from gpushare.core.diagnosis import RESTART_STATIC_PLUGIN, NotYet, diagnose
 from gpushare.core.doctor.finding import Code, Finding, Severity, find, look_up
+from gpushare.core.doctor.limits import judge_cgpu_nodes
 from gpushare.core.modes import SWITCHES, find_edition, find_mode, find_schedule
 from gpushare.core.observed import Pass
 from gpushare.core.verify import verify_mode
@@ -61,6 +62,7 @@ def judge_nodes(world: World, pooled: Collection[str] | None, at: Pass) -> Itera
                 "gpushare adopt writes the pools that describe such nodes",
             )
     yield from _judge_static_pods(world)
+    yield from judge_cgpu_nodes(each.node for each in labelled if _isolates(each))
     yield from judge_units([each.node for each in labelled])
     if not any(map(_shares, labelled)):
         yield find(Code.NOTHING_SHARED, "nodes", f"none of {len(world.nodes)} nodes shares GPUs")
@@ -117,6 +119,11 @@ def _name(node: Node) -> str:
 def _shares(labelled: Labelled) -> bool:
     """Whether its labels are not those of a node with whole cards, as any other is."""
     return labelled.schedule not in (Schedule.DEFAULT, Schedule.DISABLED)
+
+
+def _isolates(labelled: Labelled) -> bool:
+    mode = find_mode(labelled.edition, labelled.schedule)
+    return mode is not None and mode.isolated
 
 
 def _judge_static_pods(world: World) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from gpushare.core.doctor.installation import (
     judge_deployments,
     judge_leader,
 )
+from gpushare.core.doctor.limits import judge_priority
 from gpushare.core.doctor.nodes import judge_nodes
 from gpushare.core.doctor.pools import drop_repeated, judge_pools, order
 from gpushare.core.doctor.rights import Held, Right, judge_accounts, judge_person
@@ -123,6 +124,8 @@ class Machines:
     unreadable: tuple[UnreadablePool, ...] = ()
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
     """By kind."""
+    evictable: frozenset[str] = frozenset()
+    """Names of the plugins' DaemonSets whose pods have no system priority."""
 
 
 def judge_setup(known: KnownSetup) -> Finding:
@@ -147,6 +150,7 @@ def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list
     members = None if "pools" in unseen else pooled
     nodes = list(judge_nodes(world, members, setup.build_pass(world, now)))
     pools = list(judge_pools(world, machines.unreadable, planner, now))
+    found += judge_priority(machines.evictable)
     return [*found, *nodes, *drop_repeated(pools, nodes)]
 
 

@@ -101,6 +101,10 @@ class Right:
         return f"{self.verb} {self.resource}{where}"
 
 
+ON_ACK = (
+    "on ACK a RAM user needs a role from the console's Authorizations page too, whatever RAM allows"
+)
+"""Cause of a refusal that RAM's own policies don't explain (vendor's page on authorization)."""
 _READS = "the commands that read the cluster"
 YOURS = (
     Right("list", "", "nodes", what_for=_READS),
@@ -124,6 +128,7 @@ def judge_person(allowed: Mapping[Right, bool] | Unseen) -> Iterator[Finding]:
     for what_for in dict.fromkeys(right.what_for for right in missing):
         listed = ", ".join(str(right) for right in missing if right.what_for == what_for)
         told = f"you may not {listed}: {what_for} can't be used in full"
-        yield find(Code.YOUR_RIGHTS_MISSING, about, told, "ask an administrator, or use a snapshot")
+        remedy = f"ask an administrator, or use a snapshot; {ON_ACK}"
+        yield find(Code.YOUR_RIGHTS_MISSING, about, told, remedy)
     if not missing:
         yield find(Code.YOUR_RIGHTS, about, "you may do all that commands ask for")

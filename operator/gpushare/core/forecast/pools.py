@@ -9,11 +9,14 @@ from gpushare.api.rollout import ApprovalPolicy
 from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.actions import NodeState
 from gpushare.core.book import Book
+from gpushare.core.doctor.finding import Finding
+from gpushare.core.doctor.limits import judge_cgpu_nodes
 from gpushare.core.forecast.estimate import Estimate, Pace, estimate
 from gpushare.core.forecast.steps import NodeForecast, forecast_leaver, forecast_member
 from gpushare.core.forecast.waves import order_waves
 from gpushare.core.kinds import hash_kinds
 from gpushare.core.membership import find_owner
+from gpushare.core.modes import MODES
 from gpushare.core.observed import Pass
 from gpushare.core.outlook import build_plan
 from gpushare.core.plan import Decision, Planner
@@ -35,6 +38,8 @@ class PoolForecast:
     steps: tuple[NodeForecast, ...]
     """Nodes that are not as the pool says, or leave it; by wave and name."""
     estimate: Estimate | None
+    limits: tuple[Finding, ...] = ()
+    """What its mode can't do on the nodes of its steps."""
 
     @property
     def is_empty(self) -> bool:
@@ -75,8 +80,15 @@ def forecast_pools(
             own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
             own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
             estimated = estimate(pool, own, world.pods, Pace(setup.second_look, setup.timing))
-            found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated))
+            limits = tuple(_find_limits(pool, own, world))
+            found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated, limits))
     return tuple(found)
+
+
+def _find_limits(pool: Pool, steps: Iterable[NodeForecast], world: World) -> Iterator[Finding]:
+    if MODES[pool.spec.edition, pool.spec.schedule].isolated:
+        enters = (step for step in steps if step.pool == pool.name and not step.leaves)
+        yield from judge_cgpu_nodes(world.nodes[step.node] for step in enters)
 
 
 # Approval.
