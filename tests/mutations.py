@@ -88,7 +88,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "test_a_value_left_over_from_the_old_plugin_is_not_believed",
         (
             Replacement(
-                "core/verify.py", "if change.restart and to.plugin and not was_zero:", "if False:"
+                "core/verify.py", "if change.restart and serving and not was_zero:", "if False:"
             ),
         ),
     ),

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 WHOLE = "nvidia.com/gpu"
 NVIDIA, VENDORS = "nvidia-device-plugin-daemonset", "ack-nvidia-device-plugin"
+RECOVER = "nvidia-device-plugin-recover"
 MANIFEST = "sim.devcluster/static-plugin"
 SHARE, DEFAULT = {"ack.node.gpu.schedule": "share"}, {"ack.node.gpu.schedule": "default"}
 IMPATIENT = {"GPUSHARE_ZERO_PATIENCE_SECONDS": "2"}
@@ -75,7 +76,7 @@ def test_each_trouble_of_a_sharing_node_is_told_and_its_remedy_mends_it(
 
 def test_the_static_plugin_is_the_plugin_and_is_left_to_its_kubelet(professional: Bench) -> None:
     bench = professional
-    for daemonset in (VENDORS, "nvidia-device-plugin-recover"):
+    for daemonset in (VENDORS, RECOVER):
         bench.call("DELETE", f"{DAEMONSETS}/{daemonset}")
     manifest = {MANIFEST: "true"}
     bench.add_nodes("old", annotations=manifest)
@@ -96,6 +97,23 @@ def test_the_static_plugin_is_the_plugin_and_is_left_to_its_kubelet(professional
     change_mode(bench, "share")
     change_mode(bench, "default")
     assert [name for name in bench.audit.our_deletions(mark) if name.startswith("nvidia-")] == []
+
+
+def test_a_recover_daemonset_brings_whole_cards_back_where_there_is_no_other(
+    professional: Bench,
+) -> None:
+    bench = professional
+    bench.call("DELETE", f"{DAEMONSETS}/{VENDORS}")
+    bench.add_nodes("old", labels=SHARE)
+    expect_offered(bench, "old", "aliyun.com/gpu-mem", "15")
+    bench.operators.standard()
+
+    bench.create_pool(build_pool(schedule="default"))
+    expect_labels(bench, "old", DEFAULT)
+    # As that DaemonSet does.
+    bench.annotate(f"{NODES}/old", {MANIFEST: "true"})
+
+    expect_pool_ready(bench, nodes=1)
 
 
 def test_static_pods_that_an_upgrade_left_compete_with_the_daemonset(professional: Bench) -> None:

@@ -8,8 +8,9 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition
 from gpushare.core.actions import EvictedPod
+from gpushare.core.diagnosis import RETURN_STATIC_PLUGIN
 from gpushare.core.modes import Mode, find_other_edition_labels
-from gpushare.core.plugins import is_plugin_of
+from gpushare.core.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.core.transitions import Transition
 from gpushare.names import Reason
 
@@ -131,13 +132,23 @@ def find_missing_daemonset(
 ) -> Blocker | None:
     """A DaemonSet without which the node would never become what the mode says.
 
-    A plugin that runs on the node as a static pod needs none.
+    A plugin that runs on the node as a static pod needs none, and none but the recoverer where one
+    is to put that pod's manifest back.
     """
     missing = [name for name in to.daemonsets if name not in daemonsets]
-    if to.plugin in missing and any(is_plugin_of(pod, to) for pod in pods):
+    is_static = to.relies_on_recoverer(daemonsets) or any(is_plugin_of(pod, to) for pod in pods)
+    if to.plugin in missing and is_static:
         missing.remove(to.plugin)
     if not missing:
         return None
+    if to.recoverer:
+        return Blocker(
+            Reason.COMPONENT_MISSING,
+            f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet {to.plugin} or "
+            f"{to.recoverer} in the cluster, or {STATIC_PLUGIN} on the node, and there is none. "
+            "Install one of the two. For the static pod cordon the node, wait until its GPU pods "
+            f"have ended, {RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool",
+        )
     return Blocker(
         Reason.COMPONENT_MISSING,
         f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet "

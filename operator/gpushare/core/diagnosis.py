@@ -35,6 +35,10 @@ RESTART_STATIC_PLUGIN = (
 REMOVE_STATIC_PLUGIN = (
     f"move {STATIC_MANIFEST} out of that folder on the node (deleting the pod ends nothing)"
 )
+RETURN_STATIC_PLUGIN = (
+    f"move nvidia-device-plugin.yml back to {STATIC_MANIFEST} on the node, from wherever it was "
+    "moved to"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,9 @@ def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, 
             f"starts: {mode.plugin} is Ready and found no card ({names.RESOURCE_GPU_COUNT} is 0, "
             f"{resource} too), and its log says why",
         )
+    elif not serving and mode.relies_on_recoverer(at.daemonsets):
+        told = f"look at the log of {mode.recoverer}, or {RETURN_STATIC_PLUGIN}"
+        return NotYet(Reason.RESOURCE_NOT_READY, f"{told}: {STATIC_PLUGIN} is missing; {unclear}")
     else:
         return NotYet(Reason.RESOURCE_NOT_READY, unclear)
     since = [pod.ready_since for pod in serving if pod.ready_since]

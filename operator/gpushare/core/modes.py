@@ -5,7 +5,7 @@ editions, and the open-source installation. DaemonSets: what the charts ack-ai-i
 and gpushare install in kube-system.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from gpushare import names
@@ -29,6 +29,9 @@ class Mode:
     """Other DaemonSets that must be Ready on the node before the mode is what it says."""
     companions: tuple[str, ...] = ()
     """Resources that the node offers besides, for pods that ask for `resource` too."""
+    recoverer: str = ""
+    """DaemonSet that puts the manifest of the static whole-card plugin back, on clusters that have
+    no DaemonSet `plugin`."""
 
     @property
     def reads_label(self) -> bool:
@@ -52,6 +55,10 @@ class Mode:
     def daemonsets(self) -> tuple[str, ...]:
         return (self.plugin, *self.components) if self.plugin else self.components
 
+    def relies_on_recoverer(self, daemonsets: Collection[str]) -> bool:
+        """Whether a cluster that has these DaemonSets serves the mode by a static pod."""
+        return self.plugin not in daemonsets and self.recoverer in daemonsets
+
 
 def _professional(
     schedule: Schedule,
@@ -59,9 +66,11 @@ def _professional(
     plugin: str,
     *components: str,
     companions: tuple[str, ...] = (),
+    recoverer: str = "",
 ) -> Mode:
     labels = {names.LABEL_SCHEDULE: str(schedule)}
-    return Mode(Edition.PROFESSIONAL, schedule, labels, resource, plugin, components, companions)
+    edition = Edition.PROFESSIONAL
+    return Mode(edition, schedule, labels, resource, plugin, components, companions, recoverer)
 
 
 def _basic(schedule: Schedule, *, disable_isolation: str) -> Mode:
@@ -83,7 +92,12 @@ _MEMORY, _WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
 MODES: Mapping[tuple[Edition, Schedule], Mode] = {
     (mode.edition, mode.schedule): mode
     for mode in (
-        _professional(Schedule.DEFAULT, _WHOLE, "ack-nvidia-device-plugin"),
+        _professional(
+            Schedule.DEFAULT,
+            _WHOLE,
+            "ack-nvidia-device-plugin",
+            recoverer="nvidia-device-plugin-recover",
+        ),
         _professional(Schedule.SHARE, _MEMORY, GPUSHARE_PLUGIN),
         _professional(Schedule.CGPU, _MEMORY, GPUSHARE_PLUGIN, "cgpu-installer"),
         _professional(

@@ -52,15 +52,22 @@ def _find_missing(
     may serve it, but for the plugin of the mode that the node is `leaving`.
     """
     for component in mode.components:
-        if not any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods):
+        if not _is_ready(pods, component):
             return NotYet(Reason.COMPONENT_NOT_READY, f"{component} is not Ready on the node")
     serving = find_serving(pods, mode, replaced)
-    if mode.plugin and not serving:
+    by_recoverer = mode.relies_on_recoverer(at.daemonsets)
+    if by_recoverer and not serving and not _is_ready(pods, mode.recoverer):
+        return NotYet(Reason.COMPONENT_NOT_READY, f"{mode.recoverer} is not Ready on the node")
+    if mode.plugin and not serving and not by_recoverer:
         return NotYet(Reason.PLUGIN_RESTARTING, f"{mode.plugin} is not Ready on the node")
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, at)
     return find_competing_plugins(node, pods, mode, leaving)
+
+
+def _is_ready(pods: Sequence[Pod], component: str) -> bool:
+    return any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods)
 
 
 def verify_return(
@@ -77,8 +84,8 @@ def verify_return(
     missing = verify_mode(node, pods, to, at, replaced=replaced, leaving=of)
     if missing is not None:
         return missing
-    if change.restart and to.plugin and not was_zero:
-        serving = find_serving(pods, to, replaced)
+    serving = find_serving(pods, to, replaced)
+    if change.restart and serving and not was_zero:
         settle = at.timing.settle
         ready_since = max(pod.ready_since for pod in serving if pod.ready_since)
         if (left := ready_since + settle - at.now) > timedelta():

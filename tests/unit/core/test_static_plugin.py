@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.modes import MODES
@@ -21,6 +22,9 @@ WHOLE = "nvidia.com/gpu"
 AT = Pass(NOW + timedelta(minutes=5))
 PLUGIN, STATIC = a_plugin_pod(), a_static_plugin()
 GPUSHARE_ALONE = frozenset({PLUGIN.daemonset})
+RECOVER = a_plugin_pod("recover-1", daemonset="nvidia-device-plugin-recover")
+RECOVERABLE = GPUSHARE_ALONE | {RECOVER.daemonset}
+BY_RECOVER = replace(AT, daemonsets=RECOVERABLE)
 SHARED, DEFAULT = (MODES[Edition.PROFESSIONAL, Schedule(name)] for name in ("share", "default"))
 OFFERS_NONE = a_node(allocatable={WHOLE: 0})
 
@@ -72,6 +76,55 @@ def test_a_node_with_the_static_plugin_needs_no_daemonset_for_whole_cards() -> N
     assert (without.state, without.reason) == (NodeState.BLOCKED, Reason.COMPONENT_MISSING)
     plan = plan_of(node, pool, PLUGIN, STATIC, daemonsets=GPUSHARE_ALONE)
     assert plan.reason is Reason.CORDONED
+
+
+def test_a_recover_daemonset_is_enough_to_leave_a_shared_mode_for_whole_cards() -> None:
+    node, pool = a_settled(allocatable={MEMORY: 15}), a_pool(schedule="default")
+    plan = plan_of(node, pool, PLUGIN, daemonsets=RECOVERABLE)
+    assert plan.reason is Reason.CORDONED
+
+
+@pytest.mark.parametrize("pods", [[RECOVER], [RECOVER, STATIC], [STATIC]])
+def test_whole_cards_that_a_recover_daemonset_brought_back_are_verified(pods: list[Pod]) -> None:
+    assert verify_mode(a_node(allocatable={WHOLE: 2}), pods, DEFAULT, BY_RECOVER) is None
+
+
+@pytest.mark.parametrize(
+    ("pods", "allocatable", "told"),
+    [
+        ([], {WHOLE: 2}, "nvidia-device-plugin-recover is not Ready"),
+        ([RECOVER], {}, "nvidia-device-plugin.yml back"),
+        ([RECOVER, STATIC], {}, "wait 5 s"),
+    ],
+    ids=["no pod", "no manifest", "no resource"],
+)
+def test_what_a_recover_daemonset_still_owes_is_told(
+    pods: list[Pod], allocatable: dict[str, int], told: str
+) -> None:
+    missing = verify_mode(a_node(allocatable=allocatable), pods, DEFAULT, BY_RECOVER)
+    assert missing is not None
+    assert told in missing.message
+
+
+def test_a_recover_daemonset_stands_in_for_no_plugin_that_is_in_the_cluster() -> None:
+    at = replace(AT, daemonsets=RECOVERABLE | {DEFAULT.plugin})
+    missing = verify_mode(a_node(allocatable={WHOLE: 2}), [RECOVER], DEFAULT, at)
+    assert missing is not None
+    assert missing.reason is Reason.PLUGIN_RESTARTING
+
+
+@pytest.mark.parametrize("pods", [[RECOVER], [RECOVER, STATIC]])
+def test_a_restart_that_a_recover_daemonset_ends_is_verified(pods: list[Pod]) -> None:
+    change = _change(Step.RESTARTING, "share", "default", restart=True)
+    node = a_node(allocatable={WHOLE: 1})
+    assert verify_return(node, pods, change=change, was_zero=False, at=BY_RECOVER) is None
+
+
+def test_without_any_form_of_the_whole_card_plugin_it_is_said_how_the_static_pod_returns() -> None:
+    plan = plan_of(a_settled(), a_pool(schedule="default"), PLUGIN, daemonsets=GPUSHARE_ALONE)
+    assert plan.reason is Reason.COMPONENT_MISSING
+    for told in (DEFAULT.plugin, RECOVER.daemonset, "nvidia-device-plugin.yml back"):
+        assert told in plan.message
 
 
 def test_the_static_plugin_stands_in_for_no_other_daemonset() -> None:
