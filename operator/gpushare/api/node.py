@@ -29,6 +29,10 @@ class Node:
     os_image: str = ""
     provider_id: str = ""
     """Its machine, as the cloud controller manager names it; empty outside of a cloud."""
+    machine_id: str = ""
+    kernel_version: str = ""
+    container_runtime: str = ""
+    """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
     gpu_count: int = 0
@@ -91,6 +95,9 @@ def parse_node(raw: dict[str, Any]) -> Node:
         boot_id=info.get("bootID", ""),
         os_image=info.get("osImage", ""),
         provider_id=spec.get("providerID", ""),
+        machine_id=info.get("machineID", ""),
+        kernel_version=info.get("kernelVersion", ""),
+        container_runtime=info.get("containerRuntimeVersion", ""),
         allocatable={
             resource: parse_quantity(quantity) or 0
             for resource, quantity in (status.get("allocatable") or {}).items()

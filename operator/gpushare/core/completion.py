@@ -35,6 +35,7 @@ def plan_completion(seen: Observed, change: Change, at: Pass) -> NodePlan:
             applied=applied,
             drift=seen.records.drift,
             module=is_left_loaded(seen, change),
+            disk=seen.records.disk,
         ),
         cordon=False,
         message=f"{change.to} verified, uncordoned",

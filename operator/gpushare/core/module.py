@@ -2,11 +2,12 @@
 
 A plugin that reads `share` isolates all the same while the module is loaded (vendor's guide on node
 pools, Professional edition). Neither a label that was set by hand, nor another boot, nor another
-pool unloads it; only a teardown shows that it is gone.
+pool unloads it; only a teardown shows that it is gone, or a replaced system disk (`systemdisk`).
 """
 
 from dataclasses import replace
 
+from gpushare import names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodePlan, build_apply
 from gpushare.core.admitted import find_admissions, write_admissions
@@ -63,19 +64,26 @@ def is_left_loaded(seen: Observed, change: Change) -> bool:
 
 
 def plan_module_noted(seen: Observed, plan: NodePlan, mode: Mode) -> NodePlan:
-    """`plan`; where it does nothing, and an installer is there of which no record says, a write.
+    """`plan`; where it does nothing, and the record of the module does not hold any more, a write.
 
-    Whatever the node waits for: the installer may have left by then.
+    An installer is there of which no record says, or the system disk or kernel is another than was
+    noted. Whatever the node waits for: by then the installer may have left, or both may differ.
     """
-    is_news = mode.edition is Edition.PROFESSIONAL and _is_installing(seen)
-    if plan.action is not None or not is_news or seen.records.module or _is_known(seen):
+    if plan.action is not None or mode.edition is not Edition.PROFESSIONAL:
         return plan
+    noted = seen.node.annotations.get(names.ANNOTATION_MODULE)
+    is_news = noted is None and _is_installing(seen) and not _is_known(seen)
+    is_outdated = noted is not None and not (seen.records.module and noted == seen.records.disk)
+    if not (is_news or is_outdated):
+        return plan
+    records = note_module(seen, seen.records, mode)
+    message = f"the cGPU kernel module {'may be' if records.module else 'is not'} loaded"
     action = build_apply(
         seen.node,
         owned_labels(seen.node),
-        note_module(seen, seen.records, mode),
+        records,
         cordon=seen.node.owns_cordon,
-        message="the cGPU kernel module may be loaded",
+        message=message,
     )
     return replace(plan, action=action, in_line=False)
 

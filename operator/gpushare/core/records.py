@@ -27,6 +27,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
 from gpushare.core.modes import Mode
+from gpushare.core.systemdisk import describe_disk, is_disk_replaced
 
 
 def _is_of_our_time(moment: datetime) -> datetime:
@@ -262,6 +263,8 @@ class NodeRecords(BaseModel):
     """The cGPU kernel module may be loaded, and nobody has shown since that it is gone. Nodes that
     an older operator brought to a mode that isolates do not say so, but by their mode."""
 
+    disk: str = names.MODULE_LOADED
+    """The system disk that the node runs from: written where `module` is."""
     mode_unknown: bool = False
     """The pool that had the node before left it with a plugin that may give another mode than its
     labels say."""
@@ -278,7 +281,7 @@ class NodeRecords(BaseModel):
         if self.drift is not None:
             result[names.ANNOTATION_DRIFT] = self.drift.dump()
         if self.module:
-            result[names.ANNOTATION_MODULE] = names.MODULE_LOADED
+            result[names.ANNOTATION_MODULE] = self.disk
         if self.mode_unknown:
             result[names.ANNOTATION_MODE_UNKNOWN] = "true"
         return result
@@ -305,8 +308,9 @@ def parse_records(node: Node) -> NodeRecords:
             change=Change.model_validate_json(change) if change else None,
             applied=Applied.model_validate_json(applied) if applied else None,
             drift=Drift.model_validate_json(drift) if drift else None,
-            # Whatever it says: that it is gone, only its absence does.
-            module=names.ANNOTATION_MODULE in node.annotations,
+            # Whatever it says, unless it is proven that it is said of another disk.
+            module=names.ANNOTATION_MODULE in node.annotations and not is_disk_replaced(node),
+            disk=describe_disk(node),
             mode_unknown=names.ANNOTATION_MODE_UNKNOWN in node.annotations,
         )
     except ValidationError as error:

@@ -89,8 +89,11 @@ class NodeInfo(Kept, frozen=True, kw_only=True):
     """What the kubelet says of its machine."""
 
     boot_id: str | None = field(default=None, name="bootID")
+    container_runtime_version: str | None = None
+    kernel_version: str | None = None
     kubelet_version: str | None = None
     os_image: str | None = None
+    machine_id: str | None = field(default=None, name="machineID")
 
 
 class NodeStatus(Kept, frozen=True, kw_only=True):
