@@ -279,7 +279,8 @@ def test_the_commands_are_told_once_the_node_asks_for_them(bench: Bench) -> None
     say(bench, "n1", "start")
     expect_says(bench, "training", "n1", "ModuleRemoval", "render teardown n1")
     ended = render_teardown()
-    assert (ended.code, ended.out, ended.err) == (0, render_teardown_commands("n1"), "")
+    commands = render_teardown_commands("n1", "containerd://2.1.0")
+    assert (ended.code, ended.out, ended.err) == (0, commands, "")
 
 
 def test_the_job_is_the_one_that_the_controller_makes(bench: Bench) -> None:

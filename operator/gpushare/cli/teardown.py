@@ -21,7 +21,7 @@ def render_commands(access: Access, node: str) -> str:
     seen, now = _observe(access, node)
     with _refused():
         expect_commands_due(seen.world, seen.known.setup, node, now)
-    return render_teardown_commands(node)
+    return render_teardown_commands(node, seen.world.nodes[node].container_runtime)
 
 
 def render_job(access: Access, node: str, *, namespace: str, image: str) -> str:

@@ -32,6 +32,7 @@ class Instructions:
             return
         self._told[node.uid] = occasion
         subject = Subject("v1", "Node", node.name, node.uid)
-        note = f"pool {pool}; what to type:\n{render_teardown_commands(node.name)}"
+        commands = render_teardown_commands(node.name, node.container_runtime)
+        note = f"pool {pool}; what to type:\n{commands}"
         # A process that ended may have told it too.
         self._events.post(subject, plan.reason, note, warns=True, once=True, occasion=occasion)

@@ -37,10 +37,13 @@ def render_teardown_job(job: CreateJob, *, pool: str, namespace: str, image: str
     return manifest
 
 
-def render_teardown_commands(node: str) -> str:
-    """What a person types to remove the kernel module from `node`, for a shell, with comments."""
+def render_teardown_commands(node: str, runtime: str) -> str:
+    """What a person types to remove the kernel module from `node`, for a shell, with comments.
+
+    `runtime` is its container runtime, as its kubelet tells it; containerd where it does not.
+    """
     done = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
-    return render("teardown-commands.sh.j2", node=node, annotation=done)
+    return render("teardown-commands.sh.j2", node=node, runtime=runtime, annotation=done)
 
 
 def format_teardown_job(manifest: dict[str, Any]) -> str:

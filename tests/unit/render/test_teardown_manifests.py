@@ -15,6 +15,7 @@ from gpushare.kube.events import MAX_NOTE
 from gpushare.render import read_template
 from gpushare.render.teardown import render_teardown_commands, render_teardown_job
 
+CONTAINERD = "containerd://2.1.0"
 HOSTILE = [
     "{{ 7 * 7 }}",
     "{% include 'teardown.sh' %}",
@@ -126,9 +127,9 @@ def _expect_structure(node: str, pool: str, image: str, name: str) -> None:
 
 @given(texts)
 def test_a_shell_reads_the_commands_with_the_name_in_its_place(node: str) -> None:
-    *_, last = render_teardown_commands("n1").splitlines()
+    *_, last = render_teardown_commands("n1", CONTAINERD).splitlines()
     words = shlex.split(last)
-    lines = render_teardown_commands(node)
+    lines = render_teardown_commands(node, CONTAINERD)
     assert shlex.split(lines[lines.index("kubectl annotate") :]) == [
         node if word == "n1" else word for word in words
     ]
@@ -146,7 +147,7 @@ def test_a_step_that_fails_is_the_last_before_the_reboot(
     for name, end in {**ends, program: status}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\necho {name}\nexit {end}\n")
         (tmp_path / name).chmod(0o755)
-    commands, _ = render_teardown_commands("n1").split("# After the reboot")
+    commands, _ = render_teardown_commands("n1", CONTAINERD).split("# After that")
     done = subprocess.run(
         ["/bin/sh", "-c", commands],
         env={"PATH": str(tmp_path)},
@@ -157,13 +158,22 @@ def test_a_step_that_fails_is_the_last_before_the_reboot(
     assert done.stdout.split() == [*before, program]
 
 
+@pytest.mark.parametrize(
+    ("runtime", "stopped"),
+    [(CONTAINERD, "containerd"), ("", "containerd"), ("docker://20.10.24", "docker.socket docker")],
+)
+def test_the_runtime_that_the_node_has_is_stopped(runtime: str, stopped: str) -> None:
+    lines = render_teardown_commands("n1", runtime).splitlines()
+    assert [line for line in lines if "systemctl" in line] == [f"systemctl stop {stopped} &&"]
+
+
 def test_the_commands_fit_into_an_event_for_any_node_and_pool() -> None:
-    commands = render_teardown_commands("x" * 253)
+    commands = render_teardown_commands("x" * 253, "docker://26")
     assert len(f"pool {'x' * 63}; what to type:\n{commands}".encode()) <= MAX_NOTE
 
 
 def test_a_person_and_a_job_run_the_same_uninstaller_and_look_for_the_same_modules() -> None:
-    script, commands = read_template("teardown.sh"), render_teardown_commands("n1")
+    script, commands = read_template("teardown.sh"), render_teardown_commands("n1", CONTAINERD)
     for fact in (
         "/usr/local/cgpu-installer/uninstall.sh",
         "/proc/cgpu_km",
