@@ -240,7 +240,7 @@ def _find_refusal(
     if transition.refusal is None:
         return None
     if transition.outcome is not Outcome.REQUIRES_TEARDOWN:
-        return Blocker(transition.refusal, transition.message)
+        return Blocker(transition.refusal, transition.instructions)
     refusal = find_refusal(seen.node, policy, at)
     return refusal and replace(refusal, message=f"{refusal.message}; {transition.message}")
 

@@ -41,6 +41,8 @@ class Transition:
     source: str
     keeps_workloads: bool = False
     """Running pods keep their GPUs: the resource stays, only what new pods get changes."""
+    steps: tuple[str, ...] = ()
+    """What a person does instead."""
 
     @property
     def refusal(self) -> Reason | None:
@@ -51,6 +53,12 @@ class Transition:
             return Reason.REQUIRES_PERSON
         return None
 
+    @property
+    def instructions(self) -> str:
+        """The message, and the steps by their numbers."""
+        steps = "; ".join(f"{number}. {step}" for number, step in enumerate(self.steps, start=1))
+        return f"{self.message}: {steps}" if steps else self.message
+
 
 TEARDOWN = Transition(
     Outcome.REQUIRES_TEARDOWN,
@@ -58,6 +66,13 @@ TEARDOWN = Transition(
     _PRO_GUIDE,
 )
 """To `share` on a node on which the cGPU kernel module may be loaded, whichever mode it is in."""
+
+_VIA_DEFAULT = (
+    "take the node out of the pool (spec.nodes.exclude)",
+    "once it carries no annotation gpushare.io/applied, label it default",
+    "take it in again",
+)
+"""The steps for one node; docs/transitions.md says how each is done."""
 
 _NEEDS: Mapping[str, Transition] = {
     "follow": Transition(
@@ -85,27 +100,35 @@ _NEEDS: Mapping[str, Transition] = {
     "teardown": TEARDOWN,
     "two-steps": Transition(
         Outcome.REQUIRES_PERSON,
-        "not among the changes that the vendor lists; go by way of default: set the pool to it "
-        "until its nodes are Ready, or, once this node's GPU pods are gone, take it out of the "
-        "pool, label it default, and take it in again",
+        "not among the changes that the vendor lists; go by way of default",
         _LABELS_PAGE,
+        steps=("end or move this node's GPU pods", *_VIA_DEFAULT),
     ),
     "rejoin": Transition(
         Outcome.REQUIRES_PERSON,
-        "not among the changes that the vendor lists, and the cGPU kernel module would stay "
-        "loaded; drain the node, remove it, and add it again with the new label",
+        "not among the changes that the vendor lists, and the cGPU kernel module would stay loaded",
         _LABELS_PAGE,
+        steps=(
+            "drain the node",
+            "remove it from the cluster",
+            "add it again with a new system disk and the new label",
+        ),
     ),
     "foreign": Transition(
         Outcome.REQUIRES_PERSON,
         "another plugin or a DRA driver may have given this node's cards out, unseen by the new "
-        "mode; end its pods and take it off the node, then take the node out of the pool, label "
-        "it default, and take it in again",
+        "mode",
         _DRA_GUIDE,
+        steps=(
+            "end the pods that use the node's cards",
+            "take that plugin or driver off the node",
+            *_VIA_DEFAULT,
+        ),
     ),
     "flip": Transition(
         Outcome.APPLY_AND_RESTART,
-        "the plugin reads cgpu.disable.isolation when it starts; pods admitted afterwards get it",
+        "the plugin reads cgpu.disable.isolation when it or its kubelet starts; pods admitted "
+        "afterwards get it",
         _BASIC_GUIDE,
         keeps_workloads=True,
     ),
@@ -163,6 +186,12 @@ TRANSITIONS: Mapping[tuple[Edition, str, Schedule], Transition] = {
 }
 """Every pair of different modes of each edition."""
 
+UNKNOWN_STEPS = (
+    "end or move the node's GPU pods",
+    "label it default, or remove it from the cluster and add it again with another label",
+)
+"""Where the label's value is none that the operator knows."""
+
 REPAIR = Transition(
     Outcome.APPLY_AND_RESTART,
     "the plugin may have read other labels than those that are there",
@@ -179,7 +208,7 @@ def find_transition(edition: Edition, of: str, to: Schedule) -> Transition:
     """
     return TRANSITIONS.get((edition, of, to)) or Transition(
         Outcome.REQUIRES_PERSON,
-        f"{of!r} is no mode that this operator knows on the {edition} edition, and is kept; free "
-        "the node and label it default by hand, or remove it and add it again with another label",
+        f"{of!r} is no mode that this operator knows on the {edition} edition, and is kept",
         _LABELS_PAGE,
+        steps=UNKNOWN_STEPS,
     )

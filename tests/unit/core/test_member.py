@@ -135,6 +135,7 @@ def test_leaving_isolation_for_share_is_never_attempted() -> None:
 def test_an_unknown_mode_on_the_node_is_left_for_a_person() -> None:
     plan = plan_of(a_node(labels={names.LABEL_SCHEDULE: "egpu"}), a_pool())
     assert (plan.reason, plan.action) == (Reason.REQUIRES_PERSON, None)
+    assert "1. " in plan.message
 
 
 def test_a_missing_daemonset_is_found_before_anything_is_written() -> None:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.transitions import TRANSITIONS
+from gpushare.core.transitions import TRANSITIONS, UNKNOWN_STEPS, Outcome
 
 PAGE = (Path(__file__).parents[3] / "docs/transitions.md").read_text()
 Needs = dict[str, tuple[str, ...]]
@@ -39,6 +39,24 @@ def test_the_page_says_of_every_pair_what_the_code_does() -> None:
         pair: (str(transition.outcome), transition.message, transition.source)
         for pair, transition in TRANSITIONS.items()
     }
+
+
+def read_procedures() -> dict[str, tuple[str, ...]]:
+    """The numbered steps under each heading of what a person does."""
+    section = PAGE.split("\n## What a person does\n", 1)[1].split("\n## ", 1)[0]
+    _, *parts = section.split("\n### ")
+    found = {part.split("\n", 1)[0]: re.findall(r"^\d+\. (.*)$", part, re.M) for part in parts}
+    return {heading: tuple(steps) for heading, steps in found.items() if steps}
+
+
+def test_what_a_person_does_is_numbered_as_the_node_says_it() -> None:
+    expected = {
+        need: TRANSITIONS[pair].steps
+        for pair, need in read_matrices().items()
+        if TRANSITIONS[pair].outcome is Outcome.REQUIRES_PERSON
+    }
+    assert all(expected.values())
+    assert read_procedures() == {**expected, "unknown": UNKNOWN_STEPS}
 
 
 def test_every_need_that_the_page_explains_occurs() -> None:
