@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
-from tests.kit.operator import fetch
+from tests.kit.operator import read_metric
 
 BRIEF_SECONDS = 10.0
 """The operator answers for what it puts back sooner: no plugin that runs has read it."""
@@ -72,6 +72,7 @@ class Crashes:
 
     @property
     def is_ready(self) -> bool:
+        """Whether an operator looks on."""
         return self._due is not None
 
     def advance(self) -> None:
@@ -86,7 +87,7 @@ class Crashes:
             return
         assert process.alive, f"the operator ended by itself:\n{self.bench.operators.tail()}"
         if self._due is None:
-            if _is_ready(process):
+            if _looks_on(process):
                 self._let_live()
         elif self._absences and self._has_gathered():
             process.kill()
@@ -106,8 +107,9 @@ class Crashes:
         self._due = time.monotonic() + self.chance.uniform(0, _LONGEST_LIFE_SECONDS)
 
 
-def _is_ready(process: OperatorProcess) -> bool:
+def _looks_on(process: OperatorProcess) -> bool:
+    """Whether it has decided once: what was written before that, it can't date."""
     try:
-        return "ok" in fetch(process, "/readyz")
+        return read_metric(process, "gpushare_reconcile_total", result="ok") > 0
     except OSError:
         return False

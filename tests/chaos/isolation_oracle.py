@@ -38,6 +38,8 @@ class Labelled:
 
     values: Values
     span: Span
+    is_foreign: bool = False
+    """Somebody else than the operator wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Oracle:
     Labels that stood for `brief_seconds` at most, under an operator that looked on, were not read
     by a plugin that runs: a kubelet would have had to restart in just that time. What stood while
     no operator looked on can't be dated by whoever comes later, since managedFields tell of the
-    last write alone: nobody can tell which pods the plugin admitted before that.
+    last write alone: nobody can tell which pods the plugin admitted before that, nor whether
+    another value brought an installer.
     """
 
     brief_seconds: float
@@ -97,7 +100,7 @@ class Oracle:
                 self._processes[instance] = replace(process, lives=lives)
         self._before = look.begin
 
-    def see_labels(self, node: Json, moment: Span) -> None:
+    def see_labels(self, node: Json, moment: Span, *, is_foreign: bool = False) -> None:
         """Take in which labels the node had at some time in `moment`."""
         values = tuple(node["metadata"]["labels"].get(key) for key in _READ)
         if self._labelled and self._labelled[-1].values == values:
@@ -105,7 +108,7 @@ class Oracle:
         if self._labelled:
             last = self._labelled[-1]
             self._labelled[-1] = replace(last, span=Span(last.span.begin, moment.end))
-        self._labelled.append(Labelled(values, Span(moment.begin)))
+        self._labelled.append(Labelled(values, Span(moment.begin), is_foreign))
 
     def can_tell(self, pod: Json, container: str) -> bool:
         """Whether all that its plugin may have read comes to the same for a container."""
@@ -127,6 +130,7 @@ class Oracle:
         self._boot = boot
         if names.UNINSTALL in node["metadata"]["annotations"]:
             self._has_module = False
+            self._labelled = [replace(labelled, is_foreign=False) for labelled in self._labelled]
 
     def _see_plugin(self, pod: Json, since: float, now: float) -> Instance:
         shown = pod["status"].get("containerStatuses") or [{}]
@@ -146,13 +150,24 @@ class Oracle:
             runs = Span(process.starts.begin, admitted.end + self.brief_seconds)
             for labelled in self._labelled:
                 span = labelled.span
-                is_brief = span.end - span.begin <= self.brief_seconds
-                is_read = span.meets(process.starts) or (span.meets(runs) and not is_brief)
+                is_read = span.meets(runs) and not self._is_brief(span)
+                is_read = is_read or span.meets(process.starts)
                 if is_read or (self._is_unwatched(span) and span.meets(process.lives)):
                     yield labelled.values
 
+    def _is_brief(self, span: Span) -> bool:
+        return span.end - span.begin <= self.brief_seconds
+
     def _is_unwatched(self, span: Span) -> bool:
         return any(span.meets(gap) for gap in self._unwatched)
+
+    @property
+    def _may_have_module(self) -> bool:
+        """Whether an installer came, or may have: before a foreign value, there may be others."""
+        foreign = [labelled.span for labelled in self._labelled if labelled.is_foreign]
+        return self._has_module or any(
+            self._is_unwatched(span) or not self._is_brief(span) for span in foreign
+        )
 
     @property
     def _is_basic(self) -> bool:
@@ -163,7 +178,7 @@ class Oracle:
         schedule, cgpu, disabled = values
         if schedule == "share":
             # What it gives beside a loaded module nobody outside the vendor knows.
-            return None if self._has_module else False
+            return None if self._may_have_module else False
         if schedule is not None:
             return schedule in ("cgpu", "core_mem")
         return cgpu == "true" and disabled != "true"

@@ -31,7 +31,7 @@ class Person:
         begin = time.monotonic()
         node = self.bench.call("PATCH", path, {"metadata": {"labels": dict(labels)}})
         # They may be put back before the next look.
-        self.oracle.see_labels(node, Span(begin, time.monotonic()))
+        self.oracle.see_labels(node, Span(begin, time.monotonic()), is_foreign=True)
 
     def restart_kubelet(self) -> None:
         restart_kubelet(self.bench.cluster, self.node)

@@ -40,7 +40,8 @@ class Watch:
     def write_briefly(self, labels: dict[str, str]) -> None:
         """Write labels that are put back before the next look."""
         kept, self.labels = self.labels, labels
-        self.oracle.see_labels(self._build_node(), Span(self._now + 0.1, self._now + 0.2))
+        moment = Span(self._now + 0.1, self._now + 0.2)
+        self.oracle.see_labels(self._build_node(), moment, is_foreign=True)
         self.labels = kept
 
     def admit(self, name: str, **spec: Any) -> Json:
@@ -175,3 +176,15 @@ def test_what_share_gives_beside_a_module_nobody_can_tell(removed: bool) -> None
     watch.boot = "second"
     watch.pass_by()
     assert watch.can_tell(watch.admit("a")) is removed
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_what_stood_before_a_value_that_no_operator_saw_may_have_brought_a_module(
+    is_watched: bool,
+) -> None:
+    watch = Watch({names.SCHEDULE: "share"})
+    watch.pass_by()
+    watch.is_watched = is_watched
+    watch.write_briefly({names.SCHEDULE: "default"})
+    watch.pass_by()
+    assert watch.can_tell(watch.admit("a")) is is_watched
