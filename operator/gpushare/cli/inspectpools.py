@@ -7,7 +7,12 @@ from typing import Any
 from gpushare.api.cluster import Kind
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.cli.access import Access, check_namespace
-from gpushare.cli.nodefacts import describe_card, describe_change, describe_isolation
+from gpushare.cli.nodefacts import (
+    describe_card,
+    describe_change,
+    describe_isolation,
+    tell_held,
+)
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
@@ -132,8 +137,7 @@ def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
         note = _note(node)
         for place, card in enumerate(node.cards):
             name, said = (node.name, note) if place == 0 else ("", Styled(""))
-            held = f"{card.allocated}/{card.total}"
-            row: Line = (name, str(card.index), _draw_bar(card), held, said)
+            row: Line = (name, str(card.index), _draw_bar(card), tell_held(card), said)
             rows.append((*row, ", ".join(card.pods)) if wide else row)
         if not node.cards:
             row = (node.name, "-", "", "-", note)
@@ -156,7 +160,7 @@ def _draw_bar(card: Card) -> Styled:
     if not card.total:
         return Styled("?" * BAR, "red")
     filled = min(-(-card.allocated * BAR // card.total), BAR)
-    colour = "red" if card.is_overcommitted else "cyan"
+    colour = "red" if card.is_overcommitted or card.is_unhealthy else "cyan"
     return Styled("#" * filled + "." * (BAR - filled), colour)
 
 

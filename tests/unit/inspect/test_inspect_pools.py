@@ -221,7 +221,7 @@ def test_entries_for_cards_that_there_are_not_are_shown_within_bounds(show: Show
     cluster = {"nodes": [build_member("n1")], "pods": pods, "pools": [build_found_pool()]}
     (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
     assert len(pool["nodes"][0]["cards"]) == MAX_CARDS
-    assert pool["memoryAllocatedGiB"] == 1200
+    assert pool["memoryAllocatedGiB"] == 2
 
 
 def test_a_namespace_that_there_is_not_is_said_so_with_one_that_looks_alike(
