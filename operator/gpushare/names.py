@@ -113,6 +113,8 @@ ANNOTATION_CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 UNHEALTHY_PREFIX: Final = "unhealthy-gpu-"
 """Of the ConfigMap that tells the scheduler extender of a node's unhealthy cards; then its name."""
 UNHEALTHY_KEY: Final = "gpus"
+EXTENDER_NAMESPACE: Final = "kube-system"
+"""Where the scheduler extender looks for those ConfigMaps."""
 
 ANNOTATION_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's own: the manifest that it applied last, other than by server-side apply."""

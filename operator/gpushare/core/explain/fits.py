@@ -210,7 +210,7 @@ def _find_withheld(cards: Sequence[CardMemory], node: str) -> Iterator[tuple[int
     for index, card in enumerate(cards):
         unused = card.total - card.used
         if card.is_unhealthy:
-            config_map = f"ConfigMap {names.PLUGIN_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node}"
+            config_map = f"ConfigMap {names.EXTENDER_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node}"
             yield (
                 unused,
                 f"GPU {index} is unhealthy by {config_map}",
