@@ -110,6 +110,11 @@ ANNOTATION_CARD: Final = "ALIYUN_COM_GPU_MEM_IDX"
 """Basic and OpenSource: the card's index."""
 ANNOTATION_CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 """Basic and OpenSource: the pod's units of gpu-mem."""
+UNHEALTHY_PREFIX: Final = "unhealthy-gpu-"
+"""Of the ConfigMap that tells the scheduler extender of a node's unhealthy cards; then its name."""
+UNHEALTHY_KEY: Final = "gpus"
+EXTENDER_NAMESPACE: Final = "kube-system"
+"""Where the scheduler extender looks for those ConfigMaps."""
 
 ANNOTATION_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's own: the manifest that it applied last, other than by server-side apply."""
@@ -316,6 +321,8 @@ class Reason(StrEnum):
     RESOURCE_NOT_OFFERED = "ResourceNotOffered"
     NOT_ENOUGH_FREE = "NotEnoughFree"
     TOO_FEW_CARDS = "TooFewCards"
+    NO_CONTAINER_ASKS = "NoContainerAsks"
+    SEVERAL_CONTAINERS_ASK = "SeveralContainersAsk"
 
     # Calls of the webhook that it can't decide.
     NOT_SYNCED = "NotSynced"

@@ -196,3 +196,22 @@ def expect_counted(bench: Bench, process: OperatorProcess, reasons: dict[str, st
         "each reason is counted once",
         lambda: all(read_metric(process, UNPLACED, reason=each) == 1 for each in reasons.values()),
     )
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_card_that_a_config_map_calls_unhealthy_is_not_free(bench: Bench) -> None:
+    bench.install("OpenSource")
+    bench.add_nodes("n1", cards=2)
+    bench.create_pool(build_pool(edition="OpenSource"))
+    expect_pool_ready(bench, nodes=1)
+    run_pod(bench, "small", 4, "n1")
+    expect_capacity(bench, memoryAllocated=4, largestFreeBlock=15)
+    report = "configmap/unhealthy-gpu-n1"
+    bench.cluster.kubectl(
+        *("-n", "kube-system", "create", *report.split("/"), "--from-literal=gpus=1")
+    )
+    try:
+        expect_capacity(bench, memoryTotal=30, memoryAllocated=4, largestFreeBlock=11)
+    finally:
+        bench.cluster.kubectl("-n", "kube-system", "delete", report)
+    expect_capacity(bench, memoryAllocated=4, largestFreeBlock=15)

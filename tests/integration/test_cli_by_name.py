@@ -111,7 +111,14 @@ def test_to_get_the_pod_is_enough_to_explain_it(scene: Bench, tmp_path: Path) ->
         waits = desk.ask("explain", "pod", "waits", "-n", "default")
         page = desk.show("explain", "pod", "trainer", "-o", "wide")
 
-    assert lacks(said).keys() == {"pods", "nodes", "pools", "daemonsets", "namespaces"}
+    assert lacks(said).keys() == {
+        "configmaps",
+        "pods",
+        "nodes",
+        "pools",
+        "daemonsets",
+        "namespaces",
+    }
     assert said["requests"] == {"aliyun.com/gpu-mem": 9}
     assert (said["placed"]["node"], said["placed"]["cards"]) == (node, {"0": 9})
     assert said["decidedThen"]["pool"] == "training"
@@ -136,7 +143,7 @@ def test_with_its_node_by_name_its_isolation_is_known_too(scene: Bench, tmp_path
     node = a_rule("nodes", "get", of=(scene.pod("trainer")["spec"]["nodeName"],))
     with a_desk(scene, tmp_path, [POD, SPACE, node]) as desk:
         said = desk.ask("explain", "pod", "trainer")
-    assert lacks(said).keys() == {"pods", "nodes", "pools", "daemonsets"}
+    assert lacks(said).keys() == {"configmaps", "pods", "nodes", "pools", "daemonsets"}
     assert (said["notes"], said["placed"]["staleIsolation"]) == ([], [])
 
 
@@ -149,7 +156,7 @@ def test_with_the_pools_listed_the_decision_is_that_of_who_may_read_all(
     for part in ("decision", "pools", "patch", "decidedThen", "webhookIsAsked"):
         assert said[part] == whole[part]
     assert lacks(whole) == {}
-    assert lacks(said).keys() == {"pods", "nodes", "daemonsets"}
+    assert lacks(said).keys() == {"configmaps", "pods", "nodes", "daemonsets"}
 
 
 def test_a_pod_that_may_not_be_read_or_is_not_there(scene: Bench, tmp_path: Path) -> None:
@@ -169,7 +176,7 @@ def test_to_get_the_node_is_enough_to_explain_it(scene: Bench, tmp_path: Path) -
         said = desk.ask("explain", "node", NODE)
         page = desk.show("explain", "node", NODE)
 
-    assert lacks(said).keys() == {"nodes", "pods", "pools", "daemonsets"}
+    assert lacks(said).keys() == {"configmaps", "nodes", "pods", "pools", "daemonsets"}
     for part in ("ready", "cordoned", "taints", "pool", "modeByLabels", "modeApplied", "change"):
         assert said[part] == whole[part]
     assert [each["offered"] for each in said["resources"]] == [15]
@@ -194,7 +201,7 @@ def test_with_the_rest_listed_the_node_alone_is_told_what_runs_on_it(
     whole = Desk(scene.cluster.kubeconfig).ask("explain", "node", NODE)
     with a_desk(scene, tmp_path, [ONE_NODE, PODS, DAEMONSETS, POOLS]) as desk:
         said = desk.ask("explain", "node", NODE)
-    assert lacks(said).keys() == {"nodes"}
+    assert lacks(said).keys() == {"configmaps", "nodes"}
     for part in ("cards", "plugins", "resources", "isolation", "labels"):
         assert said[part] == whole[part]
     # What others of its pool are at decides what is planned for it.
@@ -251,7 +258,7 @@ def test_to_get_the_pool_is_enough_to_explain_it(scene: Bench, tmp_path: Path) -
         page = desk.show("explain", "pool", "training")
         other = desk.run("explain", "pool", "inference")
 
-    assert lacks(said).keys() == {"nodes", "pods", "pools", "daemonsets"}
+    assert lacks(said).keys() == {"configmaps", "nodes", "pods", "pools", "daemonsets"}
     for part in ("edition", "schedule", "adopted", "controllerIsBehind", "nodes", "capacity"):
         assert said[part] == whole[part]
     told = {each["type"]: each["told"] for each in whole["conditions"]}

@@ -51,7 +51,7 @@ ok        WebhookConfigured   webhook configuration gpushare-webhook     its 3 w
 chart makes them, whatever its values
 ok        CertificateTrusted  webhook configuration gpushare-webhook     the CA of its caBundle is \
 valid for 3649 days more
-ok        RightsComplete      rights of the operator's accounts          5 roles and their \
+ok        RightsComplete      rights of the operator's accounts          6 roles and their \
 bindings hold what this version needs
 ok        PluginsServe        nodes                                      2 of 2 labelled nodes \
 serve what their labels say
@@ -195,6 +195,7 @@ def test_the_rights_that_it_looks_for_are_the_charts(scene: Scene) -> None:
         Scope.INSTALLATION: ("Role", "gpushare-system"),
         Scope.PLUGINS: ("Role", "kube-system"),
         Scope.TEARDOWN: ("Role", "gpushare-teardown"),
+        Scope.EXTENDER: ("Role", "kube-system"),
     }
     assert roles == {
         (places[grant.scope][0], grant.role, places[grant.scope][1]): {

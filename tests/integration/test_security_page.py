@@ -18,6 +18,7 @@ PLACES = {
     "cluster": "",
     "整个集群": "",
     "PLUGINS": SYSTEM_NAMESPACE,
+    "`kube-system`": SYSTEM_NAMESPACE,
     "RELEASE": NAMESPACE,
     f"`{TEARDOWN_NAMESPACE}`": TEARDOWN_NAMESPACE,
 }

@@ -16,6 +16,7 @@ from gpushare.api.kept import KEPT, KeptObject, KeptPod
 from gpushare.api.pod import parse_pod
 from gpushare.api.podrequest import read_pod_request
 from gpushare.api.podshape import parse_pod_shape
+from gpushare.api.unhealthycards import parse_unhealthy_cards
 
 Json = dict[str, Any]
 
@@ -29,6 +30,7 @@ class Kind(StrEnum):
     DAEMONSETS = "daemonsets"
     NAMESPACES = "namespaces"
     DEPLOYMENTS = "deployments"
+    CONFIGMAPS = "configmaps"
 
 
 _PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
@@ -70,6 +72,8 @@ class Cluster:
     namespaces: tuple[Json, ...] = ()
     deployments: tuple[Json, ...] | None = ()
     """The operator's; None where they may not be read."""
+    configmaps: tuple[Json, ...] = ()
+    """Those that tell the scheduler extender of unhealthy cards."""
     unread: Mapping[Kind, str] = field(default_factory=dict)
     """The API server's refusal, by kind that may not be listed; of such a kind there are only
     objects that were read by name."""
@@ -81,7 +85,7 @@ class Cluster:
 
 
 def keep_object(kind: Kind, raw: Any) -> Json | None:
-    """`raw` cut to what is kept of its kind; None for a pod that has nothing to do with GPUs.
+    """`raw` cut to what is kept of its kind; None for what has nothing to do with GPUs.
 
     Raises `MalformedObjectError`.
     """
@@ -90,6 +94,8 @@ def keep_object(kind: Kind, raw: Any) -> Json | None:
         kept: Json = msgspec.to_builtins(msgspec.convert(raw, shape))
     except msgspec.ValidationError as error:
         raise MalformedObjectError(f"{_describe(kind, raw)}: {error}") from error
+    if kind is Kind.CONFIGMAPS and parse_unhealthy_cards(kept) is None:
+        return None
     return None if shape is KeptPod and not _concerns_gpus(kept) else kept
 
 

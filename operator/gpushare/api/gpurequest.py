@@ -27,6 +27,15 @@ def count_gpu_requests(spec: Spec) -> Amounts:
     return add_up(list(map(count_container, running)), starting, map(count_container, starting))
 
 
+def count_card_memory(running: Iterable[Amounts]) -> int:
+    """Units of GPU memory that a pod with these containers needs of its cards.
+
+    As the scheduler extender counts: init containers are left out, sidecars too (`pkg/utils/pod.go`
+    of AliyunContainerService/gpushare-scheduler-extender). kube-scheduler may count more.
+    """
+    return sum([each.get(names.RESOURCE_GPU_MEMORY, 0) for each in running])
+
+
 def add_up(
     running: Sequence[Amounts], starting: Sequence[Container], asked: Iterable[Amounts]
 ) -> Amounts:

@@ -14,25 +14,27 @@ from gpushare import names
 MAX_TEXT = 4096
 """An entry of ten containers on sixteen cards is a third of this; what is longer is no entry."""
 MAX_DIGITS = 8
-"""Of an index or an amount; a card of a tebibyte, counted in MiB, has seven."""
+"""Of an amount; a card of a tebibyte, counted in MiB, has seven."""
+_MAX_NUMBER_DIGITS = 18
+"""With more a number may not fit into 64 bits."""
 _KEPT = 1024
 
 NO_CARDS: Mapping[int, int] = MappingProxyType({})
 
 
-def parse_ledger(annotations: Mapping[str, str]) -> Mapping[int, int]:
+def parse_ledger(annotations: Mapping[str, str], memory: int) -> Mapping[int, int]:
     """Units of GPU memory by index of the card; empty where there is no entry that can be read.
 
     The Professional scheduler's entry, `{container: {card: units}}`, goes first; else the older
-    one of the Basic and open-source schedulers: one card, and the units of the whole pod. Never
-    raises. Equal entries are one object, kept once.
+    one of the Basic and open-source schedulers: one card, which holds all of `memory`, the limits
+    of the pod's containers. The scheduler extender wrote that amount on the pod as well, and does
+    not look at it again before it restarts. Never raises. Equal entries are one object, kept once.
     """
     allocation = annotations.get(names.ANNOTATION_ALLOCATION, "")
     if 0 < len(allocation) <= MAX_TEXT and (cards := _parse_allocation(allocation)):
         return cards
-    card = annotations.get(names.ANNOTATION_CARD, "")
-    units = annotations.get(names.ANNOTATION_CARD_UNITS, "")
-    return _parse_card(card, units) if max(len(card), len(units)) <= MAX_DIGITS else NO_CARDS
+    card = parse_number(annotations.get(names.ANNOTATION_CARD, ""))
+    return NO_CARDS if card is None or card < 0 or not memory else _hold(card, memory)
 
 
 @lru_cache(_KEPT)
@@ -41,8 +43,13 @@ def _parse_allocation(text: str) -> Mapping[int, int]:
     try:
         for held in orjson.loads(text).values():
             for card, units in held.items():
-                index = parse_count(card)
-                if index is None or type(units) is not int or not 0 <= units < 10**MAX_DIGITS:
+                index = parse_number(card)
+                if (
+                    index is None
+                    or index < 0
+                    or type(units) is not int
+                    or not 0 <= units < 10**MAX_DIGITS
+                ):
                     return NO_CARDS
                 cards[index] = cards.get(index, 0) + units
     except (ValueError, AttributeError):
@@ -51,9 +58,16 @@ def _parse_allocation(text: str) -> Mapping[int, int]:
 
 
 @lru_cache(_KEPT)
-def _parse_card(card: str, units: str) -> Mapping[int, int]:
-    index, amount = parse_count(card), parse_count(units)
-    return NO_CARDS if index is None or amount is None else MappingProxyType({index: amount})
+def _hold(card: int, units: int) -> Mapping[int, int]:
+    return MappingProxyType({card: units})
+
+
+def parse_number(text: str) -> int | None:
+    """A whole number as Go's `strconv.Atoi` reads it, with or without a sign; None for others."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_NUMBER_DIGITS):
+        return None
+    return int(text)
 
 
 def parse_count(text: str) -> int | None:

@@ -35,6 +35,8 @@ class Node:
     """Its name and version, as `containerd://2.1.0`."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPU resources, in the device plugin's units."""
+    memory_capacity: int = 0
+    """GPU memory with that of cards that are unhealthy, which `allocatable` leaves out."""
     gpu_count: int = 0
     """Cards, as the device plugin wrote them; they stay when it leaves."""
     resource_version: str = field(default="", compare=False)
@@ -103,6 +105,7 @@ def parse_node(raw: dict[str, Any]) -> Node:
             for resource, quantity in (status.get("allocatable") or {}).items()
             if resource in names.GPU_RESOURCES or resource.startswith(names.RESOURCE_MIG_PREFIX)
         },
+        memory_capacity=parse_quantity(capacity.get(names.RESOURCE_GPU_MEMORY, 0)) or 0,
         gpu_count=min(parse_quantity(capacity.get(names.RESOURCE_GPU_COUNT, 0)) or 0, MAX_CARDS),
         owned=frozenset(
             key.removeprefix("f:")

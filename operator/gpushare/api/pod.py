@@ -16,7 +16,12 @@ import msgspec
 
 from gpushare import names
 from gpushare.api.gpuenvironment import read_gpu_environment
-from gpushare.api.gpurequest import SIDECAR, count_container, count_gpu_requests
+from gpushare.api.gpurequest import (
+    SIDECAR,
+    count_card_memory,
+    count_container,
+    count_gpu_requests,
+)
 from gpushare.api.ledger import parse_count, parse_ledger
 from gpushare.api.nodeselection import CHOOSING
 from gpushare.api.podrequest import read_pod_request
@@ -77,6 +82,9 @@ class Pod:
     restarts: int = 0
     requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """GPU resources that it asks for, as kube-scheduler counts them."""
+    card_memory: int | None = None
+    """Units of GPU memory that it needs of its cards, where the scheduler extender counts them
+    otherwise than kube-scheduler; else None."""
     selects: frozenset[tuple[str, str]] = _NO_SELECTION
     """Pool and mode labels, with the values that it needs its node to have."""
     containers: tuple[SharingContainer, ...] = ()
@@ -111,13 +119,13 @@ class Pod:
 
     @property
     def gpu_memory(self) -> int:
-        """Units of GPU memory that it asks for in all."""
+        """Units of GPU memory that it asks its node for."""
         return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
 
     @property
     def gpu_memory_per_card(self) -> int:
         """Units of GPU memory that each of its cards must have free."""
-        return self.gpu_memory // self.card_count
+        return (self.card_memory or self.gpu_memory) // self.card_count
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -154,6 +162,8 @@ def parse_pod(
     ready_since = _ready_since(status)
     created = meta.get("creationTimestamp")
     shares = names.RESOURCE_GPU_MEMORY in requests
+    running = (shape.spec and shape.spec.containers) or ()
+    card_memory = count_card_memory(map(count_container, running)) if shares else 0
     reason, message = _read_scheduling(status)
     return Pod(
         namespace=intern(namespace),
@@ -168,6 +178,9 @@ def parse_pod(
             container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
         ),
         requests=_share_mapping(tuple(requests.items())) if requests else NOTHING,
+        card_memory=(
+            None if card_memory == requests.get(names.RESOURCE_GPU_MEMORY, 0) else card_memory
+        ),
         selects=_share(selects) if selects else _NO_SELECTION,
         containers=_share(_find_sharing(spec, shape.spec or Spec())) if shares else (),
         requires_isolation=(
@@ -178,7 +191,7 @@ def parse_pod(
         owner=intern(str(owner.get("uid", ""))),
         workload=_share(name_workload(meta, owner)) if shares else None,
         # A binding that failed leaves its entry behind, on a pod that holds nothing.
-        cards=parse_ledger(annotations) if shares and node else NOTHING,
+        cards=parse_ledger(annotations, card_memory) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=message if reason == _UNSCHEDULABLE else "",

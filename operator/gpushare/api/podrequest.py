@@ -16,6 +16,7 @@ from gpushare.api.gpurequest import (
     add_up,
     asks_for_card_count,
     asks_for_other_gpu,
+    count_card_memory,
     count_container,
 )
 from gpushare.api.ledger import parse_count
@@ -61,7 +62,9 @@ class PodRequest(msgspec.Struct, frozen=True):
     asks_for_share: bool = False
     """It asks for a part of a card."""
     memory: int = 0
-    """Units of gpu-mem in all."""
+    """Units of gpu-mem in all, as kube-scheduler counts them."""
+    card_memory: int = 0
+    """Units of gpu-mem that it needs of its cards, as the scheduler extender counts them."""
     card_count: int | None = 1
     """Cards over which its label spreads the memory (Professional); None where that is none."""
     wants_whole_card: bool = False
@@ -148,6 +151,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         asked=frozenset(requests),
         asks_for_share=not names.SHARED_RESOURCES.isdisjoint(requests),
         memory=requests.get(names.RESOURCE_GPU_MEMORY, 0),
+        card_memory=count_card_memory(asked[len(starting) :]),
         card_count=_count_cards(labels),
         wants_whole_card=labels.get(names.LABEL_CARD_PLACEMENT) == names.REQUIRE_WHOLE_DEVICE,
         shares=tuple(shares),

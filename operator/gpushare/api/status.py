@@ -83,6 +83,11 @@ class PoolCapacity(ApiModel):
         description="The free memory card by card, largest first. Where there are more sizes than "
         "20, the sizes between are rounded down.",
     )
+    free_pods: int | None = Field(
+        default=None,
+        description="How many more pods those cards take under cGPU, which serves 20 on a card; "
+        "absent where only memory limits that.",
+    )
 
 
 class Leaving(ApiModel):

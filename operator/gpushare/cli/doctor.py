@@ -114,6 +114,8 @@ async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unsee
         found = await see(read_cluster(api, (kind,), now))
         if isinstance(found, Unseen):
             unseen[str(kind)] = found
+        elif kind in found.unread:
+            unseen[str(kind)] = Unseen(found.unread[kind])
         else:
             cluster = replace(cluster, **{str(kind): getattr(found, kind)})
     return cluster, unseen

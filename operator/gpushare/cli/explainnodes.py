@@ -12,12 +12,13 @@ from gpushare.cli.nodefacts import (
     describe_card,
     describe_change,
     describe_isolation,
+    tell_held,
     tell_stale,
     tell_time,
 )
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
 from gpushare.cli.setup import build_setup_lines, describe_setup
-from gpushare.cli.unread import build_unread_lines, describe_unread
+from gpushare.cli.unread import UNHEALTHY, build_unread_lines, describe_unread
 from gpushare.cli.world import PLANNED, observe_cluster
 from gpushare.core.drift import describe_rival
 from gpushare.core.explain.nodes import NodeExplanation, explain_node
@@ -31,12 +32,13 @@ _LACKS = {
     Kind.PODS: "what runs on it, what is planned for it, and what is wrong with its plugins",
     Kind.POOLS: "which pools claim it, and what is planned for it",
     Kind.DAEMONSETS: "what is planned for it, and what is wrong with its plugins",
+    Kind.CONFIGMAPS: UNHEALTHY,
 }
 
 
 def explain_one_node(access: Access, name: str) -> Answer:
     """The answer of `explain node NAME`. Raises `CommandError` for a node that there is not."""
-    cluster = access.read_about(Subject(Kind.NODES, name), *PLANNED)
+    cluster = access.read_about(Subject(Kind.NODES, name), *PLANNED, Kind.CONFIGMAPS)
     raws = {raw["metadata"]["name"]: raw for raw in cluster.nodes}
     if name not in raws:
         raise build_unknown("node", name, raws)
@@ -170,7 +172,7 @@ def _build_page(
         yield ()
         yield (Styled("Cards", "bold"),)
         held = [
-            (str(each.index), f"{each.allocated}/{each.total}", ", ".join(each.pods) or "-")
+            (str(each.index), tell_held(each), ", ".join(each.pods) or "-")
             for each in explained.cards
         ]
         yield from lay_out(("GPU", "ALLOCATED", "PODS"), held, indent=2)

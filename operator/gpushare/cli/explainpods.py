@@ -18,7 +18,7 @@ from gpushare.cli.output import Answer, Line
 from gpushare.cli.podpage import Told, build_pod_page
 from gpushare.cli.podtemplates import find_pod_templates
 from gpushare.cli.setup import Options, build_setup_lines, describe_setup
-from gpushare.cli.unread import build_unread_lines, describe_unread
+from gpushare.cli.unread import UNHEALTHY, build_unread_lines, describe_unread
 from gpushare.cli.world import Seen, observe_cluster
 from gpushare.core.admission import Decision, view_pool
 from gpushare.core.explain.fits import NodeFit
@@ -48,6 +48,7 @@ _LACKS = {
     Kind.POOLS: f"to which pool it would be sent now, why the others reject it, and {_FITS}",
     Kind.DAEMONSETS: _FITS,
     Kind.NAMESPACES: "to which pool it would be sent now: the labels of its namespace decide",
+    Kind.CONFIGMAPS: UNHEALTHY,
 }
 
 
@@ -100,14 +101,21 @@ def explain_manifests(
         explained = explain_new_pod(template.pod, where, template.name, around)
         own = (*notes, *_find_own_notes(where, cluster))
         told.append(Told(template.kind, explained, own, _is_asked(cluster, where)))
+
+    def build(*, wide: bool) -> list[Line]:
+        pages = _build_pages(told, skipped, wide=wide)
+        unread = build_unread_lines(cluster, _LACKS, wide=wide)
+        return [*pages, *unread, *_tell(known, wide=wide)]
+
     return Answer(
         document={
             "objects": [_describe(each) for each in told],
             "skipped": [each.shown for each in skipped],
             "setup": describe_setup(known),
+            "unread": describe_unread(cluster, _LACKS),
         },
-        table=lambda: [*_build_pages(told, skipped, wide=False), *_tell(known, wide=False)],
-        wide=lambda: [*_build_pages(told, skipped, wide=True), *_tell(known, wide=True)],
+        table=lambda: build(wide=False),
+        wide=lambda: build(wide=True),
     )
 
 

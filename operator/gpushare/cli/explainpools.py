@@ -11,7 +11,7 @@ from gpushare.cli.access import Access
 from gpushare.cli.failures import build_unknown
 from gpushare.cli.output import Answer, Fact, Line, Styled, lay_out, lay_out_facts
 from gpushare.cli.setup import build_setup_lines, describe_setup
-from gpushare.cli.unread import build_unread_lines, describe_unread
+from gpushare.cli.unread import UNHEALTHY, build_unread_lines, describe_unread
 from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
 from gpushare.core.explain.pools import PoolExplanation, explain_pool, recall_pool
@@ -26,6 +26,7 @@ _LACKS = {
     Kind.PODS: "anything of its pods but what the controller told last",
     Kind.POOLS: "what other pools take from it since the controller told last",
     Kind.DAEMONSETS: "what its nodes lack since the controller told last",
+    Kind.CONFIGMAPS: UNHEALTHY,
 }
 MAX_SHOWN = 3
 """Nodes of a group in the narrow table."""

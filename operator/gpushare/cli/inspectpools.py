@@ -4,17 +4,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpushare.api.cluster import Kind
+from gpushare.api.cluster import Cluster, Kind
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.cli.access import Access, check_namespace
-from gpushare.cli.nodefacts import describe_card, describe_change, describe_isolation
+from gpushare.cli.nodefacts import (
+    describe_card,
+    describe_change,
+    describe_isolation,
+    tell_held,
+)
 from gpushare.cli.output import Answer, Line, Styled, lay_out
+from gpushare.cli.unread import UNHEALTHY, build_unread_lines, describe_unread
 from gpushare.cli.world import observe_pools
 from gpushare.core.actions import NodeState
 from gpushare.core.inspect.pools import Card, PoolCards, PoolNode, PoolsView, Waiting, view_pools
 
 Json = dict[str, Any]
 
+_LACKS = {Kind.CONFIGMAPS: UNHEALTHY}
 BAR = 20
 """Characters of a full bar."""
 
@@ -28,18 +35,23 @@ def inspect_pools(access: Access, namespace: str | None) -> Answer:
     view = view_pools(seen.world, setup, unbound, seen.opted_out, cluster.taken_at)
     waiting = (w for w in view.waiting if namespace is None or w.pod.namespace == namespace)
     shown = replace(view, waiting=tuple(waiting))
+
+    def build(*, wide: bool) -> list[Line]:
+        page = _build_page(shown, seen.unreadable, wide=wide)
+        return [*page, *build_unread_lines(cluster, _LACKS, wide=wide)]
+
     return Answer(
-        document=describe_pools(shown, seen.unreadable),
-        table=lambda: list(_build_page(shown, seen.unreadable, wide=False)),
-        wide=lambda: list(_build_page(shown, seen.unreadable, wide=True)),
+        document=describe_pools(shown, seen.unreadable, cluster),
+        table=lambda: build(wide=False),
+        wide=lambda: build(wide=True),
     )
 
 
 # As data.
 
 
-def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool]) -> Json:
-    """All of it; `unreadable` are pools whose spec can't be read."""
+def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool], cluster: Cluster) -> Json:
+    """All of it; `unreadable` are pools of `cluster` whose spec can't be read."""
     return {
         "pools": [_describe_pool(pool) for pool in view.pools],
         "unreadable": [
@@ -47,6 +59,7 @@ def describe_pools(view: PoolsView, unreadable: Sequence[UnreadablePool]) -> Jso
         ],
         "unit": view.unit,
         "waiting": [_describe_waiting(each) for each in view.waiting],
+        "unread": describe_unread(cluster, _LACKS),
     }
 
 
@@ -63,6 +76,7 @@ def _describe_pool(view: PoolCards) -> Json:
         "memoryRequestedGiB": capacity.memory_requested,
         "largestFreeBlockGiB": capacity.largest_free_block,
         "strandedMemoryGiB": capacity.stranded_memory,
+        "freePods": capacity.free_pods,
         "unit": capacity.unit,
         "nodes": [_describe_node(node) for node in view.nodes],
     }
@@ -132,8 +146,7 @@ def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
         note = _note(node)
         for place, card in enumerate(node.cards):
             name, said = (node.name, note) if place == 0 else ("", Styled(""))
-            held = f"{card.allocated}/{card.total}"
-            row: Line = (name, str(card.index), _draw_bar(card), held, said)
+            row: Line = (name, str(card.index), _draw_bar(card), tell_held(card), said)
             rows.append((*row, ", ".join(card.pods)) if wide else row)
         if not node.cards:
             row = (node.name, "-", "", "-", note)
@@ -156,7 +169,7 @@ def _draw_bar(card: Card) -> Styled:
     if not card.total:
         return Styled("?" * BAR, "red")
     filled = min(-(-card.allocated * BAR // card.total), BAR)
-    colour = "red" if card.is_overcommitted else "cyan"
+    colour = "red" if card.is_overcommitted or card.is_unhealthy else "cyan"
     return Styled("#" * filled + "." * (BAR - filled), colour)
 
 

@@ -39,7 +39,8 @@ chmod +x ~/bin/kubectl_complete-gpushare
 ## Rights
 
 - `inspect`: to `list` nodes and pods; with `--pools`, and `ui`, `explain` and `snapshot`, also
-  gpusharepools, namespaces, and the DaemonSets of kube-system; and deployments, so that it is known
+  gpusharepools, namespaces, and the DaemonSets of kube-system; its ConfigMaps, without which no
+  card is known to be unhealthy, as is said; and deployments, so that it is known
   how the operator is set: everywhere, or in its namespace. Without that it is assumed, and said.
 - `explain pod`, `explain node`, `explain pool` and `inspect NODE`: to `get` that one object is
   enough. The answer leaves out what depends on objects that you may not list, and its end says so.
@@ -74,7 +75,8 @@ other than `http:`. Over plain http no credentials are sent.
 """
 _SNAPSHOT = """\
 A JSON document of `kind: GPUShareSnapshot` and `version: {version}`, with the fields below and no
-other; a program that reads another version refuses it. Secrets, ConfigMaps and logs are not read.
+other; a program that reads another version refuses it. Secrets and logs are not read. Of
+ConfigMaps only those of kube-system that tell the scheduler extender of unhealthy cards are kept.
 Pods are kept that ask for GPUs or a pool, select a pool or mode, set a GPU variable, or belong to a
 DaemonSet of {namespace}; of others nothing is kept.
 

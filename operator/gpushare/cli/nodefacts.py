@@ -39,6 +39,11 @@ def describe_isolation(isolation: NodeIsolation) -> Json:
     }
 
 
+def tell_held(card: Card) -> str:
+    """What is given out of a card, and whether the scheduler gives out the rest."""
+    return f"{card.allocated}/{card.total}{' unhealthy' * card.is_unhealthy}"
+
+
 def describe_card(card: Card) -> Json:
     """A card; amounts in the plugin's unit."""
     return {
@@ -48,6 +53,7 @@ def describe_card(card: Card) -> Json:
         "pods": list(card.pods),
         "held": dict(card.held),
         "overcommitted": card.is_overcommitted,
+        "unhealthy": card.is_unhealthy,
     }
 
 

@@ -96,7 +96,8 @@ def snapshot(
 ) -> None:
     """Write what the other commands read of the cluster to a file, for their --snapshot.
 
-    Secrets, ConfigMaps and logs are not read. Of a pod that asks for GPUs, or runs a device
+    Secrets and logs are not read; of ConfigMaps only those of kube-system that tell of unhealthy
+    cards are kept. Of a pod that asks for GPUs, or runs a device
     plugin, only where it may run and what it asks of GPUs is kept; of other pods nothing; of the
     operator's Deployments how it is set. The manual (docs/cli.md) lists each field.
     """

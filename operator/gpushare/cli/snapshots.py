@@ -37,7 +37,7 @@ def build_snapshot(cluster: Cluster) -> bytes:
         "takenBy": f"gpushare {__version__}",
     }
     for kind in Kind:
-        document[str(kind)] = getattr(cluster, kind)
+        document[str(kind)] = None if kind in cluster.unread else getattr(cluster, kind)
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -63,13 +63,19 @@ def parse_snapshot(text: bytes, name: str) -> Cluster:
             raise ValueError("it has no time zone")
     except (KeyError, TypeError, ValueError) as error:
         raise _broken(name, f"takenAt is no time: {error}") from error
-    return Cluster(taken_at, **{kind: _parse_items(document, kind, name) for kind in Kind})  # type: ignore[arg-type]
+    found = {kind: _parse_items(document, kind, name) for kind in Kind}
+    unread = {}
+    if found[Kind.CONFIGMAPS] is None:
+        del found[Kind.CONFIGMAPS]
+        unread[Kind.CONFIGMAPS] = "the snapshot has none: whoever took it could not list them"
+    return Cluster(taken_at, unread=unread, **found)  # type: ignore[arg-type]
 
 
 def _parse_items(document: Json, kind: Kind, name: str) -> tuple[Json, ...] | None:
     items = document.get(kind)
-    if items is None and (kind is Kind.DEPLOYMENTS or (kind is Kind.POOLS and kind in document)):
-        # Programs before the first that kept Deployments wrote this version, too.
+    optional = kind in (Kind.DEPLOYMENTS, Kind.CONFIGMAPS)
+    if items is None and (optional or (kind is Kind.POOLS and kind in document)):
+        # Programs before the first that kept these wrote this version, too.
         return None
     if not isinstance(items, list):
         raise _broken(name, f"its {kind} are no list")

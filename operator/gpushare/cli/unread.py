@@ -9,6 +9,7 @@ from gpushare.cli.output import Line, Styled, lay_out
 Json = dict[str, Any]
 Lacks = Mapping[Kind, str]
 """By kind, what the answer leaves out where that may not be listed."""
+UNHEALTHY = "which cards are unhealthy by ConfigMaps of kube-system: they are shown as healthy"
 
 
 def describe_unread(cluster: Cluster, lacks: Lacks) -> list[Json]:

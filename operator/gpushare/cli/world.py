@@ -11,6 +11,7 @@ from gpushare.api.namespace import parse_namespace
 from gpushare.api.node import parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool, PoolSpec
+from gpushare.api.unhealthycards import parse_unhealthy_cards
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.knownsetup import KnownSetup, read_setup
 from gpushare.core.world import World
@@ -63,6 +64,9 @@ def observe_cluster(cluster: Cluster) -> Seen:
         nodes={node.name: node for node in nodes},
         pods=dict(by_node),
         daemonsets=frozenset(raw["metadata"]["name"] for raw in cluster.daemonsets),
+        unhealthy_cards={
+            each.node: each.cards for each in map(parse_unhealthy_cards, cluster.configmaps) if each
+        },
     )
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)

@@ -13,6 +13,7 @@ from gpushare.api.namespace import Namespace, parse_namespace
 from gpushare.api.node import Node, parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
+from gpushare.api.unhealthycards import UnhealthyCards, parse_unhealthy_cards
 from gpushare.core.blockers import Blocker
 from gpushare.core.modes import MODES
 from gpushare.core.records import Change, RecordError, Step, parse_records
@@ -21,6 +22,8 @@ from gpushare.kube.client import ApiServer, Json
 from gpushare.kube.jobs import jobs_path
 from gpushare.kube.reflector import Listener, Reflector
 from gpushare.observe.metrics import Metrics
+
+REFUSAL_SECONDS = 60.0
 
 
 class Caches:
@@ -86,6 +89,15 @@ class Caches:
         self._reflectors: list[Reflector[Any]] = [
             self.nodes, self.pods, self.daemonsets, self.namespaces,
         ]  # fmt: skip
+        self._unhealthy: dict[str, frozenset[int]] = {}
+        self.unhealthy: Reflector[UnhealthyCards] = Reflector(
+            api,
+            f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
+            parse_unhealthy_cards,
+            on_change=self._on_unhealthy,
+            refusal_seconds=REFUSAL_SECONDS,
+        )
+        """Without the right to list these, everything else goes on."""
         self.jobs: Reflector[Job] | None = None
         if teardown_namespace is not None:
             self.jobs = Reflector(
@@ -129,13 +141,14 @@ class Caches:
     async def run(self) -> None:
         """Keep the copies up to date, for ever."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
+            for reflector in (*self._reflectors, self.unhealthy):
                 group.create_task(reflector.run())
 
     async def wait_synced(self) -> None:
         """Until each was listed completely once; before that, absence means nothing."""
         for reflector in self._reflectors:
             await reflector.synced.wait()
+        await self.unhealthy.tried.wait()
 
     async def read_anew(self) -> None:
         """Take in everything as it is now: a watch may be behind, and nobody can tell by how much.
@@ -167,6 +180,7 @@ class Caches:
             zeroed=self._zeroed,
             refusals=refusals,
             doubtful=doubtful,
+            unhealthy_cards=self._unhealthy,
             acting_since=acting_since,
         )
 
@@ -215,6 +229,16 @@ class Caches:
             else:
                 del self.unplaced[key]
         self._notify()
+
+    def _on_unhealthy(
+        self, key: str, old: UnhealthyCards | None, new: UnhealthyCards | None
+    ) -> None:
+        if new is not None:
+            self._unhealthy[new.node] = new.cards
+        elif old is not None:
+            del self._unhealthy[old.node]
+        if (told := new or old) is not None:
+            self.mark_changed(told.node)
 
     def _on_job(self, key: str, old: Job | None, new: Job | None) -> None:
         if old is not None:

@@ -1,9 +1,13 @@
 """What the nodes of a pool offer, and what of it is given out.
 
 Two ledgers tell: what pods ask for, which kube-scheduler counts per node, and what the GPU
-scheduler wrote on them, card by card. Amounts are in the device plugin's unit until they are summed
-up: GiB, or MiB where the plugin runs with `--memory-unit=MiB`. A node whose plugin was set to
-another than the rest is summed up by its own.
+scheduler wrote on them, card by card. A pod must fit by both. The cards are counted as the
+scheduler extender counts them (pkg/cache of AliyunContainerService/gpushare-scheduler-extender):
+status, `inspect --pools`, `explain` and admission all count by `measure_cards`.
+
+Amounts are in the device plugin's unit until they are summed up: GiB, or MiB where the plugin runs
+with `--memory-unit=MiB`. A node whose plugin was set to another than the rest is summed up by its
+own.
 """
 
 from collections import Counter
@@ -14,11 +18,14 @@ from itertools import chain
 from gpushare import names
 from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
+from gpushare.core.modes import find_edition, find_mode, find_schedule
 
 MIB_PER_GIB = 1024
 MIB_PER_UNIT = {"GiB": MIB_PER_GIB, "MiB": 1}
 MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
+MAX_CGPU_PODS = 20
+"""That one card serves under cGPU, by the vendor's page on its limits."""
 MAX_FREE_BLOCKS = 20
 """Amounts of free memory that a status tells apart."""
 
@@ -30,20 +37,25 @@ class NodeCapacity:
     gpus: int = 0
     total: int = 0
     allocated: int = 0
-    """By the GPU scheduler's ledger, on whatever card it names."""
+    """By the GPU scheduler's ledger, on cards that the node has."""
     requested: int = 0
     """By the resources of the pods that are bound to the node."""
     free_blocks: tuple[int, ...] = ()
-    """Free memory of each card; none where the node takes no pods."""
+    """Free memory of each card, together no more than kube-scheduler has left on the node; none
+    where the node takes no pods."""
+    free_pods: int | None = None
+    """How many more pods those cards take; None where nothing but their memory limits that."""
     requests: tuple[int, ...] = ()
     """What each live pod asks of one card."""
     used: Mapping[int, int] = field(default_factory=dict)
-    """What the ledger gives out, by index of the card."""
+    """What the ledger gives out, by index of the card, also of cards that the node has not."""
+    capacity: int = 0
+    """`total` and the memory of unhealthy cards."""
 
     @property
     def card_total(self) -> int:
         """Memory of one card: all cards of a node count as equal."""
-        return self.total // self.gpus if self.gpus else 0
+        return max(self.capacity, self.total) // self.gpus if self.gpus and self.total else 0
 
     @property
     def unit(self) -> str:
@@ -68,6 +80,8 @@ class Capacity:
     """Memory of the largest card; 0 while some node offers none, since its cards may be larger."""
     free_blocks: tuple[tuple[int, int], ...] = ()
     """Cards with free memory, by its amount, largest first: (memory, number of cards)."""
+    free_pods: int | None = None
+    """How many more pods those take; None where nothing but memory limits that."""
 
     @property
     def largest_free(self) -> int:
@@ -90,11 +104,60 @@ class Memory:
     stranded: int = 0
 
 
-def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
-    """The capacity of `node`, on which `pods` run.
+@dataclass(frozen=True, slots=True)
+class CardMemory:
+    """One card as the scheduler extender counts it."""
 
-    A pod that is being deleted counts: its containers hold their memory until they are gone. A
-    card that is given out twice has nothing free, and what pods hold of it counts all the same.
+    total: int
+    used: int = 0
+    pods: int = 0
+    """How many hold some of it."""
+    is_unhealthy: bool = False
+    max_pods: int | None = None
+
+    @property
+    def free(self) -> int:
+        """What one more pod can get of it."""
+        is_taken = self.max_pods is not None and self.pods >= self.max_pods
+        return 0 if self.is_unhealthy or is_taken else max(self.total - self.used, 0)
+
+
+def measure_cards(
+    node: Node, pods: Collection[Pod], unhealthy: Collection[int] = ()
+) -> tuple[CardMemory, ...]:
+    """The cards of `node`, on which `pods` run; none while it offers no memory.
+
+    The extender divides the capacity, which keeps the memory of cards that are unhealthy, and
+    gives out no card of `unhealthy`, which it has from a ConfigMap. What is given of a card that
+    the node has not counts nowhere. A pod that is being deleted counts, as with kube-scheduler:
+    its containers hold their memory until they are gone.
+    """
+    memory, gpus = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0), node.gpu_count
+    if not memory or not gpus:
+        return ()
+    total = max(node.memory_capacity, memory) // gpus
+    max_pods = MAX_CGPU_PODS if _is_isolated(node) else None
+    used, holders = count_used(pods), Counter(chain.from_iterable(_list_held(pods)))
+    return tuple(
+        [
+            CardMemory(total, used.get(card, 0), holders[card], card in unhealthy, max_pods)
+            for card in range(min(gpus, MAX_CARDS))
+        ]
+    )
+
+
+def _is_isolated(node: Node) -> bool:
+    edition = find_edition(node.labels)
+    mode = edition and find_mode(edition, find_schedule(edition, node.labels))
+    return bool(mode and mode.isolated)
+
+
+def observe_node_capacity(
+    node: Node, pods: Sequence[Pod], unhealthy: Collection[int] = ()
+) -> NodeCapacity:
+    """The capacity of `node`, on which `pods` run, with these `unhealthy` cards.
+
+    A card that is given out twice has nothing free, and what pods hold of it counts all the same.
     The number of cards survives the device plugin, the memory is gone with it.
     """
     offered = node.allocatable
@@ -108,13 +171,35 @@ def observe_node_capacity(node: Node, pods: Sequence[Pod]) -> NodeCapacity:
             continue
         requested += memory
         requests.append(pod.gpu_memory_per_card)
-    free: tuple[int, ...] = ()
-    if total and gpus and node.ready and not node.unschedulable:
-        card_total = total // gpus
-        free = tuple(
-            [max(card_total - used.get(card, 0), 0) for card in range(min(gpus, MAX_CARDS))]
-        )
-    return NodeCapacity(gpus, total, sum(used.values()), requested, free, tuple(requests), used)
+    cards = measure_cards(node, pods, unhealthy)
+    takes_pods = node.ready and not node.unschedulable
+    free = _limit([card.free for card in cards], total - requested) if takes_pods else ()
+    slots = [
+        card.max_pods - card.pods
+        for card, block in zip(cards, free, strict=False)
+        if block and card.max_pods is not None
+    ]
+    has_limit = any(card.max_pods is not None for card in cards) and takes_pods
+    return NodeCapacity(
+        gpus,
+        total,
+        sum(units for card, units in used.items() if card < node.gpu_count or not node.gpu_count),
+        requested,
+        free,
+        sum(slots) if has_limit else None,
+        tuple(requests),
+        used,
+        node.memory_capacity if total else 0,
+    )
+
+
+def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
+    """`blocks` cut to no more than `left` together: the largest stays largest."""
+    limited = [0] * len(blocks)
+    for card in sorted(range(len(blocks)), key=lambda card: -blocks[card]):
+        limited[card] = max(min(blocks[card], left), 0)
+        left -= limited[card]
+    return tuple(limited)
 
 
 def observe_pending(pod: Pod) -> NodeCapacity:
@@ -125,11 +210,14 @@ def observe_pending(pod: Pod) -> NodeCapacity:
 def count_used(pods: Iterable[Pod]) -> dict[int, int]:
     """Units of GPU memory that the ledger gives to the pods of one node, by index of the card."""
     used: dict[int, int] = {}
-    for pod in pods:
-        if pod.gpu_memory and pod.is_live:
-            for card, units in pod.cards.items():
-                used[card] = used.get(card, 0) + units
+    for cards in _list_held(pods):
+        for card, units in cards.items():
+            used[card] = used.get(card, 0) + units
     return used
+
+
+def _list_held(pods: Iterable[Pod]) -> list[Mapping[int, int]]:
+    return [pod.cards for pod in pods if pod.gpu_memory and pod.is_live]
 
 
 def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Capacity:
@@ -139,6 +227,8 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
         sums.count(each)
     memory = sums.sum_up()
     totals = [node.card_total for node in nodes]
+    is_limited = all(node.free_pods is not None for node in nodes if any(node.free_blocks))
+    slots = [node.free_pods for node in nodes if node.free_pods is not None]
     per_gib = MIB_PER_GIB // MIB_PER_UNIT[memory.unit]
     return Capacity(
         gpus=memory.gpus,
@@ -150,6 +240,7 @@ def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> 
         unit=sums.usual_unit,
         largest_card=max(totals, default=0) if all(totals) else 0,
         free_blocks=_count_blocks(_list_blocks(nodes)),
+        free_pods=sum(slots) if slots and is_limited else None,
     )
 
 

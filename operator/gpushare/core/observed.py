@@ -72,6 +72,8 @@ class Observed:
     """The API server refuses what we last tried on the node."""
     is_doubtful: bool = False
     """A write that says so is not stored yet (`ApplyNode.is_doubtful`)."""
+    unhealthy_cards: Collection[int] = ()
+    """Those that the scheduler extender gives to nobody."""
 
     @property
     def is_out_of_service(self) -> bool:

@@ -389,4 +389,5 @@ def _measure(judged: Judged, plan: NodePlan) -> NodeCapacity:
     """What a member offers; of one that is not understood, nothing is known."""
     if plan.reason is Reason.INTERNAL_ERROR:
         return NodeCapacity()
-    return observe_node_capacity(judged.seen.node, judged.seen.pods)
+    seen = judged.seen
+    return observe_node_capacity(seen.node, seen.pods, seen.unhealthy_cards)

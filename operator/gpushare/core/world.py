@@ -39,6 +39,8 @@ class World:
     """By node, what the API server says to our last write, for as long as it does."""
     doubtful: Collection[str] = frozenset()
     """Nodes on which a write is not stored yet that says that their mode is unknown."""
+    unhealthy_cards: Mapping[str, Collection[int]] = field(default_factory=dict)
+    """By node, the cards that the scheduler extender gives to nobody."""
     acting_since: Mapping[str, datetime] = field(default_factory=dict)
     """By pool that acts, since when the controller has put back what others wrote to its nodes."""
 
@@ -95,6 +97,7 @@ def judge(world: World, name: str) -> Judged:
             jobs=world.jobs.get(name, {}),
             is_refused=name in world.refusals,
             is_doubtful=name in world.doubtful,
+            unhealthy_cards=world.unhealthy_cards.get(name, ()),
         )
     except RecordError as error:
         seen = Observed(node, pods, NodeRecords())

@@ -25,6 +25,7 @@ PATHS: Mapping[Kind, str] = {
     Kind.POOLS: f"apis/{names.API_VERSION}/{names.PLURAL}",
     Kind.DAEMONSETS: f"apis/apps/v1/namespaces/{names.PLUGIN_NAMESPACE}/daemonsets",
     Kind.NAMESPACES: "api/v1/namespaces",
+    Kind.CONFIGMAPS: f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
 }
 
 _NODE_FIELDS = {Kind.NODES: "metadata.name", Kind.PODS: "spec.nodeName"}
@@ -42,10 +43,17 @@ async def read_cluster(
 
     A list that breaks off is begun anew, a few times. Raises what a call may raise. A cluster
     without pools' API has None of them, and there are None of the operator's Deployments where one
-    may not read those.
+    may not read those. ConfigMaps that one may not list are `unread`.
     """
-    found = {kind: await _try(partial(_read_kind, api, kind, node)) for kind in kinds}
-    return Cluster(now, **found)  # type: ignore[arg-type]
+    found, unread = {}, {}
+    for kind in kinds:
+        try:
+            found[kind] = await _try(partial(_read_kind, api, kind, node))
+        except ApiError as error:
+            if kind is not Kind.CONFIGMAPS or error.status != 403:
+                raise
+            unread[kind] = error.message
+    return Cluster(now, unread=unread, **found)  # type: ignore[arg-type]
 
 
 async def read_object(api: ApiServer, kind: Kind, path: str) -> tuple[Json, ...]:

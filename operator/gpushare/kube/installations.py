@@ -111,6 +111,8 @@ def _find_scope(scope: Scope, namespace: str, settings: Mapping[str, str | None]
             return namespace
         case Scope.PLUGINS:
             return settings.get(Variable.PLUGIN_NAMESPACE) or names.PLUGIN_NAMESPACE
+        case Scope.EXTENDER:
+            return names.EXTENDER_NAMESPACE
         case Scope.TEARDOWN:
             return settings.get(Variable.TEARDOWN_NAMESPACE) or "gpushare-teardown"
 

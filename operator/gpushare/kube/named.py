@@ -14,7 +14,10 @@ from gpushare.kube.client import ApiServer
 from gpushare.kube.clusters import PATHS, read_cluster, read_object
 from gpushare.kube.errors import ApiError
 
-_ORDER = (Kind.PODS, Kind.NODES, Kind.POOLS, Kind.DAEMONSETS, Kind.NAMESPACES, Kind.DEPLOYMENTS)
+_ORDER = (
+    *(Kind.PODS, Kind.NODES, Kind.POOLS, Kind.DAEMONSETS, Kind.NAMESPACES, Kind.DEPLOYMENTS),
+    Kind.CONFIGMAPS,
+)
 """One leads to the next: a pod to its node, a node to its pool."""
 
 
@@ -34,7 +37,9 @@ async def read_about(
     cluster = Cluster(now)
     for kind in sorted(kinds, key=lambda kind: (kind is not subject.kind, _ORDER.index(kind))):
         try:
-            found = getattr(await read_cluster(api, (kind,), now, node=node), kind)
+            read = await read_cluster(api, (kind,), now, node=node)
+            found = getattr(read, kind)
+            cluster = replace(cluster, unread={**cluster.unread, **read.unread})
         except ApiError as error:
             if error.status != 403:
                 raise

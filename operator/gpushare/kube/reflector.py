@@ -58,6 +58,7 @@ class Reflector(Generic[Record]):
         on_change: Listener = lambda key, old, new: None,
         on_alive: Callable[[], None] = lambda: None,
         params: Mapping[str, str] = MappingProxyType({}),
+        refusal_seconds: float | None = None,
     ):
         self._api = api
         self._path = path
@@ -65,6 +66,10 @@ class Reflector(Generic[Record]):
         self._on_change = on_change
         self._on_alive = on_alive
         self._params = dict(params)
+        self._refusal_seconds = refusal_seconds
+        """How long it waits after a refusal, where the right is not sure to be there."""
+        self.tried = asyncio.Event()
+        """Set once the first list is complete, or failed."""
         self._records: dict[str, Record] = {}
         self._versions: dict[str, int] = {}
         self._gone: dict[str, int] = {}
@@ -88,6 +93,7 @@ class Reflector(Generic[Record]):
                 if self._version is None:
                     self._version = await self._list()
                     self.synced.set()
+                self.tried.set()
                 watched_since = time.monotonic()
                 await self._watch(self._version, RETURN_SECONDS if failures else WATCH_SECONDS)
             except CALL_FAILURES as error:
@@ -97,6 +103,10 @@ class Reflector(Generic[Record]):
                     self.hearing.note()
                 reason = describe_failure(error)
                 log.warning("watch of %s interrupted: %s", self._path, reason)
+                self.tried.set()
+                if self._refusal_seconds and isinstance(error, ApiError) and error.status == 403:
+                    await asyncio.sleep(self._refusal_seconds)
+                    continue
             if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
                 failures = 0
                 continue

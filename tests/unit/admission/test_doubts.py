@@ -28,6 +28,7 @@ def _limited(**limits: str) -> Json:
     return {"name": "b", "resources": {"limits": limits}}
 
 
+INIT_ONLY = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})])
 SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
 
 
@@ -49,6 +50,7 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
         (_labelled(8, "3"), a_view(), "divisible"),
         (_labelled(8, "2"), a_view(edition="Basic"), "means nothing"),
         (_with(build_container("b", memory="1")), a_view(edition="Basic"), "let one container ask"),
+        (INIT_ONLY, a_view(edition="Basic"), "only init containers ask"),
         (build_pod("a"), a_view(schedule="share"), "does not isolate GPU memory"),
         (build_pod("a", env={"CGPU_DISABLE": "1"}), a_view(), "others count on isolation"),
     ],
@@ -69,6 +71,7 @@ def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) 
         (build_pod("a", core=30), a_view(schedule="core_mem")),
         (build_pod("a", hostIPC=True), a_view(schedule="mps")),
         (_labelled(8, "2"), a_view()),
+        (INIT_ONLY, a_view()),
         (_with(build_container("b", memory="1")), a_view()),
         (_with(build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "none"})), a_view()),
     ],
@@ -111,6 +114,10 @@ def _ours(words: dict[str, str]) -> dict[str, str]:
 def test_doubts_are_told_of_a_pod_too_that_chose_for_itself() -> None:
     pod = _with(SEES_ALL, selects={"gpushare.io/pool": "training"})
     assert "other cards" in admit(pod, a_view()).warnings[0]
+    pod = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})],
+                    selects={"gpushare.io/pool": "training"})  # fmt: skip
+    (warning,) = admit(pod, a_view(edition="Basic")).warnings
+    assert "only init containers ask" in warning
 
 
 def test_each_container_must_be_divisible_not_only_their_sum() -> None:

@@ -1,5 +1,6 @@
 """Which of the pools that can take a pod gets it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from gpushare.core.admission.poolview import Room
 from gpushare.names import Reason
 from tests.kit.builders import build_pod
 from tests.kit.poolviews import CARD, Json, a_room, a_view, admit
+from tests.kit.reviews import MEMORY
 
 ONE_OF_8 = a_room([(8, 1)])
 
@@ -136,3 +138,20 @@ def test_fit_never_excludes_and_who_must_wait_learns_why(pool: Any, words: str) 
 
 def test_a_pod_for_which_there_may_be_room_is_not_told_to_wait() -> None:
     assert admit(_pod(), a_view(room=a_room([(8, 1)], pending=50))).warnings == ()
+
+
+def test_cards_that_take_few_more_pods_have_less_room_than_their_memory() -> None:
+    pod = parse_pod_request(_pod(1))
+    room = a_room([(8, 1)], pending=3)
+    fits = {
+        left: judge_fit(pod, a_view(room=replace(room, free_pods=left)), 0)
+        for left in (None, 20, 4, 3)
+    }
+    assert fits == {None: Fit.ROOM, 20: Fit.ROOM, 4: Fit.ROOM, 3: Fit.CARD}
+
+
+def test_a_sidecar_needs_no_memory_of_a_card_where_the_extender_leaves_it_out() -> None:
+    sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {MEMORY: "90"}}}
+    pod = parse_pod_request(build_pod("a", gib=8, initContainers=[sidecar]))
+    assert judge_fit(pod, a_view(edition="Basic"), 0) is Fit.ROOM
+    assert judge_fit(pod, a_view(), 0) is Fit.TOO_LARGE

@@ -229,6 +229,13 @@ def test_memory_is_spread_over_the_cards_that_a_label_counts(label: str, per_car
     assert (pod.gpu_memory, pod.gpu_memory_per_card) == (12, per_card)
 
 
+def test_the_extender_counts_containers_and_kube_scheduler_sidecars_too() -> None:
+    sidecar = {**_asks(3), "restartPolicy": "Always"}
+    spec = {"containers": [_asks(2)], "initContainers": [sidecar], "nodeName": "gpu-1"}
+    pod = _parsed(spec=spec, annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"})
+    assert (pod.gpu_memory, pod.gpu_memory_per_card, pod.cards) == (5, 2, {1: 2})
+
+
 def _scheduled(reason: str, message: str = "0/3 nodes are available") -> dict[str, Any]:
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     return {"conditions": [{"type": "Ready", "status": "False"}, condition]}

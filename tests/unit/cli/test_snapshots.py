@@ -89,6 +89,15 @@ def test_a_snapshot_of_before_deployments_were_kept_is_read_as_one_that_has_none
     assert parse_snapshot(build_snapshot(Cluster(NOW, deployments=None)), "f").deployments is None
 
 
+def test_config_maps_that_could_not_be_listed_are_not_taken_for_none() -> None:
+    for cluster in (build_cluster(), Cluster(NOW, unread={Kind.CONFIGMAPS: "forbidden"})):
+        document = json.loads(build_snapshot(cluster))
+        assert (document["configmaps"] is None) is bool(cluster.unread)
+        del document["configmaps"]
+        assert Kind.CONFIGMAPS in parse_snapshot(json.dumps(document).encode(), "file").unread
+    assert not parse_snapshot(build_snapshot(build_cluster()), "file").unread
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -1,5 +1,6 @@
 """What a pool offers, and what of it is given out."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -9,6 +10,7 @@ from gpushare import names
 from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
 from gpushare.core.capacity import (
+    MAX_CGPU_PODS,
     MAX_FIGURE,
     MAX_FREE_BLOCKS,
     Capacity,
@@ -50,7 +52,7 @@ def test_what_pods_hold_is_counted_card_by_card() -> None:
 
 def test_a_pod_without_an_entry_in_the_ledger_is_asked_for_but_not_allocated() -> None:
     capacity = observe_node_capacity(_node(), [_holder({}, asks=4)])
-    assert (capacity.allocated, capacity.requested, capacity.free_blocks) == (0, 4, (15, 15))
+    assert (capacity.allocated, capacity.requested, capacity.free_blocks) == (0, 4, (15, 11))
 
 
 def test_a_pod_that_is_being_deleted_counts_and_one_that_ended_does_not() -> None:
@@ -65,12 +67,52 @@ def test_a_pod_that_is_being_deleted_counts_and_one_that_ended_does_not() -> Non
 
 def test_a_card_that_is_given_out_twice_has_nothing_free_and_counts_in_full() -> None:
     capacity = observe_node_capacity(_node(), [_holder({0: 10}), _holder({0: 8})])
-    assert (capacity.allocated, capacity.free_blocks) == (18, (0, 15))
+    assert (capacity.allocated, capacity.free_blocks) == (18, (0, 12))
 
 
-def test_a_card_that_is_not_there_takes_nothing_from_the_others() -> None:
+def test_what_is_given_of_a_card_that_is_not_there_only_kube_scheduler_counts() -> None:
     capacity = observe_node_capacity(_node(), [_holder({7: 5})])
-    assert (capacity.allocated, capacity.free_blocks) == (5, (15, 15))
+    assert (capacity.allocated, capacity.requested) == (0, 5)
+    assert capacity.free_blocks == (15, 10)
+
+
+def test_a_healthy_card_keeps_its_memory_where_another_is_unhealthy() -> None:
+    node = _node(memory_capacity=30, card_memory=15)
+    half = replace(node, allocatable={MEMORY: 15})
+    capacity = observe_node_capacity(half, [], {1})
+    assert (capacity.card_total, capacity.free_blocks) == (15, (15, 0))
+    # Which one it is, nobody says: one pod gets 15, two do not.
+    assert observe_node_capacity(half, []).free_blocks == (15, 0)
+
+
+def test_an_unhealthy_card_that_the_plugin_still_offers_is_not_free() -> None:
+    capacity = observe_node_capacity(_node(memory_capacity=30), [_holder({0: 4})], {0})
+    assert (capacity.total, capacity.allocated, capacity.free_blocks) == (30, 4, (0, 15))
+
+
+def test_where_kube_scheduler_counts_a_sidecar_too_the_smaller_room_is_free() -> None:
+    pods = [_holder({0: 2}, asks=5, card_memory=2) for _ in range(3)]
+    capacity = observe_node_capacity(_node(1), pods)
+    assert (capacity.allocated, capacity.requested, capacity.requests) == (6, 15, (2, 2, 2))
+    assert capacity.free_blocks == (0,)
+
+
+def test_a_card_under_cgpu_with_twenty_pods_takes_no_more() -> None:
+    pods = [_holder({0: 1}) for _ in range(MAX_CGPU_PODS)] + [_holder({1: 1})] * 3
+    for labels in ({"ack.node.gpu.schedule": "cgpu"}, {"cgpu": "true"}):
+        capacity = observe_node_capacity(_node(2, 80, labels=labels), pods)
+        assert (capacity.free_blocks, capacity.free_pods) == ((0, 77), 17)
+        assert _sum(_node(2, 80, labels=labels), pods=tuple(pods)).free_pods == 17
+    for labels in ({"ack.node.gpu.schedule": "share"}, {"ack.node.gpu.schedule": "mps"}, {}):
+        capacity = observe_node_capacity(_node(2, 80, labels=labels), pods)
+        assert (capacity.free_blocks, capacity.free_pods) == ((60, 77), None)
+
+
+def test_pods_are_not_limited_in_a_pool_where_one_node_does_not_limit_them() -> None:
+    isolated = _node(labels={"ack.node.gpu.schedule": "cgpu"})
+    assert _sum(isolated).free_pods == 2 * MAX_CGPU_PODS
+    assert _sum(isolated, _node()).free_pods is None
+    assert _sum(isolated, _node(ready=False)).free_pods == 2 * MAX_CGPU_PODS
 
 
 def test_a_node_that_takes_no_pods_has_no_free_block_but_keeps_its_total() -> None:
@@ -213,12 +255,13 @@ _NODES = st.builds(
 def test_a_nodes_figures_agree_with_the_ledgers(node: Node, pods: list[Pod]) -> None:
     live = [pod for pod in pods if pod.is_live]
     capacity = observe_node_capacity(node, pods)
-    assert capacity.allocated == sum(sum(pod.cards.values()) for pod in live)
+    there = range(node.gpu_count or MAX_CARDS)
+    assert capacity.allocated == sum(
+        units for pod in live for card, units in pod.cards.items() if card in there
+    )
     assert capacity.requested == sum(pod.gpu_memory for pod in live)
     assert all(0 <= block <= capacity.card_total for block in capacity.free_blocks)
-    assert sum(capacity.free_blocks) + capacity.allocated >= (
-        capacity.total if capacity.free_blocks else 0
-    )
+    assert sum(capacity.free_blocks) <= max(capacity.total - capacity.requested, 0)
 
 
 @given(st.lists(st.tuples(_NODES, _PODS), max_size=5), _PODS)

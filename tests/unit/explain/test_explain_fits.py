@@ -40,6 +40,7 @@ def fit(
     schedule: str = "cgpu",
     edition: str = "Professional",
     plan: NodePlan | None = None,
+    unhealthy: tuple[int, ...] = (),
 ) -> NodeFit:
     place = Place(
         node=node or a_sharing_node(),
@@ -48,6 +49,7 @@ def fit(
         pool=a_view(schedule=schedule, edition=edition),
         plan=plan,
         is_changing=plan is not None,
+        unhealthy_cards=unhealthy,
     )
     tolerations = raw["spec"].get("tolerations", ())
     return judge_place(Seeker(parse_pod_request(raw), tolerations), place)
@@ -143,6 +145,56 @@ def test_a_pod_that_wants_a_card_of_its_own_needs_one_that_is_empty() -> None:
     found = fit(pod, None, holding(0, 1), holding(1, 1, "other"))
     assert reasons(found) == [Reason.NO_FREE_BLOCK]
     assert found.obstacles[0].remedy == "wait until pods free 1 GiB more"
+
+
+def test_an_unhealthy_card_takes_no_pod_and_the_healthy_one_has_all_of_its_memory() -> None:
+    half = a_sharing_node(allocatable={MEMORY: 16}, memory_capacity=32)
+    assert fit(build_pod("p", gib=16), half, unhealthy=(1,)).fits
+    (obstacle,) = fit(build_pod("p", gib=9), half, holding(0, 8), unhealthy=(1,)).obstacles
+    assert obstacle.reason is Reason.NO_FREE_BLOCK
+    assert "GPU 1 is unhealthy by ConfigMap kube-system/unhealthy-gpu-gpu-1" in obstacle.message
+    assert "repair GPU 1" in obstacle.remedy
+
+
+def test_a_card_under_cgpu_with_twenty_pods_takes_no_more() -> None:
+    node = a_node("gpu-1", {**LABELS, names.LABEL_SCHEDULE: "cgpu"},
+                  allocatable={MEMORY: 32}, gpu_count=1)  # fmt: skip
+    held = [holding(0, 1, f"holder-{number}") for number in range(20)]
+    assert fit(build_pod("p", gib=1), node, *held[1:]).fits
+    (obstacle,) = fit(build_pod("p", gib=1), node, *held).obstacles
+    assert obstacle.reason is Reason.NO_FREE_BLOCK
+    assert "GPU 0 has 20 pods" in obstacle.message
+    assert obstacle.remedy == "wait until a pod on GPU 0 ends"
+
+
+# What the scheduler extender counts otherwise than kube-scheduler.
+
+SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {MEMORY: "4"}}}
+INIT = {"name": "i", "resources": {"limits": {MEMORY: "4"}}}
+
+
+def test_a_sidecar_needs_no_card_and_is_counted_on_the_node() -> None:
+    pod, node = build_pod("p", gib=8, initContainers=[SIDECAR]), a_sharing_node(cards=1, total=16)
+    assert fit(pod, node, edition="OpenSource").fits
+    found = fit(pod, node, holding(0, 6), edition="OpenSource")
+    assert reasons(found) == [Reason.NOT_ENOUGH_FREE]
+    assert reasons(fit(pod, node, holding(0, 6))) == [Reason.NO_FREE_BLOCK]
+
+
+def test_where_only_init_containers_ask_no_node_takes_the_pod() -> None:
+    pod = build_pod("p", gib=None, initContainers=[INIT])
+    for edition in ("Basic", "OpenSource"):
+        found = fit(pod, a_sharing_node(cards=1), edition=edition)
+        assert reasons(found) == [Reason.NO_CONTAINER_ASKS]
+    assert fit(pod).fits
+
+
+def test_several_containers_that_ask_start_on_no_node_with_several_cards() -> None:
+    pod = build_pod("p", gib=2)
+    pod["spec"]["containers"].append({**INIT, "name": "b"})
+    assert reasons(fit(pod, edition="Basic")) == [Reason.SEVERAL_CONTAINERS_ASK]
+    assert fit(pod, a_sharing_node(cards=1), edition="Basic").fits
+    assert fit(pod).fits
 
 
 # Amounts of the whole node.

@@ -121,6 +121,33 @@ def test_a_pod_with_the_isolation_of_its_nodes_mode_is_told_nothing(explain: Exp
     assert "Stale" not in explain("pod", "old", **cluster)
 
 
+def build_stuck(cards: int) -> dict[str, list[Json]]:
+    """A pod of which two containers ask for memory, bound to a node of the open-source edition."""
+    pod = build_holder("stuck", "n1", 2, 3, card="0")
+    pod["status"] = {"phase": "Pending"}
+    node = build_card_node("n1", gpus=cards, total=15 * cards)
+    node["metadata"]["labels"] = {"gpushare": "true"}
+    return {"nodes": [node], "pods": [pod]}
+
+
+def test_a_bound_pod_that_gets_no_card_is_told_why_it_does_not_start(explain: Explained) -> None:
+    assert "  Trouble  SeveralContainersAsk: " in explain("pod", "stuck", **build_stuck(2))
+    assert "Trouble" not in explain("pod", "stuck", **build_stuck(1))
+    running = build_stuck(2)
+    running["pods"][0]["status"] = {"phase": "Running"}
+    assert "Trouble" not in explain("pod", "stuck", **running)
+
+
+def test_a_bound_pod_that_selects_a_hostname_keeps_its_card(explain: Explained) -> None:
+    cluster = build_stuck(2)
+    (pod,) = cluster["pods"]
+    pod["metadata"]["annotations"]["gpushare.io/decision"] = '{"v":1,"reason":"NotRouted"}'
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
+    said = explain("pod", "stuck", **cluster)
+    assert "its selection of a node's name decides" in said
+    assert "keeps no card" not in said
+
+
 def test_one_container_shares_a_card(explain: Explained) -> None:
     said = explain("node", "n1", **build_stale())
     assert "  1 container shares a card: 1 isolated, 1 stale, 0 opted out, 0 unknown\n" in said

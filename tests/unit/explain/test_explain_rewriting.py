@@ -67,3 +67,21 @@ def test_a_node_stays_that_was_named_before_admission() -> None:
     rewound = rewind(parse_pod_shape(apply_decision(raw, decision)), [a_view()])
     assert rewound.spec is not None
     assert rewound.spec.node_name == "gpu-1"
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [{"ALIYUN_COM_GPU_MEM_IDX": "0"}, {"scheduler.framework.gpushare.allocation": "{}"}],
+)
+def test_a_node_goes_that_the_scheduler_wrote_on_a_pod_that_selects_a_hostname(
+    ledger: dict[str, str],
+) -> None:
+    raw = build_pod("p", selects={"kubernetes.io/hostname": "gpu-1"})
+    decision = admit(raw, a_view())
+    assert decision.reason is Reason.NOT_ROUTED
+    bound = apply_decision(raw, decision)
+    bound["spec"]["nodeName"] = "gpu-1"
+    bound["metadata"]["annotations"] |= ledger
+    rewound = rewind(parse_pod_shape(bound), [a_view()])
+    assert rewound.spec is not None
+    assert rewound.spec.node_name is None

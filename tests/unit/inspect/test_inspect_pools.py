@@ -92,6 +92,64 @@ def test_any_allocation_shows_in_the_bar_and_too_much_fills_it(show: Shown) -> N
     assert "####################  20/15" in lines[3]
 
 
+SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {MEMORY: "9"}}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "annotations", "extra", "allocated", "largest"),
+    [
+        # The extender remembers the limits, whatever becomes of what it wrote.
+        (8, {"IDX": "0", "POD": "1"}, {}, 8, 15),
+        (3, {"IDX": "+1", "POD": "3"}, {}, 3, 15),
+        # No such card: nobody but kube-scheduler counts the pod.
+        (3, {"IDX": "7", "POD": "3"}, {}, 0, 15),
+        (18, {"IDX": "7", "POD": "18"}, {}, 0, 12),
+        # Sidecars are kube-scheduler's alone; it has 30 - 20 left.
+        (11, {"IDX": "0", "POD": "11"}, {"initContainers": [SIDECAR]}, 11, 10),
+        (0, {"IDX": "0"}, {"initContainers": [SIDECAR]}, 0, 15),
+    ],
+)
+def test_cards_are_counted_as_the_extender_counts_them_and_no_more_than_the_node_has(
+    show: Shown, pod: int, annotations: dict[str, str], extra: Json, allocated: int, largest: int
+) -> None:
+    holder = build_holder("a", "n1", *([pod] if pod else []))
+    written = {f"ALIYUN_COM_GPU_MEM_{key}": value for key, value in annotations.items()}
+    holder["metadata"]["annotations"] = written
+    holder["spec"] |= extra
+    cluster = {"nodes": [build_member("n1")], "pods": [holder], "pools": [build_found_pool()]}
+    (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
+    assert (pool["memoryAllocatedGiB"], pool["largestFreeBlockGiB"]) == (allocated, largest)
+
+
+def test_beside_an_unhealthy_card_a_healthy_one_has_all_of_its_memory(show: Shown) -> None:
+    node = build_member("n1")
+    node["status"]["allocatable"] = {**node["status"]["allocatable"], MEMORY: "15"}
+    (pool,) = json.loads(show("-o", "json", nodes=[node], pools=[build_found_pool()]))["pools"]
+    assert pool["largestFreeBlockGiB"] == 15
+    assert [card["total"] for card in pool["nodes"][0]["cards"]] == [15, 15]
+
+
+def test_a_card_under_cgpu_with_twenty_pods_is_full(show: Shown) -> None:
+    node = build_member("n1", total=100)
+    node["metadata"]["labels"] = {**MODE, "ack.node.gpu.schedule": "cgpu"}
+    pods = [build_holder(f"p{number}", "n1", 1, card=str(number % 2)) for number in range(40)]
+    for held, free in ((pods, 0), (pods[1:], 31)):
+        shown = show("-o", "json", nodes=[node], pods=held, pools=[build_found_pool()])
+        assert json.loads(shown)["pools"][0]["largestFreeBlockGiB"] == free
+
+
+def test_an_unhealthy_card_is_shown_as_one(show: Shown) -> None:
+    report = {"metadata": {"name": "unhealthy-gpu-n1", "uid": "c"}, "data": {"gpus": "1"}}
+    cluster = {"nodes": [build_member("n1")], "pools": [build_found_pool()]}
+    lines = show(configmaps=[report], **cluster).splitlines()
+    assert "largest free block 15 GiB" in lines[0]
+    assert "0/15 unhealthy" in lines[3]
+    (pool,) = json.loads(show("-o", "json", configmaps=[report], **cluster))["pools"]
+    assert [card["unhealthy"] for card in pool["nodes"][0]["cards"]] == [False, True]
+    both = {**report, "data": {"gpus": "0,1"}}
+    assert "largest free block 0 GiB" in show(configmaps=[both], **cluster)
+
+
 @pytest.mark.parametrize(
     ("card", "units", "overcommitted"), [(0, 15, False), (0, 16, True), (5, 16, False)]
 )
@@ -221,7 +279,7 @@ def test_entries_for_cards_that_there_are_not_are_shown_within_bounds(show: Show
     cluster = {"nodes": [build_member("n1")], "pods": pods, "pools": [build_found_pool()]}
     (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
     assert len(pool["nodes"][0]["cards"]) == MAX_CARDS
-    assert pool["memoryAllocatedGiB"] == 1200
+    assert pool["memoryAllocatedGiB"] == 2
 
 
 def test_a_namespace_that_there_is_not_is_said_so_with_one_that_looks_alike(

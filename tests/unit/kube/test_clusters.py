@@ -78,3 +78,15 @@ async def test_where_no_version_is_known_there_are_no_pools(status: int) -> None
 
     async with served_by(answer) as api:
         assert (await read_cluster(api, (Kind.POOLS,), NOW)).pools is None
+
+
+async def test_config_maps_that_may_not_be_listed_are_unread_and_all_else_is_read() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.path.endswith("/configmaps"):
+            return web.json_response({"kind": "Status", "message": "forbidden"}, status=403)
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    async with served_by(answer) as api:
+        cluster = await read_cluster(api, (Kind.NODES, Kind.CONFIGMAPS), NOW)
+    assert set(cluster.unread) == {Kind.CONFIGMAPS}
+    assert cluster.configmaps == ()

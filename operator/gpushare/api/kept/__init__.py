@@ -1,14 +1,21 @@
 """What is kept of each object that commands read: these fields and no other.
 
-No Secret and no ConfigMap is read. Of a pod stays where it may run and what it asks of GPUs: no
-image, command, volume, nor any variable but the two that concern GPUs. Of the operator's own
-Deployments stay the variables that decisions depend on. docs/cli.md lists the fields, from here.
+No Secret is read, and of ConfigMaps only what tells of unhealthy cards is kept. Of a pod stays
+where it may run and what it asks of GPUs: no image, command, volume, nor any variable but the two
+that concern GPUs. Of the operator's own Deployments stay the variables that decisions depend on.
+docs/cli.md lists the fields, from here.
 """
 
 from collections.abc import Mapping
 
 from gpushare.api.kept.nodes import KeptNode
-from gpushare.api.kept.others import KeptDaemonSet, KeptDeployment, KeptNamespace, KeptPool
+from gpushare.api.kept.others import (
+    KeptConfigMap,
+    KeptDaemonSet,
+    KeptDeployment,
+    KeptNamespace,
+    KeptPool,
+)
 from gpushare.api.kept.pods import KeptPod
 from gpushare.api.kept.shape import GPU_PREFIXES, Kept, KeptObject, Metadata
 
@@ -21,5 +28,6 @@ KEPT: Mapping[str, type[KeptObject]] = {
     "daemonsets": KeptDaemonSet,
     "namespaces": KeptNamespace,
     "deployments": KeptDeployment,
+    "configmaps": KeptConfigMap,
 }
 """By kind, as in `gpushare.api.cluster`."""

@@ -1,4 +1,4 @@
-"""What is kept of pools, DaemonSets, namespaces, and the operator's Deployments."""
+"""What is kept of pools, DaemonSets, namespaces, ConfigMaps, and the operator's Deployments."""
 
 import json
 from datetime import datetime
@@ -10,7 +10,7 @@ from msgspec.structs import force_setattr
 from gpushare import names
 from gpushare.api import variables
 from gpushare.api.kept.pods import Variable
-from gpushare.api.kept.shape import Affinity, Kept, KeptObject, Metadata, Name, Strings
+from gpushare.api.kept.shape import Affinity, Kept, KeptObject, Metadata, Name, Strings, only
 
 _VARIABLES = frozenset(variables.Variable)
 
@@ -107,6 +107,16 @@ class KeptNamespace(KeptObject, frozen=True, kw_only=True):
     """A namespace."""
 
     metadata: Metadata
+
+
+class KeptConfigMap(KeptObject, frozen=True, kw_only=True):
+    """A ConfigMap that tells the scheduler extender of a node's unhealthy cards."""
+
+    metadata: Metadata
+    data: Strings | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "data", only(self.data, (names.UNHEALTHY_KEY,)))
 
 
 class DeploymentMetadata(Metadata, frozen=True, kw_only=True):

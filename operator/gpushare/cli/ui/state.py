@@ -21,7 +21,7 @@ def build_state(cluster: Cluster) -> Json:
     view = view_pools(seen.world, setup, unbound, seen.opted_out, cluster.taken_at)
     return {
         "installed": cluster.pools is not None,
-        **describe_pools(view, seen.unreadable),
+        **describe_pools(view, seen.unreadable, cluster),
         "outside": [_describe_outside(node) for node in view_outside(seen.world, view)],
     }
 

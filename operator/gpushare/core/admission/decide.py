@@ -11,7 +11,7 @@ from gpushare.api.podrequest import PodRequest
 from gpushare.core.admission.case import NO_BOOKINGS, VERIFIED, Case, Rules, select
 from gpushare.core.admission.choice import choose
 from gpushare.core.admission.decision import Decision, build_annotation, cut, list_causes
-from gpushare.core.admission.doubts import find_doubts, find_ignored_words
+from gpushare.core.admission.doubts import find_card_trouble, find_doubts, find_ignored_words
 from gpushare.core.admission.eligibility import explain_obstacle, find_misfit
 from gpushare.core.admission.poolview import Labels, PoolView
 from gpushare.core.admission.routing import leave_unread, route, route_on_request
@@ -148,6 +148,8 @@ def _respect(case: Case, keys: Sequence[str]) -> Decision:
             f"annotation {names.ANNOTATION_POOL} asks for {pod.pool}, and the pod's own node "
             "selection for other nodes; the selection counts"
         )
+    troubles = (find_card_trouble(pod, pool.edition) for pool in fitting)
+    warnings += [trouble[1] for trouble in troubles if trouble is not None][:1]
     selector: Labels = ()
     if pod.requires_isolation and fitting and not case.is_isolated():
         selector = case.missing(choose(case, fitting).pool.mode_labels)

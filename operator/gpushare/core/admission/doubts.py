@@ -8,6 +8,7 @@ from gpushare.api.podrequest import PodRequest
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission.fit import Fit, ask_per_card, needs_whole_card
 from gpushare.core.admission.poolview import PoolView
+from gpushare.names import Reason
 
 CORE_STEP = 5
 """Of `aliyun.com/gpu-core.percentage` (vendor's page on allocating computing power)."""
@@ -73,14 +74,27 @@ def find_doubts_in(pod: PodRequest, pool: PoolView, fit: Fit) -> Iterator[str]:
             f"pool {pool.name} is in mode mps, whose pods must set hostIPC: true to reach the MPS "
             "daemon"
         )
-    if len(pod.shares) > 1 and pool.edition is not Edition.PROFESSIONAL:
-        yield (
-            f"{len(pod.shares)} containers ask for {names.RESOURCE_GPU_MEMORY}: the "
-            f"{pool.edition} edition finds no card for such a pod on a node with several; let one "
-            "container ask"
-        )
+    if (trouble := find_card_trouble(pod, pool.edition)) is not None:
+        yield trouble[1]
     if fit > Fit.CARD:
         yield f"sent to pool {pool.name}, where it may wait: {_explain_wait(pod, pool, fit)}"
+
+
+def find_card_trouble(pod: PodRequest, edition: Edition) -> tuple[Reason, str] | None:
+    """Why `pod` gets no card in that edition, however much is free."""
+    if edition is Edition.PROFESSIONAL or not pod.memory:
+        return None
+    if not pod.card_memory:
+        return Reason.NO_CONTAINER_ASKS, (
+            f"only init containers ask for {names.RESOURCE_GPU_MEMORY}: the {edition} edition "
+            "never binds such a pod to a node; let a container ask"
+        )
+    if len(pod.shares) > 1:
+        return Reason.SEVERAL_CONTAINERS_ASK, (
+            f"{len(pod.shares)} containers ask for {names.RESOURCE_GPU_MEMORY}: the {edition} "
+            "edition finds no card for such a pod on a node with several; let one container ask"
+        )
+    return None
 
 
 def _find_card_count_doubts(pod: PodRequest, pool: PoolView) -> Iterator[str]:

@@ -43,6 +43,8 @@ def judge_fit(pod: PodRequest, pool: PoolView, booked: int) -> Fit:
         places += count * (size // units)
     if large_enough < cards:
         return Fit.FULL
+    if room.free_pods is not None:
+        places = min(places, room.free_pods)
     wanted = room.pending + _DOUBT * booked + units * cards
     return Fit.ROOM if places * units >= wanted else Fit.CARD
 
@@ -55,9 +57,12 @@ def needs_whole_card(pod: PodRequest, pool: PoolView) -> bool:
 def ask_per_card(pod: PodRequest, pool: PoolView) -> tuple[int, int]:
     """Units that `pod` needs of one card in `pool`, and of how many cards.
 
-    Only the Professional edition spreads a pod over cards.
+    Only the Professional edition spreads a pod over cards; the others' scheduler extender leaves
+    init containers out.
     """
-    cards = (pod.card_count or 1) if pool.edition is Edition.PROFESSIONAL else 1
+    if pool.edition is not Edition.PROFESSIONAL:
+        return pod.card_memory or pod.memory or 1, 1
+    cards = pod.card_count or 1
     return pod.memory // cards or 1, cards
 
 

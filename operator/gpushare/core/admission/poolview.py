@@ -36,6 +36,8 @@ class Room:
     largest_card: int = 0
     """0 where that is not known."""
     unit: str = "GiB"
+    free_pods: int | None = None
+    """How many more pods the cards take; None where nothing but memory limits that."""
 
     @cached_property
     def free(self) -> int:
@@ -192,6 +194,7 @@ def _view_room(capacity: PoolCapacity) -> Room:
         free_blocks=tuple(
             sorted(((block.size, block.cards) for block in capacity.free_blocks), reverse=True)
         ),
+        free_pods=capacity.free_pods,
         pending=max(capacity.memory_requested - capacity.memory_allocated, 0) * unit,
         requested=capacity.memory_requested * unit,
         total=capacity.memory_total * unit,

@@ -20,6 +20,7 @@ class Scope(StrEnum):
     INSTALLATION = "installation"
     PLUGINS = "plugins"
     TEARDOWN = "teardown"
+    EXTENDER = "extender"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,12 @@ def list_grants(settings: Mapping[str, str | None]) -> tuple[Grant, ...]:
             Scope.PLUGINS,
             CONTROLLER,
             (Need("", "pods", ("delete",)), Need("apps", "daemonsets", ("list", "watch"))),
+        ),
+        Grant(
+            "gpushare-unhealthy-cards",
+            Scope.EXTENDER,
+            CONTROLLER,
+            (Need("", "configmaps", ("list", "watch")),),
         ),
         Grant(
             CONTROLLER,

@@ -141,7 +141,7 @@ def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list
     if known.elsewhere:
         unseen.setdefault("daemonsets", Unseen(known.elsewhere))
     found = [skip(kind, each) for kind, each in unseen.items()]
-    if unseen.keys() - {"pools", "namespaces"}:
+    if unseen.keys() - {"pools", "namespaces", "configmaps"}:
         return found
     world, setup = machines.world, known.setup
     planner = setup.build_planner()

@@ -112,6 +112,7 @@ YOURS = (
     Right("list", names.GROUP, names.PLURAL, what_for=_READS),
     Right("list", "", "namespaces", what_for=_READS),
     Right("list", "apps", "daemonsets", names.PLUGIN_NAMESPACE, what_for=_READS),
+    Right("list", "", "configmaps", names.EXTENDER_NAMESPACE, what_for=_READS),
     Right("patch", names.GROUP, names.PLURAL, what_for="approve and retry of a pool"),
     Right("patch", "", "nodes", what_for="retry of a node"),
 )

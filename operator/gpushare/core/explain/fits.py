@@ -5,8 +5,8 @@ GPUs, labels, taints and cordons are looked at; what else kube-scheduler weighs,
 not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from shlex import quote
 
 from msgspec import structs
@@ -18,9 +18,10 @@ from gpushare.api.pod import Pod
 from gpushare.api.podrequest import PodRequest
 from gpushare.api.taint import CORDON, NOT_READY, Taint, tolerates
 from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.admission.doubts import find_card_trouble
 from gpushare.core.admission.fit import ask_per_card, needs_whole_card
 from gpushare.core.admission.poolview import PoolView
-from gpushare.core.capacity import observe_node_capacity
+from gpushare.core.capacity import CardMemory, measure_cards
 from gpushare.names import Reason
 
 _PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
@@ -53,6 +54,7 @@ class Place:
     is_changing: bool = False
     """Its isolation change has begun and is not over."""
     unit: str = "GiB"
+    unhealthy_cards: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +167,14 @@ def _find_memory_obstacles(request: PodRequest, place: Place) -> Iterator[Obstac
     """Cards, by the GPU scheduler's ledger."""
     if not request.memory or not place.node.allocatable.get(names.RESOURCE_GPU_MEMORY):
         return
-    in_service = replace(place.node, ready=True, unschedulable=False)
-    capacity = observe_node_capacity(in_service, place.pods)
+    trouble = find_card_trouble(request, place.pool.edition)
+    if trouble is not None and (not request.card_memory or place.node.gpu_count > 1):
+        reason, message = trouble
+        yield Obstacle(reason, message, "let one container ask for all of it", _ADAPT)
+    measured = measure_cards(place.node, place.pods, place.unhealthy_cards)
     asked, cards = ask_per_card(request, place.pool)
-    unit, total = place.unit, capacity.card_total
-    free = sorted(capacity.free_blocks, reverse=True)
+    unit, total = place.unit, measured[0].total if measured else 0
+    free = sorted((card.free for card in measured), reverse=True)
     if cards > len(free):
         yield _tell_too_few(request, place, cards, len(free))
         return
@@ -191,13 +196,30 @@ def _find_memory_obstacles(request: PodRequest, place: Place) -> Iterator[Obstac
     if block >= least:
         return
     instead = "" if whole or not block else f", or ask for {block} {unit} {on}"
-    yield Obstacle(
-        Reason.NO_FREE_BLOCK,
-        f"the pod needs {least} {unit} free {on}, and its cards have {_list(free)} {unit} free",
-        f"wait until pods free {least - block} {unit} more{instead}",
-        _PASSES,
-        least - block,
-    )
+    told = f"the pod needs {least} {unit} free {on}, and its cards have {_list(free)} {unit} free"
+    remedy, weight = f"wait until pods free {least - block} {unit} more{instead}", _PASSES
+    for kept, why, otherwise, its_weight in _find_withheld(measured, place.node.name):
+        told = f"{told}; {why}"
+        if kept >= least:
+            remedy, weight = otherwise, its_weight
+    yield Obstacle(Reason.NO_FREE_BLOCK, told, remedy, weight, least - block)
+
+
+def _find_withheld(cards: Sequence[CardMemory], node: str) -> Iterator[tuple[int, str, str, int]]:
+    """Of cards that are given to nobody: what is free on them, why, a remedy, and its weight."""
+    for index, card in enumerate(cards):
+        unused = card.total - card.used
+        if card.is_unhealthy:
+            config_map = f"ConfigMap {names.EXTENDER_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node}"
+            yield (
+                unused,
+                f"GPU {index} is unhealthy by {config_map}",
+                f"repair GPU {index} and take it out of {config_map}",
+                _MEND,
+            )
+        elif unused > 0 and not card.free:
+            why = f"GPU {index} has {card.pods} pods, the most that it serves under cGPU"
+            yield unused, why, f"wait until a pod on GPU {index} ends", _PASSES
 
 
 def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> Obstacle:

@@ -172,7 +172,7 @@ def explain_node(
         resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
         isolation=observe_isolation(judged.seen) if has_pods else None,
         findings=tuple({finding.reason: finding for finding in reversed(findings)}.values())[::-1],
-        cards=view_cards(node, pods) if has_pods else (),
+        cards=view_cards(node, pods, judged.seen.unhealthy_cards) if has_pods else (),
     )
 
 

@@ -14,6 +14,7 @@ from gpushare.api.taint import Taint
 from gpushare.core.actions import NodePlan
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.case import NO_BOOKINGS, Case
+from gpushare.core.admission.doubts import find_card_trouble
 from gpushare.core.book import Book
 from gpushare.core.explain.fits import (
     NodeFit,
@@ -25,11 +26,10 @@ from gpushare.core.explain.fits import (
 from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
 from gpushare.core.inspect.pools import Why
+from gpushare.core.modes import find_edition
 from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
-
-_NO_POOL = PoolView("", Schedule.SHARE, edition=Edition.PROFESSIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PodExplanation:
     found: Pod | None = None
     """None for one that does not exist yet."""
     waits: Why | None = None
-    """Why it has no pool or no node."""
+    """Why it has no pool or no node, or does not start on its node."""
     fits: tuple[NodeFit, ...] = ()
     """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
 
@@ -117,8 +117,22 @@ def explain_found_pod(
         fits = tuple(_find_fits(_seek(pod), None, around))
     return PodExplanation(
         namespace, name, written, request, decision, verdicts,
-        past=parse_past(pod), found=found, waits=waits, fits=fits,
+        past=parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),
+        fits=fits,
     )  # fmt: skip
+
+
+def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Why | None:
+    """Why a pod that has a node does not start there: the plugin finds no card for it."""
+    node = around.world.nodes.get(found.node) if found is not None else None
+    if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
+        return None
+    trouble = find_card_trouble(request, _find_edition(node))
+    return None if trouble is None else Why(str(trouble[0]), trouble[1])
+
+
+def _find_edition(node: Node) -> Edition:
+    return find_edition(node.labels) or Edition.PROFESSIONAL
 
 
 def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
@@ -166,10 +180,11 @@ def _find_fits(
                 node=node,
                 taints=around.taints.get(name, ()),
                 pods=around.world.pods.get(name, ()),
-                pool=views.get(pool, _NO_POOL),
+                pool=views.get(pool) or PoolView("", Schedule.SHARE, edition=_find_edition(node)),
                 plan=plan,
                 is_changing=plan is not None and plan.under_way,
                 unit=around.setup.memory_unit,
+                unhealthy_cards=around.world.unhealthy_cards.get(name, ()),
             ),
         )
 

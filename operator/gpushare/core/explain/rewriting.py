@@ -52,13 +52,15 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
     """`pod` as its owner wrote it, as far as can be told.
 
     Our annotation goes, and where that sent the pod to a pool, so does what was written for it:
-    whoever selects a pool himself is sent to none. A node goes that the scheduler wrote.
+    whoever selects a pool himself is sent to none. A node goes that the scheduler wrote: it did so
+    where the pod holds a card, too.
     """
     metadata, spec = pod.metadata or Metadata(), pod.spec or Spec()
     past = parse_past(pod)
     annotations = dict(metadata.annotations or {})
     annotations.pop(names.ANNOTATION_DECISION, None)
-    if past is None or past.reason != Reason.NOT_ROUTED:
+    holds_card = bool(annotations.keys() & {names.ANNOTATION_ALLOCATION, names.ANNOTATION_CARD})
+    if past is None or past.reason != Reason.NOT_ROUTED or holds_card:
         spec = replace(spec, node_name=None)
     if past is not None and past.pool is not None:
         selector = {k: v for k, v in (spec.node_selector or {}).items() if k not in _WRITTEN}

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from gpushare import names
+from gpushare.api.ledger import parse_number
 from gpushare.api.node import MAX_CARDS, parse_quantity
 
 Json = Mapping[str, Any]
@@ -21,7 +22,6 @@ PENDING = -1
 _LARGEST_GIB = 100
 """A card with more counts as one whose memory is given in MiB."""
 _UNKNOWN = "unknown"
-_MAX_DIGITS = 18
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -136,7 +136,7 @@ def _read_holder(raw: Json) -> Holder:
         (container.get("resources") or {}).get("limits") or {}
         for container in (raw.get("spec") or {}).get("containers") or ()
     )
-    card = _parse_number(annotations.get(names.ANNOTATION_CARD, ""))
+    card = parse_number(annotations.get(names.ANNOTATION_CARD, ""))
     return Holder(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -153,21 +153,13 @@ def _parse_allocation(text: str) -> Mapping[int, int]:
     try:
         entries = orjson.loads(text)
         for container, held in entries.items():
-            if _parse_number(container) is None:
+            if parse_number(container) is None:
                 return {}
             for key, units in {}.items() if held is None else held.items():
-                card = _parse_number(key)
+                card = parse_number(key)
                 if card is None or type(units) is not int:
                     return {}
                 cards[card] = cards.get(card, 0) + units
     except (ValueError, AttributeError):
         return {}
     return cards
-
-
-def _parse_number(text: str) -> int | None:
-    """A decimal number with or without a sign; None for anything else."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS):
-        return None
-    return int(text)

@@ -10,7 +10,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan
 from gpushare.core.book import Book
-from gpushare.core.capacity import Capacity, count_used, observe_node_capacity
+from gpushare.core.capacity import Capacity, count_used, measure_cards
 from gpushare.core.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.modes import find_schedule
 from gpushare.core.plan import Planner
@@ -33,6 +33,8 @@ class Card:
     allocated: int
     held: Mapping[str, int]
     """What of it each pod holds, by namespace and name; 0 for one that has ended."""
+    is_unhealthy: bool = False
+    """The scheduler gives it to nobody."""
 
     @property
     def pods(self) -> tuple[str, ...]:
@@ -203,7 +205,7 @@ def _view_node(name: str, pool: Pool, book: Book, world: World) -> PoolNode:
         labelled=str(find_schedule(pool.spec.edition, seen.node.labels)),
         records=seen.records,
         isolation=book.isolations.get(name, NOTHING_SHARED),
-        cards=view_cards(seen.node, seen.pods),
+        cards=view_cards(seen.node, seen.pods, seen.unhealthy_cards),
     )
 
 
@@ -216,7 +218,9 @@ def view_outside(world: World, view: PoolsView) -> tuple[OutsideNode, ...]:
             name=node.name,
             takes_pods=_takes_pods(node),
             cordoned=node.unschedulable,
-            cards=view_cards(node, world.pods.get(node.name, ())),
+            cards=view_cards(
+                node, world.pods.get(node.name, ()), world.unhealthy_cards.get(node.name, ())
+            ),
         )
         for node in others
     )
@@ -232,19 +236,20 @@ def _takes_pods(node: Node) -> bool:
     return node.ready and not node.unschedulable
 
 
-def view_cards(node: Node, pods: Sequence[Pod]) -> tuple[Card, ...]:
+def view_cards(
+    node: Node, pods: Sequence[Pod], unhealthy: Collection[int] = ()
+) -> tuple[Card, ...]:
     """The cards of `node`, on which `pods` run, and those that only entries name."""
-    capacity = observe_node_capacity(node, pods)
-    used = count_used(pods)
-    shares = capacity.total > 0
+    cards, used = measure_cards(node, pods, unhealthy), count_used(pods)
     return tuple(
         Card(
             index=index,
-            total=capacity.card_total if index < capacity.gpus else 0,
+            total=cards[index].total if index < len(cards) else 0,
             allocated=used.get(index, 0),
             held=dict(sorted(_list_held(pods, index))),
+            is_unhealthy=index in unhealthy,
         )
-        for index in sorted({*(range(capacity.gpus) if shares else ()), *used})[:MAX_CARDS]
+        for index in sorted({*range(len(cards)), *used})[:MAX_CARDS]
     )
 
 
