@@ -54,10 +54,10 @@ empty is absent, a quantity is a canonical string, and only a list of containers
 c.?resources.?limits[?r].orValue(c.?resources.?requests[?r].orValue('0')) != '0')
 {{- end }}
 
-{{/* Whether container `c` says by its environment that it uses a GPU. Time grows with the square of the
+{{/* Whether container `c` sets one of `variables`, and not to nothing. Time grows with the square of the
 list: where it is longer than anybody's, the API server is spared and a warning is lost. */}}
-{{- define "gpushare.cel.sees" -}}
-has(c.env) && size(c.env) <= 1000 && c.env.exists(e, e.name in ['CGPU_DISABLE', 'NVIDIA_VISIBLE_DEVICES']
+{{- define "gpushare.cel.sets" -}}
+has(c.env) && size(c.env) <= 1000 && c.env.exists(e, e.name in variables
 && (has(e.valueFrom) || !(e.?value.orValue('') in ['', 'none', 'void'])))
 {{- end }}
 
@@ -69,11 +69,22 @@ size(found) > 0 && [found[size(found) - 1]].exists(e, has(e.valueFrom)
 || e.?value.orValue('') in ['true', '1'] || e.?value.orValue('').contains('$('))))
 {{- end }}
 
+{{/* The variables by which `pod` says that it uses a GPU. A DaemonSet's pods, such as exporters, see every
+card on purpose: nothing but a warning would come of the question, which no DaemonSet reads, and the pod
+would be refused while no webhook answers. Whoever forges such an owner is spared the warning, no more. Of
+owners, too, time grows with the square. */}}
+{{- define "gpushare.cel.variables" -}}
+[pod.?metadata.?ownerReferences.orValue([])].exists(owners, size(owners) <= 1000
+&& owners.exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false)))
+? ['CGPU_DISABLE'] : ['CGPU_DISABLE', 'NVIDIA_VISIBLE_DEVICES']
+{{- end }}
+
 {{/* Whether a pod, or a pod template, is any business of ours. What asks goes first: a long environment
 then costs nothing of the API server's budget for the expression. */}}
 {{- define "gpushare.cel.concerned" -}}
 [{{ . }}].exists(pod,
 {{ include "gpushare.cel.container" (include "gpushare.cel.asks" .) }}
 || 'gpushare.io/pool' in pod.?metadata.?annotations.orValue({})
-|| {{ include "gpushare.cel.container" (include "gpushare.cel.sees" .) }})
+|| [{{ include "gpushare.cel.variables" . }}].exists(variables,
+{{ include "gpushare.cel.container" (include "gpushare.cel.sets" .) }}))
 {{- end }}

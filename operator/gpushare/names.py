@@ -99,7 +99,7 @@ LABEL_ON_NO_POOL: Final = f"{GROUP}/on-no-pool"
 ON_NO_POOL_ALLOW: Final = "allow"
 ON_NO_POOL_DENY: Final = "deny"
 LABEL_FAILURE_POLICY: Final = f"{GROUP}/failure-policy"
-"""What happens to GPU pods while no webhook answers: `ignore` or `fail`."""
+"""What happens to pods that it is asked about while no webhook answers: `ignore` or `fail`."""
 FAILURE_POLICY_IGNORE: Final = "ignore"
 FAILURE_POLICY_FAIL: Final = "fail"
 

@@ -86,6 +86,37 @@ def test_a_node_by_name_is_told_that_no_card_is_kept_for_it(space: Space) -> Non
     assert "IsolationUnavailable" in refusal_of(space, strict_pod(nodeName="a1"))
 
 
+def test_a_daemonset_that_is_forged_as_owner_spares_a_warning_and_gains_no_more(
+    space: Space,
+) -> None:
+    def forge(pod: Json) -> Json:
+        pod["metadata"]["ownerReferences"] = [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "name": "x",
+                "uid": "x",
+                "controller": True,
+            }
+        ]
+        return pod
+
+    def sees_all() -> Json:
+        return build_pod("p", gib=None, env={"NVIDIA_VISIBLE_DEVICES": "all"})
+
+    # Without the forgery such a pod is created as it is, too.
+    (warning,) = kubectl_create(space.bench, sees_all()).warnings
+    assert "sees every card" in warning
+    assert kubectl_create(space.bench, forge(sees_all())).warnings == []
+    sent, forged = space.send(sees_all()), space.send(forge(sees_all()))
+    assert forged["spec"].keys() == sent["spec"].keys()
+    assert decision_of(forged) == decision_of(sent) == {}
+
+    assert decision_of(space.send(forge(build_pod("p"))))["reason"] == "NotRouted"
+    assert "IsolationUnavailable" in refusal_of(space, forge(strict_pod()))
+    assert "CGPU_DISABLE" in refusal_of(space, forge(strict_pod(env={"CGPU_DISABLE": "true"})))
+
+
 def test_a_mirror_pod_that_is_none_is_a_node_by_name(space: Space) -> None:
     mirror = {"kubernetes.io/config.mirror": "x"}
     assert "nodeName" in refusal_of(space, build_pod("p", annotations=mirror))

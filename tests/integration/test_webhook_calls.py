@@ -1,5 +1,6 @@
 """Only what concerns GPU sharing leaves the API server: counted by the API server itself."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -45,6 +46,22 @@ def from_elsewhere() -> Json:
     return pod
 
 
+def of_a(kind: str, pod: Json, *, controls: bool = True, others: int = 0) -> Json:
+    """`pod`, as a workload's controller makes it, or as anybody may write it."""
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": "x", "controller": controls}
+    no_owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "controller": False}
+    pod["metadata"]["ownerReferences"] = [
+        *({**no_owner, "uid": str(number)} for number in range(others)),
+        owner,
+    ]
+    return pod
+
+
+def seeing_all(**env: str) -> Json:
+    """A pod that asks for no GPU, and sees every card."""
+    return build_pod("p", gib=None, env={VISIBLE: "all", **env})
+
+
 UNCONCERNED = {
     "nothing": build_pod("p", gib=None),
     "whole cards": build_whole_card_pod("p"),
@@ -55,6 +72,7 @@ UNCONCERNED = {
         "p", gib=None, env={VISIBLE: "all", **{f"V{index}": "x" for index in range(1000)}}
     ),
     "other annotations": build_pod("p", gib=None, annotations={"example.com/pool": "x"}),
+    "every card, of a DaemonSet": of_a("DaemonSet", seeing_all()),
     "a claim": build_pod("p", gib=None, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
 }
 CONCERNED = {
@@ -66,6 +84,14 @@ CONCERNED = {
     "CGPU_DISABLE": build_pod("p", gib=None, env={"CGPU_DISABLE": "true"}),
     "every card": build_pod("p", gib=None, env={VISIBLE: "all"}),
     "cards from elsewhere": from_elsewhere(),
+    "every card, of a ReplicaSet": of_a("ReplicaSet", seeing_all()),
+    "every card, of no DaemonSet's control": of_a("DaemonSet", seeing_all(), controls=False),
+    "more owners than are looked at": of_a("DaemonSet", seeing_all(), others=1000),
+    "memory, of a DaemonSet": of_a("DaemonSet", build_pod("p")),
+    "a pool, of a DaemonSet": of_a(
+        "DaemonSet", build_pod("p", gib=None, annotations={POOL: "training"})
+    ),
+    "CGPU_DISABLE, of a DaemonSet": of_a("DaemonSet", seeing_all(CGPU_DISABLE="true")),
 }
 
 
@@ -110,13 +136,15 @@ def test_very_large_pods_are_judged_within_the_api_servers_budget(bench: Bench) 
     large = build_pod("p", gib=None)
     large["spec"]["containers"] = containers
     verbose = build_pod("p", gib=None, env={f"V{index}": "x" for index in range(5000)})
+    owned = of_a("DaemonSet", copy.deepcopy(large), others=999)
+    pods = (large, verbose, owned)
 
     # What goes over the budget is refused here.
     with a_space(bench, {"gpushare.io/failure-policy": "fail"}) as space:
-        assert calls_for(space, large, verbose) == {}
-        for pod in (large, verbose):
+        assert calls_for(space, *pods) == {}
+        for pod in pods:
             pod["spec"]["containers"][-1]["resources"] = {"limits": {"aliyun.com/gpu-mem": "3"}}
-        assert calls_for(space, large, verbose) == {OTHERS: 2}
+        assert calls_for(space, *pods) == {OTHERS: 3}
 
 
 @pytest.mark.parametrize("gib", [None, 3], ids=["without GPU", "with GPU"])

@@ -1,4 +1,4 @@
-"""While no webhook answers as it should: only pods that ask for shared GPU notice."""
+"""While no webhook answers as it should: only pods that it would be asked about notice."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -97,6 +97,18 @@ def test_gpu_pods_are_refused_where_the_namespace_says_so(
             strict.send(build_pod("shared"))
         assert refusal.value.status == 500
         assert time.monotonic() - began < TIMEOUT_SECONDS + SLACK_SECONDS
+
+
+def test_a_daemonset_of_exporters_gets_its_pods_where_gpu_pods_are_refused(
+    bench: Bench, strict: Space
+) -> None:
+    exporter = build_pod("exporter", gib=None, env={"NVIDIA_VISIBLE_DEVICES": "all"})
+    with pytest.raises(ApiError, match="failed calling webhook"):
+        strict.send(exporter)
+    bench.add_nodes("n1")
+    workload = build_workload("DaemonSet", "exporter", pod=exporter)
+    bench.call("POST", f"/apis/apps/v1/namespaces/{strict.name}/daemonsets", workload)
+    expect(bench, "its pod is there", lambda: bench.call("GET", strict.pods)["items"])
 
 
 @ALL

@@ -23,12 +23,12 @@ _RULES: Mapping[str, frozenset[Rule]] = {
         }
     ),
 }
-_POD_CONDITIONS = {"concerns-gpu-sharing": "d59d13a47e22fe85"}
+_POD_CONDITIONS = {"concerns-gpu-sharing": "20a3efd2523d51a7"}
 _CONDITIONS: Mapping[str, Mapping[str, str]] = {
     PODS: _POD_CONDITIONS,
     OTHER_PODS: _POD_CONDITIONS,
     WORKLOADS: {
-        "concerns-gpu-sharing": "39a25f7653f888bd",
+        "concerns-gpu-sharing": "0410510b05ede2ee",
         "template-is-new": "1ddfff9d62d6025b",
     },
 }
