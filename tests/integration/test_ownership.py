@@ -1,6 +1,7 @@
 """A label of ours that others write: put back, or left to them and said."""
 
 import json
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.kit.expect import (
 )
 from tests.kit.operator import read_metric
 from tests.kit.rival import Rival, busiest_minute, our_label_writes, write_label
+from tests.kit.told import read_events
 
 Json = dict[str, Any]
 
@@ -127,6 +129,36 @@ def test_a_sync_that_writes_once_is_put_back_and_makes_no_conflict(bench: Bench)
     (repair,) = read_drift(bench)["repairs"]
     assert (repair["key"], repair["manager"]) == (MODE, "ack-cluster-agent")
     assert not any(is_contested(pool) for pool in watch.history)
+    (event,) = expect_told(bench)
+    assert event["type"] == "Warning"
+    for named in ("training", "ack-cluster-agent", MODE, "'default'", "'share'"):
+        assert named in event["note"]
+
+
+def expect_told(bench: Bench) -> list[Json]:
+    """The Events on n1 about labels that were put back, once there is one."""
+    read = partial(read_events, bench, bench.node("n1"), "DriftRepaired")
+    return expect(bench, "an Event tells of what was put back", read)
+
+
+def test_of_a_streak_only_the_first_change_is_told_and_another_managers_too(bench: Bench) -> None:
+    first = bench.operators.start()
+    given_sharing_pool(bench, "Professional", "n1", placement="spread")
+    write_label(bench, "n1", PLACEMENT, "binpack", manager="ack-cluster-agent")
+    expect_labels(bench, "n1", {PLACEMENT: "spread"})
+    (told,) = expect_told(bench)
+
+    first.kill()
+    bench.operators.start(identity=first.identity)
+    # Another value, so that it would be another Event.
+    write_label(bench, "n1", PLACEMENT, "other", manager="ack-cluster-agent")
+    expect_labels(bench, "n1", {PLACEMENT: "spread"})
+    write_label(bench, "n1", PLACEMENT, None)
+    expect_labels(bench, "n1", {PLACEMENT: "spread"})
+
+    removed = expect(bench, "the removal is told", lambda: expect_told(bench)[1:])
+    assert [event for event in removed if "no name" not in event["note"]] == []
+    assert expect_told(bench) == [told, *removed]
 
 
 @pytest.mark.usefixtures("operator")

@@ -21,6 +21,7 @@ from gpushare.core.actions import (
     RecordPlugins,
     ReleaseNode,
 )
+from gpushare.core.drift import describe_repair
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.outcome import WriteOutcome, judge_write
 from gpushare.core.records import Step, parse_records
@@ -129,6 +130,12 @@ class Applier:
         now = datetime.now(UTC)
         outcome = judge_write(before, action, now) if before is not None else WriteOutcome()
         self.metrics.observe_write(pool, reason, outcome)
+        for flip in outcome.first_flips:
+            # Where isolation is not verified, its label is removed, not put back.
+            if (ours := action.labels.get(flip.key)) is not None:
+                note = f"pool {pool}: {describe_repair(flip, ours)}"
+                subject = Subject("v1", "Node", action.node, action.uid)
+                self.events.post(subject, Reason.DRIFT_REPAIRED, note, warns=True)
 
     async def _release(self, action: ReleaseNode) -> None:
         released = await release_node(self.api, action)

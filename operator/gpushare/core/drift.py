@@ -65,6 +65,16 @@ def describe_rival(rival: Rival) -> str:
     )
 
 
+def describe_repair(repair: Repair, ours: str) -> str:
+    """Who had written what, which value of ours is there again, and what to do about it."""
+    theirs = "had removed it" if repair.theirs is None else f"had written {repair.theirs!r}"
+    return (
+        f"put the label {repair.key} back to {ours!r}: {repair.manager or UNNAMED} {theirs}. If "
+        "that came with the labels of a node pool, give that node pool the same value, or take the "
+        "label out of it"
+    )
+
+
 def judge_drift(
     node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Claim, now: datetime
 ) -> Verdict:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from gpushare.api.node import Node
 from gpushare.core.actions import ApplyNode
-from gpushare.core.records import Change, Drift, NodeRecords, parse_records
+from gpushare.core.records import Change, Drift, NodeRecords, Repair, parse_records
 
 
 class ChangeOutcome(StrEnum):
@@ -32,6 +32,8 @@ class WriteOutcome:
     """From that change's begin."""
     flips: int = 0
     """Labels of ours that somebody else had changed, and that were put back."""
+    first_flips: tuple[Repair, ...] = ()
+    """Those of them that the same manager had not changed lately."""
     conflicts: int = 0
     """Managers that it gives way to from now on, one for each label."""
 
@@ -47,10 +49,14 @@ def judge_write(before: Node, action: ApplyNode, now: datetime) -> WriteOutcome:
     began = was.change.since if change is not None and was.change is not None else now
     drift, later = was.drift or Drift(), is_now.drift or Drift()
     rivals = {(rival.key, rival.manager) for rival in drift.rivals}
+    flips = [repair for repair in later.repairs if repair not in drift.repairs]
+    # Of those before, what the write does not keep is too old to belong to them.
+    known = {(repair.key, repair.manager) for repair in later.repairs if repair not in flips}
     return WriteOutcome(
         change=change,
         change_seconds=max((now - began).total_seconds(), 0.0),
-        flips=sum(repair not in drift.repairs for repair in later.repairs),
+        flips=len(flips),
+        first_flips=tuple(flip for flip in flips if (flip.key, flip.manager) not in known),
         conflicts=sum((rival.key, rival.manager) not in rivals for rival in later.rivals),
     )
 

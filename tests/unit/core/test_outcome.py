@@ -120,6 +120,16 @@ def test_each_label_that_is_put_back_is_a_flip() -> None:
     assert write(once, once).flips == 0
 
 
+def test_the_first_flip_of_a_manager_and_key_is_told_from_those_that_follow() -> None:
+    first, second = a_repair(1), a_repair(2)
+    other = a_repair(2).model_copy(update={"manager": "nfd-master"})
+    assert write(applied(), drifted(first)).first_flips == (first,)
+    assert write(drifted(first), drifted(first, second)).first_flips == ()
+    assert write(drifted(first), drifted(first, other)).first_flips == (other,)
+    # The one before was longer ago than changes that belong together.
+    assert write(drifted(first), drifted(second)).first_flips == (second,)
+
+
 def test_a_flip_that_is_remembered_no_more_is_none() -> None:
     assert write(drifted(a_repair(1), a_repair(2)), drifted(a_repair(2))).flips == 0
 
@@ -139,4 +149,7 @@ def test_a_foreign_value_that_the_planner_puts_back_is_a_flip() -> None:
     node = replace(node, owned=owned, managers={names.LABEL_PLACEMENT: "kubectl"})
     installer = a_plugin_pod("installer-1", daemonset="cgpu-installer")
     plan = plan_of(node, a_pool(placement="binpack"), a_plugin_pod(), installer)
-    assert judge_write(node, expect_apply(plan), NOW) == WriteOutcome(flips=1)
+    outcome = judge_write(node, expect_apply(plan), NOW)
+    (flip,) = outcome.first_flips
+    assert (flip.manager, flip.theirs) == ("kubectl", "spread")
+    assert outcome == WriteOutcome(flips=1, first_flips=(flip,))
