@@ -94,6 +94,9 @@ def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench)
             *("GPU-MEM", "STATUS", "AGE"),
         ]
         assert row.split()[:3] == ["training", "share", "spread"]
+    header, row = bench.cluster.kubectl("get", "gsp", "-o", "wide").splitlines()
+    assert header.split()[-2:] == ["EDITION", "RECONCILE"]
+    assert row.split()[-2:] == ["Professional", "Enforce"]
 
 
 def test_kubectl_explains_every_field_of_the_spec(bench: Bench) -> None:

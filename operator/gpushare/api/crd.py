@@ -22,6 +22,11 @@ _COLUMNS = (
     ("Status", "string", '.status.conditions[?(@.type=="Ready")].reason'),
     ("Age", "date", ".metadata.creationTimestamp"),
 )
+_WIDE_COLUMNS = (
+    ("Edition", "string", ".spec.edition"),
+    ("Reconcile", "string", ".spec.reconcile"),
+)
+"""Shown with `-o wide` besides."""
 
 _KEPT = frozenset(
     {
@@ -59,6 +64,10 @@ def build_crd() -> dict[str, Any]:
                     "additionalPrinterColumns": [
                         {"name": name, "type": kind, "jsonPath": path}
                         for name, kind, path in _COLUMNS
+                    ]
+                    + [
+                        {"name": name, "type": kind, "jsonPath": path, "priority": 1}
+                        for name, kind, path in _WIDE_COLUMNS
                     ],
                     "schema": {"openAPIV3Schema": _pool_schema()},
                 }
