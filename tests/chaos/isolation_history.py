@@ -378,7 +378,8 @@ class History:
             self._note("the plugin is restarted by hand")
             self._person.restart_plugin(self._plugin)
             self._helped = now
-        has_begun = TEARDOWN in self.member.view.node["metadata"]["annotations"]
+        word = self.member.view.node["metadata"]["annotations"].get(TEARDOWN)
+        has_begun = word == "start" or not self.member.is_unchanging
         if "RequiresTeardown" in reasons and self.mode is not Schedule.CGPU and not has_begun:
             self._note("goes where it is without a teardown")
             self.mode = self.wanted = Schedule.CGPU
