@@ -19,6 +19,7 @@ STATIC_MANIFEST: Final = PREFIX + "static-plugin"  # node: "true" while its mani
 KURED: Final = PREFIX + "kured"  # node: "true" where kured runs and may reboot
 RUNS_PROCESSES: Final = PREFIX + "runs-processes"  # node: label and taint of those whose pods are
 # real processes, see devcluster.processnode; pods come there that select and tolerate it
+RUNS: Final = PREFIX + "runs"  # pod: the DaemonSet whose component it runs, if not its owner
 USES_GIB: Final = PREFIX + "uses-gib"  # pod: what its first GPU container really uses, GiB
 RESTART: Final = PREFIX + "restart"  # plugin pod: restart its container in place, N times so far
 SIGNAL: Final = PREFIX + "signal"  # plugin pod: SIGHUP to its process, N times so far

@@ -166,6 +166,10 @@ spec:
               value: {{ .root.Values.eviction.enabled | quote }}
             - name: GPUSHARE_MEMORY_UNIT
               value: {{ .root.Values.memoryUnit | quote }}
+            - name: GPUSHARE_PLUGIN_DAEMONSETS
+              value: {{ .root.Values.pluginDaemonSets | toJson | quote }}
+            - name: GPUSHARE_RESOURCE_SETTLE_SECONDS
+              value: {{ .root.Values.controller.resourceSettleSeconds | quote }}
             - name: GPUSHARE_PER_APPLICATION_METRICS
               value: {{ .root.Values.metrics.perApplication | quote }}
             - name: GPUSHARE_PER_NODE_METRICS

@@ -240,6 +240,8 @@ def _find_component(meta: Object) -> str:
     if names.CONFIG_MIRROR in (meta.get("annotations") or {}):
         component: str = (meta.get("labels") or {}).get("component", "")
         return component
+    if runs := (meta.get("annotations") or {}).get(names.RUNS):
+        return str(runs)
     owners: Iterator[str] = (
         o["name"] for o in meta.get("ownerReferences") or () if o["kind"] == "DaemonSet"
     )

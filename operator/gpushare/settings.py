@@ -2,10 +2,11 @@
 
 import socket
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gpushare import names
@@ -13,7 +14,18 @@ from gpushare.names import SETTINGS_PREFIX
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
+DAEMONSET_NAME = r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$"
+
+
+def _keep_apart(given: Mapping[str, str]) -> Mapping[str, str]:
+    if len({*given.values()}) < len(given):
+        raise ValueError("each DaemonSet needs a name of its own")
+    return given
+
+
 Namespace = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
+DaemonSetName = Annotated[str, StringConstraints(pattern=DAEMONSET_NAME)]
+DaemonSetNames = Annotated[Mapping[str, DaemonSetName], AfterValidator(_keep_apart)]
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
@@ -44,6 +56,9 @@ class Settings(BaseSettings):
 
     plugin_namespace: Namespace = names.PLUGIN_NAMESPACE
     """Namespace of the device plugins' DaemonSets; no pod outside it is ever deleted."""
+    plugin_daemonsets: DaemonSetNames = {}
+    """What the cluster calls them, by the name that ACK's charts give them: of no other DaemonSet a
+    pod is ever deleted. Those that are not named have that name."""
     second_look_seconds: Seconds = 2.0
     """Gap between the two readings of a cordoned node's pods: longer than a binding that was
     under way when the node was cordoned takes to arrive."""

@@ -1,5 +1,6 @@
 """What the chart makes of values, and what values Helm refuses."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 
 from devcluster.errors import CommandError
 from devcluster.installation import Installation
+from gpushare.core.modes import MODES
 from tests.kit.bench import Bench
 
 Json = dict[str, Any]
@@ -51,6 +53,21 @@ def test_whole_numbers_reach_the_process_as_they_were_written(installed: Bench) 
     assert env["GPUSHARE_CERTIFICATE_LIFETIME_SECONDS"]["value"] == "7776000"
 
 
+def test_the_controller_is_told_what_the_cluster_is_like(installed: Bench) -> None:
+    name, value = "gpushare-device-plugin-ds", "plugin"
+    manifests = render(
+        installed,
+        allInOne="false",
+        **{f"pluginDaemonSets.{name}": value, "controller.resourceSettleSeconds": "30"},
+    )
+    spec = find_object(manifests, "Deployment", "gpushare-controller")["spec"]["template"]["spec"]
+    env = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+    assert env["GPUSHARE_RESOURCE_SETTLE_SECONDS"] == "30"
+    given = json.loads(env["GPUSHARE_PLUGIN_DAEMONSETS"])
+    known = {each for mode in MODES.values() for each in (*mode.daemonsets, mode.recoverer)} - {""}
+    assert given == {each: each for each in known} | {name: value}
+
+
 def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) -> None:
     manifests = render(installed, **{"webhook.failurePolicy": "Ignore"})
     kind = "MutatingWebhookConfiguration"
@@ -70,6 +87,9 @@ def test_the_webhook_is_called_on_terms_that_hold_nobody_up(installed: Bench) ->
         "webhook.failurePolicy=fail",
         "webhook.drainSeconds=-1",
         "pluginNamespace=x' || true || 'y",
+        "pluginDaemonSets.cgpu-installer=x' || true || 'y",
+        "pluginDaemonSets.cgpu-installer=null",
+        "pluginDaemonSets.plugin=x",
         "typo=1",
         "crds.keep=null",
         "controller.accountPolicy.enabled=null",
@@ -127,6 +147,10 @@ def test_one_process_has_one_account(installed: Bench) -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
+        (
+            {"pluginDaemonSets.gpushare-device-plugin-ds": "cgpu-installer"},
+            "pluginDaemonSets has one name twice",
+        ),
         (
             {"webhook.port": "8443", "metricsPort": "8443"},
             r"webhook\.port and metricsPort are both 8443",

@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from devcluster.editions import EDITIONS, Edition
-from devcluster.installation import NAMESPACE
 from gpushare.cli.exits import Exit
 from tests.kit.bench import NODES, POOLS, SYSTEM_PODS, Bench
 from tests.kit.builders import build_pod
@@ -16,14 +15,13 @@ from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import expect_pool_ready, expect_reason, expect_running
 from tests.kit.faultproxy import FaultProxy, Rule
 from tests.kit.modes import LOOKS, MODE, expect_offer
-from tests.kit.tokens import write_kubeconfig
+from tests.kit.persons import a_reader
 
 Json = dict[str, Any]
 
 POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
 VERIFIED = "gpushare.io/isolation-verified"
-OPERATOR = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/gpushare-controller"
 """An account that may read all that commands read."""
 PAGE = """\
 POOL                  EDITION       MODE   PLACEMENT  NODES  MEMBERS
@@ -276,8 +274,8 @@ def test_before_the_operator_is_installed_it_says_the_same(bench: Bench, tmp_pat
     add_nodes(bench, "Professional", "share", "n1", node_pool="np1")
     with FaultProxy(bench.cluster) as proxy:
         proxy.add(Rule("GET", "/gpusharepools", status=404, times=None, body=b"404 page not found"))
-        kubeconfig = write_kubeconfig(bench, tmp_path / "config", OPERATOR, server=proxy.url)
-        before = run_command("adopt", "-o", "yaml", kubeconfig=kubeconfig)
+        with a_reader(bench, tmp_path, url=proxy.url) as kubeconfig:
+            before = run_command("adopt", "-o", "yaml", kubeconfig=kubeconfig)
         assert proxy.matching("GET", "/gpusharepools")
     assert before == run(bench, "adopt", "-o", "yaml")
     assert before.code == Exit.OK
@@ -287,9 +285,9 @@ def test_a_list_that_fails_prints_no_pools(bench: Bench, tmp_path: Path) -> None
     """Half the pods would make a plan empty that is not."""
     with FaultProxy(bench.cluster) as proxy:
         proxy.add(Rule("GET", "/api/v1/pods", status=403, times=None))
-        kubeconfig = write_kubeconfig(bench, tmp_path / "config", OPERATOR, server=proxy.url)
-        for command in (["adopt", "-o", "yaml"], ["migrate", "pools"]):
-            expect_told(run_command(*command, kubeconfig=kubeconfig), Exit.FORBIDDEN)
+        with a_reader(bench, tmp_path, url=proxy.url) as kubeconfig:
+            for command in (["adopt", "-o", "yaml"], ["migrate", "pools"]):
+                expect_told(run_command(*command, kubeconfig=kubeconfig), Exit.FORBIDDEN)
 
 
 def test_a_migration_as_people_read_it_and_pools_that_the_api_server_takes(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.api.daemonset import DaemonSet
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
@@ -127,7 +128,7 @@ def build_reconciler(
     for key, pod in keyed.items():
         reconciler.caches._on_pod(key, None, pod)
     reconciler.caches.daemonsets._records = {
-        name: name for name in ("gpushare-device-plugin-ds", "cgpu-installer")
+        name: DaemonSet(name) for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
 
     async def list_pools(api: object) -> PoolList:

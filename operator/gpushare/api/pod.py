@@ -4,7 +4,7 @@ Tens of thousands live in memory, and each pod event of the cluster comes throug
 have in common is kept once, and what is of no interest is left at the first look.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from gpushare import names
+from gpushare.api.daemonset import AS_STANDARD, find_selected
 from gpushare.api.gpuenvironment import read_gpu_environment
 from gpushare.api.gpurequest import (
     SIDECAR,
@@ -50,6 +51,8 @@ def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
+_SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
+"""What a mode that is given up breaks."""
 _UNSCHEDULABLE = "Unschedulable"
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
@@ -91,7 +94,7 @@ class Pod:
     """Those that share a card; init containers, which end, are left out."""
     requires_isolation: bool = False
     daemonset: str = ""
-    """Name of the owning DaemonSet, where it is one of the plugins' namespace."""
+    """Standard name of the owning DaemonSet, where it is one of the plugins' namespace."""
     is_static_plugin: bool = False
     """The whole-card plugin as a static pod: nothing but its node's kubelet can restart it."""
     cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
@@ -137,11 +140,13 @@ def parse_pod(
     raw: dict[str, Any],
     *,
     plugin_namespace: str,
+    standard_names: Mapping[str, str] = AS_STANDARD,
     schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
 ) -> Pod | None:
     """A Pod from the API server's JSON; None where no decision depends on it.
 
-    `schedulers` are those that give out GPU memory card by card: others' pods are never unrouted.
+    `standard_names` has those of DaemonSets that the cluster calls otherwise. `schedulers` give out
+    GPU memory card by card: others' pods are never unrouted.
     """
     meta, spec = raw["metadata"], raw.get("spec") or {}
     shape = parse_pod_shape(raw)
@@ -149,10 +154,11 @@ def parse_pod(
     owner = _find_controller(meta)
     by_daemonset = owner.get("kind") == "DaemonSet"
     # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
-    selects = _NO_SELECTION if by_daemonset else frozenset(_selections(spec))
+    selects = _NO_SELECTION if by_daemonset else frozenset(find_selected(spec, _SELECTED))
     is_routed = any(key in CHOOSING for key, _ in selects)
     namespace = meta["namespace"]
     daemonset = str(owner["name"]) if by_daemonset and namespace == plugin_namespace else ""
+    daemonset = standard_names.get(daemonset, daemonset)
     annotations = meta.get("annotations") or {}
     static = namespace == plugin_namespace and _is_static_plugin(meta, annotations)
     if not (requests or selects or daemonset or static):
@@ -231,23 +237,6 @@ def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
         if reference.get("controller"):
             return cast(Mapping[str, Any], reference)
     return {}
-
-
-_SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
-
-
-def _selections(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Node selector, and what required node affinity wants In; a mode given up breaks both."""
-    for key, value in (spec.get("nodeSelector") or {}).items():
-        if key in _SELECTED:
-            yield key, value
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    for term in required.get("nodeSelectorTerms") or ():
-        for expression in term.get("matchExpressions") or ():
-            if expression.get("key") in _SELECTED and expression.get("operator") == "In":
-                for value in expression.get("values") or ():
-                    yield expression["key"], value
 
 
 def _ready_since(status: Mapping[str, Any]) -> datetime | None:

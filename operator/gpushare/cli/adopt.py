@@ -11,7 +11,7 @@ from gpushare.api.selector import LabelSelector
 from gpushare.cli.access import Access
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.poolmanifests import Json, render_manifests
-from gpushare.cli.world import OBSERVED, observe_cluster, with_pools
+from gpushare.cli.world import PLANNED, observe_cluster, with_pools
 from gpushare.core.adoption.adopt import describe_world, prove
 from gpushare.core.adoption.foresight import Foreseen
 from gpushare.core.adoption.grouping import AdoptedPool, build_manifest
@@ -41,7 +41,7 @@ def adopt(access: Access, *, node_pool_label: str, observe: bool) -> Adopted:
 
     `observe`: pools that only say what they would do; the proof is of pools that act.
     """
-    cluster = access.read(*OBSERVED)
+    cluster = access.read(*PLANNED)
     world = observe_cluster(cluster).world
     described = describe_world(world, node_pool_label)
     manifests = [build_manifest(pool) for pool in described.pools]

@@ -83,7 +83,7 @@ DaemonSet of {namespace}; of others nothing is kept.
 Of `limits`, `requests`, `allocatable` and `capacity` what begins with {prefixes}; of `env`
 {variables}, and not where else its value is read from; of `managedFields` who owns the labels and
 annotations that the operator writes, the cordon, and the fields of a pool's spec; of `conditions`
-Ready and PodScheduled.
+Ready and PodScheduled; of a DaemonSet's images the names, without registry and tag.
 
 Of the operator's Deployments, where they may be read, these variables and no other: {settings}.
 """

@@ -13,7 +13,7 @@ from gpushare.cli.access import Access
 from gpushare.cli.adopt import build_remarks, describe_remark
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.poolmanifests import Json, render_manifests
-from gpushare.cli.world import OBSERVED, observe_cluster, with_pools
+from gpushare.cli.world import PLANNED, observe_cluster, with_pools
 from gpushare.core.adoption.byhand import Step, list_steps
 from gpushare.core.adoption.carried import Carried
 from gpushare.core.adoption.grouping import build_manifest
@@ -45,7 +45,7 @@ def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule)
 
     `unisolated`: what nodes become whose isolation is off on Basic.
     """
-    cluster = access.read(*OBSERVED)
+    cluster = access.read(*PLANNED)
     seen = observe_cluster(cluster)
     upgraded = plan_upgrade(seen.world, node_pool_label, unisolated)
     manifests = [*map(build_manifest, upgraded.adopted), *_follow(cluster, upgraded)]

@@ -7,22 +7,22 @@ from typing import Any
 
 from gpushare import names
 from gpushare.api.cluster import Cluster, Kind
+from gpushare.api.daemonset import parse_daemonset, translate
 from gpushare.api.namespace import parse_namespace
 from gpushare.api.node import parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.unhealthycards import parse_unhealthy_cards
 from gpushare.api.unreadablepool import UnreadablePool
+from gpushare.core.clusternames import ClusterNames
 from gpushare.core.knownsetup import KnownSetup, read_setup
 from gpushare.core.world import World
 from gpushare.kube.deployments import parse_deployment
 from gpushare.kube.errors import CrdMissingError
 from gpushare.kube.pools import parse_pools
 
-OBSERVED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
-"""What the planner looks at."""
-PLANNED = (*OBSERVED, Kind.DEPLOYMENTS)
-"""What it decides by: also how it is set."""
+PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS)
+"""What the planner decides by: also how it is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,24 @@ def observe_cluster(cluster: Cluster) -> Seen:
     pools = (
         pool.model_copy(update={"finalizers": pool.finalizers | {names.FINALIZER}}) for pool in read
     )
+    # The names of DaemonSets are read first; of the rest, what is assumed depends on the world.
+    given = _observe_setup(cluster, World()).plugin_daemonsets
+    standard_names = translate(given)
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
-        pod = parse_pod(raw, plugin_namespace=names.PLUGIN_NAMESPACE)
+        pod = parse_pod(raw, plugin_namespace=names.PLUGIN_NAMESPACE, standard_names=standard_names)
         if pod is not None:
             by_node[pod.node].append(pod)
     unbound = tuple(by_node.pop("", ()))
     nodes = map(parse_node, cluster.nodes)
+    cluster_names = ClusterNames(given, frozenset(map(parse_daemonset, cluster.daemonsets)))
     world = World(
         pools=tuple(pools),
         unreadable_pools=frozenset(pool.name for pool in unreadable),
         nodes={node.name: node for node in nodes},
         pods=dict(by_node),
-        daemonsets=frozenset(raw["metadata"]["name"] for raw in cluster.daemonsets),
+        daemonsets=cluster_names.list_standard(),
+        cluster_names=cluster_names,
         unhealthy_cards={
             each.node: each.cards for each in map(parse_unhealthy_cards, cluster.configmaps) if each
         },

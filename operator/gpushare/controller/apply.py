@@ -172,9 +172,7 @@ class Applier:
     async def _observe(self, name: str, *steps: Step) -> Observed | None:
         """The node and its pods from the API server, if it still is at one of these steps."""
         async with self._reads:
-            pods = await list_pods_on_node(
-                self.api, name, plugin_namespace=self.settings.plugin_namespace
-            )
+            pods = await list_pods_on_node(self.api, name, self.caches.parse_pod)
             raw = await self.api.get(f"{NODES}/{name}")
         # Where our copy is behind, it learns of it here: else the same would be tried for ever.
         self.caches.nodes.offer(raw)

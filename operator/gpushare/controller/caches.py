@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from gpushare import names
+from gpushare.api.daemonset import AS_STANDARD, DaemonSet, parse_daemonset, translate
 from gpushare.api.job import Job, parse_job
 from gpushare.api.namespace import Namespace, parse_namespace
 from gpushare.api.node import Node, parse_node
@@ -15,6 +16,7 @@ from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
 from gpushare.api.unhealthycards import UnhealthyCards, parse_unhealthy_cards
 from gpushare.core.blockers import Blocker
+from gpushare.core.clusternames import ClusterNames
 from gpushare.core.modes import MODES
 from gpushare.core.records import Change, RecordError, Step, parse_records
 from gpushare.core.world import World
@@ -27,8 +29,8 @@ REFUSAL_SECONDS = 60.0
 
 
 class Caches:
-    """Nodes, the pods that matter, namespaces, the names of the plugins' DaemonSets, and the Jobs
-    of teardowns where there may be any.
+    """Nodes, the pods that matter, namespaces, the DaemonSets of the plugins' namespace, and the
+    Jobs of teardowns where there may be any.
 
     `on_change` is called whenever something in them changed, `on_pod` for each pod.
     """
@@ -38,6 +40,7 @@ class Caches:
         api: ApiServer,
         *,
         plugin_namespace: str,
+        plugin_daemonsets: Mapping[str, str] = AS_STANDARD,
         teardown_namespace: str | None = None,
         schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
         on_change: Callable[[], None],
@@ -56,9 +59,14 @@ class Caches:
         """GPU pods that have no node, or that nobody sent to a pool."""
         self._waited_for: set[str] = set()
 
-        def project_pod(raw: Json) -> Pod | None:
-            return parse_pod(raw, plugin_namespace=plugin_namespace, schedulers=schedulers)
-
+        self._plugin_daemonsets = plugin_daemonsets
+        self.parse_pod: Callable[[Json], Pod | None] = partial(
+            parse_pod,
+            plugin_namespace=plugin_namespace,
+            standard_names=translate(plugin_daemonsets),
+            schedulers=schedulers,
+        )
+        """A Pod from the API server's JSON, as all of them are read here."""
         self.nodes: Reflector[Node] = Reflector(
             api,
             "api/v1/nodes",
@@ -69,14 +77,14 @@ class Caches:
         self.pods: Reflector[Pod] = Reflector(
             api,
             "api/v1/pods",
-            project_pod,
+            self.parse_pod,
             on_change=self._on_pod,
             on_alive=partial(self.hear_of, "pods"),
         )
-        self.daemonsets: Reflector[str] = Reflector(
+        self.daemonsets: Reflector[DaemonSet] = Reflector(
             api,
             f"apis/apps/v1/namespaces/{plugin_namespace}/daemonsets",
-            lambda raw: str(raw["metadata"]["name"]),
+            parse_daemonset,
             on_change=lambda key, old, new: self._notify(),
             on_alive=partial(self.hear_of, "daemonsets"),
         )
@@ -168,13 +176,16 @@ class Caches:
         acting_since: Mapping[str, datetime],
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
+        found = frozenset(self.daemonsets.records.values())
+        cluster_names = ClusterNames(self._plugin_daemonsets, found)
         return World(
             pools=pools,
             unreadable_pools=unreadable,
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
             jobs=self._jobs,
-            daemonsets=frozenset(self.daemonsets.records.values()),
+            daemonsets=cluster_names.list_standard(),
+            cluster_names=cluster_names,
             busy=busy,
             starting=starting,
             zeroed=self._zeroed,

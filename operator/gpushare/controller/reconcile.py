@@ -60,6 +60,7 @@ class Reconciler:
         self.caches = Caches(
             api,
             plugin_namespace=settings.plugin_namespace,
+            plugin_daemonsets=settings.plugin_daemonsets,
             teardown_namespace=settings.teardown_namespace
             if settings.allow_teardown_jobs
             else None,

@@ -1,6 +1,6 @@
 """What must be gone from a node before its mode may change."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpushare import names
@@ -8,8 +8,10 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition
 from gpushare.core.actions import EvictedPod
+from gpushare.core.clusternames import CHART_VALUE
 from gpushare.core.diagnosis import RETURN_STATIC_PLUGIN
 from gpushare.core.modes import Mode, find_other_edition_labels
+from gpushare.core.observed import Pass
 from gpushare.core.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.core.transitions import Transition
 from gpushare.names import Reason
@@ -127,32 +129,43 @@ def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
     return Blocker(Reason.OTHER_EDITION_LABELS, message)
 
 
-def find_missing_daemonset(
-    to: Mode, daemonsets: Collection[str], pods: Iterable[Pod]
-) -> Blocker | None:
+def find_missing_daemonset(to: Mode, pods: Iterable[Pod], at: Pass) -> Blocker | None:
     """A DaemonSet without which the node would never become what the mode says.
 
     A plugin that runs on the node as a static pod needs none, and none but the recoverer where one
     is to put that pod's manifest back.
     """
-    missing = [name for name in to.daemonsets if name not in daemonsets]
-    is_static = to.relies_on_recoverer(daemonsets) or any(is_plugin_of(pod, to) for pod in pods)
+    missing = [name for name in to.daemonsets if name not in at.daemonsets]
+    is_static = to.relies_on_recoverer(at.daemonsets) or any(is_plugin_of(pod, to) for pod in pods)
     if to.plugin in missing and is_static:
         missing.remove(to.plugin)
     if not missing:
         return None
+    show = at.show
     if to.recoverer:
         return Blocker(
             Reason.COMPONENT_MISSING,
-            f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet {to.plugin} or "
-            f"{to.recoverer} in the cluster, or {STATIC_PLUGIN} on the node, and there is none. "
-            "Install one of the two. For the static pod cordon the node, wait until its GPU pods "
-            f"have ended, {RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool",
+            f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet {show(to.plugin)} "
+            f"or {show(to.recoverer)} in the cluster, or {STATIC_PLUGIN} on the node, and there is "
+            f"none. Install one of the two{_suggest((to.plugin, to.recoverer), at)}. For the "
+            "static pod cordon the node, wait until its GPU pods have ended, "
+            f"{RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool",
         )
     return Blocker(
         Reason.COMPONENT_MISSING,
         f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet "
-        f"{' and '.join(missing)}, which is not in the cluster; install it, nothing was changed",
+        f"{' and '.join(map(show, missing))}, which is not in the cluster; install it, nothing was "
+        f"changed{_suggest(missing, at)}",
+    )
+
+
+def _suggest(missing: Iterable[str], at: Pass) -> str:
+    """DaemonSets that these may be, and how to say so; empty where none looks like it."""
+    likely = {name: at.cluster_names.suggest(name) for name in missing}
+    return "".join(
+        f"; if it is called {' or '.join(found)} here, set the chart's value {CHART_VALUE}.{name}"
+        for name, found in likely.items()
+        if found
     )
 
 

@@ -126,24 +126,24 @@ def find_other_unit(node: Node, at: Pass) -> NotYet | None:
 
 
 def find_competing_plugins(
-    node: Node, pods: Sequence[Pod], mode: Mode, leaving: Mode | None = None
+    node: Node, pods: Sequence[Pod], mode: Mode, at: Pass, leaving: Mode | None = None
 ) -> NotYet | None:
     """Other plugins that give out the cards of a node in `mode`; not those that it is `leaving`."""
     own, rivals = find_rivals(node, pods, mode, leaving)
     if not rivals:
         return None
-    served = SERVED[rivals[0]]
+    served, show = SERVED[rivals[0]], at.show
     if same := sorted(served & may_offer(mode)):
         what = (
-            f"{own} and {rivals[0]} both serve {' and '.join(same)} on the node, and the last to "
-            "register wins, in silence"
+            f"{show(own)} and {show(rivals[0])} both serve {' and '.join(same)} on the node, and "
+            "the last to register wins, in silence"
         )
     else:
         what = (
-            f"{rivals[0]} serves {' and '.join(sorted(served))} on a node in mode {mode.schedule}: "
-            "its cards can be given out twice"
+            f"{show(rivals[0])} serves {' and '.join(sorted(served))} on a node in mode "
+            f"{mode.schedule}: its cards can be given out twice"
         )
-    return NotYet(Reason.COMPETING_PLUGINS, f"{_tell_how_to_remove(rivals)}: {what}")
+    return NotYet(Reason.COMPETING_PLUGINS, f"{_tell_how_to_remove(rivals, at)}: {what}")
 
 
 def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, at: Pass) -> NotYet:
@@ -163,11 +163,11 @@ def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, 
         cause = NotYet(
             Reason.NO_CARDS,
             "mend the driver, then delete the plugin's pod, which looks for cards only when it "
-            f"starts: {mode.plugin} is Ready and found no card ({names.RESOURCE_GPU_COUNT} is 0, "
-            f"{resource} too), and its log says why",
+            f"starts: {at.show(mode.plugin)} is Ready and found no card "
+            f"({names.RESOURCE_GPU_COUNT} is 0, {resource} too), and its log says why",
         )
     elif not serving and mode.relies_on_recoverer(at.daemonsets):
-        told = f"look at the log of {mode.recoverer}, or {RETURN_STATIC_PLUGIN}"
+        told = f"look at the log of {at.show(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
         return NotYet(Reason.RESOURCE_NOT_READY, f"{told}: {STATIC_PLUGIN} is missing; {unclear}")
     else:
         return NotYet(Reason.RESOURCE_NOT_READY, unclear)
@@ -190,8 +190,8 @@ def _left_of(patience: timedelta, since: Sequence[datetime], at: Pass) -> timede
     return left if left > timedelta() else None
 
 
-def _tell_how_to_remove(rivals: Sequence[str]) -> str:
-    daemonsets = [rival for rival in rivals if rival != STATIC_PLUGIN]
+def _tell_how_to_remove(rivals: Sequence[str], at: Pass) -> str:
+    daemonsets = [at.show(rival) for rival in rivals if rival != STATIC_PLUGIN]
     steps = []
     if daemonsets:
         listed = " and ".join(daemonsets)

@@ -104,6 +104,12 @@ class KnownSetup:
         return "; ".join(f"{source}: {', '.join(told)}" for source, told in by_source.items())
 
     @property
+    def plugin_daemonsets(self) -> Mapping[str, str]:
+        """What the cluster calls the DaemonSets of the device plugins, by their standard names."""
+        found: Mapping[str, str] = self._get(Variable.PLUGIN_DAEMONSETS)
+        return found
+
+    @property
     def elsewhere(self) -> str:
         """Why nothing true can be said of the plugins; empty where they are where one looks."""
         namespace = self._get(Variable.PLUGIN_NAMESPACE)
@@ -152,10 +158,10 @@ def _parse(variable: Variable, text: str | None) -> Any:
     if text is None:
         raise ValueError("it is read from elsewhere")
     known = Settings.model_fields[_get_field(variable)]
-    is_list = isinstance(known.default, tuple)
+    is_json = isinstance(known.default, tuple | Mapping)
     kind: Any = Annotated[known.annotation, known]
     try:
-        return TypeAdapter(kind).validate_python(json.loads(text) if is_list else text)
+        return TypeAdapter(kind).validate_python(json.loads(text) if is_json else text)
     except ValidationError as error:
         raise ValueError(str(error)) from error
 

@@ -262,9 +262,7 @@ def _plan_change(
     if rolled_back is not None and rolled_back.attempt == policy.attempt and failed is None:
         message = f"rolled back to {of}: {rolled_back.message}"
         return seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
-    blocker = _find_reason_to_stay_away(seen, pool) or find_missing_daemonset(
-        mode, at.daemonsets, seen.pods
-    )
+    blocker = _find_reason_to_stay_away(seen, pool) or find_missing_daemonset(mode, seen.pods, at)
     if blocker is not None:
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
     workloads = find_blocking_pods(transition, left, mode, seen.pods)

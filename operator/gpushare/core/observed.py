@@ -8,6 +8,7 @@ from gpushare.api.job import Job
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.core.actions import Action, NodePlan, NodeState
+from gpushare.core.clusternames import ClusterNames
 from gpushare.core.drift import WRITES_PER_PACE, Verdict
 from gpushare.core.records import NodeRecords
 from gpushare.names import Reason
@@ -36,7 +37,8 @@ class Pass:
     now: datetime
     timing: Timing = Timing()
     daemonsets: Collection[str] = frozenset()
-    """Those of the device plugins' namespace."""
+    """Standard names of those in the device plugins' namespace."""
+    cluster_names: ClusterNames = field(default_factory=ClusterNames)
     may_evict: bool = False
     """The installation allows that pods are evicted."""
     may_tear_down: bool = False
@@ -45,6 +47,10 @@ class Pass:
     """In what the cluster's plugins count GPU memory."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
+
+    def show(self, daemonset: str) -> str:
+        """What the cluster calls the DaemonSet of this standard name."""
+        return self.cluster_names.show(daemonset)
 
     def is_brief(self, moment: datetime | None) -> bool:
         """Whether what somebody wrote then, by the API server's clock, has been seen at once.

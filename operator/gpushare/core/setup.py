@@ -39,6 +39,7 @@ class Setup:
             now,
             self.timing,
             world.daemonsets,
+            world.cluster_names,
             may_evict=self.may_evict,
             may_tear_down=self.may_tear_down,
             memory_unit=self.memory_unit,

@@ -53,17 +53,20 @@ def _find_missing(
     """
     for component in mode.components:
         if not _is_ready(pods, component):
-            return NotYet(Reason.COMPONENT_NOT_READY, f"{component} is not Ready on the node")
+            message = f"{at.show(component)} is not Ready on the node"
+            return NotYet(Reason.COMPONENT_NOT_READY, message)
     serving = find_serving(pods, mode, replaced)
     by_recoverer = mode.relies_on_recoverer(at.daemonsets)
     if by_recoverer and not serving and not _is_ready(pods, mode.recoverer):
-        return NotYet(Reason.COMPONENT_NOT_READY, f"{mode.recoverer} is not Ready on the node")
+        message = f"{at.show(mode.recoverer)} is not Ready on the node"
+        return NotYet(Reason.COMPONENT_NOT_READY, message)
     if mode.plugin and not serving and not by_recoverer:
-        return NotYet(Reason.PLUGIN_RESTARTING, f"{mode.plugin} is not Ready on the node")
+        message = f"{at.show(mode.plugin)} is not Ready on the node"
+        return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, at)
-    return find_competing_plugins(node, pods, mode, leaving)
+    return find_competing_plugins(node, pods, mode, at, leaving)
 
 
 def _is_ready(pods: Sequence[Pod], component: str) -> bool:
@@ -91,12 +94,13 @@ def verify_return(
         if (left := ready_since + settle - at.now) > timedelta():
             return NotYet(
                 Reason.RESOURCE_NOT_READY,
-                f"{to.plugin} is Ready; {to.resource} is believed {settle.total_seconds():g} s "
-                "after that",
+                f"{at.show(to.plugin)} is Ready; {to.resource} is believed "
+                f"{settle.total_seconds():g} s after that",
                 left,
             )
     if of.plugin and of.plugin != to.plugin and any(pod.daemonset == of.plugin for pod in pods):
-        return NotYet(Reason.PLUGIN_RESTARTING, f"{of.plugin} is still on the node")
+        message = f"{at.show(of.plugin)} is still on the node"
+        return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in of.resources:
         if resource not in to.resources and node.allocatable.get(resource):
             return explain_still_offered(pods, of, resource)

@@ -10,6 +10,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.blockers import Blocker
+from gpushare.core.clusternames import ClusterNames
 from gpushare.core.membership import find_owner
 from gpushare.core.observed import Observed
 from gpushare.core.records import NodeRecords, RecordError, parse_records
@@ -29,6 +30,8 @@ class World:
     jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
     """By node and name, the Jobs of teardowns."""
     daemonsets: frozenset[str] = frozenset()
+    """Standard names of those that are there, in the device plugins' namespace."""
+    cluster_names: ClusterNames = field(default_factory=ClusterNames)
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""
     starting: Collection[str] = frozenset()

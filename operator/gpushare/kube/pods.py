@@ -1,6 +1,8 @@
 """Pods: read anew where a copy in memory would not do, deleted or evicted one by one."""
 
-from gpushare.api.pod import Pod, parse_pod
+from collections.abc import Callable
+
+from gpushare.api.pod import Pod
 from gpushare.core.actions import EvictedPod
 from gpushare.core.records import PluginPod
 from gpushare.kube.client import ApiServer, Json
@@ -9,14 +11,15 @@ from gpushare.kube.errors import ApiError, EvictionRefusedError
 PATH = "api/v1/pods"
 
 
-async def list_pods_on_node(api: ApiServer, node: str, *, plugin_namespace: str) -> tuple[Pod, ...]:
+async def list_pods_on_node(
+    api: ApiServer, node: str, parse: Callable[[Json], Pod | None]
+) -> tuple[Pod, ...]:
     """The pods bound to `node` that decisions depend on, as the API server has them now.
 
     Without a resourceVersion the answer is up to date, not from a cache.
     """
     answer = await api.get(PATH, fieldSelector=f"spec.nodeName={node}")
-    pods = (parse_pod(raw, plugin_namespace=plugin_namespace) for raw in answer["items"])
-    return tuple(pod for pod in pods if pod is not None)
+    return tuple(pod for raw in answer["items"] if (pod := parse(raw)) is not None)
 
 
 async def delete_plugin(api: ApiServer, namespace: str, plugin: PluginPod) -> Json:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.api.daemonset import translate
 from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.node import MAX_CARDS, MAX_QUANTITY, parse_node, parse_quantity
 from gpushare.api.pod import MAX_MESSAGE, Pod, parse_pod
@@ -123,6 +124,23 @@ def test_a_daemonsets_pod_is_known_by_its_owner_not_by_its_labels() -> None:
 
 def test_a_daemonset_of_the_same_name_elsewhere_is_no_plugin() -> None:
     assert parse_pod(_pod("default", **OWNED), plugin_namespace="kube-system") is None
+
+
+@pytest.mark.parametrize(("owner", "known_as"), [("renamed", "plugin"), ("agent", "agent")])
+def test_a_renamed_daemonset_is_known_by_its_standard_name(owner: str, known_as: str) -> None:
+    pod = _owned_by(owner, {"plugin": "renamed"})
+    assert pod is not None
+    assert pod.daemonset == known_as
+
+
+def test_the_standard_name_is_no_plugins_where_another_daemonset_has_its_place() -> None:
+    assert _owned_by("plugin", {"plugin": "renamed"}) is None
+
+
+def _owned_by(owner: str, given: Mapping[str, str]) -> Pod | None:
+    owners = [{"kind": "DaemonSet", "name": owner, "controller": True}]
+    raw = _pod("kube-system", ownerReferences=owners)
+    return parse_pod(raw, plugin_namespace="kube-system", standard_names=translate(given))
 
 
 def _count(spec: dict[str, Any]) -> Mapping[str, int]:

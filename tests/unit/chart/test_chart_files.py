@@ -262,7 +262,6 @@ def test_the_policy_knows_the_labels_of_every_mode_that_isolates(
     [
         ("otherLabels", names.NODE_LABELS),
         ("otherAnnotations", names.NODE_ANNOTATIONS),
-        ("deletesPlugin", {mode.plugin for mode in MODES.values() if mode.plugin}),
     ],
 )
 def test_the_account_is_held_to_exactly_what_the_program_writes(
@@ -272,3 +271,9 @@ def test_the_account_is_held_to_exactly_what_the_program_writes(
     _, _, expression = text.partition(f"- name: {variable}\n")
     (listed,) = re.findall(r" in \[(.+?)\]", expression.split("- name:")[0], re.DOTALL)
     assert set(re.findall(r"'(.+?)'", listed)) == keys
+
+
+def test_the_account_deletes_pods_of_the_plugins_and_of_no_component_beside_them() -> None:
+    text = (CHART / "templates/account-policy.yaml").read_text()
+    (picked,) = re.findall(r"pick \.Values\.pluginDaemonSets (.+?) \}\}", text)
+    assert set(re.findall(r'"(.+?)"', picked)) == {m.plugin for m in MODES.values() if m.plugin}

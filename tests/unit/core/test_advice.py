@@ -107,7 +107,7 @@ def test_nor_what_makes_plugins_count_in_one_unit() -> None:
 def test_nor_what_ends_a_competition_of_plugins() -> None:
     node = a_node(allocatable={WHOLE: 1})
     rivals = [a_plugin_pod("w", daemonset="ack-nvidia-device-plugin"), STATIC]
-    trouble = find_competing_plugins(node, rivals, _mode("default"))
+    trouble = find_competing_plugins(node, rivals, _mode("default"), AT)
     assert trouble is not None
     expect_advice(trouble.message, "move /etc/kubernetes/manifests", "on the node")
 

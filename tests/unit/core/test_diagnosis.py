@@ -11,6 +11,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState, ReleaseNode
+from gpushare.core.clusternames import ClusterNames
 from gpushare.core.diagnosis import NotYet, diagnose, find_competing_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Pass, Timing
@@ -56,7 +57,7 @@ def _offering(gpu_count: int = 1, **more: int) -> Node:
 
 
 def _compete(node: Node, *pods: Pod, schedule: str = "share", **more: Any) -> NotYet | None:
-    return find_competing_plugins(node, pods, _mode(schedule, **more))
+    return find_competing_plugins(node, pods, _mode(schedule, **more), AT)
 
 
 def _expect(trouble: NotYet | None, reason: Reason, *words: str) -> NotYet:
@@ -92,6 +93,16 @@ def test_two_daemonsets_that_serve_one_resource_compete(
         Reason.COMPETING_PLUGINS,
         f"{own.daemonset} and {rival.daemonset} both serve",
         f"keep the DaemonSet {rival.daemonset} off the node",
+    )
+
+
+def test_plugins_are_told_by_the_names_that_the_cluster_gives_them() -> None:
+    named = replace(AT, cluster_names=ClusterNames({PLUGIN.daemonset: "plugin-2"}))
+    node = _offering(memory=15)
+    trouble = find_competing_plugins(node, [PLUGIN, CORE_PLUGIN], _mode("core_mem"), named)
+    _expect(trouble, Reason.COMPETING_PLUGINS, "keep the DaemonSet plugin-2 off", "and plugin-2")
+    assert verify_mode(node, [], _mode("share"), named) == NotYet(
+        Reason.PLUGIN_RESTARTING, "plugin-2 is not Ready on the node"
     )
 
 

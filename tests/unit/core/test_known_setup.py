@@ -99,6 +99,12 @@ def test_an_option_goes_before_what_the_installation_says() -> None:
     assert known.tell_sources(PLANNED_BY).startswith("--no-eviction-enabled: eviction.enabled")
 
 
+def test_the_names_of_plugins_are_read_and_none_that_two_share() -> None:
+    assert read(PLUGIN_DAEMONSETS='{"a": "x", "b": "y"}').plugin_daemonsets == {"a": "x", "b": "y"}
+    assert read(PLUGIN_DAEMONSETS='{"a": "x", "b": "x"}').plugin_daemonsets == {}
+    assert read().plugin_daemonsets == {}
+
+
 def test_plugins_that_are_not_where_commands_look_are_told() -> None:
     assert read().elsewhere == ""
     assert "plugins, and commands read kube-system" in read(PLUGIN_NAMESPACE="plugins").elsewhere

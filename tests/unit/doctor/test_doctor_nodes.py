@@ -1,5 +1,6 @@
 """Findings about nodes, plugins and pools."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Schedule
 from gpushare.api.status import PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
+from gpushare.core.clusternames import ClusterNames
 from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.doctor.page import Machines, judge_machines
@@ -209,6 +211,12 @@ def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> 
     found = judge_machines(machines, read_setup({DEPLOYMENT: {}}, world), LATER)
     told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
     assert told.message.startswith("cgpu-installer, gpushare-device-plugin-ds: ")
+    renamed = replace(world, cluster_names=ClusterNames({"cgpu-installer": "logtail-ds"}))
+    found = judge_machines(
+        Machines(renamed, evictable=evictable), read_setup({DEPLOYMENT: {}}, renamed), LATER
+    )
+    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING)
+    assert told.message.startswith("gpushare-device-plugin-ds, logtail-ds: ")
 
 
 # Pools.

@@ -13,6 +13,8 @@ from gpushare.settings import Settings
         ("NAMESPACE", ""),
         ("NAMESPACE", "../x"),
         ("PLUGIN_NAMESPACE", "Kube_System"),
+        ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "Installer"}'),
+        ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "x", "gpushare-device-plugin-ds": "x"}'),
         ("READY_TIMEOUT_SECONDS", "inf"),
         ("READY_TIMEOUT_SECONDS", "0"),
         ("READY_TIMEOUT_SECONDS", "1e12"),

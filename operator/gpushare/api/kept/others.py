@@ -9,6 +9,7 @@ from msgspec.structs import force_setattr
 
 from gpushare import names
 from gpushare.api import variables
+from gpushare.api.daemonset import shorten_image
 from gpushare.api.kept.pods import Variable
 from gpushare.api.kept.shape import Affinity, Kept, KeptObject, Metadata, Name, Strings, only
 
@@ -68,10 +69,20 @@ class DaemonSetMetadata(Metadata, frozen=True, kw_only=True):
     namespace: Name
 
 
+class ComponentContainer(Kept, frozen=True, kw_only=True):
+    """Of a DaemonSet: its image, without registry and tag."""
+
+    image: str = ""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "image", shorten_image(self.image))
+
+
 class TemplateSpec(Kept, frozen=True, kw_only=True):
-    """On which nodes the pods of a DaemonSet run, and how easily they are displaced."""
+    """What the pods of a DaemonSet run, on which nodes, and how easily they are displaced."""
 
     priority_class_name: str | None = None
+    containers: tuple[ComponentContainer, ...] | None = None
     node_selector: Strings | None = None
     affinity: Affinity | None = None
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from gpushare.api.node import Node
+from gpushare.core.clusternames import ClusterNames
 from gpushare.core.doctor.finding import Code, Finding, find
 from gpushare.core.modes import MODES
 
@@ -36,9 +37,9 @@ def judge_cgpu_nodes(nodes: Iterable[Node]) -> Iterator[Finding]:
             )
 
 
-def judge_priority(evictable: Collection[str]) -> Iterator[Finding]:
+def judge_priority(evictable: Collection[str], clusters: ClusterNames) -> Iterator[Finding]:
     """Of these DaemonSets, whose pods have no system priority, those of the vendor's plugins."""
-    if found := sorted(_DAEMONSETS.intersection(evictable)):
+    if found := sorted({*map(clusters.show, _DAEMONSETS)}.intersection(evictable)):
         yield find(
             Code.PLUGINS_EVICTABLE,
             "plugins",

@@ -86,7 +86,7 @@ def _judge_node(labelled: Labelled, world: World, at: Pass) -> Iterator[Finding]
         yield find(Code.UNKNOWN_MODE, _name(node), told, remedy)
         return
     pods = world.pods.get(node.name, ())
-    if (blocker := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
+    if (blocker := find_missing_daemonset(mode, pods, at)) is not None:
         yield _explain(node, blocker)
         return
     lacks = verify_mode(node, pods, mode, at) or diagnose(node, pods, mode, at)

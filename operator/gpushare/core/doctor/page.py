@@ -150,7 +150,7 @@ def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list
     members = None if "pools" in unseen else pooled
     nodes = list(judge_nodes(world, members, setup.build_pass(world, now)))
     pools = list(judge_pools(world, machines.unreadable, planner, now))
-    found += judge_priority(machines.evictable)
+    found += judge_priority(machines.evictable, machines.world.cluster_names)
     return [*found, *nodes, *drop_repeated(pools, nodes)]
 
 

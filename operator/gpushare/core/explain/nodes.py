@@ -168,7 +168,7 @@ def explain_node(
         labelled=labelled,
         mode=mode,
         labels=tuple(_list_labels(node, pool)),
-        plugins=tuple(_list_plugins(pods, mode)),
+        plugins=tuple(_list_plugins(pods, mode, at)),
         resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
         isolation=observe_isolation(judged.seen) if has_pods else None,
         findings=tuple({finding.reason: finding for finding in reversed(findings)}.values())[::-1],
@@ -217,7 +217,7 @@ def _diagnose_labels(node: Node, edition: Edition | None, labelled: str) -> Iter
 
 def _diagnose_daemonset(pods: Sequence[Pod], mode: Mode, at: Pass) -> Iterator[Finding]:
     """Whether what would run the mode's plugin is missing."""
-    if (missing := find_missing_daemonset(mode, at.daemonsets, pods)) is not None:
+    if (missing := find_missing_daemonset(mode, pods, at)) is not None:
         yield Finding(missing.reason, missing.message)
 
 
@@ -228,7 +228,7 @@ def _diagnose_plugins(node: Node, pods: Sequence[Pod], mode: Mode, at: Pass) -> 
     if trouble is not None and trouble.wait is not None:
         # Too early to call it one.
         trouble = None
-    for each in (lack, find_competing_plugins(node, pods, mode), trouble):
+    for each in (lack, find_competing_plugins(node, pods, mode, at), trouble):
         if each is not None:
             yield Finding(each.reason, each.message)
 
@@ -244,7 +244,7 @@ def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:
             yield LabelLine(key, value, None, "")
 
 
-def _list_plugins(pods: Sequence[Pod], mode: Mode | None) -> Iterator[PluginLine]:
+def _list_plugins(pods: Sequence[Pod], mode: Mode | None, at: Pass) -> Iterator[PluginLine]:
     components = frozenset(mode.components) if mode is not None else frozenset()
     every = {component for each in MODES.values() for component in each.components}
     for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
@@ -252,7 +252,7 @@ def _list_plugins(pods: Sequence[Pod], mode: Mode | None) -> Iterator[PluginLine
         if not plugin and pod.daemonset not in every:
             continue
         yield PluginLine(
-            name=plugin or pod.daemonset,
+            name=at.show(plugin or pod.daemonset),
             pod=f"{pod.namespace}/{pod.name}",
             serves=tuple(sorted(SERVED.get(plugin, ()))),
             is_ready=pod.ready and not pod.deleting,

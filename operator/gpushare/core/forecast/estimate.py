@@ -12,6 +12,7 @@ from gpushare.core.forecast.steps import NodeForecast
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Timing
 from gpushare.core.transitions import Outcome
+from gpushare.core.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,10 @@ class Estimate:
 
 
 def estimate(
-    pool: Pool, steps: Collection[NodeForecast], pods: Mapping[str, Sequence[Pod]], pace: Pace
+    pool: Pool, steps: Collection[NodeForecast], world: World, pace: Pace
 ) -> Estimate | None:
-    """None where no change of the pool has a wave; `pods` are the cluster's, by node."""
+    """None where no change of the pool has a wave."""
+    show = world.cluster_names.show
     changing = [step for step in steps if step.wave is not None and step.kind is not None]
     waves = len({step.wave for step in changing})
     if not waves:
@@ -59,8 +61,8 @@ def estimate(
         deadline = timedelta(seconds=own)
     longest = waves * (pace.second_look + deadline)
     mode = MODES[pool.spec.edition, pool.spec.schedule]
-    starts = measure_starts(mode.daemonsets, pods)
-    if missing := [name for name in mode.daemonsets if name not in starts]:
+    starts = measure_starts(mode.daemonsets, world.pods)
+    if missing := [show(name) for name in mode.daemonsets if name not in starts]:
         basis += f"; no pod of {' and '.join(missing)} runs here by which a start could be measured"
         return Estimate(waves, None, longest, basis)
     restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
@@ -71,8 +73,8 @@ def estimate(
         slowest = max(starts, key=lambda name: (starts[name], name))
         each += timedelta(seconds=starts[slowest])
         basis += (
-            f" and {starts[slowest]:g} s until {slowest} is Ready (median of its pods here, from "
-            "creation on)"
+            f" and {starts[slowest]:g} s until {show(slowest)} is Ready (median of its pods here, "
+            "from creation on)"
         )
     return Estimate(waves, waves * each, longest, basis)
 

@@ -79,7 +79,7 @@ def forecast_pools(
         if pool.name in told:
             own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
             own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
-            estimated = estimate(pool, own, world.pods, Pace(setup.second_look, setup.timing))
+            estimated = estimate(pool, own, world, Pace(setup.second_look, setup.timing))
             limits = tuple(_find_limits(pool, own, world))
             found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated, limits))
     return tuple(found)

@@ -1,0 +1,43 @@
+"""What commands make of a cluster that they read."""
+
+import json
+from dataclasses import replace
+
+from gpushare.api.cluster import Kind, keep_object
+from gpushare.cli.world import observe_cluster
+from gpushare.core.modes import GPUSHARE_PLUGIN
+from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
+
+RENAMED = "ack-gpushare-plugin"
+
+
+def test_plugins_are_known_by_the_names_that_the_controller_was_told() -> None:
+    node = LabelledNode("gpu-1", schedule="share", has_plugins=False, extra_plugins=(RENAMED,))
+    cluster = build_labelled_cluster([node])
+    assert observe_cluster(cluster).world.daemonsets == {RENAMED}
+
+    variable = {
+        "name": "GPUSHARE_PLUGIN_DAEMONSETS",
+        "value": json.dumps({GPUSHARE_PLUGIN: RENAMED}),
+    }
+    template = {"spec": {"containers": [{"name": "gpushare", "env": [variable]}]}}
+    meta = {"name": "gpushare-controller", "namespace": "gpushare-system", "uid": "1"}
+    raw = {"metadata": meta, "spec": {"template": template}}
+    kept = keep_object(Kind.DEPLOYMENTS, raw)
+    assert kept is not None
+
+    world = observe_cluster(replace(cluster, deployments=(kept,))).world
+    assert world.daemonsets == {GPUSHARE_PLUGIN}
+    assert [pod.daemonset for pod in world.pods["gpu-1"]] == [GPUSHARE_PLUGIN]
+    assert world.cluster_names.show(GPUSHARE_PLUGIN) == RENAMED
+
+
+def test_of_a_daemonsets_image_the_name_is_kept() -> None:
+    image = "registry.internal:5000/team/k8s-gpushare-plugin:v2"
+    raw = {
+        "metadata": {"name": "p", "namespace": "kube-system", "uid": "1"},
+        "spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}},
+    }
+    kept = keep_object(Kind.DAEMONSETS, raw)
+    assert kept is not None
+    assert kept["spec"]["template"]["spec"]["containers"] == ({"image": "k8s-gpushare-plugin"},)
