@@ -136,7 +136,8 @@ def find_competing_plugins(
     if same := sorted(served & may_offer(mode)):
         what = (
             f"{show(own)} and {show(rivals[0])} both serve {' and '.join(same)} on the node, and "
-            "the last to register wins, in silence"
+            "its kubelet asks the last to register; once one of them ends, nobody serves it up to "
+            "Kubernetes 1.36, and from 1.37 on the other does"
         )
     else:
         what = (

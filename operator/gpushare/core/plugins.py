@@ -13,6 +13,8 @@ from gpushare.core.modes import MODES, Mode
 
 NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
 """As NVIDIA's own manifest names it; no edition brings it, and it serves whole cards too."""
+MIG_DAEMONSET = "migparted-device-plugin"
+"""ACK's for MIG devices: of the resources that are known here it serves none."""
 STATIC_PLUGIN = "the static pod nvidia-device-plugin"
 """Whole cards up to Kubernetes 1.31, and what an upgrade left over of it (vendor's page on updating
 the device plugin): a file on the node, which its kubelet alone starts and ends."""
@@ -28,6 +30,7 @@ def _collect_served() -> Iterator[tuple[str, frozenset[str]]]:
 SERVED: Mapping[str, frozenset[str]] = {
     **dict(_collect_served()),
     NVIDIA_DAEMONSET: _WHOLE_CARDS,
+    MIG_DAEMONSET: frozenset(),
     STATIC_PLUGIN: _WHOLE_CARDS,
 }
 """What each known plugin registers."""

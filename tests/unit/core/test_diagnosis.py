@@ -16,6 +16,7 @@ from gpushare.core.diagnosis import NotYet, diagnose, find_competing_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Pass, Timing
 from gpushare.core.plan import Planner
+from gpushare.core.plugins import identify_plugin
 from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
@@ -93,6 +94,8 @@ def test_two_daemonsets_that_serve_one_resource_compete(
         Reason.COMPETING_PLUGINS,
         f"{own.daemonset} and {rival.daemonset} both serve",
         f"keep the DaemonSet {rival.daemonset} off the node",
+        "up to Kubernetes 1.36",
+        "from 1.37 on",
     )
 
 
@@ -104,6 +107,12 @@ def test_plugins_are_told_by_the_names_that_the_cluster_gives_them() -> None:
     assert verify_mode(node, [], _mode("share"), named) == NotYet(
         Reason.PLUGIN_RESTARTING, "plugin-2 is not Ready on the node"
     )
+
+
+def test_the_plugin_of_mig_devices_is_known_and_competes_with_nobody() -> None:
+    mig = a_plugin_pod("mig-1", daemonset="migparted-device-plugin")
+    assert identify_plugin(mig) == mig.daemonset
+    assert _compete(_offering(memory=15, whole=1), PLUGIN, mig) is None
 
 
 def test_a_plugin_of_whole_cards_beside_shared_ones_gives_them_out_twice() -> None:
