@@ -74,7 +74,18 @@ def test_a_replaced_disk_asks_for_no_teardown() -> None:
         {**OTHER_DISK, "annotations": _annotate('{"v":1,"machineID":"","kernelVersion":""}')},
         {**OTHER_DISK, "annotations": _annotate('{"v":2,"machineID":"m","kernelVersion":"k"}')},
     ],
-    ids=str,
+    ids=[
+        "another machineID alone",
+        "another kernel alone",
+        "another boot",
+        "a machineID that is not told",
+        "a kernel that is not told",
+        "a label of others",
+        "a note of others",
+        "no disk noted",
+        "an empty disk noted",
+        "a note of another version",
+    ],
 )
 def test_what_proves_no_other_disk_leaves_the_module_noted(change: dict[str, Any]) -> None:
     node = replace(NOTED, **change)
