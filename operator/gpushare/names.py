@@ -300,6 +300,8 @@ class Reason(StrEnum):
     ON_REQUEST_ONLY = "OnRequestOnly"
     EXCLUDED_BY_POD = "ExcludedByPod"
     NO_ROOM = "NoRoom"
+    RESERVED = "Reserved"
+    CAPACITY_UNKNOWN = "CapacityUnknown"
     LOWER_PRIORITY = "LowerPriority"
     LESS_FULL = "LessFull"
     FULLER = "Fuller"
@@ -313,6 +315,8 @@ class Reason(StrEnum):
     LARGER_THAN_ANY_CARD = "LargerThanAnyCard"
     NO_FREE_BLOCK = "NoFreeBlock"
     UNSCHEDULABLE = "Unschedulable"
+    SCHEDULER_UNAVAILABLE = "SchedulerUnavailable"
+    EXTENDER_STALE = "ExtenderStale"
 
     # What keeps a pod off a node, where nothing above says it.
     NODE_NOT_SELECTED = "NodeNotSelected"
@@ -330,3 +334,10 @@ class Reason(StrEnum):
     UNKNOWN_NAMESPACE = "UnknownNamespace"
     MALFORMED_REVIEW = "MalformedReview"
     TOO_MANY_CALLS = "TooManyCalls"
+
+
+RANKED: Final = frozenset(
+    {Reason.NO_ROOM, Reason.RESERVED, Reason.CAPACITY_UNKNOWN}
+    | {Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.FULLER, Reason.LATER_NAME}
+)
+"""By which pools lose a pod that they could take."""

@@ -25,7 +25,7 @@ from gpushare.api.gpurequest import (
 )
 from gpushare.api.ledger import parse_count, parse_ledger
 from gpushare.api.nodeselection import CHOOSING
-from gpushare.api.podrequest import read_pod_request
+from gpushare.api.podrequest import parse_ranked_pools, read_pod_request
 from gpushare.api.podshape import PodShape, Spec, parse_pod_shape
 from gpushare.api.workload import Workload, name_workload
 
@@ -51,9 +51,15 @@ def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
+<<<<<<< HEAD
 _SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 """What a mode that is given up breaks."""
 _UNSCHEDULABLE = "Unschedulable"
+=======
+SCHEDULER_ERROR = "SchedulerError"
+"""Reason of a pod that the scheduler failed on, as where its extender does not answer."""
+_UNPLACED = ("Unschedulable", SCHEDULER_ERROR)
+>>>>>>> 83b3436 (controller: a scheduler extender that is away or stale is told, and a pool with room for a pod that waits)
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"
@@ -103,13 +109,15 @@ class Pod:
     """Cards over which its GPU memory is spread evenly."""
     created: datetime | None = None
     unschedulable: str = ""
-    """The scheduler's message, cut, where it found no node."""
+    """The scheduler's message, cut, where it found no node, or failed."""
     unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
     """Why it has no node: the reason and the message, cut, of its condition PodScheduled."""
     owner: str = ""
     """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
     workload: Workload | None = None
     """What it is one of; of pods that ask for GPU memory alone."""
+    ranked_pools: tuple[str, ...] = ()
+    """Of a pod without a node: other pools that could take it, too, when it was created."""
     unrouted: bool = False
     """It asks for shared GPU, and neither its owner nor anything else says on which nodes."""
     is_evictable: bool = True
@@ -200,8 +208,9 @@ def parse_pod(
         cards=parse_ledger(annotations, card_memory) if shares and node else NOTHING,
         card_count=_count_cards(meta) if shares else 1,
         created=datetime.fromisoformat(created) if created else None,
-        unschedulable=message if reason == _UNSCHEDULABLE else "",
+        unschedulable=message if reason in _UNPLACED else "",
         unscheduled=_share((reason, message)),
+        ranked_pools=() if node else _share(parse_ranked_pools(annotations)),
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )

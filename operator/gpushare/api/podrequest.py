@@ -185,14 +185,32 @@ def _count_cards(labels: Mapping[str, str]) -> int | None:
 
 
 def _parse_decided_pool(text: str) -> str:
+    pool = _parse_decision(text).get("pool")
+    return pool if isinstance(pool, str) else ""
+
+
+def parse_ranked_pools(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """By our annotation, the pools that could take the pod and were ranked behind its own."""
+    lost = _parse_decision(annotations.get(names.ANNOTATION_DECISION, "")).get("lost")
+    if not isinstance(lost, dict):
+        return ()
+    return tuple(
+        pool
+        for reason, pools in lost.items()
+        if reason in names.RANKED and isinstance(pools, list)
+        for pool in pools
+        if isinstance(pool, str)
+    )
+
+
+def _parse_decision(text: str) -> Mapping[str, Any]:
     if not 0 < len(text) <= MAX_DECISION:
-        return ""
+        return _NO_LABELS
     try:
         decision = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return ""
-    pool = decision.get("pool") if isinstance(decision, dict) else None
-    return pool if isinstance(pool, str) else ""
+        return _NO_LABELS
+    return decision if isinstance(decision, dict) else _NO_LABELS
 
 
 def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Placer | None:

@@ -13,7 +13,7 @@ from gpushare.api.crd import build_crd
 from gpushare.cli.access import Access, check_namespace
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.output import Answer, Line, Styled, lay_out
-from gpushare.cli.world import observe_cluster
+from gpushare.cli.world import Seen, observe_cluster
 from gpushare.core.doctor.finding import Finding, Severity, Unseen
 from gpushare.core.doctor.page import (
     Installation,
@@ -50,7 +50,7 @@ def examine(access: Access, namespace: str, operator_namespace: str | None) -> l
     if access.snapshot is not None:
         cluster = access.read(*Kind)
         seen = observe_cluster(cluster)
-        machines = Machines(seen.world, seen.unreadable, evictable=seen.evictable)
+        machines = _gather(seen, {})
         return build_page(
             judge_installation(_NOT_KEPT, crd={}, version=__version__, now=cluster.taken_at),
             [judge_setup(seen.known)],
@@ -93,7 +93,7 @@ async def _examine_live(
             tried += judge_trials(trials, configuration, namespace)
     seen = observe_cluster(cluster)
     known = read_setup(installation.variables, seen.world)
-    machines = Machines(seen.world, seen.unreadable, unseen, seen.evictable)
+    machines = _gather(seen, unseen)
     return build_page(
         judge_installation(
             installation, _read_bundles(installation), crd=build_crd(), version=__version__, now=now
@@ -102,6 +102,11 @@ async def _examine_live(
         judge_machines(machines, known, now),
         judge_rights(allowed, tried),
     )
+
+
+def _gather(seen: Seen, unseen: dict[str, Unseen]) -> Machines:
+    world, unreadable = seen.world, seen.unreadable
+    return Machines(world, unreadable, unseen, seen.evictable, seen.unbound, seen.opted_out)
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:

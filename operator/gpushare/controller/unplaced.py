@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from gpushare.api.namespace import Namespace
@@ -17,6 +17,8 @@ from gpushare.names import Reason
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 5.0
+STALE_SECONDS = 60.0
+"""The scheduler tries again 10 s after a pod has gone: what it said before is old by then."""
 EVENTS_AT_ONCE = 50
 """A thousand pods that wait must not become a thousand writes in one moment."""
 
@@ -38,6 +40,8 @@ class UnplacedPods:
         self._not_before = 0.0
         self._told: dict[tuple[str, Reason], float] = {}
         """When an Event was posted last."""
+        self._stale_since: dict[str, float] = {}
+        """By UID, pods that the extender refuses although there is room."""
 
     def report(
         self,
@@ -64,7 +68,7 @@ class UnplacedPods:
         judged = (
             judge_pod(pod, rooms, now, opted_out=self._opts_out(pod)) for pod in pods.values()
         )
-        self.found = tuple(pod for pod in judged if pod is not None)
+        self.found = tuple(self._hold_back(pod for pod in judged if pod is not None))
         # A Deployment's pods are all alike: one of them is told.
         first: dict[tuple[str, Reason], UnplacedPod] = {}
         for pod in sorted(self.found, key=lambda pod: (pod.namespace, pod.name)):
@@ -87,6 +91,17 @@ class UnplacedPods:
             and pod.uid == found.uid
             and not pod.deleting
         ]
+
+    def _hold_back(self, judged: Iterable[UnplacedPod]) -> Iterator[UnplacedPod]:
+        """Leave out those of whom the scheduler's word may only be old."""
+        now, before = time.monotonic(), self._stale_since
+        self._stale_since = {}
+        for pod in judged:
+            if pod.reason is Reason.EXTENDER_STALE:
+                since = self._stale_since[pod.uid] = before.get(pod.uid, now)
+                if now - since < STALE_SECONDS:
+                    continue
+            yield pod
 
     def _opts_out(self, pod: Pod) -> bool:
         namespace = self._namespaces.get(pod.namespace)

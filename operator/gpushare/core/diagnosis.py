@@ -14,6 +14,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.capacity import tell_unit
+from gpushare.core.extender import RESTART, find_card_beyond
 from gpushare.core.modes import Mode
 from gpushare.core.observed import Pass
 from gpushare.core.plugins import (
@@ -52,6 +53,7 @@ class NotYet:
 
 TOLD = frozenset(
     {Reason.WHOLE_CARD_PLUGIN_MISSING, Reason.LEFT_OVER_RESOURCE, Reason.MEMORY_UNIT_DIFFERS}
+    | {Reason.EXTENDER_STALE}
 )
 """Said of nodes that are in their mode all the same: nothing waits for it but a person."""
 
@@ -65,6 +67,7 @@ def diagnose(node: Node, pods: Sequence[Pod], mode: Mode, at: Pass) -> NotYet | 
         find_missing_whole_card(node, mode)
         or find_left_over(node, pods, mode, at)
         or find_other_unit(node, at)
+        or find_stale_extender(node, pods, mode)
     )
 
 
@@ -122,6 +125,21 @@ def find_other_unit(node: Node, at: Pass) -> NotYet | None:
         f"or, where all of them count {unit}, set the installation's memory unit to that: a card "
         f"offers {per_card} {names.RESOURCE_GPU_MEMORY}, so its plugin counts {unit}, the "
         f"installation {at.memory_unit}, and what pods ask means something else on this node",
+    )
+
+
+def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet | None:
+    """Whether a pod has a card that the node has not; Professional has no extender."""
+    if mode.edition is Edition.PROFESSIONAL or names.RESOURCE_GPU_MEMORY not in mode.resources:
+        return None
+    if (found := find_card_beyond(node, pods)) is None:
+        return None
+    pod, card = found
+    return NotYet(
+        Reason.EXTENDER_STALE,
+        f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender ({RESTART}): "
+        f"the pod's annotation names card {card}, the node has {node.gpu_count} cards (from 0 on), "
+        "and the extender, which counts them only once, goes on giving out what is not there",
     )
 
 

@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
+from shlex import join
 
 from gpushare import names
-from gpushare.api.pod import Pod
+from gpushare.api.pod import SCHEDULER_ERROR, Pod
 from gpushare.core.actions import NodeState
 from gpushare.core.book import Book
-from gpushare.core.capacity import Capacity, sum_capacity
+from gpushare.core.capacity import Capacity, NodeCapacity, sum_capacity
+from gpushare.core.extender import RESTART, count_refused, explain_scheduler_error
 from gpushare.names import Reason
 
 GRACE = timedelta(seconds=5)
@@ -17,18 +20,27 @@ GRACE = timedelta(seconds=5)
 REASONS = (
     *(Reason.UNROUTED, Reason.POOL_NOT_FOUND, Reason.POOL_HAS_NO_NODES),
     *(Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
-    Reason.UNSCHEDULABLE,
+    *(Reason.UNSCHEDULABLE, Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE),
 )
 """All that a pod may be unplaced for."""
+_ELSEWHERE = (Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK)
+"""Of these, those that another pool mends."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PoolRoom:
     """What a pool has for a pod that waits."""
 
     nodes: int
     ready: int
     capacity: Capacity
+    by_node: Mapping[str, NodeCapacity] = field(default_factory=dict)
+
+    @cached_property
+    def largest(self) -> Sequence[tuple[int, str]]:
+        """The largest free block of each node that takes pods, and the node: largest first."""
+        free = ((max(node.free_blocks, default=0), name) for name, node in self.by_node.items())
+        return sorted(free, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +83,11 @@ def judge_pod(
     elif pod.pools:
         cause = _find_cause(pod, [pools[name] for name in pod.pools if name in pools])
     elif not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES):
-        cause = Reason.UNSCHEDULABLE, f"the scheduler finds no node: {pod.unschedulable}"
+        cause = _quote_scheduler(pod, "")
     else:
         return None
+    if cause[0] in _ELSEWHERE and (hint := _find_other_pool(pod, pools)):
+        cause = cause[0], f"{cause[1]}. {hint}"
     known = [name for name in pod.pools if name in pools]
     pool = known[0] if len(known) == 1 else ""
     return UnplacedPod(pod.namespace, pod.name, pod.uid, pod.owner or pod.uid, pool, *cause)
@@ -94,7 +108,33 @@ def find_room(book: Book, pending: Iterable[Pod] = ()) -> PoolRoom:
         nodes=len(book.capacities),
         ready=book.counts[NodeState.READY],
         capacity=sum_capacity(book.capacities.values(), pending),
+        by_node=book.capacities,
     )
+
+
+def tell_to_recreate(pod: Pod) -> str:
+    """How a pod is created anew, so that it is sent to a pool again."""
+    command = join(["kubectl", "-n", pod.namespace, "delete", "pod", pod.name])
+    return command if pod.owner else f"{command}, and create it from its manifest again"
+
+
+def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
+    """Which other pool has room now, of those that could take the pod when it was created."""
+    for name in pod.ranked_pools:
+        room = pools.get(name)
+        free = room.capacity.largest_free if room is not None else 0
+        if room is not None and name not in pod.pools and free >= pod.gpu_memory_per_card > 0:
+            return (
+                f"Pool {name}, which could take it too, has {free} {room.capacity.unit} free on "
+                f"one card: to have it sent there, {tell_to_recreate(pod)}"
+            )
+    return ""
+
+
+def _quote_scheduler(pod: Pod, where: str) -> tuple[Reason, str]:
+    if pod.unscheduled[0] == SCHEDULER_ERROR:
+        return explain_scheduler_error(pod.unschedulable)
+    return Reason.UNSCHEDULABLE, f"the scheduler finds no node{where}: {pod.unschedulable}"
 
 
 def _explain_unrouted(pod: Pod) -> str:
@@ -115,10 +155,7 @@ def _explain_unrouted(pod: Pod) -> str:
 def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str]:
     """Why a pod that selects pools, of which these exist, got no node."""
     selected = f"pool {' or '.join(pod.pools)}"
-    by_scheduler = (
-        Reason.UNSCHEDULABLE,
-        f"the scheduler finds no node in {selected}: {pod.unschedulable}",
-    )
+    by_scheduler = _quote_scheduler(pod, f" in {selected}")
     if not found:
         return Reason.POOL_NOT_FOUND, (
             f"selects {selected}, which does not exist; create it, or create the pod anew with "
@@ -140,6 +177,8 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
             f"asks for {asked} {unit} on one card, and the largest of {selected} has {max(cards)}; "
             "ask for less, or add nodes with larger cards"
         )
+    if by_scheduler[0] is Reason.SCHEDULER_UNAVAILABLE:
+        return by_scheduler
     if not any(room.ready for room in rooms):
         return Reason.POOL_NOT_READY, (
             f"no node of {selected} is ready; it goes on by itself when one is. "
@@ -151,4 +190,24 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
             f"asks for {asked} {unit} on one card, and no card of {selected} has more than {free} "
             "free on a node that takes pods; it goes on by itself when others finish"
         )
-    return by_scheduler
+    return _find_stale_extender(pod, rooms, unit) or by_scheduler
+
+
+def _find_stale_extender(
+    pod: Pod, rooms: Sequence[PoolRoom], unit: str
+) -> tuple[Reason, str] | None:
+    """Whether the extender refused more nodes than have no room by what it wrote on pods."""
+    asked = pod.gpu_memory_per_card
+    nodes = [each for room in rooms for each in room.largest]
+    roomy = [(free, name) for free, name in nodes if free >= asked]
+    refused = count_refused(pod.unschedulable)
+    if refused <= len(nodes) - len(roomy) or not roomy:
+        return None
+    free, name = max(roomy)
+    few = "" if len(roomy) == 1 else f", or another of {len(roomy)} nodes"
+    return Reason.EXTENDER_STALE, (
+        f"the scheduler extender refused {refused} nodes for lack of GPU memory on one card, and "
+        f"by what pods hold there is room on {name} ({free} {unit} on one card){few}. Where that "
+        "stays so for a minute it has missed a change of the node's cards, or counts units that no "
+        f"pod holds, until it restarts: {RESTART}"
+    )

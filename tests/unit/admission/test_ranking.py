@@ -43,6 +43,13 @@ def test_room_goes_before_priority() -> None:
     assert _lost("full", "NoRoom", _pod(), full, a_view("roomy"))
 
 
+def test_room_that_others_were_promised_is_not_called_missing() -> None:
+    promised = a_view("promised", room=a_room([(8, 4)], pending=40), priority=1000)
+    assert _lost("promised", "Reserved", _pod(), promised, a_view("roomy"))
+    unseen = a_view("unseen", room=None, priority=1000)
+    assert _lost("unseen", "CapacityUnknown", _pod(), unseen, a_view("roomy"))
+
+
 def test_priority_goes_before_fullness() -> None:
     fuller = a_view("fuller", room=ONE_OF_8)
     assert _lost("fuller", "LowerPriority", _pod(), fuller, a_view("better", priority=101))

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from gpushare.api.pod import Pod
-from gpushare.controller.unplaced import PERIOD_SECONDS, UnplacedPods
+from gpushare.controller.unplaced import PERIOD_SECONDS, STALE_SECONDS, UnplacedPods
+from gpushare.core.actions import NodeState
+from gpushare.core.book import Book
+from gpushare.core.capacity import NodeCapacity
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.telling import ONCE_SECONDS
@@ -75,3 +78,29 @@ def test_what_was_found_is_what_is_there_now(clock: list[float]) -> None:
     clock[0] += PERIOD_SECONDS
     look(found)
     assert found.found == ()
+
+
+def test_an_extender_is_called_stale_only_where_it_goes_on_refusing_room(
+    clock: list[float],
+) -> None:
+    posts: Any = Posts()
+    planner = Planner(Timing())
+    capacity = NodeCapacity(gpus=1, total=40, free_blocks=(10,))
+    planner.books["training"] = Book(capacities={"n1": capacity})
+    found = UnplacedPods(posts, planner, {})
+    waits = a_lost_pod(
+        selects=frozenset({(LABEL_POOL, "training")}),
+        unschedulable="0/1 nodes are available: 1 Insufficient GPU Memory in one device.",
+    )
+
+    def look_again() -> None:
+        found.report({"default/lost": waits}, ["training"], (), NOW)
+
+    planner.books["training"].counts[NodeState.READY] = 1
+    look_again()
+    clock[0] += STALE_SECONDS - 1
+    look_again()
+    assert (posts.posted, found.found) == ([], ())
+    clock[0] += PERIOD_SECONDS
+    look_again()
+    assert posts.posted == ["lost: ExtenderStale"]

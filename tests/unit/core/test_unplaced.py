@@ -7,7 +7,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.pod import Pod
-from gpushare.core.capacity import Capacity
+from gpushare.core.capacity import Capacity, NodeCapacity
 from gpushare.core.unplaced import GRACE, PoolRoom, group_by_pool, judge_pod
 from gpushare.names import Reason
 from tests.kit.values import MEMORY, NOW, a_gpu_pod
@@ -172,3 +172,92 @@ def test_a_pod_that_selects_two_pools_is_pending_for_both() -> None:
         "training": [one, both],
         "inference": [both],
     }
+
+
+UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
+REFUSED = "failed bind with extender at URL http://10.0.0.9:32766/gpushare-scheduler/bind, code 500"
+
+
+def _failed(message: str, asks: int = 4, **more: Any) -> Pod:
+    return _waiting(asks, unschedulable=message, unscheduled=("SchedulerError", message), **more)
+
+
+def test_a_scheduler_whose_extender_is_away_is_named_with_the_extenders_address() -> None:
+    for selects in (frozenset({(names.LABEL_POOL, "training")}), frozenset()):
+        unplaced = judge_pod(_failed(UNREACHED, selects=selects), {"training": ROOM}, NOW)
+        assert unplaced is not None
+        assert unplaced.reason is Reason.SCHEDULER_UNAVAILABLE
+        assert "http://10.0.0.9:32766/gpushare-scheduler" in unplaced.message
+
+
+def test_an_extender_that_is_away_hides_nothing_that_its_return_does_not_mend() -> None:
+    assert _reason(_failed(UNREACHED)) is Reason.POOL_NOT_FOUND
+    assert _reason(_failed(UNREACHED, 41), training=ROOM) is Reason.LARGER_THAN_ANY_CARD
+    assert _reason(_failed(UNREACHED, 40), training=ROOM) is Reason.SCHEDULER_UNAVAILABLE
+
+
+def test_an_extender_that_answers_is_not_said_to_be_away() -> None:
+    for message in (REFUSED, "Operation cannot be fulfilled on pods/binding"):
+        unplaced = judge_pod(_failed(message), {"training": ROOM}, NOW)
+        assert unplaced is not None
+        assert unplaced.reason is Reason.UNSCHEDULABLE
+    assert _reason(_failed(REFUSED.replace("500", "502")), training=ROOM) is (
+        Reason.SCHEDULER_UNAVAILABLE
+    )
+
+
+def _says(refused: int) -> str:
+    return (
+        f"0/9 nodes are available: {refused} Insufficient GPU Memory in one device, "
+        "7 node(s) didn't match Pod's node affinity/selector."
+    )
+
+
+def _room(*free: int) -> PoolRoom:
+    """Of nodes with so much free on their only card."""
+    nodes = {
+        f"n{number}": NodeCapacity(gpus=1, total=40, free_blocks=(units,))
+        for number, units in enumerate(free)
+    }
+    return PoolRoom(len(free), len(free), A_CAPACITY, nodes)
+
+
+def test_an_extender_that_refuses_a_node_with_room_is_stale_and_the_remedy_is_told() -> None:
+    unplaced = judge_pod(_waiting(unschedulable=_says(2)), {"training": _room(3, 10)}, NOW)
+    assert unplaced is not None
+    assert unplaced.reason is Reason.EXTENDER_STALE
+    assert "n1" in unplaced.message
+    assert "rollout restart deployment/gpushare-schd-extender" in unplaced.message
+
+
+@pytest.mark.parametrize(
+    ("refused", "free"),
+    [(1, (3, 10)), (2, (3, 3, 10)), (0, (10, 10)), (3, ())],
+    ids=["only the full one", "both full ones", "none", "nodes that nobody knows"],
+)
+def test_an_extender_that_may_have_refused_full_nodes_alone_is_not_called_stale(
+    refused: int, free: tuple[int, ...]
+) -> None:
+    pod = _waiting(unschedulable=_says(refused))
+    room = _room(*free) if free else ROOM
+    assert _reason(pod, training=room) is Reason.UNSCHEDULABLE
+
+
+def test_a_pod_that_another_pool_would_take_now_is_told_so_with_the_command() -> None:
+    for owner, by_hand in (("replicaset", False), ("", True)):
+        pod = _waiting(20, ranked_pools=("gone", "full", "roomy"), owner=owner)
+        roomy = PoolRoom(2, 2, Capacity(memory_total=80, largest_card=40, free_blocks=((30, 1),)))
+        pools = {"training": ROOM, "full": ROOM, "roomy": roomy}
+        unplaced = judge_pod(pod, pools, NOW)
+        assert unplaced is not None
+        assert unplaced.reason is Reason.NO_FREE_BLOCK
+        assert "Pool roomy" in unplaced.message
+        assert f"kubectl -n {pod.namespace} delete pod {pod.name}" in unplaced.message
+        assert ("from its manifest" in unplaced.message) is by_hand
+
+
+def test_a_pod_that_no_other_pool_could_take_is_offered_none() -> None:
+    roomy = PoolRoom(2, 2, Capacity(memory_total=80, largest_card=40, free_blocks=((30, 1),)))
+    unplaced = judge_pod(_waiting(20), {"training": ROOM, "roomy": roomy}, NOW)
+    assert unplaced is not None
+    assert "roomy" not in unplaced.message

@@ -337,3 +337,19 @@ def test_of_many_alike_the_first_are_told_and_the_rest_counted() -> None:
     *told, last = order(found)
     assert [each.object for each in told] == [f"node {n:03}" for n in range(MAX_ALIKE - 1)]
     assert (last.object, last.message) == ("others", "and 91 more of this code, such as node 009")
+
+
+def test_pods_that_wait_for_the_scheduler_extender_are_one_finding_with_its_address() -> None:
+    why = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": connection refused'
+    pods = tuple(
+        a_gpu_pod(
+            name, node="", phase="Pending", selects=frozenset({("gpushare.io/pool", "training")}),
+            unschedulable=why, unscheduled=("SchedulerError", why),
+        )
+        for name in ("a", "b")
+    )  # fmt: skip
+    node = a_settled(allocatable={MEMORY: 15}, gpu_count=1)
+    world = a_world(pools=(a_pool(schedule="share"),), nodes=(node,), pods=(a_plugin_pod(),))
+    machines = Machines(world, unbound=pods)
+    found = judge_machines(machines, read_setup({DEPLOYMENT: {}}, world), LATER)
+    expect_one(found, Reason.SCHEDULER_UNAVAILABLE, ERROR, "2 pods", "http://10.0.0.9:32766")

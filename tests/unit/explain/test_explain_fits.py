@@ -372,3 +372,13 @@ def test_all_that_is_in_the_way_of_one_node_is_named() -> None:
     )
     assert change is not None
     assert "kubectl uncordon gpu-1, and tolerate team=vision:NoSchedule" in change
+
+
+def test_a_node_whose_extender_counts_cards_that_are_not_there_is_not_said_to_fit() -> None:
+    plan = NodePlan("gpu-1", NodeState.BLOCKED, Reason.EXTENDER_STALE, "restart it: card 2")
+    place = Place(
+        node=a_sharing_node(), taints=(), pods=(), pool=a_view(edition="OpenSource"), plan=plan
+    )
+    assert reasons(judge_place(Seeker(parse_pod_request(build_pod("p"))), place)) == [
+        Reason.EXTENDER_STALE
+    ]

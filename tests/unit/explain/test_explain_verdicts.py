@@ -67,7 +67,7 @@ def test_a_pool_whose_cards_are_too_small_names_the_largest() -> None:
         (a_view("other", is_leaving=True), Reason.POOL_LEAVING, "it is being deleted"),
         (a_view("other", observes=True), Reason.POOL_OBSERVES, "reconcile is Observe"),
         (a_view("other", nodes=0), Reason.NO_ROOM, "it has no nodes yet"),
-        (a_view("other", room=None), Reason.NO_ROOM, "what room it has is not known yet"),
+        (a_view("other", room=None), Reason.CAPACITY_UNKNOWN, "what room it has is not known yet"),
     ],
     ids=lambda value: value.name if isinstance(value, Reason) else "",
 )

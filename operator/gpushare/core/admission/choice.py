@@ -16,6 +16,8 @@ Rank = tuple[Fit, int, float, str, PoolView]
 """Of unequal names, so that pools themselves are never compared."""
 _STEPS = (Reason.NO_ROOM, Reason.LOWER_PRIORITY, Reason.LESS_FULL, Reason.LATER_NAME)
 """What it means to be beaten at each step of the ranking."""
+_WORSE = {Fit.CARD: Reason.RESERVED, Fit.UNKNOWN: Reason.CAPACITY_UNKNOWN}
+"""A fit that is worse, though nobody knows that there is no room."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -67,6 +69,8 @@ def _rank(case: Case, pool: PoolView) -> Rank:
 def _compare(best: Rank, other: Rank) -> Reason:
     """The step at which `other` was beaten."""
     step = next(step for step in range(len(_STEPS)) if best[step] != other[step])
+    if _STEPS[step] is Reason.NO_ROOM:
+        return _WORSE.get(other[0], Reason.NO_ROOM)
     if _STEPS[step] is Reason.LESS_FULL and best[0] == Fit.CARD:
         return Reason.FULLER
     return _STEPS[step]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from gpushare.api.pod import Pod
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Finding, Unseen, find, skip
@@ -17,7 +18,7 @@ from gpushare.core.doctor.installation import (
 )
 from gpushare.core.doctor.limits import judge_priority
 from gpushare.core.doctor.nodes import judge_nodes
-from gpushare.core.doctor.pools import drop_repeated, judge_pools, order
+from gpushare.core.doctor.pools import drop_repeated, judge_extender, judge_pools, order
 from gpushare.core.doctor.rights import Held, Right, judge_accounts, judge_person
 from gpushare.core.doctor.webhook import (
     Bundle,
@@ -25,6 +26,7 @@ from gpushare.core.doctor.webhook import (
     judge_configuration,
     judge_endpoints,
 )
+from gpushare.core.inspect.pools import find_waiting
 from gpushare.core.knownsetup import ROUTED_BY, KnownSetup
 from gpushare.core.world import World
 
@@ -126,6 +128,10 @@ class Machines:
     """By kind."""
     evictable: frozenset[str] = frozenset()
     """Names of the plugins' DaemonSets whose pods have no system priority."""
+    unbound: tuple[Pod, ...] = ()
+    """Pods without a node."""
+    opted_out: frozenset[str] = frozenset()
+    """Namespaces whose pods are sent nowhere."""
 
 
 def judge_setup(known: KnownSetup) -> Finding:
@@ -150,8 +156,14 @@ def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list
     members = None if "pools" in unseen else pooled
     nodes = list(judge_nodes(world, members, setup.build_pass(world, now)))
     pools = list(judge_pools(world, machines.unreadable, planner, now))
+<<<<<<< HEAD
     found += judge_priority(machines.evictable, machines.world.cluster_names)
     return [*found, *nodes, *drop_repeated(pools, nodes)]
+=======
+    found += judge_priority(machines.evictable)
+    waiting = find_waiting(world, planner.books, machines.unbound, machines.opted_out, now)
+    return [*found, *nodes, *drop_repeated(pools, nodes), *judge_extender(waiting)]
+>>>>>>> 83b3436 (controller: a scheduler extender that is away or stale is told, and a pool with room for a pod that waits)
 
 
 def judge_rights(

@@ -1,7 +1,7 @@
 """What pools say of themselves and of their nodes, decided as the controller decides it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from gpushare.api.pool import Pool
@@ -9,6 +9,7 @@ from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.doctor.finding import Code, Finding, Severity, find, look_up
+from gpushare.core.inspect.pools import Waiting
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status
 from gpushare.core.world import World
@@ -21,6 +22,13 @@ _SEVERITIES = {
     NodeState.BLOCKED: Severity.WARNING,
     NodeState.UPDATING: Severity.INFO,
     NodeState.WAITING: Severity.INFO,
+}
+
+
+_EXTENDER = {
+    Reason.SCHEDULER_UNAVAILABLE: Severity.ERROR,
+    # Another look a minute later may find that the scheduler's word was only old.
+    Reason.EXTENDER_STALE: Severity.WARNING,
 }
 
 
@@ -81,6 +89,16 @@ def _judge_plan(plan: NodePlan) -> Finding:
         if plan.state in (NodeState.FAILED, NodeState.BLOCKED)
         else "",
     )
+
+
+def judge_extender(waiting: Sequence[Waiting]) -> Iterator[Finding]:
+    """Whether pods wait for the scheduler extender itself: that is told once, not pod by pod."""
+    for reason, severity in _EXTENDER.items():
+        pods = [each for each in waiting if each.why.reason == reason]
+        if pods:
+            first = f"{pods[0].pod.namespace}/{pods[0].pod.name}"
+            told = f"{len(pods)} pods wait for it, such as {first}: {pods[0].why.message}"
+            yield Finding(severity, reason, "scheduler extender", told, look_up(reason))
 
 
 def _be(count: int) -> str:

@@ -22,6 +22,7 @@ from gpushare.core.admission.doubts import find_card_trouble
 from gpushare.core.admission.fit import ask_per_card, needs_whole_card
 from gpushare.core.admission.poolview import PoolView
 from gpushare.core.capacity import CardMemory, measure_cards
+from gpushare.core.extender import RESTART
 from gpushare.names import Reason
 
 _PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
@@ -100,6 +101,14 @@ def judge_place(seeker: Seeker, place: Place) -> NodeFit:
     return NodeFit(place.node.name, place.pool.name, found)
 
 
+def doubt_fits(fits: Sequence[NodeFit], reason: Reason, message: str) -> tuple[NodeFit, ...]:
+    """The same of a pod that the scheduler gives no node, whatever room there is, for `reason`."""
+    restart = reason is Reason.EXTENDER_STALE
+    does = f"restart ({RESTART})" if restart else "answer again"
+    trouble = (Obstacle(reason, message, f"have the scheduler extender {does}", _MEND),)
+    return tuple(replace(fit, obstacles=fit.obstacles or trouble) for fit in fits)
+
+
 def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
     """What would let the pod in with the least ado; None where one takes it, or there is none."""
     if not fits or any(fit.fits for fit in fits):
@@ -150,6 +159,9 @@ def _find_state_obstacles(seeker: Seeker, place: Place) -> Iterator[Obstacle]:
             f"kubectl uncordon {quote(node.name)}",
             _ADMINISTER,
         )
+    elif plan is not None and plan.reason is Reason.EXTENDER_STALE:
+        remedy, _, told = plan.message.partition(": ")
+        yield Obstacle(plan.reason, told, remedy, _MEND)
     if not node.ready:
         yield Obstacle(Reason.NODE_NOT_READY, "it is not Ready", "have it Ready again", _MEND)
     for taint in place.taints:

@@ -15,11 +15,13 @@ from gpushare.core.actions import NodePlan
 from gpushare.core.admission import Decision, PoolView, decide
 from gpushare.core.admission.case import NO_BOOKINGS, Case
 from gpushare.core.admission.doubts import find_card_trouble
+from gpushare.core.admission.fit import Fit
 from gpushare.core.book import Book
 from gpushare.core.explain.fits import (
     NodeFit,
     Place,
     Seeker,
+    doubt_fits,
     find_smallest_change,
     judge_place,
 )
@@ -28,6 +30,7 @@ from gpushare.core.explain.verdicts import Verdict, judge_pools
 from gpushare.core.inspect.pools import Why
 from gpushare.core.modes import find_edition
 from gpushare.core.setup import Setup
+from gpushare.core.unplaced import tell_to_recreate
 from gpushare.core.world import World
 from gpushare.names import Reason
 
@@ -77,7 +80,18 @@ class PodExplanation:
     @property
     def smallest_change(self) -> str | None:
         """What would let it in; None where it needs nothing, or nothing is known."""
-        return find_smallest_change(self.fits)
+        least, found, decision = find_smallest_change(self.fits), self.found, self.decision
+        if found is None or found.node or decision is None or decision.pool in (None, *found.pools):
+            return least
+        chosen = next((each for each in self.verdicts if each.pool == decision.pool), None)
+        figures = chosen.figures if chosen is not None else None
+        if figures is None or figures.fit > Fit.CARD or any(fit.fits for fit in self.fits):
+            return least
+        anew = (
+            f"create it anew, and it is sent to pool {decision.pool}, which has room: "
+            f"{tell_to_recreate(found)}"
+        )
+        return anew if least is None else f"{least}; or {anew}"
 
     @property
     def is_as_then(self) -> bool | None:
@@ -115,6 +129,11 @@ def explain_found_pod(
     waits_for_node = found is not None and not found.node and found.is_live and not found.deleting
     if waits_for_node and around.has_nodes:
         fits = tuple(_find_fits(_seek(pod), None, around))
+        if waits is not None and waits.reason in (
+            Reason.SCHEDULER_UNAVAILABLE,
+            Reason.EXTENDER_STALE,
+        ):
+            fits = doubt_fits(fits, Reason(waits.reason), waits.message)
     return PodExplanation(
         namespace, name, written, request, decision, verdicts,
         past=parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),

@@ -139,7 +139,7 @@ def _explain_loss(case: Case, pool: PoolView, winner: PoolView | None, reason: R
                 f"its mode {pool.schedule} isolates, the pod switches that off, and {winner.name} "
                 f"({winner.schedule}) does not isolate"
             )
-        case Reason.NO_ROOM:
+        case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
             return f"{_explain_fit(case, pool)}; of {winner.name}: {_explain_fit(case, winner)}"
         case Reason.LOWER_PRIORITY:
             return f"its priority is {pool.priority}, that of {winner.name} {winner.priority}"

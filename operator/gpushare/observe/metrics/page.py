@@ -71,7 +71,7 @@ What grows with the cluster:
 
 | of | series |
 |---|---|
-| the cluster | 7 for reasons why pods are unplaced |
+| the cluster | 9 for reasons why pods are unplaced |
 | each pool | 18, and one for each reason or outcome that it met |
 | each application, in each pool where it runs, unless `metrics.perApplication` is off | 3 |
 | each node, with `metrics.perNode` | 1, and 2 for each of its cards, those together that only the \
