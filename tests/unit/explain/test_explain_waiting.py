@@ -45,8 +45,9 @@ def explain(
     pools = [a_pool("training", schedule="share")]
     if other is not None:
         pools.append(a_pool("roomy", nodes={"names": ["other"]}, schedule="share"))
-    nodes = [a_settled(allocatable={MEMORY: 15}, gpu_count=1)]
-    world = a_world(pools=pools, nodes=nodes, pods=[a_plugin_pod(), *([holder] if held else [])])
+    nodes = (a_settled(allocatable={MEMORY: 15}, gpu_count=1),)
+    pods = (a_plugin_pod(), holder) if held else (a_plugin_pod(),)
+    world = a_world(pools=tuple(pools), nodes=nodes, pods=pods)
     books = plan_world(world, Setup(), LATER).books
     blocks = [(15 - held, 1)] if held < 15 else []
     views = [a_view("training", "share", room=a_room(blocks, cards=1))]
