@@ -135,3 +135,4 @@ class Stage:
             timeout_seconds=_CLEAR_SECONDS,
         )
         remove_nodes(self.cluster, nodes)
+        self.cluster.restart_extender()

@@ -234,7 +234,8 @@ class View:
         """Allocated and total GPU memory in the card scheduler's ledger, as `9/14 (64%)`."""
         url = f"http://127.0.0.1:{self._cluster.ports.simulator}/gpushare-scheduler/inspect"
         nodes = {item["name"]: item for item in json.loads(fetch(url))["nodes"]}
-        if node not in nodes:
+        if node not in nodes or not nodes[node]["totalGPU"]:
+            # The open-source extender has not been asked about it yet.
             return "not in the ledger"
         used, total = nodes[node]["usedGPU"], nodes[node]["totalGPU"]
         return f"{used}/{total} ({100 * used // total}%)"

@@ -21,6 +21,7 @@ from devcluster.startup import (
     ended_component,
     expect_ready,
     restart_component,
+    restart_extender,
     simulator_answers,
     start_control_plane,
     start_simulator,
@@ -168,6 +169,11 @@ class Cluster:
         restart_component(self._folder, component)
         with closing(ApiServer(self.kubeconfig)) as api:
             expect_ready(self._folder, api)
+
+    def restart_extender(self) -> None:
+        """Have the simulated scheduler extender start anew: it remembers nodes that are gone, and
+        cards that a node no more has."""
+        restart_extender(self.ports)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl on this cluster and return what it prints.

@@ -44,6 +44,8 @@ GPU_CORE: Final = "aliyun.com/gpu-core.percentage"
 TOPOLOGY_CARD: Final = "aliyun.com/gpu"
 WHOLE_CARD: Final = "nvidia.com/gpu"
 
+UNHEALTHY_GPU: Final = "unhealthy-gpu-"  # ConfigMap in kube-system, with the node's name; key gpus
+
 # Node labels of the three editions and of the card inventory.
 SCHEDULE: Final = "ack.node.gpu.schedule"  # Professional: the mode
 PLACEMENT: Final = "ack.node.gpu.placement"  # Professional: binpack or spread

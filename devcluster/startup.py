@@ -137,6 +137,14 @@ def simulator_answers(ports: Ports) -> bool:
         return False
 
 
+def restart_extender(ports: Ports) -> None:
+    """Have the simulated scheduler extender forget all that it knows, as a restart does."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    url = f"http://127.0.0.1:{ports.simulator}/restart"
+    with opener.open(urllib.request.Request(url, method="POST"), timeout=5):
+        pass
+
+
 def ended_component(folder: ClusterFolder) -> str | None:
     """A component of the control plane that was started and runs no more, if there is one."""
     for file in folder.components.glob("pids/*.pid"):

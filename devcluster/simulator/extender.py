@@ -1,12 +1,14 @@
 """The card-level scheduler, as an extender of kube-scheduler (guide 004) over HTTP.
 
-Source: kube-scheduler's extender v1 protocol, whose keys Go reads in any case.
+Source: kube-scheduler's extender v1 protocol, whose keys Go reads in any case. It stands for the
+open-source extender (`ExtenderCache`), and on Professional nodes for the vendor's own scheduler.
 """
 
 import asyncio
 import logging
 import time
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -17,7 +19,8 @@ from devcluster.apiobject import Object
 from devcluster.apiserver import ApiError
 from devcluster.client import Client
 from devcluster.simulator.cards import choose_cards, count_cards
-from devcluster.simulator.ledger import build_entry, parse_entry
+from devcluster.simulator.extendercache import ExtenderCache, NodeInfo
+from devcluster.simulator.ledger import build_entry, is_professional, parse_entry
 from devcluster.simulator.objects import Node, Pod, parse_pod
 from devcluster.simulator.player import Player
 
@@ -34,13 +37,22 @@ class Extender:
 
     def __init__(self, client: Client, player: Player) -> None:
         self._client, self._player, self._world = client, player, player.world
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything, and read nodes and pods anew."""
+        world = self._world
+        self._cache = ExtenderCache(world.find_node, world.find_unhealthy, world.bound_pods())
+        world.on_pod = self._cache.take
 
     def build_application(self) -> web.Application:
-        """Return the HTTP application with its four routes."""
+        """Return the HTTP application with its routes; `/restart` is ours."""
         application = web.Application(client_max_size=LARGEST_REQUEST_BYTES)
         application.router.add_post(f"{PREFIX}/filter", self._filter)
         application.router.add_post(f"{PREFIX}/bind", self._bind)
         application.router.add_get(f"{PREFIX}/inspect", self._inspect)
+        application.router.add_get(f"{PREFIX}/inspect/{{node}}", self._inspect)
+        application.router.add_post("/restart", self._restart)
         application.router.add_get(f"{PREFIX}/version", _version)
         application.router.add_get("/version", _version)
         return application
@@ -50,13 +62,27 @@ class Extender:
         pod = parse_pod(arguments["pod"])
         fitting, failed = [], {}
         for name in arguments.get("nodenames") or ():
-            node = self._world.find_node(name)
-            chosen = self._choose(pod, node) if node else f"node {name} is not known yet"
-            if isinstance(chosen, str):
-                failed[name] = chosen
+            if refusal := self._refuse(pod, name):
+                failed[name] = refusal
             else:
                 fitting.append(name)
-        return _answer({"nodenames": fitting, "failedNodes": failed, "error": ""})
+        return _answer({"NodeNames": fitting, "FailedNodes": failed, "Error": ""})
+
+    def _refuse(self, pod: Pod, name: str) -> str:
+        node = self._world.find_node(name)
+        if node is None:
+            return f'node "{name}" not found'
+        if is_professional(node):
+            chosen = self._choose_professional(pod, node)
+            return chosen if isinstance(chosen, str) else ""
+        return self._cache.refuse(pod, self._know(name))
+
+    def _know(self, name: str) -> NodeInfo:
+        self._cache.catch_up()
+        info = self._cache.find(name)
+        if info is None:
+            raise LookupError(f'node "{name}" not found')
+        return info
 
     async def _bind(self, request: web.Request) -> web.Response:
         arguments = _lower(orjson.loads(await request.read()))
@@ -64,8 +90,8 @@ class Extender:
             await self._place(arguments)
         except (ApiError, OSError, LookupError) as error:
             log.warning("bind %s: %s", arguments.get("podname"), error)
-            return _answer({"error": str(error)})
-        return _answer({"error": ""})
+            return _answer({"Error": str(error)}, HTTPStatus.INTERNAL_SERVER_ERROR)
+        return _answer({"Error": ""})
 
     async def _place(self, arguments: Object) -> None:
         path = f"/api/v1/namespaces/{arguments['podnamespace']}/pods/{arguments['podname']}"
@@ -76,11 +102,18 @@ class Extender:
         if pod.node or self._world.is_reserved(pod):
             # The scheduler gives up after 5 s and tries again, while the first try goes on.
             raise LookupError(f"pod {pod.key} is bound, or about to be")
-        chosen = self._choose(pod, node)
+        professional = is_professional(node)
+        chosen = (
+            self._choose_professional(pod, node) if professional else self._choose(pod, node.name)
+        )
         if isinstance(chosen, str):
             raise LookupError(chosen)
-        entry = build_entry(pod, node, chosen, time.time())
-        self._world.reserve(replace(pod, node=node.name, annotations={**pod.annotations, **entry}))
+        seen = node if professional else self._know(node.name).node
+        entry = build_entry(pod, seen, chosen, time.time())
+        placed = replace(pod, node=node.name, annotations={**pod.annotations, **entry})
+        self._world.reserve(placed)
+        if not professional:
+            self._cache.add(placed, self._know(node.name))
         try:
             await self._client.patch(path, {"metadata": {"uid": pod.uid, "annotations": entry}})
             await asyncio.sleep(self._player.faults_of(node).bind_delay_seconds)
@@ -95,20 +128,34 @@ class Extender:
             )
         except ApiError:
             self._world.release(pod)
+            if not professional:
+                self._cache.take_back(placed)
             raise
         finally:
             # Without an answer, as after a success, only the watch knows what became of it.
             asyncio.get_running_loop().call_later(RESERVATION_SECONDS, self._world.release, pod)
 
     async def _inspect(self, request: web.Request) -> web.Response:
-        nodes = []
+        """Every node that it ever heard of, those that are gone included."""
+        self._cache.catch_up()
+        if name := request.match_info.get("node"):
+            return _answer({"nodes": [_describe(name, self._know(name))]})
+        nodes = [_describe(name, info) for name, info in sorted(self._cache.nodes.items())]
         for name in self._world.node_names():
             node = self._world.find_node(name)
-            if node and node.capacity.get(names.GPU_MEM, "0") != "0":
-                nodes.append(_describe(node, self._world.ledger_of(name)))
+            if node and is_professional(node) and node.capacity.get(names.GPU_MEM, "0") != "0":
+                nodes.append(_describe_professional(node, self._world.ledger_of(name)))
         return _answer({"nodes": nodes})
 
-    def _choose(self, pod: Pod, node: Node) -> tuple[int, ...] | str:
+    async def _restart(self, request: web.Request) -> web.Response:
+        self.restart()
+        return web.Response()
+
+    def _choose(self, pod: Pod, node: str) -> tuple[int, ...] | str:
+        chosen = self._cache.choose(pod, self._know(node))
+        return chosen if isinstance(chosen, str) else (chosen,)
+
+    def _choose_professional(self, pod: Pod, node: Node) -> tuple[int, ...] | str:
         return choose_cards(pod, node, count_cards(node, self._world.ledger_of(node.name)))
 
 
@@ -116,7 +163,31 @@ async def _version(request: web.Request) -> web.Response:
     return web.json_response({"version": VERSION})
 
 
-def _describe(node: Node, pods: tuple[Pod, ...]) -> Object:
+def _describe(name: str, info: NodeInfo) -> Object:
+    return {
+        "name": name,
+        "totalGPU": info.memory,
+        "usedGPU": sum(device.used for device in info.devices),
+        "devs": [
+            {
+                "id": card,
+                "totalGPU": device.total,
+                "usedGPU": device.used,
+                "pods": [
+                    {
+                        "name": pod.name,
+                        "namespace": pod.namespace,
+                        "usedGPU": pod.demand(names.GPU_MEM),
+                    }
+                    for pod in device.pods.values()
+                ],
+            }
+            for card, device in enumerate(info.devices)
+        ],
+    }
+
+
+def _describe_professional(node: Node, pods: tuple[Pod, ...]) -> Object:
     cards = count_cards(node, pods)
     held: dict[int, list[Object]] = {card.index: [] for card in cards}
     for pod in pods:
@@ -144,5 +215,5 @@ def _lower(arguments: dict[str, Any]) -> Object:
     return {key.lower(): value for key, value in arguments.items()}
 
 
-def _answer(body: Object) -> web.Response:
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
+def _answer(body: Object, status: int = HTTPStatus.OK) -> web.Response:
+    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")

@@ -25,6 +25,15 @@ class DaemonSet:
         self.version = int(raw["metadata"]["resourceVersion"])
 
 
+class UnhealthyCards:
+    """A ConfigMap that may name a node's unhealthy cards."""
+
+    def __init__(self, raw: Object) -> None:
+        self.name: str = raw["metadata"]["name"]
+        self.gpus: str | None = (raw.get("data") or {}).get("gpus")
+        self.version = int(raw["metadata"]["resourceVersion"])
+
+
 class World:
     """Nodes and their pods as the simulator sees them; `wake` is told each node that changed.
 
@@ -37,6 +46,8 @@ class World:
         self._pods: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         self._reserved: dict[str, Pod] = {}
         self._daemonsets: set[str] = set()
+        self._unhealthy: dict[str, str] = {}
+        self.on_pod: Callable[[Pod | None, Pod | None], None] = lambda old, new: None
         self.edition: Edition | None = None
         self.nodes = Mirror(client, "/api/v1/nodes", {}, parse_node, self._node_changed)
         self.pods = Mirror(
@@ -53,16 +64,23 @@ class World:
             DaemonSet,
             self._daemonset_changed,
         )
+        self._config_maps = Mirror(
+            client,
+            f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps",
+            {},
+            UnhealthyCards,
+            self._config_map_changed,
+        )
 
     async def run(self) -> None:
         """Keep watching until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for mirror in (self.nodes, self.pods, self._systems):
+            for mirror in (self.nodes, self.pods, self._systems, self._config_maps):
                 tasks.create_task(mirror.run())
 
     async def wait_synced(self) -> None:
         """Return when everything has been listed once."""
-        for mirror in (self.nodes, self.pods, self._systems):
+        for mirror in (self.nodes, self.pods, self._systems, self._config_maps):
             await mirror.synced.wait()
 
     def find_node(self, name: str) -> Node | None:
@@ -72,6 +90,14 @@ class World:
     def node_names(self) -> Iterator[str]:
         """Return the names of all nodes, sorted."""
         return iter(sorted(self._nodes))
+
+    def find_unhealthy(self, node: str) -> str | None:
+        """Return what its ConfigMap says of a node's unhealthy cards, if there is one."""
+        return self._unhealthy.get(f"{names.UNHEALTHY_GPU}{node}")
+
+    def bound_pods(self) -> Iterator[Pod]:
+        """Return the pods of all nodes."""
+        return (pod for pods in self._pods.values() for pod in pods.values())
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """Return the pods bound to a node, as its kubelet sees them."""
@@ -112,6 +138,13 @@ class World:
             if pod is not None:
                 self.release(pod)
                 self._wake(pod.node)
+        self.on_pod(old, new)
+
+    def _config_map_changed(self, old: UnhealthyCards | None, new: UnhealthyCards | None) -> None:
+        if old is not None:
+            self._unhealthy.pop(old.name, None)
+        if new is not None and new.gpus is not None:
+            self._unhealthy[new.name] = new.gpus
 
     def _daemonset_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
         if old is not None:

@@ -157,6 +157,8 @@ class Bench:
         for node in self.call("GET", NODES)["items"]:
             self.call("DELETE", f"{NODES}/{node['metadata']['name']}")
         wait_until(self._is_empty, expectation="the cluster is empty", timeout_seconds=90)
+        # The next test's nodes have the same names, and other cards.
+        self.cluster.restart_extender()
 
     def _release_and_delete(self, path: str) -> None:
         try:

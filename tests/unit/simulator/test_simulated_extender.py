@@ -45,7 +45,7 @@ class OneNode(World):
 
     def find_node(self, name: str) -> Node | None:
         capacity = {names.GPU_MEM: "15", names.GPU_COUNT: "1"}
-        return Node(name, labels={names.SCHEDULE: "cgpu"}, capacity=capacity)
+        return Node(name, labels={names.GPUSHARE: "true"}, capacity=capacity)
 
 
 @pytest.fixture
@@ -65,7 +65,8 @@ async def extender(server: OnePod) -> AsyncIterator[TestClient[Any, Any]]:
 
 async def _bind(extender: TestClient[Any, Any]) -> str:
     answer = await extender.post(f"{PREFIX}/bind", json=ASKED)
-    error: str = (await answer.json())["error"]
+    error: str = (await answer.json())["Error"]
+    assert answer.status == (500 if error else 200)
     return error
 
 
@@ -90,3 +91,25 @@ async def test_a_pod_that_is_bound_keeps_its_ledger(
     server.pod["spec"]["nodeName"] = "n2"
     assert "is bound, or about to be" in await _bind(extender)
     assert server.ledgers == 0
+
+
+async def test_a_pod_that_asks_in_init_containers_only_is_never_bound(
+    extender: TestClient[Any, Any], server: OnePod
+) -> None:
+    server.pod["spec"]["containers"][0]["resources"] = {}
+    assert "can't place the pod" in await _bind(extender)
+    assert (server.ledgers, server.bindings) == (0, 0)
+
+
+async def test_nodes_are_listed_once_the_extender_was_asked_about_them(
+    extender: TestClient[Any, Any],
+) -> None:
+    async def list_nodes() -> list[str]:
+        answer = await (await extender.get(f"{PREFIX}/inspect")).json()
+        return [node["name"] for node in answer["nodes"]]
+
+    assert await list_nodes() == []
+    await _bind(extender)
+    assert await list_nodes() == ["n1"]
+    await extender.post("/restart")
+    assert await list_nodes() == []

@@ -1,0 +1,164 @@
+"""What the open-source scheduler extender remembers of nodes and pods, its faults included.
+
+Source: AliyunContainerService/gpushare-scheduler-extender c0b6141, pkg/cache and pkg/gpushare. It
+counts a node's cards when it first hears of the node, and a pod's units when it first sees the pod
+on a card; it forgets neither before it restarts.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from devcluster import names
+from devcluster.simulator.objects import Node, Pod, parse_quantity
+
+UINT = 2**64
+INSUFFICIENT = "Insufficient GPU Memory in one device"
+
+
+@dataclass
+class Device:
+    """A card, and the pods on it as they were when they were first seen there."""
+
+    total: int
+    pods: dict[str, Pod] = field(default_factory=dict)
+
+    @property
+    def used(self) -> int:
+        """Units by the pods' annotations."""
+        return sum(
+            max(parse_int(pod.annotations.get(names.MEM_POD)) or 0, 0)
+            for pod in self.pods.values()
+            if not pod.is_finished
+        )
+
+
+class NodeInfo:
+    """A node as it was when the extender first heard of it."""
+
+    def __init__(self, node: Node) -> None:
+        self.devices: list[Device] = []
+        self.reset(node)
+
+    def reset(self, node: Node) -> None:
+        """Take the node as it is now; cards that there are keep what memory they have."""
+        self.node = node
+        self.count = parse_quantity(node.capacity.get(names.GPU_COUNT, "0"))
+        self.memory = parse_quantity(node.capacity.get(names.GPU_MEM, "0"))
+        if not self.devices and self.count:
+            self.devices = [Device(self.memory // self.count) for _ in range(self.count)]
+
+    @property
+    def must_reset(self) -> bool:
+        """Whether it had no cards, or no memory, when it was last looked at."""
+        return not self.devices or self.memory <= 0 or self.count <= 0
+
+
+class ExtenderCache:
+    """Nodes by name, and the pods on their cards."""
+
+    def __init__(
+        self,
+        find_node: Callable[[str], Node | None],
+        find_unhealthy: Callable[[str], str | None],
+        pods: Iterable[Pod] = (),
+    ) -> None:
+        """As after a restart; `find_unhealthy` is the key `gpus` of a node's ConfigMap."""
+        self._find_node, self._find_unhealthy = find_node, find_unhealthy
+        self.nodes: dict[str, NodeInfo] = {}
+        self._known: set[str] = set()
+        self._untold: dict[str, Pod] = {}  # their node was not there: they are tried again
+        for pod in pods:
+            self.take(None, pod)
+
+    def find(self, name: str) -> NodeInfo | None:
+        """What it knows of a node that there is."""
+        node = self._find_node(name)
+        if node is None:
+            return None
+        info = self.nodes.get(name)
+        if info is None:
+            info = self.nodes[name] = NodeInfo(node)
+        elif info.must_reset:
+            info.reset(node)
+        return info
+
+    def take(self, old: Pod | None, new: Pod | None) -> None:
+        """A bound pod has come, changed, ended or gone."""
+        pod = new or old
+        if pod is None or not pod.demand(names.GPU_MEM):
+            return
+        if new is None or new.terminating or new.is_finished:
+            self._untold.pop(pod.uid, None)
+            self._remove(pod)
+        elif pod.uid not in self._known:
+            self._untold[pod.uid] = new
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Put pods on their cards whose node was not known when they came."""
+        for pod in list(self._untold.values()):
+            if (info := self.find(pod.node)) is not None:
+                del self._untold[pod.uid]
+                if self.add(pod, info):
+                    self._known.add(pod.uid)
+
+    def add(self, pod: Pod, info: NodeInfo) -> bool:
+        """Put a pod on the card that its annotation names; False where there is none."""
+        card = find_card(pod)
+        if card not in range(len(info.devices)):
+            return False
+        info.devices[card].pods[pod.uid] = pod
+        return True
+
+    def _remove(self, pod: Pod) -> None:
+        """Off the card that its annotation names now, whichever it is on."""
+        self.take_back(pod)
+        self._known.discard(pod.uid)
+
+    def take_back(self, pod: Pod) -> None:
+        """Off the card that its annotation names: its Binding failed, or it is gone."""
+        info, card = self.find(pod.node), find_card(pod)
+        if info is not None and card in range(len(info.devices)):
+            info.devices[card].pods.pop(pod.uid, None)
+
+    def choose(self, pod: Pod, info: NodeInfo) -> int | str:
+        """The card for a pod, or why there is none, as the verb bind finds it."""
+        if reason := self.refuse(pod, info):
+            return reason
+        asked, free = pod.demand(names.GPU_MEM), self._list_free(info)
+        fitting = [(units, card) for card, units in free.items() if asked and units >= asked]
+        if not fitting:
+            # Such as a pod that asks for memory in init containers only.
+            return f"The node  can't place the pod {pod.name} in ns {pod.namespace}"
+        return min(fitting)[1]
+
+    def refuse(self, pod: Pod, info: NodeInfo) -> str:
+        """Why the verb filter refuses the node; empty where it does not."""
+        if info.memory <= 0:
+            return f"The node {info.node.name} is not for GPU share, need skip"
+        asked = pod.demand(names.GPU_MEM)
+        fits = any(units >= asked for units in self._list_free(info).values())
+        return "" if fits else INSUFFICIENT
+
+    def _list_free(self, info: NodeInfo) -> dict[int, int]:
+        """Units by card, unsigned: a card that is given out twice has almost infinitely many."""
+        text = self._find_unhealthy(info.node.name)
+        # What is no number counts as 0.
+        unhealthy = {parse_int(part) or 0 for part in text.split(",")} if text is not None else ()
+        return {
+            card: (device.total - device.used) % UINT
+            for card, device in enumerate(info.devices)
+            if card not in unhealthy
+        }
+
+
+def find_card(pod: Pod) -> int:
+    """The card that its annotation names; -1 where none."""
+    card = parse_int(pod.annotations.get(names.MEM_IDX))
+    return -1 if card is None else card
+
+
+def parse_int(text: str | None) -> int | None:
+    """As Go's strconv.Atoi reads it; None where it does not."""
+    return int(text) if text and re.fullmatch(r"[+-]?[0-9]+", text) else None
