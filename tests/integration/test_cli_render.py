@@ -1,10 +1,7 @@
 """`gpushare render`: what it prints is loaded by the real kube-scheduler, and taken by the real API
 server."""
 
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +9,6 @@ import pytest
 import yaml
 
 from devcluster.installation import TEARDOWN_IMAGE
-from devcluster.ports import is_free
-from devcluster.processes import spawn
 from gpushare.cli.exits import Exit
 from gpushare.render.teardown import render_teardown_commands
 from tests.kit.bench import DAEMONSETS, PODS, SYSTEM_PODS, Bench
@@ -21,6 +16,7 @@ from tests.kit.builders import build_pod, build_pool
 from tests.kit.commandline import Ended, expect_told, run_command
 from tests.kit.expect import expect, expect_pool_ready
 from tests.kit.installations import teardown_jobs_allowed
+from tests.kit.ownscheduler import scheduled_by
 from tests.kit.plainextender import PlainExtender
 from tests.kit.teardownjobs import TEARDOWN_JOBS
 from tests.kit.teardownstory import expect_isolating, expect_says, given_isolating_pool, say
@@ -29,36 +25,6 @@ from tests.kit.tls import build_tls
 Json = dict[str, Any]
 PLUGIN = "gpushare-device-plugin-ds"
 IMAGE = "registry.example.com/gpushare-plugin:v2"
-
-
-@contextmanager
-def scheduled_by(bench: Bench, text: str, folder: Path) -> Iterator[Path]:
-    """kube-scheduler with this configuration in place of the cluster's, which pauses; its log."""
-    cluster = bench.cluster
-    configuration, log = folder / "scheduler.yaml", folder / "scheduler.log"
-    configuration.write_text(text)
-    pid = cluster.pid("kube-scheduler")
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
-    port = next(port for port in reversed(cluster.ports.spare) if is_free(port))
-    own = {"--config": str(configuration), "--secure-port": str(port)}
-    kept = [each for each in command if each.partition("=")[0] not in own]
-    assert len(kept) == len(command) - len(own), command
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        process = spawn(
-            [*kept, *(f"{flag}={value}" for flag, value in own.items())],
-            folder=cluster.folder,
-            working_folder=folder,
-            log=log,
-            env=os.environ,
-        )
-        try:
-            yield log
-        finally:
-            process.kill()
-            process.wait()
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def bind(bench: Bench, arguments: Json) -> None:
