@@ -91,7 +91,7 @@ def test_kubectl_knows_the_short_name_the_category_and_the_columns(bench: Bench)
         header, row = bench.cluster.kubectl("get", word).splitlines()
         assert header.split() == [
             *("NAME", "SCHEDULE", "PLACEMENT", "NODES", "READY", "UPDATING"),
-            *("GPU-MEM", "STATUS", "AGE"),
+            *("GPU-MEM", "MEM-SINCE", "STATUS", "AGE"),
         ]
         assert row.split()[:3] == ["training", "share", "spread"]
     header, row = bench.cluster.kubectl("get", "gsp", "-o", "wide").splitlines()

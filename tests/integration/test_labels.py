@@ -52,9 +52,10 @@ spec:
     assert {(each[MODE], each[POOL]) for each in labels} == {("cgpu", "training")}
     header, row = bench.cluster.kubectl("get", "gsp").splitlines()
     shown = dict(zip(header.split(), row.replace("cgpu  ", "cgpu - ", 1).split(), strict=True))
-    assert shown | {"AGE": "", "GPU-MEM": ""} == {
+    assert shown | {"AGE": "", "GPU-MEM": "", "MEM-SINCE": ""} == {
         "NAME": "training", "SCHEDULE": "cgpu", "PLACEMENT": "-", "NODES": "50", "READY": "50",
-        "UPDATING": "0", "GPU-MEM": "", "STATUS": "AllNodesReady", "AGE": "",
+        "UPDATING": "0", "GPU-MEM": "", "MEM-SINCE": "",
+        "STATUS": "AllNodesReady", "AGE": "",
     }  # fmt: skip
 
 

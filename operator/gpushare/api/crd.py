@@ -19,6 +19,7 @@ _COLUMNS = (
     ("Ready", "integer", ".status.nodes.ready"),
     ("Updating", "integer", ".status.nodes.updating"),
     ("GPU-Mem", "string", ".status.capacity.summary"),
+    ("Mem-Since", "date", ".status.capacity.observedAt"),
     ("Status", "string", '.status.conditions[?(@.type=="Ready")].reason'),
     ("Age", "date", ".metadata.creationTimestamp"),
 )

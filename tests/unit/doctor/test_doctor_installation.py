@@ -78,6 +78,8 @@ def test_deployments_that_may_not_be_read_are_skipped() -> None:
     [
         (Leader("op-1", NOW - timedelta(seconds=3)), Code.CONTROLLER_ACTIVE),
         (Leader("op-1", NOW - timedelta(minutes=5)), Code.CONTROLLER_SILENT),
+        (Leader("op-1", NOW - timedelta(seconds=20), 10, 5), Code.CONTROLLER_ACTIVE),
+        (Leader("op-1", NOW - timedelta(seconds=20), 10, 5.1), Code.CONTROLLER_SILENT),
         (Leader("", NOW), Code.CONTROLLER_SILENT),
         (Leader("op-1", None), Code.CONTROLLER_SILENT),
         (None, Code.CONTROLLER_SILENT),
