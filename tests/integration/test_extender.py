@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from devcluster import names
+from devcluster.installation import OperatorProcess
 from tests.kit.bench import NODES, PODS, Bench
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.commandline import run_command
 from tests.kit.expect import expect, expect_pool_ready, expect_running
-from tests.kit.operator import OperatorProcess, read_metric
+from tests.kit.operator import read_metric
 from tests.kit.ownscheduler import scheduled_by
 from tests.kit.told import read_events
 
