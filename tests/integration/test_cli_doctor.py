@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -335,28 +335,6 @@ def test_a_crd_of_an_older_schema(scene: Scene) -> None:
 
 
 # Who may not look, and what is not there.
-
-
-def test_a_controller_that_was_killed_is_told_before_its_lease_is_a_minute_old(
-    scene: Scene,
-) -> None:
-    bench = scene.bench
-    bench.operators.end_all()
-    try:
-        renewed = datetime.now(UTC) - timedelta(seconds=20)
-        spec = {
-            "holderIdentity": "killed",
-            "leaseDurationSeconds": 2,
-            "renewTime": renewed.isoformat(timespec="microseconds").replace("+00:00", "Z"),
-        }
-        lease = {"metadata": {"name": LEASE.rpartition("/")[2]}, "spec": spec}
-        bench.call("DELETE", LEASE.rpartition("/")[0])
-        bench.call("POST", LEASE.rpartition("/")[0], lease)
-        (found,) = scene.find().of("ControllerSilent")
-        assert "killed has not renewed it" in found["message"]
-    finally:
-        bench.operators.standard()
-    scene.expect("ControllerActive", "ok")
 
 
 def test_without_rights_each_part_is_skipped_and_the_right_named(
