@@ -177,7 +177,8 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
             f"asks for {asked} {unit} on one card, and the largest of {selected} has {max(cards)}; "
             "ask for less, or add nodes with larger cards"
         )
-    if by_scheduler[0] is Reason.SCHEDULER_UNAVAILABLE:
+    if pod.unscheduled[0] == SCHEDULER_ERROR:
+        # It had found nodes: what they have is not what the pod waits for.
         return by_scheduler
     if not any(room.ready for room in rooms):
         return Reason.POOL_NOT_READY, (

@@ -221,7 +221,7 @@ def test_pods_that_wait_are_sorted_and_filtered_by_namespace(show: Shown) -> Non
         (None, ("Pending", "no scheduler has looked at it yet")),
         (
             {"reason": "SchedulerError", "message": "extender: connection refused"},
-            ("SchedulerError", "extender: connection refused"),
+            ("Unschedulable", "the scheduler failed: extender: connection refused"),
         ),
         (
             {"reason": "SchedulingGated", "message": "Scheduling is blocked"},
