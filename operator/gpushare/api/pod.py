@@ -51,15 +51,11 @@ def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 NOT_LOOKED_AT = ("", "")
 _NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
-<<<<<<< HEAD
 _SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 """What a mode that is given up breaks."""
-_UNSCHEDULABLE = "Unschedulable"
-=======
 SCHEDULER_ERROR = "SchedulerError"
 """Reason of a pod that the scheduler failed on, as where its extender does not answer."""
 _UNPLACED = ("Unschedulable", SCHEDULER_ERROR)
->>>>>>> 83b3436 (controller: a scheduler extender that is away or stale is told, and a pool with room for a pod that waits)
 _MIRROR = "kubernetes.io/config.mirror"
 """On the API server's image of a static pod, which its kubelet alone starts and ends."""
 _SOURCE = "kubernetes.io/config.source"

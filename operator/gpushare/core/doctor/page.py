@@ -156,14 +156,9 @@ def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list
     members = None if "pools" in unseen else pooled
     nodes = list(judge_nodes(world, members, setup.build_pass(world, now)))
     pools = list(judge_pools(world, machines.unreadable, planner, now))
-<<<<<<< HEAD
     found += judge_priority(machines.evictable, machines.world.cluster_names)
-    return [*found, *nodes, *drop_repeated(pools, nodes)]
-=======
-    found += judge_priority(machines.evictable)
     waiting = find_waiting(world, planner.books, machines.unbound, machines.opted_out, now)
     return [*found, *nodes, *drop_repeated(pools, nodes), *judge_extender(waiting)]
->>>>>>> 83b3436 (controller: a scheduler extender that is away or stale is told, and a pool with room for a pod that waits)
 
 
 def judge_rights(
