@@ -37,7 +37,6 @@ from tests.kit.members import (
 from tests.kit.values import (
     MEMORY,
     NOW,
-    a_gpu_pod,
     a_node,
     a_plugin_pod,
     a_pool,
@@ -377,27 +376,3 @@ def test_the_planner_knows_in_what_the_installation_counts() -> None:
         planner.update(world, None, AT.now)
         reasons[unit] = planner.books[SHARE_POOL.name].plans[node.name].reason
     assert reasons == {"GiB": Reason.MEMORY_UNIT_DIFFERS, "MiB": Reason.APPLIED}
-
-
-def test_a_pod_on_a_card_that_the_node_has_not_says_that_the_extender_is_stale() -> None:
-    node = _offering(gpu_count=2, memory=30)
-    pod = a_gpu_pod("late", cards={2: 5})
-    trouble = diagnose(node, [PLUGIN, pod], _mode("share", "OpenSource"), AT)
-    _expect(trouble, Reason.EXTENDER_STALE, "late", "card 2", "deployment/gpushare-schd-extender")
-
-
-@pytest.mark.parametrize(
-    ("edition", "more"),
-    [
-        ("Professional", {"cards": {2: 5}}),
-        ("OpenSource", {"cards": {1: 5}}),
-        ("OpenSource", {"cards": {2: 5}, "deleting": True}),
-        ("OpenSource", {"cards": {2: 5}, "phase": "Failed"}),
-    ],
-)
-def test_an_extender_is_not_called_stale_without_a_live_pod_on_such_a_card(
-    edition: str, more: dict[str, Any]
-) -> None:
-    node = _offering(gpu_count=2, memory=30)
-    pods = [PLUGIN, a_gpu_pod("p", **more)]
-    assert diagnose(node, pods, _mode("share", edition), AT) is None

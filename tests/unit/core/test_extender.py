@@ -1,0 +1,42 @@
+"""The scheduler extender, as far as a node and its pods tell of it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.diagnosis import diagnose
+from gpushare.core.modes import MODES
+from gpushare.core.observed import Pass
+from gpushare.names import Reason
+from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
+
+AT, PLUGIN = Pass(NOW + timedelta(minutes=5)), a_plugin_pod()
+
+
+def test_a_pod_on_a_card_that_the_node_has_not_says_that_the_extender_is_stale() -> None:
+    node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
+    pod = a_gpu_pod("late", cards={2: 5})
+    trouble = diagnose(node, [PLUGIN, pod], MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT)
+    assert trouble is not None
+    assert trouble.reason is Reason.EXTENDER_STALE
+    for word in ("late", "card 2", "deployment/gpushare-schd-extender"):
+        assert word in trouble.message
+
+
+@pytest.mark.parametrize(
+    ("edition", "more"),
+    [
+        ("Professional", {"cards": {2: 5}}),
+        ("OpenSource", {"cards": {1: 5}}),
+        ("OpenSource", {"cards": {2: 5}, "deleting": True}),
+        ("OpenSource", {"cards": {2: 5}, "phase": "Failed"}),
+    ],
+)
+def test_an_extender_is_not_called_stale_without_a_live_pod_on_such_a_card(
+    edition: str, more: dict[str, Any]
+) -> None:
+    node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
+    pods = [PLUGIN, a_gpu_pod("p", **more)]
+    assert diagnose(node, pods, MODES[Edition(edition), Schedule.SHARE], AT) is None
