@@ -4,6 +4,7 @@ It shares nothing with the operator and knows no more of a node than its objects
 seen. Between two looks anything may have happened in any order.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,6 +50,8 @@ class Process:
 
     starts: Span
     lives: Span
+    recorded: float = _FOREVER
+    """When the node's record was seen to name it."""
 
 
 @dataclass
@@ -59,7 +62,8 @@ class Oracle:
     by a plugin that runs: a kubelet would have had to restart in just that time. What stood while
     no operator looked on can't be dated by whoever comes later, since managedFields tell of the
     last write alone: nobody can tell which pods the plugin admitted before that, nor whether
-    another value brought an installer.
+    another value brought an installer. What the operator had no time to write down before somebody
+    else's write is lost to it: it keeps what it knows on the node alone.
     """
 
     brief_seconds: float
@@ -98,6 +102,7 @@ class Oracle:
             if instance not in seen and process.lives.end == _FOREVER:
                 lives = Span(process.lives.begin, look.end)
                 self._processes[instance] = replace(process, lives=lives)
+        self._see_record(node, look.end)
         self._before = look.begin
 
     def see_labels(self, node: Json, moment: Span, *, is_foreign: bool = False) -> None:
@@ -143,6 +148,14 @@ class Oracle:
         self._processes[instance] = known
         return instance
 
+    def _see_record(self, node: Json, now: float) -> None:
+        applied = json.loads(node["metadata"]["annotations"].get("gpushare.io/applied", "{}"))
+        for uid, restarts in applied.get("plugins", {}).items():
+            instance = (applied.get("bootID", ""), uid, restarts)
+            process = self._processes.get(instance)
+            if process is not None and process.recorded == _FOREVER:
+                self._processes[instance] = replace(process, recorded=now)
+
     def _find_readings(self, admitted: Span) -> Iterator[Values]:
         for process in self._processes.values():
             if not process.lives.meets(admitted):
@@ -152,7 +165,9 @@ class Oracle:
                 span = labelled.span
                 is_read = span.meets(runs) and not self._is_brief(span)
                 is_read = is_read or span.meets(process.starts)
-                if is_read or (self._is_unwatched(span) and span.meets(process.lives)):
+                is_lost = labelled.is_foreign and process.recorded >= span.begin
+                is_lost = is_lost or self._is_unwatched(span)
+                if is_read or (is_lost and span.meets(process.lives)):
                     yield labelled.values
 
     def _is_brief(self, span: Span) -> bool:

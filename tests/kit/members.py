@@ -51,10 +51,17 @@ def plan_of(
     may_tear_down: bool = False,
     jobs: Iterable[Job] = (),
     is_refused: bool = False,
+    acting_since: datetime | None = None,
 ) -> NodePlan:
     by_name = {job.name: job for job in jobs}
     seen = Observed(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
-    at = Pass(now, daemonsets=daemonsets, may_evict=may_evict, may_tear_down=may_tear_down)
+    at = Pass(
+        now,
+        daemonsets=daemonsets,
+        may_evict=may_evict,
+        may_tear_down=may_tear_down,
+        acting_since=acting_since,
+    )
     return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
 
 

@@ -51,7 +51,7 @@ def plan_put_back(
         applied = applied.model_copy(update=note_readings(seen, applied, at))
     records = seen.records.model_copy(update={"drift": verdict.record, "applied": applied})
     if applied is not None:
-        records = note_module(seen, records, MODES[applied.edition, applied.schedule])
+        records = note_module(seen, records, MODES[applied.edition, applied.schedule], at)
     action = build_apply(seen.node, labels, records, cordon=seen.node.owns_cordon, message=message)
     return seen.plan(NodeState.UPDATING, Reason.DRIFT_REPAIRED, message, action)
 
@@ -72,7 +72,7 @@ def plan_contested(seen: Observed, held: dict[str, str], verdict: Verdict, at: P
         stays = not mode.labels.items() <= labels.items()
         applied = applied.model_copy(update=note_readings(seen, applied, at, stays=stays))
         records = records.model_copy(update={"applied": applied})
-        records = note_module(seen, records, mode, is_watched=stays)
+        records = note_module(seen, records, mode, at)
         if applied.mode_unknown:
             plan = replace(plan, message=f"{plan.message}. {describe_unknown(applied)}")
     action = build_apply(

@@ -59,7 +59,7 @@ def plan_labels(
             "mode_unknown": is_unknown,
         }
     )
-    noted = note_module(seen, records, mode)
+    noted = note_module(seen, records, mode, at)
     # A mode that isolates says as much by itself: nothing is written for that alone.
     needed = records if mode.isolated else noted
     trouble = missing or diagnose(seen.node, seen.pods, mode, at)

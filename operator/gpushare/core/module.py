@@ -13,7 +13,7 @@ from gpushare.core.actions import NodePlan, build_apply
 from gpushare.core.admitted import find_admissions, write_admissions
 from gpushare.core.change import owned_labels
 from gpushare.core.modes import INSTALLERS, MODES, Mode, find_schedule
-from gpushare.core.observed import Observed
+from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Change, NodeRecords
 
 
@@ -37,14 +37,14 @@ def is_isolation_left(seen: Observed, to: Mode) -> bool:
 
 
 def note_module(
-    seen: Observed, records: NodeRecords, mode: Mode, *, is_watched: bool = False
+    seen: Observed, records: NodeRecords, mode: Mode, at: Pass | None = None
 ) -> NodeRecords:
     """`records` as they are to be written on a node that is in `mode`, or on its way there.
 
-    From now on nobody knows what a plugin that reads `share` gives; who came before is known. Where
-    somebody else's label `is_watched`, no other has stood there.
+    From now on nobody knows what a plugin that reads `share` gives; who came before is known. A
+    write that may find the labels of others there says when it goes out (`at`).
     """
-    is_unseen = not is_watched and _is_newly_unknown(seen, records, mode)
+    is_unseen = at is not None and _is_newly_unknown(seen, records, mode, at)
     is_known = may_have_module(seen, mode) or is_unseen
     if records.module or not is_known:
         return records
@@ -102,13 +102,16 @@ def _is_known(seen: Observed) -> bool:
     return any(mode.isolated for mode in modes)
 
 
-def _is_newly_unknown(seen: Observed, records: NodeRecords, mode: Mode) -> bool:
+def _is_newly_unknown(seen: Observed, records: NodeRecords, mode: Mode, at: Pass) -> bool:
     """Whether the mode's label went while nobody looked: an installer may have come and gone."""
-    applied, was = records.applied, seen.records.applied
+    applied, was, node = records.applied, seen.records.applied, seen.node
     if mode.edition is not Edition.PROFESSIONAL or applied is None or was is None:
         return False
-    is_strange = not mode.labels.keys() <= seen.node.owned
-    return is_strange and bool(applied.mode_unknown) and not was.mode_unknown
+    if mode.labels.keys() <= node.owned or not applied.mode_unknown or was.mode_unknown:
+        return False
+    foreign = [key for key, value in mode.labels.items() if node.labels.get(key) != value]
+    is_seen = bool(foreign) and all(at.saw(node.written_at.get(key)) for key in foreign)
+    return seen.is_doubtful or not is_seen
 
 
 def _is_installing(seen: Observed) -> bool:

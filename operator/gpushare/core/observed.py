@@ -52,6 +52,11 @@ class Pass:
         """What the cluster calls the DaemonSet of this standard name."""
         return self.cluster_names.show(daemonset)
 
+    def saw(self, moment: datetime | None) -> bool:
+        """Whether the controller acted already when somebody wrote; None is at a time unknown."""
+        since = self.acting_since
+        return since is None or (moment is not None and moment > since)
+
     def is_brief(self, moment: datetime | None) -> bool:
         """Whether what somebody wrote then, by the API server's clock, has been seen at once.
 

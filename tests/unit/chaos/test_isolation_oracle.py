@@ -1,5 +1,6 @@
 """What could be told of a container by anybody who watched its node."""
 
+import json
 from typing import Any
 
 import pytest
@@ -188,3 +189,17 @@ def test_what_stood_before_a_value_that_no_operator_saw_may_have_brought_a_modul
     watch.write_briefly({names.SCHEDULE: "default"})
     watch.pass_by()
     assert watch.can_tell(watch.admit("a")) is is_watched
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_what_was_not_written_down_before_a_foreign_label_nobody_can_tell(
+    is_recorded: bool,
+) -> None:
+    watch = Watch(ISOLATING)
+    if is_recorded:
+        applied = {"bootID": "first", "plugins": {"gpushare-device-plugin-ds-plugin": 0}}
+        watch.annotations["gpushare.io/applied"] = json.dumps(applied)
+    watch.pass_by()
+    watch.write_briefly(SHARING)
+    watch.pass_by()
+    assert watch.can_tell(watch.admit("a")) is is_recorded

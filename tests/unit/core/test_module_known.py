@@ -1,7 +1,7 @@
 """That the kernel module may be loaded is forgotten on no way to share but by a teardown."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -244,10 +244,8 @@ def test_a_label_that_somebody_put_back_while_nobody_looked_may_have_brought_an_
     assert noted.applied.mode_unknown
 
 
-@pytest.mark.parametrize("schedule", ["share", "default", "cgpu"])
-def test_what_stood_before_a_label_that_nobody_saw_coming_may_have_brought_it(
-    schedule: str,
-) -> None:
+def _plan_drifted(schedule: str, *, acting_since: datetime, pod: Pod = PLUGIN) -> NodeRecords:
+    """What is noted where somebody wrote `schedule` a second ago on a node in `share`."""
     node = a_node(
         labels={**SHARE, **OURS},
         records=applied(Schedule.SHARE).model_copy(update={"found": {names.LABEL_SCHEDULE: None}}),
@@ -258,8 +256,24 @@ def test_what_stood_before_a_label_that_nobody_saw_coming_may_have_brought_it(
         labels={**node.labels, names.LABEL_SCHEDULE: schedule},
         owned=node.owned - {names.LABEL_SCHEDULE},
         managers={names.LABEL_SCHEDULE: "kubectl"},
-        written_at={names.LABEL_SCHEDULE: NOW - timedelta(minutes=1)},
+        written_at={names.LABEL_SCHEDULE: NOW - timedelta(seconds=1)},
     )
-    plan = plan_of(node, a_pool(schedule="share"), PLUGIN)
+    plan = plan_of(node, a_pool(schedule="share"), pod, acting_since=acting_since)
     assert isinstance(plan.action, ApplyNode)
-    assert names.ANNOTATION_MODULE in plan.action.annotations
+    return parse_records(_written(node, plan.action))
+
+
+@pytest.mark.parametrize("schedule", ["share", "default", "cgpu"])
+def test_before_a_label_that_nobody_saw_being_written_another_may_have_brought_it(
+    schedule: str,
+) -> None:
+    assert _plan_drifted(schedule, acting_since=NOW).module
+
+
+def test_a_label_that_was_seen_being_written_brought_none_though_its_plugin_is_in_doubt() -> None:
+    found = _plan_drifted(
+        "default", acting_since=NOW - timedelta(minutes=1), pod=a_plugin_pod(restarts=1)
+    )
+    assert found.applied is not None
+    assert found.applied.mode_unknown
+    assert not found.module
