@@ -159,15 +159,6 @@ async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
     assert api.written("/training/status") == ["APPLY"]
 
 
-async def test_a_status_is_written_only_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = LoopApi()
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
-    for _ in range(2):
-        await reconciler._pass_safely()
-        await settle(reconciler)
-    assert api.written("/status") == ["APPLY"]
-
-
 async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = Metrics()
     reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()], metrics=metrics)
