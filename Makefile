@@ -125,7 +125,7 @@ test-node-long: $(READY) ## The same for what takes minutes there, and what take
 	$(LIMIT) 2400 $(BIN)/pytest tests/node -p no:randomly --timeout=600 -m long $(NODES)
 
 .PHONY: test-safety
-test-safety: $(READY) ## Show that each safety step is held by a test: take it out, see the test fail
+test-safety: $(READY) ## Show that each safety rule is held by tests: take it out, see them fail
 	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
 
 .PHONY: fuzz

@@ -1,7 +1,8 @@
-"""Take one safety step out of the operator at a time, and see its test fail.
+"""Take one safety rule out of the operator at a time, and see its tests fail.
 
-`python -m tests.mutations [STEP...]` runs the named steps, or all, and prints a table. The exit
-status is 0 where every test failed as it must.
+`python -m tests.mutations [PART...]` runs what tests/mutants.toml lists, or what of it has one of
+these parts in the mutant's name or the test's path, and prints a table. The exit status is 0 where
+every test failed as it must.
 """
 
 import os
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +18,7 @@ from pathlib import Path
 from tests.kit.operator import SOURCE_VARIABLE
 
 PROJECT = Path(__file__).resolve().parent.parent
-_SAFETY = "tests/integration/test_safety_steps.py"
-_ROLLOUT = "tests/integration/test_rollout.py"
-_TIMEOUT_SECONDS = 300
+_UNIT_SECONDS, _TIMEOUT_SECONDS = 60, 300
 _SHOWN = 100
 FAILED = "failed as it must"
 
@@ -33,167 +33,91 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Mutation:
-    """A step that is taken out, and the test that must fail then."""
+class Mutant:
+    """The operator without a rule, and the tests that must fail then: first a unit test."""
 
-    step: str
-    test: str
+    name: str
     replacements: tuple[Replacement, ...]
-    file: str = _SAFETY
+    tests: tuple[str, ...]
 
 
-MUTATIONS: tuple[Mutation, ...] = (
-    Mutation(
-        "cordon",
-        "test_cordon_keeps_pods_off_a_node_whose_plugin_is_away",
-        (
-            Replacement("kube/nodes.py", "    if action.cordon:\n", "    if False:\n"),
-            # Else a node that is not cordoned is given way to, or cordoned again.
-            Replacement(
-                "core/observed.py",
-                "        return self.node.unschedulable\n",
-                "        return True\n",
-            ),
-        ),
-    ),
-    Mutation(
-        "second look",
-        "test_second_look_gives_way_to_a_binding_that_was_in_flight",
-        (
-            Replacement(
-                "controller/apply.py",
-                "for gap in (0.0, self.settings.second_look_seconds):",
-                "for gap in (0.0,):",
-            ),
-        ),
-    ),
-    Mutation(
-        "UID precondition",
-        "test_uid_precondition_spares_a_pod_that_took_the_plugins_name",
-        (Replacement("kube/client.py", 'body={"preconditions": {"uid": uid}}', "body={}"),),
-    ),
-    Mutation(
-        "wait for the resource",
-        "test_wait_for_the_resource_keeps_a_node_out_until_it_offers_memory",
-        (
-            Replacement(
-                "core/verify.py",
-                "        if not node.allocatable.get(resource):\n",
-                "        if False:\n",
-            ),
-        ),
-    ),
-    Mutation(
-        "disbelief of a leftover",
-        "test_a_value_left_over_from_the_old_plugin_is_not_believed",
-        (
-            Replacement(
-                "core/verify.py", "if change.restart and serving and not was_zero:", "if False:"
-            ),
-        ),
-    ),
-    Mutation(
-        "wait for the installer",
-        "test_wait_for_the_installer_lets_no_pod_in_unisolated",
-        (
-            Replacement(
-                "core/verify.py",
-                "    for component in mode.components:\n",
-                "    for component in ():\n",
-            ),
-        ),
-    ),
-    Mutation(
-        "budget",
-        "test_a_node_that_somebody_cordoned_counts_against_the_budget",
-        (
-            Replacement(
-                "core/turn.py",
-                "if progress.unavailable >= count_max_unavailable(rollout, progress.total):",
-                "if False:",
-            ),
-        ),
-        _ROLLOUT,
-    ),
-    Mutation(
-        "canary",
-        "test_canaries_that_succeed_let_the_others_begin",
-        (
-            Replacement(
-                "core/turn.py",
-                "if progress.proven < rollout.canary <= progress.proven + progress.changing:",
-                "if False:",
-            ),
-        ),
-        _ROLLOUT,
-    ),
-    Mutation(
-        "halt",
-        "test_a_canary_that_fails_halts_the_pool_until_somebody_resumes_it",
-        (Replacement("core/turn.py", "    if progress.halted_by:\n", "    if False:\n"),),
-        _ROLLOUT,
-    ),
-)
+def read_mutants() -> tuple[Mutant, ...]:
+    """Those of tests/mutants.toml."""
+    listed = tomllib.loads((PROJECT / "tests/mutants.toml").read_text())["mutant"]
+    keys = ("file", "old", "new")
+    return tuple(
+        Mutant(
+            each["name"],
+            tuple(Replacement(*(one[k] for k in keys)) for one in each.get("replace", [each])),
+            tuple(f"tests/{test}" for test in each["tests"]),
+        )
+        for each in listed
+    )
 
 
-def build_mutated_source(mutation: Mutation, folder: Path) -> Path:
-    """A copy of the operator's source without the step.
+def build_mutated_source(mutant: Mutant, folder: Path) -> Path:
+    """A copy of the operator's source without the rule.
 
-    Raises ValueError where a text is not there exactly once: the mutation must follow the code.
+    Raises ValueError where a text is not there exactly once: the mutant must follow the code.
     """
     source = folder / "operator"
     shutil.copytree(
         PROJECT / "operator", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
-    for replacement in mutation.replacements:
+    for replacement in mutant.replacements:
         file = source / "gpushare" / replacement.file
         text = file.read_text()
         if (count := text.count(replacement.old)) != 1:
             raise ValueError(
-                f"{mutation.step}: {replacement.file} holds {replacement.old!r} {count} times, "
-                "expected once; bring tests/mutations.py up to date"
+                f"{mutant.name}: {replacement.file} holds {replacement.old!r} {count} times, "
+                "expected once; bring tests/mutants.toml up to date"
             )
         file.write_text(text.replace(replacement.old, replacement.new))
     return source
 
 
-def run(mutation: Mutation) -> str:
-    """Run the step's test against the operator without the step; what came of it."""
+def run(mutant: Mutant, test: str) -> str:
+    """Run a test against the operator without the rule; what came of it."""
+    is_unit = test.startswith("tests/unit/")
     with tempfile.TemporaryDirectory(prefix="gpushare-mutation-") as folder:
-        source = build_mutated_source(mutation, Path(folder))
+        source = build_mutated_source(mutant, Path(folder))
+        own = ("-o", f"pythonpath={source} .") if is_unit else ()
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", f"{mutation.file}::{mutation.test}"),
-                *("-q", "-x", "-p", "no:randomly", "--tb=line", "--timeout=120"),
+                *(sys.executable, "-m", "pytest", test, *own, "-q", "-x", "-p", "no:randomly"),
+                *("--tb=line", "--timeout=120"),
             ],
             cwd=PROJECT,
             env={**os.environ, SOURCE_VARIABLE: str(source)},
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT_SECONDS,
+            timeout=_UNIT_SECONDS if is_unit else _TIMEOUT_SECONDS,
             check=False,
         )
     lines = done.stdout.strip().splitlines() or [done.stderr.strip()]
     if done.returncode == 0:
-        return "PASSED, though the step was out"
+        return "PASSED, though the rule was out"
     if "failed" not in lines[-1] or "error" in lines[-1]:
         return f"did not run: {lines[-1]}"
-    said = next((line for line in lines if line.startswith("/")), "")
+    said = next((line for line in lines if line.startswith(("/", "E  "))), "")
     return f"{FAILED}: {said.partition(': ')[2][:_SHOWN]}"
 
 
-def main(steps: Sequence[str]) -> int:
-    """Run the mutations of these steps, or all; the exit status."""
-    unknown = set(steps) - {mutation.step for mutation in MUTATIONS}
-    if unknown:
-        known = ", ".join(repr(mutation.step) for mutation in MUTATIONS)
-        print(f"unknown: {', '.join(sorted(unknown))}; steps are {known}", file=sys.stderr)
+def main(parts: Sequence[str]) -> int:
+    """Run what has one of these parts in its name, or all; the exit status."""
+    chosen = [
+        (mutant, test)
+        for mutant in read_mutants()
+        for test in mutant.tests
+        if not parts or any(part in mutant.name or part in test for part in parts)
+    ]
+    if not chosen:
+        print(f"no mutant and no test in tests/mutants.toml has {parts} in it", file=sys.stderr)
         return 2
-    chosen = [mutation for mutation in MUTATIONS if not steps or mutation.step in steps]
     results = []
-    for mutation in chosen:
-        results.append(run(mutation))
-        print(f"{mutation.step:24} | {mutation.test} | {results[-1]}", flush=True)
+    for mutant, test in chosen:
+        results.append(run(mutant, test))
+        print(f"{mutant.name} | {test.partition('::')[2]} | {results[-1]}", flush=True)
     return 0 if all(result.startswith(FAILED) for result in results) else 1
 
 

@@ -68,6 +68,7 @@ class Disturbances(RuleBasedStateMachine):
         schedule=st.sampled_from(SCHEDULES),
         rollout=a_rollout,
         is_settled=st.sampled_from((True, True, False)),
+        rival=st.sampled_from((None, None, 100, 200)),
         pace=st.sampled_from((0, 0, 2)),
     )
     def begin(
@@ -80,7 +81,9 @@ class Disturbances(RuleBasedStateMachine):
         rollout: dict[str, object],
         is_settled: bool,
         pace: int,
+        rival: int | None = None,
     ) -> None:
+        """`rival`: with this priority a pool that is as old comes to claim the same nodes."""
         self.cluster = sim.Cluster(
             edition=edition,
             returning=timedelta(seconds=returning_seconds),
@@ -90,8 +93,12 @@ class Disturbances(RuleBasedStateMachine):
             self.add_node(node, "a", mode)
         self.cluster = machinery.elapse(self.cluster, 60)
         self.put_pool("training", schedule=schedule, nodes=_of_groups("a"), rollout=rollout)
+        if rival is not None:
+            self.put_pool("inference")
         if is_settled:
             self.come_to_rest()
+        if rival is not None:
+            self.put_pool("inference", nodes=_of_groups("a"), priority=rival)
         self.pace = pace
 
     @abstractmethod

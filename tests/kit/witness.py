@@ -1,22 +1,29 @@
 """Watches what the operator does to a simulated cluster, and says when a promise is broken.
 
-It reads records on nodes as the operator does, and counts for itself.
+It reads records on nodes as the operator does. What it compares with is its own: who has a node and
+the budget come from `pooloracle`, labels, plugins and resources from the simulation.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from difflib import unified_diff
 
 from gpushare import names
+from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
-from gpushare.core.actions import DeletePlugins, EvictPods, NodePlan, NodeState, ReleaseNode
+from gpushare.core.actions import (
+    ApplyNode,
+    DeletePlugins,
+    EvictPods,
+    NodePlan,
+    NodeState,
+    ReleaseNode,
+)
 from gpushare.core.admitted import find_admissions
 from gpushare.core.book import Book
-from gpushare.core.membership import decide_claim, find_owner
-from gpushare.core.modes import MODES, desired_labels
 from gpushare.core.observed import Observed
 from gpushare.core.plan import Plan, Planner
 from gpushare.core.policy import build_attempt
@@ -26,10 +33,11 @@ from gpushare.core.transitions import Outcome
 from gpushare.core.world import World
 from gpushare.names import Reason
 from tests.kit.ownership import CORDON, observe_node
+from tests.kit.pooloracle import find_pool, is_within_budget, read_owner
 from tests.kit.simulated_operator import Task, describe
-from tests.kit.simulation import Cluster
+from tests.kit.simulation import DAEMONSETS, Cluster, read_mode
 
-PLUGINS = {mode.plugin for mode in MODES.values()} - {""}
+PLUGINS = {name for each in DAEMONSETS.values() for name, ds in each.items() if ds.resource}
 OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, CORDON}
 UNATTENDED = (Outcome.REQUIRES_TEARDOWN, Outcome.REQUIRES_PERSON)
 EXCUSES = frozenset(
@@ -102,27 +110,34 @@ class Witness:
     def expect_turns(
         self, begun: Mapping[str, Task], busy: Mapping[str, Task], world: World
     ) -> None:
-        """A change that begins is within its pool's budget, and it is its node's turn."""
-        pools = {pool.name: pool for pool in world.pools}
+        """A node is changed for the pool that has it; its change is within that pool's budget, and
+        it is its turn."""
         for name, task in begun.items():
-            plan = task.decision.plan
-            if not plan.in_line:
+            node, action = world.nodes[name], task.decision.plan.action
+            pool = find_pool(node, world.pools)
+            is_member = pool is not None
+            owner = pool.name if pool is not None else read_owner(node) or ""
+            assert task.decision.pool == owner, f"{name} belongs to {owner!r}: {task.decision}"
+            pool = pool or next((each for each in world.pools if each.name == owner), None)
+            before = parse_records(node).change
+            change = _read_beginning(action, before)
+            if change is None or pool is None:
                 continue
-            pool = pools[task.decision.pool]
-            members = _find_members(pool, world)
-            if name in members:
+            if is_member:
                 self._expect_approval(task, pool)
-            if not plan.takes_slot or plan.under_way:
+            if change.joining or (before is not None and before.is_under_way):
                 # One that is out of service for a change that failed takes nothing more.
                 continue
-            held = members or _find_leaving(pool, world)
+            members, leaving = _find_members(pool, world), _find_leaving(pool, world)
             out = {
                 other
-                for other in members | _find_leaving(pool, world)
+                for other in members | leaving
                 if other != name and _is_out(other, pool, busy, world)
             }
-            assert len(out) < count_budget(pool, len(held)), f"{name} begins, {sorted(out)} are out"
-            if name in members:
+            limit, nodes = pool.spec.rollout.max_unavailable, len(members or leaving)
+            is_fair = is_within_budget(limit, len(out) + 1, nodes)
+            assert is_fair, f"{name} begins, {sorted(out)} are out"
+            if is_member:
                 _expect_turn(name, pool, members, busy, world)
 
     def _expect_approval(self, task: Task, pool: Pool) -> None:
@@ -223,27 +238,42 @@ class Witness:
                     assert plan.reason in excuses or needs_person(plan), plan
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
-            owner = find_owner(node, parse_records(node))
-            claim = decide_claim(node, owner, list(cluster.pools.values()))
-            holder = cluster.pools.get(owner or "")
+            self._expect_ownership(node, list(cluster.pools.values()), planner.books)
+
+    def _expect_ownership(
+        self, node: Node, pools: Sequence[Pool], books: Mapping[str, Book]
+    ) -> None:
+        """A node is planned for by the pool that has it; of others that claim it, each is told."""
+        pool, owner = find_pool(node, pools), read_owner(node)
+        if pool is not None:
+            assert node.name in books[pool.name].plans, f"{node} is {pool.name}'s"
+        else:
+            holder = next((each for each in pools if each.name == owner), None)
             # What can't be given back stands in its pool's book, with a reason.
             is_kept = holder is not None and (
-                not holder.acts or node.name in planner.books[holder.name].plans
+                not holder.acts or node.name in books[holder.name].plans
             )
-            if claim is None and not is_kept:
-                assert not node.carries_ours, node
+            assert is_kept or not node.carries_ours, node
+        for each in pools:
+            winner, plan = find_pool(node, pools, also=each), books[each.name].plans.get(node.name)
+            if plan is not None:
+                is_others = winner is not None and winner is not each
+                assert (plan.reason is Reason.OWNED_BY_OTHER_POOL) is is_others, plan
 
     def _expect_truth(self, name: str, pool: Pool, cluster: Cluster) -> None:
         """A node that is called ready is in service, offers its resource, and serves the mode."""
-        node, mode = observe_node(cluster.nodes[name]), MODES[pool.spec.edition, pool.spec.schedule]
-        assert desired_labels(pool.name, pool.spec).items() <= node.labels.items(), node
+        node, schedule = observe_node(cluster.nodes[name]), str(pool.spec.schedule)
+        assert node.labels.get(names.LABEL_POOL) == pool.name, node
+        assert read_mode(cluster.edition, node.labels) == schedule, node
         assert not node.owns_cordon, node
-        for resource in mode.resources:
-            assert node.allocatable.get(resource), f"{name} is ready, and offers no {resource}"
-        for each in cluster.pods.values():
-            if each.pod.node == name and each.pod.daemonset == mode.plugin:
-                known = node.uid not in self._unknown
-                assert each.read == mode.schedule or not known, f"{name} serves {each.read}"
+        for daemonset, runs in DAEMONSETS[cluster.edition].items():
+            if not runs.resource or node.labels.get(runs.key) not in runs.values:
+                continue
+            assert node.allocatable.get(runs.resource), f"{name} offers no {runs.resource}"
+            for each in cluster.pods.values():
+                if each.pod.node == name and each.pod.daemonset == daemonset:
+                    known = node.uid not in self._unknown
+                    assert each.read == schedule or not known, f"{name} serves {each.read}"
 
 
 def read_change(cluster: Cluster, name: str) -> Change | None:
@@ -252,15 +282,19 @@ def read_change(cluster: Cluster, name: str) -> Change | None:
     return change if change is not None and change.is_under_way else None
 
 
+def _read_beginning(action: object, before: Change | None) -> Change | None:
+    """The change that an action begins, and that a node did not have `before`."""
+    if not isinstance(action, ApplyNode) or names.ANNOTATION_CHANGE not in action.annotations:
+        return None
+    change = Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
+    if change.step is not Step.CORDONED or change.undoes is not None:
+        return None
+    return change if before is None or before.since != change.since else None
+
+
 def needs_person(plan: NodePlan) -> bool:
     """Whether what the node needs next is not done by itself, whatever happened before that."""
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
-
-
-def count_budget(pool: Pool, nodes: int) -> int:
-    """How many of so many nodes may be out of service at once."""
-    limit = pool.spec.rollout.max_unavailable
-    return limit if isinstance(limit, int) else max(1, nodes * int(limit[:-1]) // 100)
 
 
 def _expect_turn(
@@ -282,23 +316,15 @@ def _expect_turn(
 
 def _find_members(pool: Pool, world: World) -> set[str]:
     """Nodes that the pool claims and has."""
-    found = set()
-    for name, node in world.nodes.items():
-        owner = find_owner(node, parse_records(node))
-        acting = [each for each in world.pools if not each.observes or each.name == owner]
-        claim = decide_claim(node, owner, sorted(acting, key=lambda each: each.name))
-        if claim is not None and claim.winner.name == pool.name:
-            found.add(name)
-    return found
+    return {name for name, node in world.nodes.items() if find_pool(node, world.pools) is pool}
 
 
 def _find_leaving(pool: Pool, world: World) -> set[str]:
     """Nodes that no pool claims and this one still has."""
-    claimed = {name for each in world.pools for name in _find_members(each, world)}
     return {
         name
         for name, node in world.nodes.items()
-        if name not in claimed and find_owner(node, parse_records(node)) == pool.name
+        if find_pool(node, world.pools) is None and read_owner(node) == pool.name
     }
 
 
@@ -306,7 +332,8 @@ def _is_changing(name: str, busy: Mapping[str, Task], world: World) -> bool:
     change = parse_records(world.nodes[name]).change
     if change is not None and change.is_under_way:
         return not change.joining
-    return name in busy and busy[name].decision.plan.takes_slot
+    begun = _read_beginning(busy[name].decision.plan.action, change) if name in busy else None
+    return begun is not None and not begun.joining
 
 
 def _is_out(name: str, pool: Pool, busy: Mapping[str, Task], world: World) -> bool:

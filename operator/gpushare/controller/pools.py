@@ -197,6 +197,7 @@ class Pools:
         except CALL_FAILURES as error:
             self._note_failure(pool.name, error)
             return
+        self._update(pool.uid, finalizers=pool.finalizers - {names.FINALIZER})
         if not is_dropped:
             # Done before, and its event is on its way.
             return

@@ -112,7 +112,8 @@ class Statuses:
             self._metrics.node_waits.labels(pool.name, reason).inc(times)
         refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
         status = build_status(pool, book, now, held=held, pending=pending, refusal=refusal)
-        if status == pool.status or (pool.deleting and not held):
+        is_released = pool.deleting and not (held and pool.has_our_finalizer)
+        if status == pool.status or is_released:
             return
         # When it is answered, the book says something else.
         shown = [book.plans[sample.node] for sample in status.samples]

@@ -1,7 +1,8 @@
-"""What the controller's caches do where it lacks a right that it can do without."""
+"""What a pass sees of the caches, however things came, and where a right is missing."""
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 from gpushare.controller.caches import Caches
 from gpushare.observe.metrics import Metrics
@@ -29,3 +30,26 @@ async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+
+def _order(*pods: str) -> list[str]:
+    """The order in which a pass sees the pods of a node that came in this one."""
+    api: Any = None
+    caches = Caches(api, plugin_namespace="kube-system", on_change=lambda: None, metrics=Metrics())
+    for version, name in enumerate(pods, start=1):
+        metadata = {"namespace": "default", "name": name, "uid": name}
+        container = {"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}
+        spec = {"nodeName": "gpu-1", "containers": [container]}
+        caches.pods.offer(
+            {
+                "metadata": {**metadata, "resourceVersion": str(version)},
+                "spec": spec,
+                "status": {"phase": "Running"},
+            }
+        )
+    world = caches.observe_world((), frozenset(), (), (), {}, (), {})
+    return [pod.name for pod in world.pods["gpu-1"]]
+
+
+def test_the_pods_of_a_node_are_in_one_order_however_they_came() -> None:
+    assert _order("a", "b") == _order("b", "a") == ["a", "b"]

@@ -10,6 +10,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.pool import Pool, Schedule
+from gpushare.api.status import Leaving, PoolStatus
 from gpushare.api.workload import Workload
 from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
@@ -88,6 +89,21 @@ async def test_a_pool_is_not_released_while_something_is_being_done_to_a_node(
     reconciler._busy["gpu-1"].cancel()
 
 
+async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api, since = LoopApi(), datetime.now(UTC) - timedelta(hours=1)
+    stalled = PoolStatus(leaving=Leaving(nodes=1, since=since))
+    pool = a_pool(deleting=True).model_copy(update={"status": stalled})
+    metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
+    api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
+    node = a_node(labels={**CGPU, **OURS}, records=applied())
+    reconciler = build_reconciler(monkeypatch, api, [pool], node)
+    await reconciler._pass_safely()
+    await settle(reconciler)
+    assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
+
+
 async def test_a_pool_is_released_while_nodes_of_others_are_worked_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,15 +157,6 @@ async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
     await settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
     assert api.written("/training/status") == ["APPLY"]
-
-
-async def test_a_status_is_written_only_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = LoopApi()
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
-    for _ in range(2):
-        await reconciler._pass_safely()
-        await settle(reconciler)
-    assert api.written("/status") == ["APPLY"]
 
 
 async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

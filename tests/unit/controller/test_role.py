@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from gpushare.controller.caches import Caches
 from gpushare.controller.handlers import build_settings
+from gpushare.controller.reconcile import Reconciler
 from gpushare.controller.role import run_controller
-from gpushare.kube.errors import SyncLostError
+from gpushare.kube.client import ApiServer
+from gpushare.kube.errors import NotLeaderError, SyncLostError
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from tests.kit.emptycluster import EmptyCluster, served
@@ -115,6 +118,51 @@ async def test_one_that_does_not_know_everything_yet_leaves_the_lease_to_others(
         assert cluster.lease is None
         cluster.refused = None
         await cluster.is_led.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await controller
+
+
+async def test_one_that_takes_over_reads_everything_anew_before_it_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    has_begun = asyncio.Event()
+
+    async def read_anew(caches: Caches) -> None:
+        done.append("read")
+
+    async def run(reconciler: Reconciler) -> None:
+        done.append("decide")
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Caches, "read_anew", read_anew)
+    monkeypatch.setattr(Reconciler, "run", run)
+    cluster = EmptyCluster()
+    cluster.may_vacate.set()
+    async with running(cluster, tmp_path) as controller:
+        await has_begun.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await controller
+    assert done == ["read", "decide"]
+
+
+async def test_what_decides_can_write_nothing_without_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[ApiServer] = []
+
+    class Watched(Reconciler):
+        def __init__(self, api: ApiServer, settings: Settings, metrics: Metrics) -> None:
+            given.append(api)
+            super().__init__(api, settings, metrics)
+
+    monkeypatch.setattr("gpushare.controller.role.Reconciler", Watched)
+    cluster = EmptyCluster()
+    cluster.lease = {"spec": {"holderIdentity": "another", "renewTime": "once"}}
+    async with running(cluster, tmp_path) as controller:
+        with pytest.raises(NotLeaderError):
+            await given[0].delete("api/v1/pods/a", uid="1")
         os.kill(os.getpid(), signal.SIGTERM)
         await controller
 

@@ -83,6 +83,17 @@ async def test_a_status_that_nothing_waits_for_asks_for_no_pass(
     assert not reconciler._changed.is_set()
 
 
+async def test_a_status_that_says_the_same_is_not_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = LoopApi()
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    for _ in range(2):
+        reconciler._statuses.mark_stale()
+        await settle_status(reconciler)
+    assert api.written("/status") == ["APPLY"]
+
+
 async def settle_status(reconciler: Reconciler) -> None:
     await reconciler._pass_safely()
     await settle(reconciler)

@@ -105,6 +105,18 @@ def test_changes_that_are_far_apart_do_not_add_up() -> None:
         assert not fight.flip().given_up
 
 
+@pytest.mark.parametrize(("seconds", "is_rival"), [(599, True), (601, False)])
+def test_the_third_change_makes_a_rival_only_within_ten_minutes_of_the_first(
+    seconds: int, is_rival: bool
+) -> None:
+    fight = Fight()
+    fight.flip()
+    first = fight.now
+    fight.flip()
+    fight.now = first + timedelta(seconds=seconds)
+    assert bool(fight.judge(fight.node("default")).given_up) is is_rival
+
+
 def test_what_was_given_up_stays_so_however_long_it_lasts() -> None:
     fight = Fight()
     for _ in range(3):

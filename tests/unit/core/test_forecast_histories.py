@@ -26,6 +26,7 @@ from tests.kit.disturbances import LABELS, MODES, SCHEDULES, a_rollout
 from tests.kit.ownership import observe_node
 from tests.kit.simulated_operator import SimulatedOperator
 from tests.kit.values import a_pool
+from tests.kit.witness import Witness
 
 EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""
@@ -187,6 +188,8 @@ def test_what_is_foretold_is_what_happens(
     history.come_to_rest()
     history.end_workloads()
     history.come_to_rest()
+    # Forecast and operator decide by the same code: whether that is right, the witness says.
+    Witness().expect_rest(history.cluster, history.operator.planner)
 
     # Of a node that one pool would have, and another one has, the latter tells more.
     ranked = sorted(forecasts, key=lambda each: each.pool.observes)

@@ -74,6 +74,14 @@ def test_the_higher_priority_wins_a_node() -> None:
     assert (claim.winner.name, [pool.name for pool in claim.losers]) == ("high", ["low"])
 
 
+def test_the_higher_priority_takes_a_node_from_the_pool_that_has_it() -> None:
+    owner, high = a_pool("owner", priority=1), a_pool("high", priority=2)
+    for pools in ([owner, high], [high, owner]):
+        claim = decide_claim(a_node(), "owner", pools)
+        assert claim is not None
+        assert (claim.winner.name, claim.losers) == ("high", (owner,))
+
+
 def test_equal_priorities_keep_the_current_owner() -> None:
     old = a_pool("a-old", created=NOW - timedelta(days=1))
     owner = a_pool("owner", created=NOW)
@@ -102,6 +110,11 @@ def test_without_an_owner_the_older_pool_wins_in_either_order() -> None:
         claim = decide_claim(a_node(), None, pools)
         assert claim is not None
         assert claim.winner.name == "z-old"
+
+
+def test_of_pools_that_are_equally_old_the_first_by_name_wins_in_either_order() -> None:
+    one, other = a_pool("a"), a_pool("b")
+    assert decide_claim(a_node(), None, [one, other]) == decide_claim(a_node(), None, [other, one])
 
 
 def test_a_pool_that_is_being_deleted_claims_nothing() -> None:

@@ -1,6 +1,7 @@
 """An isolation change on one node, step by step."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -108,6 +109,13 @@ def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
     assert (change.step, change.labelled_at) == (Step.LABELLED, NOW)
 
 
+def test_what_the_node_came_with_is_recorded_in_the_write_of_its_labels() -> None:
+    records = _change(Step.CORDONED)
+    node = a_node(labels=SHARE, owned=frozenset(), records=records, unschedulable=True)
+    found = parse_records(replace(node, annotations=_look(_seen(node, OLD)).annotations)).found
+    assert found == SHARE
+
+
 def _sharing(said: Mapping[str, str], applied: Applied | None = None, **change: Any) -> Node:
     """Cordoned on its way from whole cards to sharing, with somebody's labels on it."""
     way = {"of": Schedule.DEFAULT, "to": Schedule.SHARE, "restart": False, **change}
@@ -195,6 +203,11 @@ def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() ->
     assert change.step is Step.RESTARTING
     assert change.plugins == RECORDED
     assert change.before == ("uid-of-train-1",)
+
+
+def test_the_record_is_the_same_in_whichever_order_the_pods_are_listed() -> None:
+    node = a_node(labels=CGPU, records=_change(Step.LABELLED), unschedulable=True)
+    assert plan_restart(_seen(node, OLD, NEW)) == plan_restart(_seen(node, NEW, OLD))
 
 
 def test_without_a_restart_only_the_wait_remains() -> None:

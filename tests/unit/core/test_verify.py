@@ -6,8 +6,10 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.core.diagnosis import find_missing_whole_card
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Pass
-from gpushare.core.verify import verify_mode
+from gpushare.core.records import PluginPod, Step
+from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
+from tests.kit.members import INSTALLER, under_way
 from tests.kit.values import NOW, a_node, a_plugin_pod
 
 MEMORY, CORE, WHOLE = "aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "nvidia.com/gpu"
@@ -74,3 +76,16 @@ def test_a_node_that_lacks_nothing_is_in_its_mode_though_its_kubelet_is_away() -
     pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
     node = a_node(allocatable={MEMORY: 15, CORE: 100}, ready=False)
     assert verify_mode(node, pods, CORE_MEM, Pass(NOW)) is None
+
+
+def test_a_recorded_plugin_pod_that_is_still_there_is_not_its_own_successor() -> None:
+    recorded = (PluginPod(name="old", uid="old"),)
+    change = under_way(Step.RESTARTING).change
+    assert change is not None
+    change = change.model_copy(update={"restart": True, "plugins": recorded})
+    node, old, new = a_node(allocatable={MEMORY: 15}), a_plugin_pod("old"), a_plugin_pod("new")
+    missing = verify_return(node, [INSTALLER, old], change=change, was_zero=True, at=Pass(NOW))
+    assert missing is not None
+    assert missing.reason is Reason.PLUGIN_RESTARTING
+    pods = [INSTALLER, old, new]
+    assert verify_return(node, pods, change=change, was_zero=True, at=Pass(NOW)) is None

@@ -4,12 +4,16 @@ from typing import Any
 
 import jsonpatch
 import pytest
+from aiohttp import web
 
 from gpushare import names
 from gpushare.core.actions import ApplyNode
+from gpushare.core.records import PluginPod
 from gpushare.kube.client import APPLY_PATCH, JSON, ApiServer, _name_verb, _resource
 from gpushare.kube.errors import ApiError, NotLeaderError
 from gpushare.kube.nodes import apply_node, build_release
+from gpushare.kube.pods import delete_plugin
+from tests.kit.fakeapi import served_by
 
 OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
 THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
@@ -69,6 +73,18 @@ async def test_nothing_is_written_once_the_lease_is_lost() -> None:
         await api.delete("api/v1/namespaces/kube-system/pods/x", uid="1")
 
 
+async def test_a_plugins_pod_is_deleted_only_while_it_has_the_uid_that_was_recorded() -> None:
+    sent: list[tuple[str, object]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append((request.method, await request.json()))
+        return web.json_response({})
+
+    async with served_by(answer) as api:
+        await delete_plugin(api, "kube-system", PluginPod(name="x", uid="1"))
+    assert sent == [("DELETE", {"preconditions": {"uid": "1"}})]
+
+
 class Recorder:
     """Stands for the API server: keeps what is applied."""
 
@@ -82,6 +98,19 @@ async def test_an_apply_of_no_labels_does_not_claim_the_map_that_holds_them() ->
     action = ApplyNode("n1", "1", "7", {}, {names.ANNOTATION_CHANGE: "{}"}, True, "cordoned")
     await apply_node(api, action)  # type: ignore[arg-type]
     assert api.applied["metadata"].keys() == {"name", "uid", "resourceVersion", "annotations"}
+
+
+async def test_labels_records_and_cordon_are_one_apply_to_the_node_as_it_was_read() -> None:
+    api, labels = Recorder(), {names.LABEL_POOL: "training"}
+    records = {names.ANNOTATION_CHANGE: "{}"}
+    await apply_node(api, ApplyNode("n1", "1", "7", labels, records, True, "labelled"))  # type: ignore[arg-type]
+    metadata = {"name": "n1", "uid": "1", "resourceVersion": "7"}
+    assert api.applied == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {**metadata, "labels": labels, "annotations": records},
+        "spec": {"unschedulable": True},
+    }
 
 
 def _node(*entries: dict[str, Any], **annotations: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -123,6 +124,46 @@ async def test_a_slow_answer_does_not_cut_the_holders_time_short(
     CLOCK.now += 6
     assert holder.is_held
     assert not await other._try()
+
+
+async def test_a_holder_whose_answer_was_slow_stops_before_others_may_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store()
+    holder, other = _lease(store, "a"), _lease(store, "b")
+    await holder.acquire()
+    prompt = store.replace
+
+    async def store_and_answer_late(path: str, body: Json) -> None:
+        monkeypatch.setattr(store, "replace", prompt)
+        await prompt(path, body)
+        assert not await other._try()
+        CLOCK.now += 4
+
+    monkeypatch.setattr(store, "replace", store_and_answer_late)
+    assert await holder._try()
+    CLOCK.now += 3
+    assert not holder.is_held
+    CLOCK.now += 3
+    assert await other._try()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_the_time_that_another_replicas_clock_shows_neither_ends_its_term_nor_extends_it(
+    hours: int,
+) -> None:
+    store = Store()
+    holder, other = _lease(store, "a"), _lease(store, "b")
+    await holder.acquire()
+    for seconds in (1, 9, 9):
+        assert await holder._try()
+        assert store.lease is not None
+        wrong = datetime.now(UTC) + timedelta(hours=hours, seconds=CLOCK.now)
+        store.lease["spec"]["renewTime"] = wrong.isoformat()
+        assert not await other._try()
+        CLOCK.now += seconds
+    CLOCK.now += 1
+    assert await other._try()
 
 
 async def test_a_holder_stops_believing_before_others_may_follow() -> None:

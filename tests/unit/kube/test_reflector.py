@@ -95,6 +95,20 @@ async def test_pages_are_followed_to_the_end_before_the_copy_counts_as_complete(
     assert server.asked[2]["resourceVersion"] == "9"
 
 
+async def test_nothing_counts_as_known_before_the_first_list_is_taken_in() -> None:
+    server, known = Server(_list(9, _object("a", 1))), list[bool]()
+    reflector: Reflector[None] = Reflector(
+        server,  # type: ignore[arg-type]
+        "api/v1/things",
+        lambda raw: known.append(reflector.synced.is_set()),
+    )
+    task = asyncio.create_task(reflector.run())
+    await server.exhausted.wait()
+    task.cancel()
+    assert known == [False]
+    assert reflector.synced.is_set()
+
+
 async def test_a_list_that_fails_half_way_is_not_complete() -> None:
     server = Server(_list(9, _object("a", 1), more="next"), _error(500), _list(9, _object("a", 1)))
     reflector, _ = await _run(server)
