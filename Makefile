@@ -154,9 +154,10 @@ test-soak: $(READY) ## Replace the webhook's certificate 20 times, and its CA, u
 	$(LIMIT) 900 $(BIN)/pytest tests/integration -p no:randomly -m soak
 
 .PHONY: lint
-lint: $(READY) ## Check style, types and the direction of imports
+lint: $(READY) ## Check style, the files' length and names, types and the direction of imports
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/python -m tests.layout
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config pyproject.toml
 	$(BIN)/hadolint Dockerfile
