@@ -14,13 +14,15 @@ from gpushare.api.pool import (
     Schedule,
 )
 from gpushare.api.rollout import FailurePolicy
-from gpushare.core.actions import NodePlan, NodeState, ReleaseNode, build_apply
+from gpushare.core.actions import ApplyNode, NodePlan, NodeState, ReleaseNode, build_apply
+from gpushare.core.applied import note_readings
 from gpushare.core.blockers import find_pods_of_another_pool
 from gpushare.core.change import owned_labels
 from gpushare.core.diagnosis import TOLD
 from gpushare.core.inforce import is_mode_unknown
 from gpushare.core.member import plan_member
-from gpushare.core.modes import desired_labels, find_schedule
+from gpushare.core.modes import MODES, desired_labels, find_schedule
+from gpushare.core.module import note_module
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import build_policy
 from gpushare.core.records import Step, extend_found
@@ -52,7 +54,7 @@ def plan_leaving(
     if change is not None and change.is_labelled:
         if keeps and change.failure is not None:
             # Its cards could be given out twice: whoever takes the node over must look first.
-            return _plan_release(seen, (), "it stays cordoned: its last change failed")
+            return _plan_release(seen, at, (), "it stays cordoned: its last change failed")
         if change.failure is None:
             policy = build_policy(pool, seen.node, at.timing)
             return plan_step(seen, replace(policy, rolls_back=False), at)
@@ -66,7 +68,7 @@ def plan_leaving(
             plan_give_way(seen, why=why, now=at.now) if cordoned else plan_let_go(seen, why=why)
         )
         return seen.plan(NodeState.UPDATING, Reason.LEAVING, "letting go", action)
-    return _plan_release(seen, ())
+    return _plan_release(seen, at, ())
 
 
 def find_left(seen: Observed, pool: Pool | None) -> tuple[dict[str, str], frozenset[str]] | None:
@@ -103,7 +105,7 @@ def _plan_given_back(seen: Observed, pool: Pool, at: Pass, turn: Turn) -> NodePl
     plan = plan_member(seen, target, at, turn)
     is_done = plan.state is NodeState.READY or (plan.reason in TOLD and plan.action is None)
     if is_done:
-        return _plan_release(seen, removed)
+        return _plan_release(seen, at, removed)
     return plan if plan.state is not NodeState.UPDATING else replace(plan, reason=Reason.LEAVING)
 
 
@@ -134,22 +136,10 @@ def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool
     return pool.model_copy(update={"spec": spec})
 
 
-def _plan_release(seen: Observed, removed: tuple[str, ...], note: str = "") -> NodePlan:
-    applied, labels = seen.records.applied, seen.node.labels
-    is_unknown = applied is not None and (
-        applied.needs_restart or is_mode_unknown(seen.node, seen.pods, applied)
-    )
-    if is_unknown and not seen.records.mode_unknown:
-        # The records go, and whoever has the node next must not believe its labels.
-        message = "that its mode is unknown is left on the node"
-        action = build_apply(
-            seen.node,
-            owned_labels(seen.node),
-            seen.records.model_copy(update={"mode_unknown": True}),
-            cordon=seen.node.owns_cordon,
-            message=message,
-        )
-        return seen.plan(NodeState.UPDATING, Reason.LEAVING, message, action)
+def _plan_release(seen: Observed, at: Pass, removed: tuple[str, ...], note: str = "") -> NodePlan:
+    labels = seen.node.labels
+    if (action := _note_unknown(seen, at)) is not None:
+        return seen.plan(NodeState.UPDATING, Reason.LEAVING, action.message, action)
     remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
     if (said := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
         # Whoever wrote it: from now on nobody vouches for what it says.
@@ -158,3 +148,24 @@ def _plan_release(seen: Observed, removed: tuple[str, ...], note: str = "") -> N
     parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
     message = "; ".join(part for part in parts if part)
     return seen.plan(NodeState.UPDATING, Reason.LEAVING, message, release)
+
+
+def _note_unknown(seen: Observed, at: Pass) -> ApplyNode | None:
+    """The write after which whoever has the node next does not believe its labels; None where they
+    can be believed, or it is written."""
+    applied = seen.records.applied
+    if applied is None or seen.records.mode_unknown:
+        return None
+    readings = note_readings(seen, applied, at)
+    is_unknown = applied.needs_restart or is_mode_unknown(seen.node, seen.pods, applied)
+    if not (is_unknown or readings.get("mode_unknown")):
+        return None
+    noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
+    records = seen.records.model_copy(update=noted)
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        note_module(seen, records, MODES[applied.edition, applied.schedule], at),
+        cordon=seen.node.owns_cordon,
+        message="that its mode is unknown is left on the node",
+    )

@@ -10,9 +10,10 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import ApplyNode, DeletePlugins, LookAgain, RecordPlugins, ReleaseNode
+from gpushare.core.leaving import plan_leaving
 from gpushare.core.modes import MODES
 from gpushare.core.module import may_have_module
-from gpushare.core.observed import Observed, Timing
+from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.names import Reason
@@ -27,7 +28,16 @@ from tests.kit.members import (
     under_way,
 )
 from tests.kit.teardowns import PLUGIN, a_teardown, by_hand, plan_torn, torn
-from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values import (
+    LATER,
+    MEMORY,
+    NOW,
+    PRO_DAEMONSETS,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+)
 
 MIG_DEVICE = f"{names.RESOURCE_MIG_PREFIX}1g.5gb"
 DEFAULT = {names.LABEL_SCHEDULE: "default"}
@@ -277,3 +287,33 @@ def test_a_label_that_was_seen_being_written_brought_none_though_its_plugin_is_i
     assert found.applied is not None
     assert found.applied.mode_unknown
     assert not found.module
+
+
+def _unseen() -> Node:
+    """In share; while nobody looked somebody else took its label away and put it back."""
+    node = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
+    managers = dict.fromkeys(SHARE, "kubectl")
+    return replace(node, owned=node.owned - SHARE.keys(), managers=managers)
+
+
+def test_a_node_that_leaves_keeps_what_a_label_may_have_brought_that_nobody_saw() -> None:
+    plan = plan_leave_of(_unseen(), PLUGIN)
+
+    assert plan is not None
+    assert isinstance(plan.action, ApplyNode)
+    left = _written(_unseen(), plan.action)
+    assert (parse_records(left).module, parse_records(left).mode_unknown) == (True, True)
+    released = plan_leave_of(left, PLUGIN)
+    assert released is not None
+    assert isinstance(released.action, ReleaseNode)
+
+
+def test_a_node_that_leaves_keeps_a_doubt_that_could_not_be_stored() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
+    seen = Observed(node, [PLUGIN], parse_records(node), is_doubtful=True)
+
+    plan = plan_leaving(seen, None, Pass(NOW, daemonsets=PRO_DAEMONSETS))
+
+    assert plan is not None
+    assert isinstance(plan.action, ApplyNode)
+    assert parse_records(_written(node, plan.action)).mode_unknown
