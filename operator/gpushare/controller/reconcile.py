@@ -225,6 +225,7 @@ class Reconciler:
     def _decide(self, now: datetime) -> Plan:
         acting = [pool.name for pool in self._pools.all if pool.acts]
         self._acting_since = {name: self._acting_since.get(name, now) for name in acting}
+        self._doubtful = {name for name in self._doubtful if name in self.caches.nodes.records}
         world = self.caches.observe_world(
             self._pools.all,
             frozenset(pool.name for pool in self._pools.unreadable),
@@ -306,7 +307,6 @@ class Reconciler:
             self._starting.discard(member.node)
             if member.node not in self.caches.nodes.records:
                 self._forget_refusal(member.node)
-                self._doubtful.discard(member.node)
             self.caches.mark_changed(member.node)
 
     def _note_refusal(self, node: str, reason: Reason, message: str) -> None:

@@ -137,7 +137,8 @@ def measure_cards(
         return ()
     total = max(node.memory_capacity, memory) // gpus
     max_pods = MAX_CGPU_PODS if _is_isolated(node) else None
-    used, holders = count_used(pods), Counter(chain.from_iterable(_list_held(pods)))
+    used = count_used(pods)
+    holders = Counter(card for held in _list_held(pods) for card in held if held[card])
     return tuple(
         [
             CardMemory(total, used.get(card, 0), holders[card], card in unhealthy, max_pods)

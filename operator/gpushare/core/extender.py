@@ -15,15 +15,16 @@ from gpushare.names import Reason
 RESTART = "kubectl -n kube-system rollout restart deployment/gpushare-schd-extender"
 """Its Deployment in the vendor's charts gpushare-installer and ack-cgpu."""
 _LOOK = "kubectl -n kube-system get pods -l component=gpushare-schd-extender"
-# kube-scheduler, pkg/scheduler/extender.go: net/http's error, or `send`'s own.
-_UNREACHED = re.compile(r'Post "(https?://[^"]+)": (.*)', re.DOTALL)
+# kube-scheduler, pkg/scheduler/extender.go: net/http's error, or `send`'s own. What a plugin could
+# not reach, such as the API server or its webhooks, has the plugin's name in front.
+_UNREACHED = re.compile(r'(?:binding rejected: )?Post "(https?://[^"]+)": (.*)', re.DOTALL)
 _ANSWERED = re.compile(r"failed (\w+) with extender at URL ([^\s,]+), code (\d+)")
 _REFUSED = re.compile(r"(\d+) Insufficient GPU Memory in one device")
 
 
 def explain_scheduler_error(message: str) -> tuple[Reason, str]:
     """What a pod waits for whose condition has the reason `SchedulerError` and this message."""
-    if found := _UNREACHED.search(message):
+    if found := _UNREACHED.match(message):
         place, why = found.groups()
     elif found := _ANSWERED.search(message):
         verb, place, code = found.groups()

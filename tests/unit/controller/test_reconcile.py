@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.api.node import Node
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import Leaving, PoolStatus
 from gpushare.api.workload import Workload
@@ -230,16 +231,37 @@ async def at_once() -> None:
     """What a cache that is filled waits for."""
 
 
-async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """While nobody looked the label went and came back; it changed again before our write."""
-    monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
-    api, key = LoopApi(refusal=500), names.LABEL_SCHEDULE
+def _unseen() -> Node:
+    """In share; while nobody looked its label went and came back."""
+    key = names.LABEL_SCHEDULE
     records = applied(Schedule.SHARE).model_copy(update={"found": {key: None}})
     ours = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
     moments = {key: datetime.now(UTC) - timedelta(hours=1)}
-    foreign = replace(ours, owned=ours.owned - {key}, managers={key: "other"}, written_at=moments)
+    return replace(ours, owned=ours.owned - {key}, managers={key: "other"}, written_at=moments)
+
+
+async def test_a_doubt_goes_with_its_node_and_is_not_another_nodes_of_that_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
+    api = LoopApi(refusal=500)
+    pool = a_pool(schedule="share")
+    reconciler = build_reconciler(monkeypatch, api, [pool], _unseen(), pods=[a_plugin_pod()])
+    await reconciler._pass_safely()
+    # The watch tells that the node is gone only once the write has ended.
+    await settle(reconciler)
+    reconciler.caches.nodes._records = {}
+    reconciler.caches.mark_changed("gpu-1")
+    await reconciler._pass_safely()
+    assert not reconciler._doubtful
+
+
+async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It changed again before our write."""
+    monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
+    api, key, foreign = LoopApi(refusal=500), names.LABEL_SCHEDULE, _unseen()
     pool = a_pool(schedule="share")
     reconciler = build_reconciler(monkeypatch, api, [pool], foreign, pods=[a_plugin_pod()])
     await reconciler._pass_safely()

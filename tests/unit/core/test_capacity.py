@@ -98,7 +98,7 @@ def test_where_kube_scheduler_counts_a_sidecar_too_the_smaller_room_is_free() ->
 
 
 def test_a_card_under_cgpu_with_twenty_pods_takes_no_more() -> None:
-    pods = [_holder({0: 1}) for _ in range(MAX_CGPU_PODS)] + [_holder({1: 1})] * 3
+    pods = [_holder({0: 1, 1: 0}) for _ in range(MAX_CGPU_PODS)] + [_holder({1: 1})] * 3
     for labels in ({"ack.node.gpu.schedule": "cgpu"}, {"cgpu": "true"}):
         capacity = observe_node_capacity(_node(2, 80, labels=labels), pods)
         assert (capacity.free_blocks, capacity.free_pods) == ((0, 77), 17)

@@ -206,6 +206,25 @@ def test_an_extender_that_answers_is_not_said_to_be_away() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        'running Bind plugin "DefaultBinder": Post "https://10.0.0.1:6443/api/v1/namespaces/default/'
+        'pods/p/binding": net/http: TLS handshake timeout',
+        'running Bind plugin "DefaultBinder": Internal error occurred: failed calling webhook '
+        '"v.e": failed to call webhook: Post "https://policy.e.svc:443/v?timeout=10s": EOF',
+    ],
+    ids=["the API server", "a webhook"],
+)
+def test_what_else_a_scheduler_could_not_reach_is_not_taken_for_its_extender(message: str) -> None:
+    unplaced = judge_pod(_failed(message), {"training": ROOM}, NOW)
+    assert unplaced is not None
+    assert unplaced.reason is Reason.UNSCHEDULABLE
+    assert message in unplaced.message
+    away = f"binding rejected: {UNREACHED}"
+    assert _reason(_failed(away), training=ROOM) is Reason.SCHEDULER_UNAVAILABLE
+
+
 def _says(refused: int) -> str:
     return (
         f"0/9 nodes are available: {refused} Insufficient GPU Memory in one device, "
