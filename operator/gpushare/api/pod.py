@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from gpushare import names
-from gpushare.api.daemonset import AS_STANDARD, find_selected
+from gpushare.api.daemonset import NONE_RENAMED, find_selected
 from gpushare.api.gpuenvironment import read_gpu_environment
 from gpushare.api.gpurequest import (
     SIDECAR,
@@ -144,7 +144,7 @@ def parse_pod(
     raw: dict[str, Any],
     *,
     plugin_namespace: str,
-    standard_names: Mapping[str, str] = AS_STANDARD,
+    standard_names: Mapping[str, str] = NONE_RENAMED,
     schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
 ) -> Pod | None:
     """A Pod from the API server's JSON; None where no decision depends on it.

@@ -150,16 +150,16 @@ def find_competing_plugins(
     own, rivals = find_rivals(node, pods, mode, leaving)
     if not rivals:
         return None
-    served, show = SERVED[rivals[0]], at.show
+    rival, served = at.name_of(rivals[0]), SERVED[rivals[0]]
     if same := sorted(served & may_offer(mode)):
         what = (
-            f"{show(own)} and {show(rivals[0])} both serve {' and '.join(same)} on the node, and "
-            "its kubelet asks the last to register; once one of them ends, nobody serves it up to "
+            f"{at.name_of(own)} and {rival} both serve {' and '.join(same)} on the node, and its "
+            "kubelet asks the last to register; once one of them ends, nobody serves it up to "
             "Kubernetes 1.36, and from 1.37 on the other does"
         )
     else:
         what = (
-            f"{show(rivals[0])} serves {' and '.join(sorted(served))} on a node in mode "
+            f"{rival} serves {' and '.join(sorted(served))} on a node in mode "
             f"{mode.schedule}: its cards can be given out twice"
         )
     return NotYet(Reason.COMPETING_PLUGINS, f"{_tell_how_to_remove(rivals, at)}: {what}")
@@ -182,11 +182,11 @@ def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, 
         cause = NotYet(
             Reason.NO_CARDS,
             "mend the driver, then delete the plugin's pod, which looks for cards only when it "
-            f"starts: {at.show(mode.plugin)} is Ready and found no card "
+            f"starts: {at.name_of(mode.plugin)} is Ready and found no card "
             f"({names.RESOURCE_GPU_COUNT} is 0, {resource} too), and its log says why",
         )
     elif not serving and mode.relies_on_recoverer(at.daemonsets):
-        told = f"look at the log of {at.show(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
+        told = f"look at the log of {at.name_of(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
         return NotYet(Reason.RESOURCE_NOT_READY, f"{told}: {STATIC_PLUGIN} is missing; {unclear}")
     else:
         return NotYet(Reason.RESOURCE_NOT_READY, unclear)
@@ -210,7 +210,7 @@ def _left_of(patience: timedelta, since: Sequence[datetime], at: Pass) -> timede
 
 
 def _tell_how_to_remove(rivals: Sequence[str], at: Pass) -> str:
-    daemonsets = [at.show(rival) for rival in rivals if rival != STATIC_PLUGIN]
+    daemonsets = [at.name_of(rival) for rival in rivals if rival != STATIC_PLUGIN]
     steps = []
     if daemonsets:
         listed = " and ".join(daemonsets)

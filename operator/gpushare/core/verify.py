@@ -53,15 +53,15 @@ def _find_missing(
     """
     for component in mode.components:
         if not _is_ready(pods, component):
-            message = f"{at.show(component)} is not Ready on the node"
+            message = f"{at.name_of(component)} is not Ready on the node"
             return NotYet(Reason.COMPONENT_NOT_READY, message)
     serving = find_serving(pods, mode, replaced)
     by_recoverer = mode.relies_on_recoverer(at.daemonsets)
     if by_recoverer and not serving and not _is_ready(pods, mode.recoverer):
-        message = f"{at.show(mode.recoverer)} is not Ready on the node"
+        message = f"{at.name_of(mode.recoverer)} is not Ready on the node"
         return NotYet(Reason.COMPONENT_NOT_READY, message)
     if mode.plugin and not serving and not by_recoverer:
-        message = f"{at.show(mode.plugin)} is not Ready on the node"
+        message = f"{at.name_of(mode.plugin)} is not Ready on the node"
         return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in mode.resources:
         if not node.allocatable.get(resource):
@@ -94,12 +94,12 @@ def verify_return(
         if (left := ready_since + settle - at.now) > timedelta():
             return NotYet(
                 Reason.RESOURCE_NOT_READY,
-                f"{at.show(to.plugin)} is Ready; {to.resource} is believed "
+                f"{at.name_of(to.plugin)} is Ready; {to.resource} is believed "
                 f"{settle.total_seconds():g} s after that",
                 left,
             )
     if of.plugin and of.plugin != to.plugin and any(pod.daemonset == of.plugin for pod in pods):
-        message = f"{at.show(of.plugin)} is still on the node"
+        message = f"{at.name_of(of.plugin)} is still on the node"
         return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in of.resources:
         if resource not in to.resources and node.allocatable.get(resource):

@@ -29,7 +29,7 @@ def test_plugins_are_known_by_the_names_that_the_controller_was_told() -> None:
     world = observe_cluster(replace(cluster, deployments=(kept,))).world
     assert world.daemonsets == {GPUSHARE_PLUGIN}
     assert [pod.daemonset for pod in world.pods["gpu-1"]] == [GPUSHARE_PLUGIN]
-    assert world.cluster_names.show(GPUSHARE_PLUGIN) == RENAMED
+    assert world.plugin_daemonsets.name_of(GPUSHARE_PLUGIN) == RENAMED
 
 
 def test_of_a_daemonsets_image_the_name_is_kept() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.daemonset import DaemonSet
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Schedule
 from gpushare.api.status import PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.doctor.page import Machines, judge_machines
@@ -19,6 +19,7 @@ from gpushare.core.doctor.pools import MAX_ALIKE, order
 from gpushare.core.knownsetup import read_setup
 from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
 from gpushare.core.observed import Pass
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import Drift, Repair
 from gpushare.core.world import World
 from gpushare.names import Reason
@@ -205,18 +206,15 @@ def test_limits_of_cgpu_are_none_where_it_does_not_run_or_finds_what_it_needs() 
 
 
 def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> None:
-    evictable = frozenset({"logtail-ds", "gpushare-device-plugin-ds", "cgpu-installer"})
-    world = a_world(pools=(), nodes=())
-    machines = Machines(world, evictable=evictable)
-    found = judge_machines(machines, read_setup({DEPLOYMENT: {}}, world), LATER)
-    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
-    assert told.message.startswith("cgpu-installer, gpushare-device-plugin-ds: ")
-    renamed = replace(world, cluster_names=ClusterNames({"cgpu-installer": "logtail-ds"}))
-    found = judge_machines(
-        Machines(renamed, evictable=evictable), read_setup({DEPLOYMENT: {}}, renamed), LATER
+    evictable = map(DaemonSet, ("logtail-ds", "renamed", "cgpu-installer"))
+    critical = DaemonSet("ack-mps-control", is_critical=True)
+    plugins = PluginDaemonSets(
+        {"gpushare-device-plugin-ds": "renamed"}, frozenset((*evictable, critical))
     )
-    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING)
-    assert told.message.startswith("gpushare-device-plugin-ds, logtail-ds: ")
+    world = replace(a_world(pools=(), nodes=()), plugin_daemonsets=plugins)
+    found = judge_machines(Machines(world), read_setup({DEPLOYMENT: {}}, world), LATER)
+    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
+    assert told.message.startswith("cgpu-installer, renamed: ")
 
 
 # Pools.
