@@ -216,7 +216,7 @@ def _says(refused: int) -> str:
 def _room(*free: int) -> PoolRoom:
     """Of nodes with so much free on their only card."""
     nodes = {
-        f"n{number}": NodeCapacity(gpus=1, total=40, free_blocks=(units,))
+        f"n{number}": NodeCapacity(gpus=1, total=40, free_blocks=(units,), card_total=40)
         for number, units in enumerate(free)
     }
     return PoolRoom(len(free), len(free), A_CAPACITY, nodes)

@@ -21,7 +21,7 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.admission.doubts import find_card_trouble
 from gpushare.core.admission.fit import ask_per_card, needs_whole_card
 from gpushare.core.admission.poolview import PoolView
-from gpushare.core.capacity import CardMemory, measure_cards
+from gpushare.core.cards import MAX_CGPU_PODS, CardMemory, measure_cards
 from gpushare.core.extender import RESTART
 from gpushare.names import Reason
 
@@ -230,7 +230,7 @@ def _find_withheld(cards: Sequence[CardMemory], node: str) -> Iterator[tuple[int
                 _MEND,
             )
         elif unused > 0 and not card.free:
-            why = f"GPU {index} has {card.pods} pods, the most that it serves under cGPU"
+            why = f"GPU {index} has {MAX_CGPU_PODS} pods, the most that it serves under cGPU"
             yield unused, why, f"wait until a pod on GPU {index} ends", _PASSES
 
 
