@@ -127,8 +127,8 @@ def scheduler_extender(
     image: Annotated[
         str,
         typer.Option(
-            help="Image of gpushare-scheduler-extender, which you build or have; no default is "
-            "right for ever."
+            help="Image of gpushare-scheduler-extender, built from its repository: "
+            "docs/opensource.md. There is no default."
         ),
     ],
     namespace: Annotated[

@@ -139,7 +139,7 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
         Reason.EXTENDER_STALE,
         f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender ({RESTART}): "
         f"the pod's annotation names card {card}, the node has {node.gpu_count} cards (from 0 on), "
-        "and the extender, which counts them only once, goes on giving out what is not there",
+        "and the extender goes on giving out cards that are not there until it restarts",
     )
 
 
@@ -154,8 +154,8 @@ def find_competing_plugins(
     if same := sorted(served & may_offer(mode)):
         what = (
             f"{at.name_of(own)} and {rival} both serve {' and '.join(same)} on the node, and its "
-            "kubelet asks the last to register; once one of them ends, nobody serves it up to "
-            "Kubernetes 1.36, and from 1.37 on the other does"
+            "kubelet asks the one that registered last. When one of them ends, nothing is offered "
+            "(Kubernetes up to 1.36), or the other takes over (1.37 and newer)"
         )
     else:
         what = (

@@ -8,13 +8,13 @@ gpushare-scheduler-extender, pkg/cache/cache.go).
 import re
 from collections.abc import Sequence
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.names import Reason
 
-RESTART = "kubectl -n kube-system rollout restart deployment/gpushare-schd-extender"
-"""Its Deployment in the vendor's charts gpushare-installer and ack-cgpu."""
-_LOOK = "kubectl -n kube-system get pods -l component=gpushare-schd-extender"
+_KUBECTL = f"kubectl -n {names.EXTENDER_NAMESPACE}"
+RESTART = f"{_KUBECTL} rollout restart deployment/{names.EXTENDER}"
 # kube-scheduler, pkg/scheduler/extender.go: net/http's error, or `send`'s own.
 _UNREACHED = re.compile(r'Post "(https?://[^"]+)": (.*)', re.DOTALL)
 _ANSWERED = re.compile(r"failed (\w+) with extender at URL ([^\s,]+), code (\d+)")
@@ -30,15 +30,15 @@ def explain_scheduler_error(message: str) -> tuple[Reason, str]:
         why = f"HTTP {code}"
         if (verb, code) == ("bind", "500"):
             return Reason.UNSCHEDULABLE, (
-                f"the scheduler extender at {place} refuses to bind it ({why}): kubectl -n "
-                "kube-system logs deployment/gpushare-schd-extender says why"
+                f"the scheduler extender at {place} refuses to bind it ({why}). Its log says why: "
+                f"{_KUBECTL} logs deployment/{names.EXTENDER}"
             )
     else:
         return Reason.UNSCHEDULABLE, f"the scheduler failed: {message}"
     return Reason.SCHEDULER_UNAVAILABLE, (
         f"kube-scheduler gets no answer from its extender at {place} ({why}), and gives no node to "
-        "any pod that asks for GPU memory; it goes on by itself once the extender answers. Does it "
-        f"run: {_LOOK}"
+        "any pod that asks for GPU memory. It goes on by itself once the extender answers. See "
+        f"whether that runs: {_KUBECTL} get pods -l component={names.EXTENDER}"
     )
 
 

@@ -208,7 +208,7 @@ def _find_stale_extender(
     few = "" if len(roomy) == 1 else f", or another of {len(roomy)} nodes"
     return Reason.EXTENDER_STALE, (
         f"the scheduler extender refused {refused} nodes for lack of GPU memory on one card, and "
-        f"by what pods hold there is room on {name} ({free} {unit} on one card){few}. Where that "
-        "stays so for a minute it has missed a change of the node's cards, or counts units that no "
-        f"pod holds, until it restarts: {RESTART}"
+        f"by what pods hold there is room on {name} ({free} {unit} on one card){few}. If that "
+        "lasts for more than a minute, the extender has missed a change of the node's cards, or "
+        f"counts units that no pod holds. Restart it: {RESTART}"
     )

@@ -4,14 +4,13 @@ from gpushare import names
 from gpushare.render import render
 from gpushare.render.deviceplugin import check_image
 
-NAME = "gpushare-schd-extender"
 PORT = 12345
-_LABELS = {"app": "gpushare", "component": NAME}
+_LABELS = {"app": "gpushare", "component": names.EXTENDER}
 """As its installations have them: with another selector the Deployment could not be replaced."""
 
 
 def render_scheduler_extender(
-    image: str, *, namespace: str = names.PLUGIN_NAMESPACE, node_port: int | None = None
+    image: str, *, namespace: str = names.EXTENDER_NAMESPACE, node_port: int | None = None
 ) -> str:
     """Its account, rights, Deployment and Service, under the names of its own manifests.
 
@@ -22,7 +21,7 @@ def render_scheduler_extender(
     check_image(image)
     return render(
         "gpushare-scheduler-extender.yaml.j2",
-        name=NAME,
+        name=names.EXTENDER,
         namespace=namespace,
         labels=_LABELS,
         image=image,

@@ -102,8 +102,8 @@ def test_two_daemonsets_that_serve_one_resource_compete(
         Reason.COMPETING_PLUGINS,
         f"{own.daemonset} and {rival.daemonset} both serve",
         f"keep the DaemonSet {rival.daemonset} off the node",
-        "up to Kubernetes 1.36",
-        "from 1.37 on",
+        "Kubernetes up to 1.36",
+        "1.37 and newer",
     )
 
 

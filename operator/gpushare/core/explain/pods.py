@@ -21,7 +21,7 @@ from gpushare.core.explain.fits import (
     NodeFit,
     Place,
     Seeker,
-    doubt_fits,
+    add_scheduler_obstacle,
     find_smallest_change,
     judge_place,
 )
@@ -133,7 +133,7 @@ def explain_found_pod(
             Reason.SCHEDULER_UNAVAILABLE,
             Reason.EXTENDER_STALE,
         ):
-            fits = doubt_fits(fits, Reason(waits.reason), waits.message)
+            fits = add_scheduler_obstacle(fits, Reason(waits.reason), waits.message)
     return PodExplanation(
         namespace, name, written, request, decision, verdicts,
         past=parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),
