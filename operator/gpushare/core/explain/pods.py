@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from gpushare import names
 from gpushare.api.namespace import Namespace
 from gpushare.api.node import Node
+from gpushare.api.pastdecision import PastDecision
 from gpushare.api.pod import Pod
 from gpushare.api.podrequest import PodRequest, read_pod_request
 from gpushare.api.podshape import PodShape, Spec
@@ -25,7 +26,7 @@ from gpushare.core.explain.fits import (
     find_smallest_change,
     judge_place,
 )
-from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
+from gpushare.core.explain.rewriting import apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
 from gpushare.core.inspect.pools import Why
 from gpushare.core.modes import find_edition
