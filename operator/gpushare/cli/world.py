@@ -58,14 +58,14 @@ def observe_cluster(cluster: Cluster) -> Seen:
             by_node[pod.node].append(pod)
     unbound = tuple(by_node.pop("", ()))
     nodes = map(parse_node, cluster.nodes)
-    plugin_daemonsets = PluginDaemonSets(given, frozenset(map(parse_daemonset, cluster.daemonsets)))
     world = World(
         pools=tuple(pools),
         unreadable_pools=frozenset(pool.name for pool in unreadable),
         nodes={node.name: node for node in nodes},
         pods=dict(by_node),
-        daemonsets=plugin_daemonsets.standard,
-        plugin_daemonsets=plugin_daemonsets,
+        plugin_daemonsets=PluginDaemonSets(
+            given, frozenset(map(parse_daemonset, cluster.daemonsets))
+        ),
         unhealthy_cards={
             each.node: each.cards for each in map(parse_unhealthy_cards, cluster.configmaps) if each
         },

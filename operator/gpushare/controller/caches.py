@@ -97,7 +97,6 @@ class Caches:
         self._reflectors: list[Reflector[Any]] = [
             self.nodes, self.pods, self.daemonsets, self.namespaces,
         ]  # fmt: skip
-        self._unhealthy: dict[str, frozenset[int]] = {}
         self.unhealthy: Reflector[UnhealthyCards] = Reflector(
             api,
             f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
@@ -176,22 +175,21 @@ class Caches:
         acting_since: Mapping[str, datetime],
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
-        found = frozenset(self.daemonsets.records.values())
-        plugin_daemonsets = PluginDaemonSets(self._plugin_daemonsets, found)
         return World(
             pools=pools,
             unreadable_pools=unreadable,
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
             jobs=self._jobs,
-            daemonsets=plugin_daemonsets.standard,
-            plugin_daemonsets=plugin_daemonsets,
+            plugin_daemonsets=PluginDaemonSets(
+                self._plugin_daemonsets, frozenset(self.daemonsets.records.values())
+            ),
             busy=busy,
             starting=starting,
             zeroed=self._zeroed,
             refusals=refusals,
             doubtful=doubtful,
-            unhealthy_cards=self._unhealthy,
+            unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},
             acting_since=acting_since,
         )
 
@@ -244,10 +242,6 @@ class Caches:
     def _on_unhealthy(
         self, key: str, old: UnhealthyCards | None, new: UnhealthyCards | None
     ) -> None:
-        if new is not None:
-            self._unhealthy[new.node] = new.cards
-        elif old is not None:
-            del self._unhealthy[old.node]
         if (told := new or old) is not None:
             self.mark_changed(told.node)
 

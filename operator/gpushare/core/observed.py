@@ -36,8 +36,6 @@ class Pass:
 
     now: datetime
     timing: Timing = Timing()
-    daemonsets: Collection[str] = frozenset()
-    """Standard names of those in the device plugins' namespace."""
     plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
     may_evict: bool = False
     """The installation allows that pods are evicted."""
@@ -47,6 +45,11 @@ class Pass:
     """In what the cluster's plugins count GPU memory."""
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
+
+    @property
+    def daemonsets(self) -> Collection[str]:
+        """Standard names of those in the device plugins' namespace."""
+        return self.plugin_daemonsets.standard
 
     def name_of(self, daemonset: str) -> str:
         """What the cluster calls the DaemonSet of this standard name."""

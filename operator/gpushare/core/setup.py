@@ -38,7 +38,6 @@ class Setup:
         return Pass(
             now,
             self.timing,
-            world.daemonsets,
             world.plugin_daemonsets,
             may_evict=self.may_evict,
             may_tear_down=self.may_tear_down,

@@ -29,8 +29,6 @@ class World:
     """By node."""
     jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
     """By node and name, the Jobs of teardowns."""
-    daemonsets: frozenset[str] = frozenset()
-    """Standard names of those that are there, in the device plugins' namespace."""
     plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""

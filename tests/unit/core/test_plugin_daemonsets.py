@@ -12,7 +12,7 @@ from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
 from gpushare.core.observed import Pass
 from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.names import Reason
-from tests.kit.values import NOW, a_plugin_pod
+from tests.kit.values import NOW, a_plugin_pod, installed
 
 IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"
 BYSTANDER = DaemonSet("kube-proxy", frozenset({"kube-proxy"}))
@@ -89,13 +89,13 @@ def test_each_daemonset_that_brings_whole_cards_back_may_have_another_name() -> 
     assert f"pluginDaemonSets.{whole.recoverer}" in blocker.message
 
     names = PluginDaemonSets({whole.recoverer: "plugin-nvidia-recover"}, found)
-    at = Pass(NOW, daemonsets=names.standard, plugin_daemonsets=names)
+    at = Pass(NOW, plugin_daemonsets=names)
     assert find_missing_daemonset(whole, [], at) is None
 
 
 def test_a_renamed_daemonset_is_there() -> None:
     names = PluginDaemonSets({GPUSHARE_PLUGIN: "renamed"}, frozenset({build("renamed")}))
-    at = Pass(NOW, daemonsets=names.standard, plugin_daemonsets=names)
+    at = Pass(NOW, plugin_daemonsets=names)
     assert find_missing_daemonset(SHARE, [], at) is None
-    without = replace(at, daemonsets=frozenset())
+    without = replace(at, plugin_daemonsets=installed(frozenset()))
     assert find_missing_daemonset(SHARE, [a_plugin_pod()], without) is None

@@ -28,7 +28,7 @@ from tests.kit.members import OURS, SHARE, a_settled, applied, has_failed
 from tests.kit.values import (
     MEMORY,
     NOW,
-    PRO_DAEMONSETS,
+    PRO_INSTALLED,
     a_gpu_pod,
     a_node,
     a_plugin_pod,
@@ -39,7 +39,7 @@ from tests.kit.values import (
 
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 LATER = NOW + timedelta(minutes=5)
-AT = Pass(LATER, daemonsets=PRO_DAEMONSETS)
+AT = Pass(LATER, plugin_daemonsets=PRO_INSTALLED)
 DEPLOYMENT = "deployment gpushare-system/gpushare-controller"
 NVIDIA = a_plugin_pod("nvidia-1", daemonset="nvidia-device-plugin-daemonset")
 
@@ -142,7 +142,7 @@ def test_each_trouble_has_its_reason_and_a_remedy(
 
 def test_what_may_be_on_its_way_is_no_error_yet() -> None:
     node = a_sharing_node(memory=0, gpu_count=0)
-    found = find(node, a_plugin_pod(), at=Pass(NOW, daemonsets=PRO_DAEMONSETS))
+    found = find(node, a_plugin_pod(), at=Pass(NOW, plugin_daemonsets=PRO_INSTALLED))
     expect_one(found, Reason.RESOURCE_NOT_READY, INFO)
 
 
