@@ -14,7 +14,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.capacity import tell_unit
-from gpushare.core.extender import RESTART, find_card_beyond
+from gpushare.core.extender import RESTART
 from gpushare.core.modes import Mode
 from gpushare.core.observed import Pass
 from gpushare.core.plugins import (
@@ -132,15 +132,17 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
     """Whether a pod has a card that the node has not; Professional has no extender."""
     if mode.edition is Edition.PROFESSIONAL or names.RESOURCE_GPU_MEMORY not in mode.resources:
         return None
-    if (found := find_card_beyond(node, pods)) is None:
-        return None
-    pod, card = found
-    return NotYet(
-        Reason.EXTENDER_STALE,
-        f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender ({RESTART}): "
-        f"the pod's annotation names card {card}, the node has {node.gpu_count} cards (from 0 on), "
-        "and the extender goes on giving out cards that are not there until it restarts",
-    )
+    for pod in pods:
+        card = max(pod.cards, default=0)
+        if node.gpu_count and card >= node.gpu_count and pod.is_live and not pod.deleting:
+            return NotYet(
+                Reason.EXTENDER_STALE,
+                f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender "
+                f"({RESTART}): the pod's annotation names card {card}, the node has "
+                f"{node.gpu_count} cards (from 0 on), and the extender goes on giving out cards "
+                "that are not there until it restarts",
+            )
+    return None
 
 
 def find_competing_plugins(

@@ -1,16 +1,12 @@
-"""The scheduler extender of the OpenSource and Basic editions, as far as it is seen from outside:
-by kube-scheduler's messages, and by the cards that it wrote on pods.
+"""What kube-scheduler's messages say of the scheduler extender (OpenSource and Basic).
 
-It counts a node's cards once, and never again before it restarts (`GetNodeInfo` in
+The extender counts a node's cards once, and never again before it restarts (`GetNodeInfo` in
 gpushare-scheduler-extender, pkg/cache/cache.go).
 """
 
 import re
-from collections.abc import Sequence
 
 from gpushare import names
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
 from gpushare.names import Reason
 
 _KUBECTL = f"kubectl -n {names.EXTENDER_NAMESPACE}"
@@ -46,12 +42,3 @@ def count_refused(message: str) -> int:
     """Nodes that the extender refused for lack of memory on a card, by the scheduler's message."""
     found = _REFUSED.search(message)
     return int(found[1]) if found else 0
-
-
-def find_card_beyond(node: Node, pods: Sequence[Pod]) -> tuple[Pod, int] | None:
-    """A live pod on `node` that has a card which the node has not, and the card's index."""
-    for pod in pods:
-        card = max(pod.cards, default=0)
-        if node.gpu_count and card >= node.gpu_count and pod.is_live and not pod.deleting:
-            return pod, card
-    return None

@@ -9,9 +9,7 @@ _LABELS = {"app": "gpushare", "component": names.EXTENDER}
 """As its installations have them: with another selector the Deployment could not be replaced."""
 
 
-def render_scheduler_extender(
-    image: str, *, namespace: str = names.EXTENDER_NAMESPACE, node_port: int | None = None
-) -> str:
+def render_scheduler_extender(image: str, *, node_port: int | None = None) -> str:
     """Its account, rights, Deployment and Service, under the names of its own manifests.
 
     Unlike those it runs on the control plane of current clusters, outside the node's network, and
@@ -22,7 +20,7 @@ def render_scheduler_extender(
     return render(
         "gpushare-scheduler-extender.yaml.j2",
         name=names.EXTENDER,
-        namespace=namespace,
+        namespace=names.EXTENDER_NAMESPACE,
         labels=_LABELS,
         image=image,
         port=PORT,
