@@ -7,6 +7,7 @@ open-source extender (`ExtenderCache`), and on Professional nodes for the vendor
 import asyncio
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -18,7 +19,7 @@ from devcluster import names
 from devcluster.apiobject import Object
 from devcluster.apiserver import ApiError
 from devcluster.client import Client
-from devcluster.simulator.cards import choose_cards, count_cards
+from devcluster.simulator.cards import Card, choose_cards, count_cards
 from devcluster.simulator.extendercache import ExtenderCache, NodeInfo
 from devcluster.simulator.ledger import build_entry, is_professional, parse_entry
 from devcluster.simulator.objects import Node, Pod, parse_pod
@@ -51,7 +52,6 @@ class Extender:
         application.router.add_post(f"{PREFIX}/filter", self._filter)
         application.router.add_post(f"{PREFIX}/bind", self._bind)
         application.router.add_get(f"{PREFIX}/inspect", self._inspect)
-        application.router.add_get(f"{PREFIX}/inspect/{{node}}", self._inspect)
         application.router.add_post("/restart", self._restart)
         application.router.add_get(f"{PREFIX}/version", _version)
         application.router.add_get("/version", _version)
@@ -138,13 +138,17 @@ class Extender:
     async def _inspect(self, request: web.Request) -> web.Response:
         """Every node that it ever heard of, those that are gone included."""
         self._cache.catch_up()
-        if name := request.match_info.get("node"):
-            return _answer({"nodes": [_describe(name, self._know(name))]})
-        nodes = [_describe(name, info) for name, info in sorted(self._cache.nodes.items())]
+        nodes = [
+            _describe(name, info.memory, _describe_remembered(info))
+            for name, info in sorted(self._cache.nodes.items())
+        ]
         for name in self._world.node_names():
             node = self._world.find_node(name)
             if node and is_professional(node) and node.capacity.get(names.GPU_MEM, "0") != "0":
-                nodes.append(_describe_professional(node, self._world.ledger_of(name)))
+                pods = self._world.ledger_of(name)
+                cards = count_cards(node, pods)
+                devices = _describe_cards(cards, pods)
+                nodes.append(_describe(name, sum(card.total for card in cards), devices))
         return _answer({"nodes": nodes})
 
     async def _restart(self, request: web.Request) -> web.Response:
@@ -163,52 +167,38 @@ async def _version(request: web.Request) -> web.Response:
     return web.json_response({"version": VERSION})
 
 
-def _describe(name: str, info: NodeInfo) -> Object:
-    return {
-        "name": name,
-        "totalGPU": info.memory,
-        "usedGPU": sum(device.used for device in info.devices),
-        "devs": [
-            {
-                "id": card,
-                "totalGPU": device.total,
-                "usedGPU": device.used,
-                "pods": [
-                    {
-                        "name": pod.name,
-                        "namespace": pod.namespace,
-                        "usedGPU": pod.demand(names.GPU_MEM),
-                    }
-                    for pod in device.pods.values()
-                ],
-            }
-            for card, device in enumerate(info.devices)
-        ],
+def _describe(name: str, memory: int, devices: list[Object]) -> Object:
+    used = sum(device["usedGPU"] for device in devices)
+    return {"name": name, "totalGPU": memory, "usedGPU": used, "devs": devices}
+
+
+def _describe_remembered(info: NodeInfo) -> list[Object]:
+    return [
+        {
+            "id": card,
+            "totalGPU": device.total,
+            "usedGPU": device.used,
+            "pods": [_describe_pod(pod, pod.demand(names.GPU_MEM)) for pod in device.pods.values()],
+        }
+        for card, device in enumerate(info.devices)
+    ]
+
+
+def _describe_cards(cards: Iterable[Card], pods: tuple[Pod, ...]) -> list[Object]:
+    devices: dict[int, Object] = {
+        card.index: {"id": card.index, "totalGPU": card.total, "usedGPU": card.used, "pods": []}
+        for card in cards
     }
-
-
-def _describe_professional(node: Node, pods: tuple[Pod, ...]) -> Object:
-    cards = count_cards(node, pods)
-    held: dict[int, list[Object]] = {card.index: [] for card in cards}
     for pod in pods:
         entry = parse_entry(pod)
         for card, units in (entry.units if entry else {}).items():
-            if card in held and not pod.terminating:
-                held[card].append({"name": pod.name, "namespace": pod.namespace, "usedGPU": units})
-    return {
-        "name": node.name,
-        "totalGPU": sum(card.total for card in cards),
-        "usedGPU": sum(card.used for card in cards),
-        "devs": [
-            {
-                "id": card.index,
-                "totalGPU": card.total,
-                "usedGPU": card.used,
-                "pods": held[card.index],
-            }
-            for card in cards
-        ],
-    }
+            if card in devices and not pod.terminating:
+                devices[card]["pods"].append(_describe_pod(pod, units))
+    return [*devices.values()]
+
+
+def _describe_pod(pod: Pod, units: int) -> Object:
+    return {"name": pod.name, "namespace": pod.namespace, "usedGPU": units}
 
 
 def _lower(arguments: dict[str, Any]) -> Object:

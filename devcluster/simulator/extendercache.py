@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from devcluster import names
+from devcluster.simulator.cards import NO_CARD
 from devcluster.simulator.objects import Node, Pod, parse_quantity
 
 UINT = 2**64
-INSUFFICIENT = "Insufficient GPU Memory in one device"
 
 
 @dataclass
@@ -139,7 +139,7 @@ class ExtenderCache:
             return f"The node {info.node.name} is not for GPU share, need skip"
         asked = pod.demand(names.GPU_MEM)
         fits = any(units >= asked for units in self._list_free(info).values())
-        return "" if fits else INSUFFICIENT
+        return "" if fits else NO_CARD
 
     def _list_free(self, info: NodeInfo) -> dict[int, int]:
         """Units by card, unsigned: a card that is given out twice has almost infinitely many."""

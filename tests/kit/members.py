@@ -29,7 +29,16 @@ from gpushare.core.records import (
 from gpushare.core.transitions import Outcome
 from gpushare.core.turn import CLOSED, OPEN
 from gpushare.names import Reason
-from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, a_pool
+from tests.kit.values import (
+    MEMORY,
+    NOW,
+    PRO_DAEMONSETS,
+    PRO_INSTALLED,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    installed,
+)
 
 SHARE = {names.LABEL_SCHEDULE: "share"}
 CGPU = {names.LABEL_SCHEDULE: "cgpu"}
@@ -57,7 +66,7 @@ def plan_of(
     seen = Observed(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
     at = Pass(
         now,
-        daemonsets=daemonsets,
+        plugin_daemonsets=installed(daemonsets),
         may_evict=may_evict,
         may_tear_down=may_tear_down,
         acting_since=acting_since,
@@ -124,7 +133,7 @@ def plan_leave_of(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
 ) -> NodePlan | None:
     seen = Observed(node, pods, parse_records(node))
-    return plan_leaving(seen, pool, Pass(now, daemonsets=PRO_DAEMONSETS), OPEN)
+    return plan_leaving(seen, pool, Pass(now, plugin_daemonsets=PRO_INSTALLED), OPEN)
 
 
 def a_kind(

@@ -13,7 +13,7 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.values import NOW, PRO_DAEMONSETS, a_plugin_pod, a_pool
+from tests.kit.values import NOW, PRO_INSTALLED, a_plugin_pod, a_pool
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,10 @@ class Rollout:
             if node.allocatable
         }
         return World(
-            pools=(self.pool,), nodes=dict(self.nodes), pods=pods, daemonsets=PRO_DAEMONSETS
+            pools=(self.pool,),
+            nodes=dict(self.nodes),
+            pods=pods,
+            plugin_daemonsets=PRO_INSTALLED,
         )
 
     def update(self, changed: set[str] | None, now: datetime = NOW) -> None:

@@ -39,6 +39,7 @@ from tests.kit.simulation import (
     put_pool,
     release_node,
 )
+from tests.kit.values import installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class SimulatedOperator:
             pools=tuple(cluster.pools.values()),
             nodes=nodes,
             pods=pods,
-            daemonsets=frozenset(DAEMONSETS[cluster.edition]),
+            plugin_daemonsets=installed(frozenset(DAEMONSETS[cluster.edition])),
             busy=frozenset(self.busy),
             starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.takes_slot),
             zeroed=frozenset(self._zeroed),

@@ -1,16 +1,18 @@
 """Frozen values for unit tests: a node, a pod, a pool, with what a test cares about."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gpushare import names
+from gpushare.api.daemonset import DaemonSet
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.status import PoolStatus
 from gpushare.core.isolationlabel import find_isolation_label
 from gpushare.core.modes import GPUSHARE_PLUGIN
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import NodeRecords
 from gpushare.core.world import World
 
@@ -106,6 +108,15 @@ def a_static_plugin(uid: str = "static-1", *, node: str = "gpu-1", **more: Any) 
     )
 
 
+def installed(daemonsets: Iterable[str]) -> PluginDaemonSets:
+    """These, under the names that ACK's charts give them, as the vendor recommends them."""
+    found = frozenset(DaemonSet(name, is_critical=True) for name in daemonsets)
+    return PluginDaemonSets(found=found)
+
+
+PRO_INSTALLED = installed(PRO_DAEMONSETS)
+
+
 def a_world(
     *, pools: tuple[Pool, ...], nodes: tuple[Node, ...], pods: tuple[Pod, ...] = ()
 ) -> World:
@@ -117,5 +128,5 @@ def a_world(
         pools=pools,
         nodes={node.name: node for node in nodes},
         pods=by_node,
-        daemonsets=PRO_DAEMONSETS,
+        plugin_daemonsets=PRO_INSTALLED,
     )

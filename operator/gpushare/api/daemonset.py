@@ -11,7 +11,7 @@ from typing import Any
 
 from gpushare.api.nodeselection import CHOOSING
 
-AS_STANDARD: Mapping[str, str] = MappingProxyType({})
+NONE_RENAMED: Mapping[str, str] = MappingProxyType({})
 """Of a cluster that has renamed none."""
 
 
@@ -25,6 +25,9 @@ class DaemonSet:
     """The last part of each, without tag and digest."""
     selects: frozenset[tuple[str, str]] = frozenset()
     """Pool and mode labels, with the values that its pods need their node to have."""
+    is_critical: bool = False
+    """Its pods have a system priority: no node that runs short evicts them ("Pod Priority and
+    Preemption" in the Kubernetes documentation)."""
 
 
 def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
@@ -35,6 +38,7 @@ def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
         raw["metadata"]["name"],
         frozenset(map(shorten_image, images)),
         frozenset(find_selected(spec, CHOOSING)),
+        (spec.get("priorityClassName") or "").startswith("system-"),
     )
 
 
@@ -57,7 +61,7 @@ def find_selected(spec: Mapping[str, Any], keys: Collection[str]) -> Iterator[tu
                     yield expression["key"], value
 
 
-def translate(given: Mapping[str, str]) -> Mapping[str, str]:
+def list_standard_names(given: Mapping[str, str]) -> Mapping[str, str]:
     """Standard names by the cluster's, where `given` has the cluster's by the standard one.
 
     A standard name that another DaemonSet has taken over stands for none: nobody said that this one

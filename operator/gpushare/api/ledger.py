@@ -14,7 +14,7 @@ from gpushare import names
 MAX_TEXT = 4096
 """An entry of ten containers on sixteen cards is a third of this; what is longer is no entry."""
 MAX_DIGITS = 8
-"""Of an amount; a card of a tebibyte, counted in MiB, has seven."""
+"""Of a count or an amount; a card of a tebibyte, counted in MiB, has seven."""
 _MAX_NUMBER_DIGITS = 18
 """With more a number may not fit into 64 bits."""
 _KEPT = 1024
@@ -43,13 +43,8 @@ def _parse_allocation(text: str) -> Mapping[int, int]:
     try:
         for held in orjson.loads(text).values():
             for card, units in held.items():
-                index = parse_number(card)
-                if (
-                    index is None
-                    or index < 0
-                    or type(units) is not int
-                    or not 0 <= units < 10**MAX_DIGITS
-                ):
+                index = parse_count(card)
+                if index is None or type(units) is not int or not 0 <= units < 10**MAX_DIGITS:
                     return NO_CARDS
                 cards[index] = cards.get(index, 0) + units
     except (ValueError, AttributeError):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from gpushare import names
-from gpushare.api.daemonset import AS_STANDARD, find_selected
+from gpushare.api.daemonset import NONE_RENAMED, find_selected
 from gpushare.api.gpuenvironment import read_gpu_environment
 from gpushare.api.gpurequest import (
     SIDECAR,
@@ -25,7 +25,8 @@ from gpushare.api.gpurequest import (
 )
 from gpushare.api.ledger import parse_count, parse_ledger
 from gpushare.api.nodeselection import CHOOSING
-from gpushare.api.podrequest import parse_ranked_pools, read_pod_request
+from gpushare.api.pastdecision import parse_past_decision
+from gpushare.api.podrequest import read_pod_request
 from gpushare.api.podshape import PodShape, Spec, parse_pod_shape
 from gpushare.api.workload import Workload, name_workload
 
@@ -87,9 +88,8 @@ class Pod:
     restarts: int = 0
     requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """GPU resources that it asks for, as kube-scheduler counts them."""
-    card_memory: int | None = None
-    """Units of GPU memory that it needs of its cards, where the scheduler extender counts them
-    otherwise than kube-scheduler; else None."""
+    card_memory: int = 0
+    """Units of GPU memory that it needs of its cards, as the scheduler extender counts them."""
     selects: frozenset[tuple[str, str]] = _NO_SELECTION
     """Pool and mode labels, with the values that it needs its node to have."""
     containers: tuple[SharingContainer, ...] = ()
@@ -144,7 +144,7 @@ def parse_pod(
     raw: dict[str, Any],
     *,
     plugin_namespace: str,
-    standard_names: Mapping[str, str] = AS_STANDARD,
+    standard_names: Mapping[str, str] = NONE_RENAMED,
     schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
 ) -> Pod | None:
     """A Pod from the API server's JSON; None where no decision depends on it.
@@ -175,6 +175,7 @@ def parse_pod(
     running = (shape.spec and shape.spec.containers) or ()
     card_memory = count_card_memory(map(count_container, running)) if shares else 0
     reason, message = _read_scheduling(status)
+    past = None if node else parse_past_decision(annotations)
     return Pod(
         namespace=intern(namespace),
         name=meta["name"],
@@ -188,9 +189,7 @@ def parse_pod(
             container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
         ),
         requests=_share_mapping(tuple(requests.items())) if requests else NOTHING,
-        card_memory=(
-            None if card_memory == requests.get(names.RESOURCE_GPU_MEMORY, 0) else card_memory
-        ),
+        card_memory=card_memory,
         selects=_share(selects) if selects else _NO_SELECTION,
         containers=_share(_find_sharing(spec, shape.spec or Spec())) if shares else (),
         requires_isolation=(
@@ -206,7 +205,7 @@ def parse_pod(
         created=datetime.fromisoformat(created) if created else None,
         unschedulable=message if reason in _UNPLACED else "",
         unscheduled=_share((reason, message)),
-        ranked_pools=() if node else _share(parse_ranked_pools(annotations)),
+        ranked_pools=_share(past.ranked_pools) if past is not None else (),
         unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
         is_evictable=not by_daemonset and _MIRROR not in annotations,
     )

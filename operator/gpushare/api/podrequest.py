@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
-import orjson
 
 from gpushare import names
 from gpushare.api.gpuenvironment import read_gpu_environment
@@ -21,6 +20,7 @@ from gpushare.api.gpurequest import (
 )
 from gpushare.api.ledger import parse_count
 from gpushare.api.nodeselection import ANYWHERE, NodeSelection, read_node_selection
+from gpushare.api.pastdecision import parse_past_decision
 from gpushare.api.podshape import (
     MalformedPodError,
     Metadata,
@@ -31,8 +31,6 @@ from gpushare.api.podshape import (
 
 __all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request", "read_pod_request"]
 
-MAX_DECISION = 1024
-"""Bytes of our annotation; what is longer is not ours."""
 _CORE = names.RESOURCE_GPU_CORE
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NO_METADATA = Metadata()
@@ -146,6 +144,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         means_gpu |= environment.means_gpu
         asks_for_cards |= asks_for_card_count(container)
     selection = read_node_selection(spec)
+    past = parse_past_decision(annotations)
     return PodRequest(
         requests=requests,
         asked=frozenset(requests),
@@ -160,7 +159,7 @@ def read_pod_request(pod: PodShape) -> PodRequest:
         inject=annotations.get(names.ANNOTATION_INJECT, ""),
         pool=annotations.get(names.ANNOTATION_POOL, ""),
         isolation=annotations.get(names.ANNOTATION_ISOLATION, ""),
-        decided_pool=_parse_decided_pool(annotations.get(names.ANNOTATION_DECISION, "")),
+        decided_pool=(past and past.pool) or "",
         placer=_find_placer(metadata, spec, selection),
         scheduler=spec.scheduler_name or names.DEFAULT_SCHEDULER,
         selection=selection,
@@ -182,35 +181,6 @@ def _count_cards(labels: Mapping[str, str]) -> int | None:
     if names.LABEL_CARD_COUNT not in labels:
         return 1
     return parse_count(labels[names.LABEL_CARD_COUNT]) or None
-
-
-def _parse_decided_pool(text: str) -> str:
-    pool = _parse_decision(text).get("pool")
-    return pool if isinstance(pool, str) else ""
-
-
-def parse_ranked_pools(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """By our annotation, the pools that could take the pod and were ranked behind its own."""
-    lost = _parse_decision(annotations.get(names.ANNOTATION_DECISION, "")).get("lost")
-    if not isinstance(lost, dict):
-        return ()
-    return tuple(
-        pool
-        for reason, pools in lost.items()
-        if reason in names.RANKED and isinstance(pools, list)
-        for pool in pools
-        if isinstance(pool, str)
-    )
-
-
-def _parse_decision(text: str) -> Mapping[str, Any]:
-    if not 0 < len(text) <= MAX_DECISION:
-        return _NO_LABELS
-    try:
-        decision = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _NO_LABELS
-    return decision if isinstance(decision, dict) else _NO_LABELS
 
 
 def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Placer | None:

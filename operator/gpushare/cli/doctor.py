@@ -105,8 +105,7 @@ async def _examine_live(
 
 
 def _gather(seen: Seen, unseen: dict[str, Unseen]) -> Machines:
-    world, unreadable = seen.world, seen.unreadable
-    return Machines(world, unreadable, unseen, seen.evictable, seen.unbound, seen.opted_out)
+    return Machines(seen.world, seen.unreadable, unseen, seen.unbound, seen.opted_out)
 
 
 async def _read_parts(api: Any, now: datetime) -> tuple[Cluster, dict[str, Unseen]]:

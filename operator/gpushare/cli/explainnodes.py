@@ -12,7 +12,7 @@ from gpushare.cli.nodefacts import (
     describe_card,
     describe_change,
     describe_isolation,
-    tell_held,
+    tell_allocated,
     tell_stale,
     tell_time,
 )
@@ -172,7 +172,7 @@ def _build_page(
         yield ()
         yield (Styled("Cards", "bold"),)
         held = [
-            (str(each.index), tell_held(each), ", ".join(each.pods) or "-")
+            (str(each.index), tell_allocated(each), ", ".join(each.pods) or "-")
             for each in explained.cards
         ]
         yield from lay_out(("GPU", "ALLOCATED", "PODS"), held, indent=2)

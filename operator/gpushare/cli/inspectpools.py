@@ -11,7 +11,7 @@ from gpushare.cli.nodefacts import (
     describe_card,
     describe_change,
     describe_isolation,
-    tell_held,
+    tell_allocated,
 )
 from gpushare.cli.output import Answer, Line, Styled, lay_out
 from gpushare.cli.unread import UNHEALTHY, build_unread_lines, describe_unread
@@ -146,7 +146,7 @@ def _build_pool(view: PoolCards, *, wide: bool) -> Iterator[Line]:
         note = _note(node)
         for place, card in enumerate(node.cards):
             name, said = (node.name, note) if place == 0 else ("", Styled(""))
-            row: Line = (name, str(card.index), _draw_bar(card), tell_held(card), said)
+            row: Line = (name, str(card.index), _draw_bar(card), tell_allocated(card), said)
             rows.append((*row, ", ".join(card.pods)) if wide else row)
         if not node.cards:
             row = (node.name, "-", "", "-", note)

@@ -39,7 +39,7 @@ def describe_isolation(isolation: NodeIsolation) -> Json:
     }
 
 
-def tell_held(card: Card) -> str:
+def tell_allocated(card: Card) -> str:
     """What is given out of a card, and whether the scheduler gives out the rest."""
     return f"{card.allocated}/{card.total}{' unhealthy' * card.is_unhealthy}"
 

@@ -127,14 +127,10 @@ def scheduler_extender(
     image: Annotated[
         str,
         typer.Option(
-            help="Image of gpushare-scheduler-extender, which you build or have; no default is "
-            "right for ever."
+            help="Image of gpushare-scheduler-extender, built from its repository: "
+            "docs/opensource.md. There is no default."
         ),
     ],
-    namespace: Annotated[
-        str,
-        typer.Option("--namespace", "-n", help="Its namespace.", callback=check_namespace_name),
-    ] = names.PLUGIN_NAMESPACE,
     node_port: Annotated[
         int | None,
         typer.Option(
@@ -156,7 +152,7 @@ def scheduler_extender(
         from gpushare.render.extender import render_scheduler_extender
 
         try:
-            text = render_scheduler_extender(image, namespace=namespace, node_port=node_port)
+            text = render_scheduler_extender(image, node_port=node_port)
         except ValueError as error:
             raise _misuse(error) from error
         print_text(text)

@@ -1,21 +1,20 @@
 """A cluster as the operator's decisions see it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpushare import names
 from gpushare.api.cluster import Cluster, Kind
-from gpushare.api.daemonset import parse_daemonset, translate
+from gpushare.api.daemonset import list_standard_names, parse_daemonset
 from gpushare.api.namespace import parse_namespace
 from gpushare.api.node import parse_node
 from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.unhealthycards import parse_unhealthy_cards
 from gpushare.api.unreadablepool import UnreadablePool
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.knownsetup import KnownSetup, read_setup
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.world import World
 from gpushare.kube.deployments import parse_deployment
 from gpushare.kube.errors import CrdMissingError
@@ -36,8 +35,6 @@ class Seen:
     """Names of the namespaces whose pods are sent nowhere."""
     unreadable: tuple[UnreadablePool, ...]
     """Pools whose spec can't be read."""
-    evictable: frozenset[str]
-    """Names of DaemonSets whose pods have no system priority."""
     known: KnownSetup
     """How the installation is set, which is in no World."""
 
@@ -53,7 +50,7 @@ def observe_cluster(cluster: Cluster) -> Seen:
     )
     # The names of DaemonSets are read first; of the rest, what is assumed depends on the world.
     given = _observe_setup(cluster, World()).plugin_daemonsets
-    standard_names = translate(given)
+    standard_names = list_standard_names(given)
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for raw in cluster.pods:
         pod = parse_pod(raw, plugin_namespace=names.PLUGIN_NAMESPACE, standard_names=standard_names)
@@ -61,33 +58,21 @@ def observe_cluster(cluster: Cluster) -> Seen:
             by_node[pod.node].append(pod)
     unbound = tuple(by_node.pop("", ()))
     nodes = map(parse_node, cluster.nodes)
-    cluster_names = ClusterNames(given, frozenset(map(parse_daemonset, cluster.daemonsets)))
     world = World(
         pools=tuple(pools),
         unreadable_pools=frozenset(pool.name for pool in unreadable),
         nodes={node.name: node for node in nodes},
         pods=dict(by_node),
-        daemonsets=cluster_names.list_standard(),
-        cluster_names=cluster_names,
+        plugin_daemonsets=PluginDaemonSets(
+            given, frozenset(map(parse_daemonset, cluster.daemonsets))
+        ),
         unhealthy_cards={
             each.node: each.cards for each in map(parse_unhealthy_cards, cluster.configmaps) if each
         },
     )
     namespaces = map(parse_namespace, cluster.namespaces)
     opted_out = frozenset(each.name for each in namespaces if each.opts_out)
-    evictable = frozenset(
-        raw["metadata"]["name"] for raw in cluster.daemonsets if not _is_critical(raw)
-    )
-    setup = _observe_setup(cluster, world)
-    return Seen(world, unbound, opted_out, unreadable, evictable, setup)
-
-
-def _is_critical(daemonset: Mapping[str, Any]) -> bool:
-    """Whether the kubelet spares its pods where a node runs short ("Pod Priority and Preemption"
-    in the Kubernetes documentation)."""
-    template = (daemonset.get("spec") or {}).get("template") or {}
-    priority = (template.get("spec") or {}).get("priorityClassName") or ""
-    return str(priority).startswith("system-")
+    return Seen(world, unbound, opted_out, unreadable, _observe_setup(cluster, world))
 
 
 def _observe_setup(cluster: Cluster, world: World) -> KnownSetup:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gpushare import names
-from gpushare.api.daemonset import AS_STANDARD, DaemonSet, parse_daemonset, translate
+from gpushare.api.daemonset import NONE_RENAMED, DaemonSet, list_standard_names, parse_daemonset
 from gpushare.api.job import Job, parse_job
 from gpushare.api.namespace import Namespace, parse_namespace
 from gpushare.api.node import Node, parse_node
@@ -16,8 +16,8 @@ from gpushare.api.pod import Pod, parse_pod
 from gpushare.api.pool import Pool
 from gpushare.api.unhealthycards import UnhealthyCards, parse_unhealthy_cards
 from gpushare.core.blockers import Blocker
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.modes import MODES
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import Change, RecordError, Step, parse_records
 from gpushare.core.world import World
 from gpushare.kube.client import ApiServer, Json
@@ -40,7 +40,7 @@ class Caches:
         api: ApiServer,
         *,
         plugin_namespace: str,
-        plugin_daemonsets: Mapping[str, str] = AS_STANDARD,
+        plugin_daemonsets: Mapping[str, str] = NONE_RENAMED,
         teardown_namespace: str | None = None,
         schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
         on_change: Callable[[], None],
@@ -63,7 +63,7 @@ class Caches:
         self.parse_pod: Callable[[Json], Pod | None] = partial(
             parse_pod,
             plugin_namespace=plugin_namespace,
-            standard_names=translate(plugin_daemonsets),
+            standard_names=list_standard_names(plugin_daemonsets),
             schedulers=schedulers,
         )
         """A Pod from the API server's JSON, as all of them are read here."""
@@ -97,7 +97,6 @@ class Caches:
         self._reflectors: list[Reflector[Any]] = [
             self.nodes, self.pods, self.daemonsets, self.namespaces,
         ]  # fmt: skip
-        self._unhealthy: dict[str, frozenset[int]] = {}
         self.unhealthy: Reflector[UnhealthyCards] = Reflector(
             api,
             f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
@@ -176,22 +175,21 @@ class Caches:
         acting_since: Mapping[str, datetime],
     ) -> World:
         """What a pass looks at: views of what is here, not copies."""
-        found = frozenset(self.daemonsets.records.values())
-        cluster_names = ClusterNames(self._plugin_daemonsets, found)
         return World(
             pools=pools,
             unreadable_pools=unreadable,
             nodes=self.nodes.records,
             pods=_PodsByNode(self._pods),
             jobs=self._jobs,
-            daemonsets=cluster_names.list_standard(),
-            cluster_names=cluster_names,
+            plugin_daemonsets=PluginDaemonSets(
+                self._plugin_daemonsets, frozenset(self.daemonsets.records.values())
+            ),
             busy=busy,
             starting=starting,
             zeroed=self._zeroed,
             refusals=refusals,
             doubtful=doubtful,
-            unhealthy_cards=self._unhealthy,
+            unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},
             acting_since=acting_since,
         )
 
@@ -244,10 +242,6 @@ class Caches:
     def _on_unhealthy(
         self, key: str, old: UnhealthyCards | None, new: UnhealthyCards | None
     ) -> None:
-        if new is not None:
-            self._unhealthy[new.node] = new.cards
-        elif old is not None:
-            del self._unhealthy[old.node]
         if (told := new or old) is not None:
             self.mark_changed(told.node)
 

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 5.0
 STALE_SECONDS = 60.0
-"""The scheduler tries again 10 s after a pod has gone: what it said before is old by then."""
+"""The scheduler tries again 10 s after a pod has gone. Until then its message is of before."""
 EVENTS_AT_ONCE = 50
 """A thousand pods that wait must not become a thousand writes in one moment."""
 
@@ -68,7 +68,7 @@ class UnplacedPods:
         judged = (
             judge_pod(pod, rooms, now, opted_out=self._opts_out(pod)) for pod in pods.values()
         )
-        self.found = tuple(self._hold_back(pod for pod in judged if pod is not None))
+        self.found = tuple(self._leave_out_recent(pod for pod in judged if pod is not None))
         # A Deployment's pods are all alike: one of them is told.
         first: dict[tuple[str, Reason], UnplacedPod] = {}
         for pod in sorted(self.found, key=lambda pod: (pod.namespace, pod.name)):
@@ -92,8 +92,8 @@ class UnplacedPods:
             and not pod.deleting
         ]
 
-    def _hold_back(self, judged: Iterable[UnplacedPod]) -> Iterator[UnplacedPod]:
-        """Leave out those of whom the scheduler's word may only be old."""
+    def _leave_out_recent(self, judged: Iterable[UnplacedPod]) -> Iterator[UnplacedPod]:
+        """All but those whose `ExtenderStale` may come from a message of before the last change."""
         now, before = time.monotonic(), self._stale_since
         self._stale_since = {}
         for pod in judged:

@@ -8,10 +8,10 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition
 from gpushare.core.actions import EvictedPod
-from gpushare.core.clusternames import CHART_VALUE
 from gpushare.core.diagnosis import RETURN_STATIC_PLUGIN
 from gpushare.core.modes import Mode, find_other_edition_labels
 from gpushare.core.observed import Pass
+from gpushare.core.plugindaemonsets import CHART_VALUE
 from gpushare.core.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.core.transitions import Transition
 from gpushare.names import Reason
@@ -141,31 +141,29 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], at: Pass) -> Blocker |
         missing.remove(to.plugin)
     if not missing:
         return None
-    show = at.show
+    needs = f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet"
     if to.recoverer:
-        return Blocker(
-            Reason.COMPONENT_MISSING,
-            f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet {show(to.plugin)} "
-            f"or {show(to.recoverer)} in the cluster, or {STATIC_PLUGIN} on the node, and there is "
-            f"none. Install one of the two{_suggest((to.plugin, to.recoverer), at)}. For the "
+        either = (to.plugin, to.recoverer)
+        message = (
+            f"{needs} {' or '.join(map(at.name_of, either))} in the cluster, or {STATIC_PLUGIN} on "
+            f"the node, and there is none. Install one of the two{_suggest(either, at)}. For the "
             "static pod cordon the node, wait until its GPU pods have ended, "
-            f"{RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool",
+            f"{RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool"
         )
-    return Blocker(
-        Reason.COMPONENT_MISSING,
-        f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet "
-        f"{' and '.join(map(show, missing))}, which is not in the cluster; install it, nothing was "
-        f"changed{_suggest(missing, at)}",
-    )
+    else:
+        message = (
+            f"{needs} {' and '.join(map(at.name_of, missing))}, which is not in the cluster; "
+            f"install it, nothing was changed{_suggest(missing, at)}"
+        )
+    return Blocker(Reason.COMPONENT_MISSING, message)
 
 
 def _suggest(missing: Iterable[str], at: Pass) -> str:
     """DaemonSets that these may be, and how to say so; empty where none looks like it."""
-    likely = {name: at.cluster_names.suggest(name) for name in missing}
     return "".join(
         f"; if it is called {' or '.join(found)} here, set the chart's value {CHART_VALUE}.{name}"
-        for name, found in likely.items()
-        if found
+        for name in missing
+        if (found := at.plugin_daemonsets.suggest(name))
     )
 
 

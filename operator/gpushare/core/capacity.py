@@ -1,9 +1,7 @@
 """What the nodes of a pool offer, and what of it is given out.
 
 Two ledgers tell: what pods ask for, which kube-scheduler counts per node, and what the GPU
-scheduler wrote on them, card by card. A pod must fit by both. The cards are counted as the
-scheduler extender counts them (pkg/cache of AliyunContainerService/gpushare-scheduler-extender):
-status, `inspect --pools`, `explain` and admission all count by `measure_cards`.
+scheduler wrote on them, card by card (`gpushare.core.cards`). A pod must fit by both.
 
 Amounts are in the device plugin's unit until they are summed up: GiB, or MiB where the plugin runs
 with `--memory-unit=MiB`. A node whose plugin was set to another than the rest is summed up by its
@@ -16,16 +14,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from gpushare import names
-from gpushare.api.node import MAX_CARDS, Node
+from gpushare.api.node import Node
 from gpushare.api.pod import Pod
-from gpushare.core.modes import find_edition, find_mode, find_schedule
+from gpushare.core.cards import count_used, measure_cards
 
 MIB_PER_GIB = 1024
 MIB_PER_UNIT = {"GiB": MIB_PER_GIB, "MiB": 1}
 MAX_FIGURE = 2**40
 """A pod may ask for any number; the status takes no more than 64 bits."""
-MAX_CGPU_PODS = 20
-"""That one card serves under cGPU, by the vendor's page on its limits."""
 MAX_FREE_BLOCKS = 20
 """Amounts of free memory that a status tells apart."""
 
@@ -49,13 +45,8 @@ class NodeCapacity:
     """What each live pod asks of one card."""
     used: Mapping[int, int] = field(default_factory=dict)
     """What the ledger gives out, by index of the card, also of cards that the node has not."""
-    capacity: int = 0
-    """`total` and the memory of unhealthy cards."""
-
-    @property
-    def card_total(self) -> int:
-        """Memory of one card: all cards of a node count as equal."""
-        return max(self.capacity, self.total) // self.gpus if self.gpus and self.total else 0
+    card_total: int = 0
+    """Memory of one card: all cards of a node count as equal."""
 
     @property
     def unit(self) -> str:
@@ -104,55 +95,6 @@ class Memory:
     stranded: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CardMemory:
-    """One card as the scheduler extender counts it."""
-
-    total: int
-    used: int = 0
-    pods: int = 0
-    """How many hold some of it."""
-    is_unhealthy: bool = False
-    max_pods: int | None = None
-
-    @property
-    def free(self) -> int:
-        """What one more pod can get of it."""
-        is_taken = self.max_pods is not None and self.pods >= self.max_pods
-        return 0 if self.is_unhealthy or is_taken else max(self.total - self.used, 0)
-
-
-def measure_cards(
-    node: Node, pods: Collection[Pod], unhealthy: Collection[int] = ()
-) -> tuple[CardMemory, ...]:
-    """The cards of `node`, on which `pods` run; none while it offers no memory.
-
-    The extender divides the capacity, which keeps the memory of cards that are unhealthy, and
-    gives out no card of `unhealthy`, which it has from a ConfigMap. What is given of a card that
-    the node has not counts nowhere. A pod that is being deleted counts, as with kube-scheduler:
-    its containers hold their memory until they are gone.
-    """
-    memory, gpus = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0), node.gpu_count
-    if not memory or not gpus:
-        return ()
-    total = max(node.memory_capacity, memory) // gpus
-    max_pods = MAX_CGPU_PODS if _is_isolated(node) else None
-    used = count_used(pods)
-    holders = Counter(card for held in _list_held(pods) for card in held if held[card])
-    return tuple(
-        [
-            CardMemory(total, used.get(card, 0), holders[card], card in unhealthy, max_pods)
-            for card in range(min(gpus, MAX_CARDS))
-        ]
-    )
-
-
-def _is_isolated(node: Node) -> bool:
-    edition = find_edition(node.labels)
-    mode = edition and find_mode(edition, find_schedule(edition, node.labels))
-    return bool(mode and mode.isolated)
-
-
 def observe_node_capacity(
     node: Node, pods: Sequence[Pod], unhealthy: Collection[int] = ()
 ) -> NodeCapacity:
@@ -175,22 +117,18 @@ def observe_node_capacity(
     cards = measure_cards(node, pods, unhealthy)
     takes_pods = node.ready and not node.unschedulable
     free = _limit([card.free for card in cards], total - requested) if takes_pods else ()
-    slots = [
-        card.max_pods - card.pods
-        for card, block in zip(cards, free, strict=False)
-        if block and card.max_pods is not None
-    ]
-    has_limit = any(card.max_pods is not None for card in cards) and takes_pods
+    is_limited = bool(free) and cards[0].free_pods is not None
+    free_pods = [card.free_pods or 0 for card, block in zip(cards, free, strict=False) if block]
     return NodeCapacity(
         gpus,
         total,
         sum(units for card, units in used.items() if card < node.gpu_count or not node.gpu_count),
         requested,
         free,
-        sum(slots) if has_limit else None,
+        sum(free_pods) if is_limited else None,
         tuple(requests),
         used,
-        node.memory_capacity if total else 0,
+        cards[0].total if cards else 0,
     )
 
 
@@ -206,19 +144,6 @@ def _limit(blocks: Sequence[int], left: int) -> tuple[int, ...]:
 def observe_pending(pod: Pod) -> NodeCapacity:
     """What a pod that has no node yet asks of its pool: it counts as a node that offers nothing."""
     return NodeCapacity(requested=pod.gpu_memory, requests=(pod.gpu_memory_per_card,))
-
-
-def count_used(pods: Iterable[Pod]) -> dict[int, int]:
-    """Units of GPU memory that the ledger gives to the pods of one node, by index of the card."""
-    used: dict[int, int] = {}
-    for cards in _list_held(pods):
-        for card, units in cards.items():
-            used[card] = used.get(card, 0) + units
-    return used
-
-
-def _list_held(pods: Iterable[Pod]) -> list[Mapping[int, int]]:
-    return [pod.cards for pod in pods if pod.gpu_memory and pod.is_live]
 
 
 def sum_capacity(nodes: Iterable[NodeCapacity], pending: Iterable[Pod] = ()) -> Capacity:

@@ -14,7 +14,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.capacity import tell_unit
-from gpushare.core.extender import RESTART, find_card_beyond
+from gpushare.core.extender import RESTART
 from gpushare.core.modes import Mode
 from gpushare.core.observed import Pass
 from gpushare.core.plugins import (
@@ -132,15 +132,17 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
     """Whether a pod has a card that the node has not; Professional has no extender."""
     if mode.edition is Edition.PROFESSIONAL or names.RESOURCE_GPU_MEMORY not in mode.resources:
         return None
-    if (found := find_card_beyond(node, pods)) is None:
-        return None
-    pod, card = found
-    return NotYet(
-        Reason.EXTENDER_STALE,
-        f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender ({RESTART}): "
-        f"the pod's annotation names card {card}, the node has {node.gpu_count} cards (from 0 on), "
-        "and the extender, which counts them only once, goes on giving out what is not there",
-    )
+    for pod in pods:
+        card = max(pod.cards, default=0)
+        if node.gpu_count and card >= node.gpu_count and pod.is_live and not pod.deleting:
+            return NotYet(
+                Reason.EXTENDER_STALE,
+                f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender "
+                f"({RESTART}): the pod's annotation names card {card}, the node has "
+                f"{node.gpu_count} cards (from 0 on), and the extender goes on giving out cards "
+                "that are not there until it restarts",
+            )
+    return None
 
 
 def find_competing_plugins(
@@ -150,16 +152,16 @@ def find_competing_plugins(
     own, rivals = find_rivals(node, pods, mode, leaving)
     if not rivals:
         return None
-    served, show = SERVED[rivals[0]], at.show
+    rival, served = at.name_of(rivals[0]), SERVED[rivals[0]]
     if same := sorted(served & may_offer(mode)):
         what = (
-            f"{show(own)} and {show(rivals[0])} both serve {' and '.join(same)} on the node, and "
-            "its kubelet asks the last to register; once one of them ends, nobody serves it up to "
-            "Kubernetes 1.36, and from 1.37 on the other does"
+            f"{at.name_of(own)} and {rival} both serve {' and '.join(same)} on the node, and its "
+            "kubelet asks the one that registered last. When one of them ends, nothing is offered "
+            "(Kubernetes up to 1.36), or the other takes over (1.37 and newer)"
         )
     else:
         what = (
-            f"{show(rivals[0])} serves {' and '.join(sorted(served))} on a node in mode "
+            f"{rival} serves {' and '.join(sorted(served))} on a node in mode "
             f"{mode.schedule}: its cards can be given out twice"
         )
     return NotYet(Reason.COMPETING_PLUGINS, f"{_tell_how_to_remove(rivals, at)}: {what}")
@@ -182,11 +184,11 @@ def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, 
         cause = NotYet(
             Reason.NO_CARDS,
             "mend the driver, then delete the plugin's pod, which looks for cards only when it "
-            f"starts: {at.show(mode.plugin)} is Ready and found no card "
+            f"starts: {at.name_of(mode.plugin)} is Ready and found no card "
             f"({names.RESOURCE_GPU_COUNT} is 0, {resource} too), and its log says why",
         )
     elif not serving and mode.relies_on_recoverer(at.daemonsets):
-        told = f"look at the log of {at.show(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
+        told = f"look at the log of {at.name_of(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
         return NotYet(Reason.RESOURCE_NOT_READY, f"{told}: {STATIC_PLUGIN} is missing; {unclear}")
     else:
         return NotYet(Reason.RESOURCE_NOT_READY, unclear)
@@ -210,7 +212,7 @@ def _left_of(patience: timedelta, since: Sequence[datetime], at: Pass) -> timede
 
 
 def _tell_how_to_remove(rivals: Sequence[str], at: Pass) -> str:
-    daemonsets = [at.show(rival) for rival in rivals if rival != STATIC_PLUGIN]
+    daemonsets = [at.name_of(rival) for rival in rivals if rival != STATIC_PLUGIN]
     steps = []
     if daemonsets:
         listed = " and ".join(daemonsets)

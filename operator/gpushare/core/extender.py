@@ -1,25 +1,23 @@
-"""The scheduler extender of the OpenSource and Basic editions, as far as it is seen from outside:
-by kube-scheduler's messages, and by the cards that it wrote on pods.
+"""What kube-scheduler's messages say of the scheduler extender (OpenSource and Basic).
 
-It counts a node's cards once, and never again before it restarts (`GetNodeInfo` in
+The extender counts a node's cards once, and never again before it restarts (`GetNodeInfo` in
 gpushare-scheduler-extender, pkg/cache/cache.go).
 """
 
 import re
-from collections.abc import Sequence
 
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare import names
 from gpushare.names import Reason
 
-RESTART = "kubectl -n kube-system rollout restart deployment/gpushare-schd-extender"
-"""Its Deployment in the vendor's charts gpushare-installer and ack-cgpu."""
-_LOOK = "kubectl -n kube-system get pods -l component=gpushare-schd-extender"
+_KUBECTL = f"kubectl -n {names.EXTENDER_NAMESPACE}"
+RESTART = f"{_KUBECTL} rollout restart deployment/{names.EXTENDER}"
 # kube-scheduler, pkg/scheduler/extender.go: net/http's error, or `send`'s own. What a plugin could
 # not reach, such as the API server or its webhooks, has the plugin's name in front.
 _UNREACHED = re.compile(r'(?:binding rejected: )?Post "(https?://[^"]+)": (.*)', re.DOTALL)
 _ANSWERED = re.compile(r"failed (\w+) with extender at URL ([^\s,]+), code (\d+)")
 _REFUSED = re.compile(r"(\d+) Insufficient GPU Memory in one device")
+_NODES = re.compile(r"0/(\d+) nodes are available")
+_UNSELECTED = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
 
 
 def explain_scheduler_error(message: str) -> tuple[Reason, str]:
@@ -31,28 +29,23 @@ def explain_scheduler_error(message: str) -> tuple[Reason, str]:
         why = f"HTTP {code}"
         if (verb, code) == ("bind", "500"):
             return Reason.UNSCHEDULABLE, (
-                f"the scheduler extender at {place} refuses to bind it ({why}): kubectl -n "
-                "kube-system logs deployment/gpushare-schd-extender says why"
+                f"the scheduler extender at {place} refuses to bind it ({why}). Its log says why: "
+                f"{_KUBECTL} logs deployment/{names.EXTENDER}"
             )
     else:
         return Reason.UNSCHEDULABLE, f"the scheduler failed: {message}"
     return Reason.SCHEDULER_UNAVAILABLE, (
         f"kube-scheduler gets no answer from its extender at {place} ({why}), and gives no node to "
-        "any pod that asks for GPU memory; it goes on by itself once the extender answers. Does it "
-        f"run: {_LOOK}"
+        "any pod that asks for GPU memory. It goes on by itself once the extender answers. See "
+        f"whether that runs: {_KUBECTL} get pods -l component={names.EXTENDER}"
     )
 
 
-def count_refused(message: str) -> int:
-    """Nodes that the extender refused for lack of memory on a card, by the scheduler's message."""
-    found = _REFUSED.search(message)
-    return int(found[1]) if found else 0
-
-
-def find_card_beyond(node: Node, pods: Sequence[Pod]) -> tuple[Pod, int] | None:
-    """A live pod on `node` that has a card which the node has not, and the card's index."""
-    for pod in pods:
-        card = max(pod.cards, default=0)
-        if node.gpu_count and card >= node.gpu_count and pod.is_live and not pod.deleting:
-            return pod, card
-    return None
+def count_refused(message: str) -> tuple[int, int]:
+    """By the scheduler's message: nodes that the extender refused for lack of memory on a card, and
+    those that something else refused, less those that the pod does not select."""
+    refused, all_nodes, unselected = (
+        int(found[1]) if (found := pattern.search(message)) else 0
+        for pattern in (_REFUSED, _NODES, _UNSELECTED)
+    )
+    return refused, max(all_nodes - unselected - refused, 0)

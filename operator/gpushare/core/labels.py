@@ -69,8 +69,8 @@ def plan_labels(
     elif applied is not None and applied.awaits_restart:
         state, reason = NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED
         told = (
-            f"labelled {mode.schedule}; {at.show(mode.plugin)} gives the former mode until it, or "
-            "its kubelet, restarts, and devicePlugin.restart is Never: "
+            f"labelled {mode.schedule}; {at.name_of(mode.plugin)} gives the former mode until it, "
+            "or its kubelet, restarts, and devicePlugin.restart is Never: "
             f"{advise_restart(seen, mode)}"
         )
     elif applied is not None and applied.mode_unknown:

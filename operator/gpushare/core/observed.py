@@ -8,8 +8,8 @@ from gpushare.api.job import Job
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.core.actions import Action, NodePlan, NodeState
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.drift import WRITES_PER_PACE, Verdict
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import NodeRecords
 from gpushare.names import Reason
 
@@ -36,9 +36,7 @@ class Pass:
 
     now: datetime
     timing: Timing = Timing()
-    daemonsets: Collection[str] = frozenset()
-    """Standard names of those in the device plugins' namespace."""
-    cluster_names: ClusterNames = field(default_factory=ClusterNames)
+    plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
     may_evict: bool = False
     """The installation allows that pods are evicted."""
     may_tear_down: bool = False
@@ -48,9 +46,14 @@ class Pass:
     acting_since: datetime | None = None
     """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
 
-    def show(self, daemonset: str) -> str:
+    @property
+    def daemonsets(self) -> Collection[str]:
+        """Standard names of those in the device plugins' namespace."""
+        return self.plugin_daemonsets.standard
+
+    def name_of(self, daemonset: str) -> str:
         """What the cluster calls the DaemonSet of this standard name."""
-        return self.cluster_names.show(daemonset)
+        return self.plugin_daemonsets.name_of(daemonset)
 
     def saw(self, moment: datetime | None) -> bool:
         """Whether the controller acted already when somebody wrote; None is at a time unknown."""

@@ -96,7 +96,7 @@ class Planner:
     def update(self, world: World, changed: Collection[str] | None, now: datetime) -> Plan:
         """Decide anew for the nodes `changed` (None: all), and for those that depend on them."""
         self._sort(world.pools)
-        basis = (self._versions, world.unreadable_pools, world.daemonsets, world.cluster_names)
+        basis = (self._versions, world.unreadable_pools, world.plugin_daemonsets)
         self.seen = set()
         if changed is None or basis != self._basis:
             self._basis = basis
@@ -106,8 +106,7 @@ class Planner:
         at = Pass(
             now,
             self._timing,
-            world.daemonsets,
-            world.cluster_names,
+            world.plugin_daemonsets,
             may_evict=self._may_evict,
             may_tear_down=self._may_tear_down,
             memory_unit=self._memory_unit,

@@ -38,8 +38,7 @@ class Setup:
         return Pass(
             now,
             self.timing,
-            world.daemonsets,
-            world.cluster_names,
+            world.plugin_daemonsets,
             may_evict=self.may_evict,
             may_tear_down=self.may_tear_down,
             memory_unit=self.memory_unit,

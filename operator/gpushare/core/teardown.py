@@ -193,7 +193,7 @@ def _plan_removal(seen: Observed, change: Change, policy: Policy, at: Pass) -> N
     if (late := find_late_pods(seen, change)) is not None:
         return plan_held(seen, late)
     if installer := _find_installer(seen):
-        message = f"{at.show(installer)} must leave first, or it loads the module again"
+        message = f"{at.name_of(installer)} must leave first, or it loads the module again"
         return seen.plan(NodeState.UPDATING, reason, message)
     if policy.teardown is TeardownPolicy.MANUAL:
         # What helps comes first: the end is what is cut where names are long.
@@ -254,7 +254,7 @@ def _plan_verification(seen: Observed, change: Change, policy: Policy, at: Pass)
     if running := sorted(str(job) for job in seen.jobs.values() if _is_removing(job)):
         return seen.plan(NodeState.UPDATING, reason, f"Job {running[0]} must end first")
     if installer := _find_installer(seen):
-        message = f"{at.show(installer)} must leave first: it loads the module"
+        message = f"{at.name_of(installer)} must leave first: it loads the module"
         return seen.plan(NodeState.UPDATING, reason, message)
     if is_manual:
         message = _tell_verification(seen.node, change)

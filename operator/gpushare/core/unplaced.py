@@ -197,18 +197,21 @@ def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str
 def _find_stale_extender(
     pod: Pod, rooms: Sequence[PoolRoom], unit: str
 ) -> tuple[Reason, str] | None:
-    """Whether the extender refused more nodes than have no room by what it wrote on pods."""
+    """Whether the extender refused more nodes than have no room by what it wrote on pods.
+
+    A node outside the pool may carry its label still: it counts among the refused alone.
+    """
     asked = pod.gpu_memory_per_card
     nodes = [each for room in rooms for each in room.largest]
     roomy = [(free, name) for free, name in nodes if free >= asked]
-    refused = count_refused(pod.unschedulable)
-    if refused <= len(nodes) - len(roomy) or not roomy:
+    refused, others = count_refused(pod.unschedulable)
+    if refused <= len(nodes) - len(roomy) or others >= len(roomy):
         return None
     free, name = max(roomy)
     few = "" if len(roomy) == 1 else f", or another of {len(roomy)} nodes"
     return Reason.EXTENDER_STALE, (
         f"the scheduler extender refused {refused} nodes for lack of GPU memory on one card, and "
-        f"by what pods hold there is room on {name} ({free} {unit} on one card){few}. Where that "
-        "stays so for a minute it has missed a change of the node's cards, or counts units that no "
-        f"pod holds, until it restarts: {RESTART}"
+        f"by what pods hold there is room on {name} ({free} {unit} on one card){few}. If that "
+        "lasts for more than a minute, the extender has missed a change of the node's cards, or "
+        f"counts units that no pod holds. Restart it: {RESTART}"
     )

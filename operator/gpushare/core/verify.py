@@ -51,26 +51,20 @@ def _find_missing(
     A plugin's pod that is Ready proves nothing: the resource must be allocatable, and nobody else
     may serve it, but for the plugin of the mode that the node is `leaving`.
     """
-    for component in mode.components:
-        if not _is_ready(pods, component):
-            message = f"{at.show(component)} is not Ready on the node"
-            return NotYet(Reason.COMPONENT_NOT_READY, message)
     serving = find_serving(pods, mode, replaced)
     by_recoverer = mode.relies_on_recoverer(at.daemonsets)
-    if by_recoverer and not serving and not _is_ready(pods, mode.recoverer):
-        message = f"{at.show(mode.recoverer)} is not Ready on the node"
-        return NotYet(Reason.COMPONENT_NOT_READY, message)
+    recoverer = (mode.recoverer,) if by_recoverer and not serving else ()
+    for component in (*mode.components, *recoverer):
+        if not any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods):
+            message = f"{at.name_of(component)} is not Ready on the node"
+            return NotYet(Reason.COMPONENT_NOT_READY, message)
     if mode.plugin and not serving and not by_recoverer:
-        message = f"{at.show(mode.plugin)} is not Ready on the node"
+        message = f"{at.name_of(mode.plugin)} is not Ready on the node"
         return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in mode.resources:
         if not node.allocatable.get(resource):
             return explain_zero(node, serving, mode, resource, at)
     return find_competing_plugins(node, pods, mode, at, leaving)
-
-
-def _is_ready(pods: Sequence[Pod], component: str) -> bool:
-    return any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods)
 
 
 def verify_return(
@@ -94,12 +88,12 @@ def verify_return(
         if (left := ready_since + settle - at.now) > timedelta():
             return NotYet(
                 Reason.RESOURCE_NOT_READY,
-                f"{at.show(to.plugin)} is Ready; {to.resource} is believed "
+                f"{at.name_of(to.plugin)} is Ready; {to.resource} is believed "
                 f"{settle.total_seconds():g} s after that",
                 left,
             )
     if of.plugin and of.plugin != to.plugin and any(pod.daemonset == of.plugin for pod in pods):
-        message = f"{at.show(of.plugin)} is still on the node"
+        message = f"{at.name_of(of.plugin)} is still on the node"
         return NotYet(Reason.PLUGIN_RESTARTING, message)
     for resource in of.resources:
         if resource not in to.resources and node.allocatable.get(resource):

@@ -10,9 +10,9 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.blockers import Blocker
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.membership import find_owner
 from gpushare.core.observed import Observed
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import NodeRecords, RecordError, parse_records
 from gpushare.names import Reason
 
@@ -29,9 +29,7 @@ class World:
     """By node."""
     jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
     """By node and name, the Jobs of teardowns."""
-    daemonsets: frozenset[str] = frozenset()
-    """Standard names of those that are there, in the device plugins' namespace."""
-    cluster_names: ClusterNames = field(default_factory=ClusterNames)
+    plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
     busy: Collection[str] = frozenset()
     """Nodes to which something is being done just now."""
     starting: Collection[str] = frozenset()

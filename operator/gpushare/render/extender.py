@@ -4,15 +4,12 @@ from gpushare import names
 from gpushare.render import render
 from gpushare.render.deviceplugin import check_image
 
-NAME = "gpushare-schd-extender"
 PORT = 12345
-_LABELS = {"app": "gpushare", "component": NAME}
+_LABELS = {"app": "gpushare", "component": names.EXTENDER}
 """As its installations have them: with another selector the Deployment could not be replaced."""
 
 
-def render_scheduler_extender(
-    image: str, *, namespace: str = names.PLUGIN_NAMESPACE, node_port: int | None = None
-) -> str:
+def render_scheduler_extender(image: str, *, node_port: int | None = None) -> str:
     """Its account, rights, Deployment and Service, under the names of its own manifests.
 
     Unlike those it runs on the control plane of current clusters, outside the node's network, and
@@ -22,8 +19,8 @@ def render_scheduler_extender(
     check_image(image)
     return render(
         "gpushare-scheduler-extender.yaml.j2",
-        name=NAME,
-        namespace=namespace,
+        name=names.EXTENDER,
+        namespace=names.EXTENDER_NAMESPACE,
         labels=_LABELS,
         image=image,
         port=PORT,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.api.daemonset import translate
+from gpushare.api.daemonset import list_standard_names
 from gpushare.api.gpurequest import count_gpu_requests
 from gpushare.api.node import MAX_CARDS, MAX_QUANTITY, parse_node, parse_quantity
 from gpushare.api.pod import MAX_MESSAGE, Pod, parse_pod
@@ -140,7 +140,7 @@ def test_the_standard_name_is_no_plugins_where_another_daemonset_has_its_place()
 def _owned_by(owner: str, given: Mapping[str, str]) -> Pod | None:
     owners = [{"kind": "DaemonSet", "name": owner, "controller": True}]
     raw = _pod("kube-system", ownerReferences=owners)
-    return parse_pod(raw, plugin_namespace="kube-system", standard_names=translate(given))
+    return parse_pod(raw, plugin_namespace="kube-system", standard_names=list_standard_names(given))
 
 
 def _count(spec: dict[str, Any]) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ RENAMED = "ack-gpushare-plugin"
 def test_plugins_are_known_by_the_names_that_the_controller_was_told() -> None:
     node = LabelledNode("gpu-1", schedule="share", has_plugins=False, extra_plugins=(RENAMED,))
     cluster = build_labelled_cluster([node])
-    assert observe_cluster(cluster).world.daemonsets == {RENAMED}
+    assert observe_cluster(cluster).world.plugin_daemonsets.standard == {RENAMED}
 
     variable = {
         "name": "GPUSHARE_PLUGIN_DAEMONSETS",
@@ -27,9 +27,9 @@ def test_plugins_are_known_by_the_names_that_the_controller_was_told() -> None:
     assert kept is not None
 
     world = observe_cluster(replace(cluster, deployments=(kept,))).world
-    assert world.daemonsets == {GPUSHARE_PLUGIN}
+    assert world.plugin_daemonsets.standard == {GPUSHARE_PLUGIN}
     assert [pod.daemonset for pod in world.pods["gpu-1"]] == [GPUSHARE_PLUGIN]
-    assert world.cluster_names.show(GPUSHARE_PLUGIN) == RENAMED
+    assert world.plugin_daemonsets.name_of(GPUSHARE_PLUGIN) == RENAMED
 
 
 def test_of_a_daemonsets_image_the_name_is_kept() -> None:

@@ -85,7 +85,7 @@ def test_an_extender_is_called_stale_only_where_it_goes_on_refusing_room(
 ) -> None:
     posts: Any = Posts()
     planner = Planner(Timing())
-    capacity = NodeCapacity(gpus=1, total=40, free_blocks=(10,))
+    capacity = NodeCapacity(gpus=1, total=40, free_blocks=(10,), card_total=40)
     planner.books["training"] = Book(capacities={"n1": capacity})
     found = UnplacedPods(posts, planner, {})
     waits = a_lost_pod(

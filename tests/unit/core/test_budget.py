@@ -21,7 +21,7 @@ from tests.kit.members import (
     some_settled,
 )
 from tests.kit.planned import Rollout, plan_world
-from tests.kit.values import MEMORY, PRO_DAEMONSETS, a_node, a_pool
+from tests.kit.values import MEMORY, PRO_INSTALLED, a_node, a_pool
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 
@@ -65,7 +65,9 @@ def test_the_nodes_of_another_pool_are_not_counted() -> None:
     )
     nodes = tuple(replace(node, labels=dict(node.labels)) for node in some_settled(20, 0))
     world = World(
-        pools=(mine, other), nodes={node.name: node for node in nodes}, daemonsets=PRO_DAEMONSETS
+        pools=(mine, other),
+        nodes={node.name: node for node in nodes},
+        plugin_daemonsets=PRO_INSTALLED,
     )
     begun = [plan.node for plan in plan_world(world).members["training"] if plan.takes_slot]
     assert begun == ["gpu-0", "gpu-1"]

@@ -10,7 +10,6 @@ from gpushare import names
 from gpushare.api.node import MAX_CARDS, Node
 from gpushare.api.pod import Pod
 from gpushare.core.capacity import (
-    MAX_CGPU_PODS,
     MAX_FIGURE,
     MAX_FREE_BLOCKS,
     Capacity,
@@ -18,6 +17,7 @@ from gpushare.core.capacity import (
     observe_node_capacity,
     sum_capacity,
 )
+from gpushare.core.cards import MAX_CGPU_PODS
 from tests.kit.values import MEMORY, a_gpu_pod, a_node
 
 
@@ -47,6 +47,7 @@ def test_what_pods_hold_is_counted_card_by_card() -> None:
         free_blocks=(8, 11),
         requests=(4, 6, 1),
         used={0: 7, 1: 4},
+        card_total=15,
     )
 
 

@@ -11,11 +11,11 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState, ReleaseNode
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.diagnosis import NotYet, diagnose, find_competing_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Pass, Timing
 from gpushare.core.plan import Planner
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.plugins import identify_plugin
 from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
@@ -102,13 +102,13 @@ def test_two_daemonsets_that_serve_one_resource_compete(
         Reason.COMPETING_PLUGINS,
         f"{own.daemonset} and {rival.daemonset} both serve",
         f"keep the DaemonSet {rival.daemonset} off the node",
-        "up to Kubernetes 1.36",
-        "from 1.37 on",
+        "Kubernetes up to 1.36",
+        "1.37 and newer",
     )
 
 
 def test_plugins_are_told_by_the_names_that_the_cluster_gives_them() -> None:
-    named = replace(AT, cluster_names=ClusterNames({PLUGIN.daemonset: "plugin-2"}))
+    named = replace(AT, plugin_daemonsets=PluginDaemonSets({PLUGIN.daemonset: "plugin-2"}))
     node = _offering(memory=15)
     trouble = find_competing_plugins(node, [PLUGIN, CORE_PLUGIN], _mode("core_mem"), named)
     _expect(trouble, Reason.COMPETING_PLUGINS, "keep the DaemonSet plugin-2 off", "and plugin-2")

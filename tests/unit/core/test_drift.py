@@ -17,7 +17,7 @@ from gpushare.core.rollout import plan_after_look
 from gpushare.core.turn import OPEN
 from gpushare.names import Reason
 from tests.kit.members import OURS, SHARE, applied, plan_of
-from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, a_pool
+from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_node, a_plugin_pod, a_pool
 
 WANTED = {**SHARE, **OURS}
 FOUND = dict.fromkeys(WANTED)
@@ -290,7 +290,7 @@ def test_a_node_that_leaves_gives_its_drift_record_up_too() -> None:
     node = a_node(labels=WANTED, records=_records(drift))
     plan = plan_leaving(
         Observed(node, (), parse_records(node)), None,
-        Pass(now, daemonsets=PRO_DAEMONSETS), OPEN,
+        Pass(now, plugin_daemonsets=PRO_INSTALLED), OPEN,
     )  # fmt: skip
     assert plan is not None
     assert plan.reason is Reason.LEAVING

@@ -13,7 +13,7 @@ from gpushare.core.world import World
 from gpushare.names import Reason
 from tests.kit.members import CGPU, INSTALLER, OURS, SHARE, applied, plan_of, plan_once_noted
 from tests.kit.planned import plan_world
-from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_node, a_plugin_pod, a_pool
+from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_node, a_plugin_pod, a_pool
 
 FOUND: dict[str, str | None] = {names.LABEL_SCHEDULE: None, names.LABEL_POOL: None}
 NEW_PLUGIN = a_plugin_pod("plugin-2")
@@ -131,7 +131,7 @@ def test_a_rival_on_a_node_that_is_not_verified_yet_is_counted_too() -> None:
 
 
 def _plan(pools: tuple[Pool, ...], node: Node) -> Any:
-    return plan_world(World(pools=pools, nodes={"gpu-1": node}, daemonsets=PRO_DAEMONSETS))
+    return plan_world(World(pools=pools, nodes={"gpu-1": node}, plugin_daemonsets=PRO_INSTALLED))
 
 
 def test_a_pool_that_turned_to_observing_keeps_its_nodes() -> None:
@@ -151,7 +151,7 @@ def test_a_node_that_is_refused_takes_nobodys_turn() -> None:
     world = World(
         pools=(a_pool(),),
         nodes=nodes,
-        daemonsets=PRO_DAEMONSETS,
+        plugin_daemonsets=PRO_INSTALLED,
         refusals={"a": Blocker(Reason.WRITE_REFUSED, "denied")},
     )
     plan = plan_world(world)

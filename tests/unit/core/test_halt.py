@@ -14,7 +14,16 @@ from gpushare.core.records import Applied, Change, Failure, NodeRecords, PluginP
 from gpushare.names import Reason
 from tests.kit.members import expect_apply, plan_of
 from tests.kit.planned import plan_world
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values import (
+    MEMORY,
+    NOW,
+    PRO_DAEMONSETS,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_world,
+    installed,
+)
 
 SHARE = {"cgpu": "true", "cgpu.disable.isolation": "true", names.LABEL_POOL: "training"}
 CGPU = SHARE | {"cgpu.disable.isolation": "false"}
@@ -68,8 +77,8 @@ def plan_beside(pool: Pool, records: NodeRecords, labels: dict[str, str]) -> Map
         allocatable={MEMORY: 15},
     )
     world = a_world(pools=(pool,), nodes=(failed, healthy), pods=PODS)
-    daemonsets = world.daemonsets | {GPUSHARE_PLUGIN, "cgpu-installer"}
-    world = replace(world, daemonsets=daemonsets, zeroed=frozenset({"gpu-1"}))
+    daemonsets = PRO_DAEMONSETS | {GPUSHARE_PLUGIN, "cgpu-installer"}
+    world = replace(world, plugin_daemonsets=installed(daemonsets), zeroed=frozenset({"gpu-1"}))
     return plan_world(world).decided
 
 

@@ -19,7 +19,7 @@ from tests.kit.members import (
     under_way,
 )
 from tests.kit.planned import Rollout, plan_world
-from tests.kit.values import NOW, PRO_DAEMONSETS, a_node, a_pool
+from tests.kit.values import NOW, PRO_INSTALLED, a_node, a_pool
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 
@@ -87,7 +87,7 @@ def test_a_failure_halts_no_other_pool() -> None:
     world = World(
         pools=(a_pool(), rivals),
         nodes={"gpu-0": has_failed(), "gpu-9": node},
-        daemonsets=PRO_DAEMONSETS,
+        plugin_daemonsets=PRO_INSTALLED,
     )
     assert plan_world(world).decided["gpu-9"].takes_slot
 

@@ -17,7 +17,7 @@ from tests.kit.planned import plan_world
 from tests.kit.values import (
     LATER,
     MEMORY,
-    PRO_DAEMONSETS,
+    PRO_INSTALLED,
     a_gpu_pod,
     a_node,
     a_plugin_pod,
@@ -134,7 +134,7 @@ def test_the_policy_is_that_of_the_pool_whose_label_the_node_carries() -> None:
         a_pool("a", deleting=True, deletion_policy="WholeCard"),
         a_pool("b", deleting=True, deletion_policy="Retain"),
     )
-    plan = plan_world(World(pools=pools, nodes={"gpu-1": node}, daemonsets=PRO_DAEMONSETS))
+    plan = plan_world(World(pools=pools, nodes={"gpu-1": node}, plugin_daemonsets=PRO_INSTALLED))
     assert isinstance(plan.decided["gpu-1"].action, ReleaseNode)
 
 

@@ -31,7 +31,15 @@ from tests.kit.members import (
     plan_of,
     plan_once_noted,
 )
-from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values import (
+    MEMORY,
+    NOW,
+    PRO_INSTALLED,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+)
 
 DISABLE = names.LABEL_CGPU_DISABLE_ISOLATION
 CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
@@ -117,7 +125,7 @@ def test_what_was_written_before_the_controller_acted_on_the_pool_may_have_been_
         pools=(POOL,),
         nodes={node.name: node},
         pods={node.name: ALL},
-        daemonsets=PRO_DAEMONSETS,
+        plugin_daemonsets=PRO_INSTALLED,
         acting_since={POOL.name: NOW - timedelta(seconds=since_seconds)},
     )
     (decision,) = Planner(Timing()).update(world, None, NOW).decisions

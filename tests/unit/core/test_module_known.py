@@ -32,7 +32,6 @@ from tests.kit.values import (
     LATER,
     MEMORY,
     NOW,
-    PRO_DAEMONSETS,
     a_gpu_pod,
     a_node,
     a_plugin_pod,
@@ -312,7 +311,7 @@ def test_a_node_that_leaves_keeps_a_doubt_that_could_not_be_stored() -> None:
     node = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
     seen = Observed(node, [PLUGIN], parse_records(node), is_doubtful=True)
 
-    plan = plan_leaving(seen, None, Pass(NOW, daemonsets=PRO_DAEMONSETS))
+    plan = plan_leaving(seen, None, Pass(NOW))
 
     assert plan is not None
     assert isinstance(plan.action, ApplyNode)

@@ -191,7 +191,7 @@ def test_equal_worlds_give_equal_plans(kinds: list[str]) -> None:
         back.pools,
         nodes=dict(reversed(list(back.nodes.items()))),
         pods=back.pods,
-        daemonsets=back.daemonsets,
+        plugin_daemonsets=back.plugin_daemonsets,
     )
     assert repr(_plan(forth)) == repr(_plan(reordered))
 
@@ -233,7 +233,7 @@ def test_nothing_is_done_to_a_node_to_which_something_is_being_done() -> None:
     busy = World(
         world.pools,
         nodes=world.nodes,
-        daemonsets=world.daemonsets,
+        plugin_daemonsets=world.plugin_daemonsets,
         busy=frozenset({"gpu-0", "gpu-1"}),
     )
     assert [member.action for member in _plan(busy).members["training"]] == [None, None]

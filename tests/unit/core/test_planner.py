@@ -22,7 +22,7 @@ from gpushare.core.world import World
 from gpushare.names import Reason
 from tests.kit.members import CGPU, OURS, SHARE, applied, deferred, under_way
 from tests.kit.planned import plan_world, read_books
-from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_gpu_pod, a_node, a_pool
+from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_gpu_pod, a_node, a_pool
 
 POOLS = (
     a_pool(),
@@ -109,7 +109,7 @@ class Cluster:
             unreadable_pools=frozenset(self.unreadable),
             nodes=dict(self.nodes),
             pods=dict(self.pods),
-            daemonsets=PRO_DAEMONSETS,
+            plugin_daemonsets=PRO_INSTALLED,
             busy=frozenset(self.busy),
             refusals=dict(self.refusals),
         )
@@ -178,7 +178,7 @@ def test_an_event_of_one_node_looks_at_no_other() -> None:
         name: replace(NODES["settled"], name=name, uid=name)
         for name in (f"gpu-{index}" for index in range(50))
     }
-    world = World(pools=(a_pool(schedule="share"),), nodes=nodes, daemonsets=PRO_DAEMONSETS)
+    world = World(pools=(a_pool(schedule="share"),), nodes=nodes, plugin_daemonsets=PRO_INSTALLED)
     planner.update(world, None, NOW)
     plan = planner.update(world, {"gpu-7"}, NOW)
     assert [decision.plan.node for decision in plan.decisions] == ["gpu-7"]
@@ -189,7 +189,7 @@ def test_a_slot_that_falls_free_goes_to_the_next_by_name() -> None:
     nodes = {name: replace(NODES["settled"], name=name, uid=name) for name in ("a", "b", "c")}
     nodes["a"] = replace(nodes["a"], ready=False)
     nodes["c"] = replace(nodes["c"], ready=False)
-    world = World(pools=(a_pool(),), nodes=nodes, daemonsets=PRO_DAEMONSETS)
+    world = World(pools=(a_pool(),), nodes=nodes, plugin_daemonsets=PRO_INSTALLED)
     assert not any(d.plan.takes_slot for d in planner.update(world, None, NOW).decisions)
     back = {name: replace(node, ready=True) for name, node in nodes.items()}
     plan = planner.update(replace(world, nodes=back), {"a", "c"}, NOW)
@@ -199,7 +199,7 @@ def test_a_slot_that_falls_free_goes_to_the_next_by_name() -> None:
 def test_a_node_is_looked_at_again_when_its_time_has_come() -> None:
     planner = Planner(Timing())
     nodes = {"gpu-1": NODES["deferred"]}
-    world = World(pools=(a_pool(),), nodes=nodes, daemonsets=PRO_DAEMONSETS)
+    world = World(pools=(a_pool(),), nodes=nodes, plugin_daemonsets=PRO_INSTALLED)
     first = planner.update(world, None, NOW)
     assert first.wake_at == NOW + timedelta(seconds=24)
     later = planner.update(world, set(), NOW + timedelta(seconds=24))
@@ -210,7 +210,7 @@ def test_a_deleted_pool_waits_ten_minutes_for_the_next_node_and_no_longer() -> N
     since = NOW - Timing().leaving_patience
     stuck = PoolStatus(leaving=Leaving(nodes=1, since=since))
     pool = a_pool("gone", deleting=True, deletion_policy="WholeCard", status=stuck)
-    world = World(pools=(pool,), nodes={"gpu-1": NODES["left"]}, daemonsets=PRO_DAEMONSETS)
+    world = World(pools=(pool,), nodes={"gpu-1": NODES["left"]}, plugin_daemonsets=PRO_INSTALLED)
     planner = Planner(Timing())
     assert planner.update(world, None, NOW - timedelta(seconds=1)).release == ()
     assert planner.update(world, set(), NOW).release == (pool,)
@@ -221,7 +221,7 @@ def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:
     watcher = a_pool("watcher", schedule="cgpu", reconcile="Observe", priority=900)
     owner = a_pool(schedule="share")
     world = World(pools=(owner, watcher), nodes={"gpu-1": NODES["settled"]},
-                  daemonsets=PRO_DAEMONSETS)  # fmt: skip
+                  plugin_daemonsets=PRO_INSTALLED)  # fmt: skip
     plan = plan_world(world)
     (member,), (observed,) = plan.members["training"], plan.members["watcher"]
     assert member.state is not NodeState.WAITING
@@ -236,7 +236,7 @@ def test_a_paused_pool_begins_nothing_and_finishes_what_is_under_way() -> None:
         "a": replace(NODES["settled"], name="a"),
         "b": replace(NODES["changing"], name="b", unschedulable=False),
     }
-    plan = plan_world(World(pools=(paused,), nodes=nodes, daemonsets=PRO_DAEMONSETS))
+    plan = plan_world(World(pools=(paused,), nodes=nodes, plugin_daemonsets=PRO_INSTALLED))
     assert plan.decided["a"].reason is Reason.PAUSED
     assert plan.decided["a"].action is None
     assert plan.decided["b"].action is not None

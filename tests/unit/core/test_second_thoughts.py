@@ -27,7 +27,7 @@ from gpushare.core.records import (
 from gpushare.core.rollout import plan_give_way
 from gpushare.names import Reason
 from tests.kit.members import expect_apply
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world, installed
 
 SHARE = {"cgpu": "true", "cgpu.disable.isolation": "true", names.LABEL_POOL: "training"}
 CGPU = SHARE | {"cgpu.disable.isolation": "false"}
@@ -78,7 +78,7 @@ def plan(
         )
     ]
     world = a_world(pools=(pool,), nodes=nodes, pods=(*components, *pods))
-    world = replace(world, daemonsets=frozenset({GPUSHARE_PLUGIN, "cgpu-installer"}))
+    world = replace(world, plugin_daemonsets=installed({GPUSHARE_PLUGIN, "cgpu-installer"}))
     planner = Planner(timing=Pass(NOW).timing)
     decided = planner.update(world, None, NOW).decisions
     return planner, {decision.plan.node: decision.plan for decision in decided}
@@ -140,7 +140,7 @@ def test_nodes_that_failed_together_do_not_wait_for_each_others_place() -> None:
     pool = a_pool(schedule="share", edition="Basic", generation=2)
     pods = tuple(a_plugin_pod("plugin-1", node=node.name, ready=False) for node in nodes)
     world = a_world(pools=(pool,), nodes=tuple(nodes), pods=pods)
-    world = replace(world, daemonsets=frozenset({GPUSHARE_PLUGIN, "cgpu-installer"}))
+    world = replace(world, plugin_daemonsets=installed({GPUSHARE_PLUGIN, "cgpu-installer"}))
 
     decided = Planner(Pass(NOW).timing).update(world, None, NOW).decisions
 
@@ -154,7 +154,7 @@ def test_a_failed_node_that_waits_for_its_turn_is_failed_all_the_same() -> None:
     failed = in_change(Schedule.SHARE, Schedule.CGPU, Step.RESTARTING, failure=FAILURE)
     pool = a_pool(schedule="share", edition="Basic", generation=2, rollout={"approval": "Manual"})
     world = a_world(pools=(pool,), nodes=(a_member(failed, CGPU),))
-    world = replace(world, daemonsets=frozenset({GPUSHARE_PLUGIN, "cgpu-installer"}))
+    world = replace(world, plugin_daemonsets=installed({GPUSHARE_PLUGIN, "cgpu-installer"}))
 
     (decision,) = Planner(Pass(NOW).timing).update(world, None, NOW).decisions
 
@@ -166,7 +166,7 @@ def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:
     failed = in_change(Schedule.SHARE, Schedule.CGPU, Step.RESTARTING, failure=FAILURE)
     pool = a_pool(schedule="share", edition="Basic", generation=2, reconcile="Paused")
     world = a_world(pools=(pool,), nodes=(a_member(failed, CGPU),))
-    world = replace(world, daemonsets=frozenset({GPUSHARE_PLUGIN, "cgpu-installer"}))
+    world = replace(world, plugin_daemonsets=installed({GPUSHARE_PLUGIN, "cgpu-installer"}))
 
     (decision,) = Planner(Pass(NOW).timing).update(world, None, NOW).decisions
 

@@ -16,7 +16,7 @@ from gpushare.core.rollout import plan_restart
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import LABEL_SCHEDULE, Reason
 from tests.kit.members import OURS, a_settled, expect_change, plan_of, under_way
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_static_plugin
+from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_static_plugin, installed
 
 WHOLE = "nvidia.com/gpu"
 AT = Pass(NOW + timedelta(minutes=5))
@@ -24,7 +24,7 @@ PLUGIN, STATIC = a_plugin_pod(), a_static_plugin()
 GPUSHARE_ALONE = frozenset({PLUGIN.daemonset})
 RECOVER = a_plugin_pod("recover-1", daemonset="nvidia-device-plugin-recover")
 RECOVERABLE = GPUSHARE_ALONE | {RECOVER.daemonset}
-BY_RECOVER = replace(AT, daemonsets=RECOVERABLE)
+BY_RECOVER = replace(AT, plugin_daemonsets=installed(RECOVERABLE))
 SHARED, DEFAULT = (MODES[Edition.PROFESSIONAL, Schedule(name)] for name in ("share", "default"))
 OFFERS_NONE = a_node(allocatable={WHOLE: 0})
 
@@ -107,7 +107,7 @@ def test_what_a_recover_daemonset_still_owes_is_told(
 
 
 def test_a_recover_daemonset_stands_in_for_no_plugin_that_is_in_the_cluster() -> None:
-    at = replace(AT, daemonsets=RECOVERABLE | {DEFAULT.plugin})
+    at = replace(AT, plugin_daemonsets=installed(RECOVERABLE | {DEFAULT.plugin}))
     missing = verify_mode(a_node(allocatable={WHOLE: 2}), [RECOVER], DEFAULT, at)
     assert missing is not None
     assert missing.reason is Reason.PLUGIN_RESTARTING

@@ -24,7 +24,10 @@ def build_status(
     book = Book()
     for plan in plans:
         book.enter(plan)
-        book.measure(plan.node, NodeCapacity(1, 15, free_blocks=(free_gib,) if free_gib else ()))
+        book.measure(
+            plan.node,
+            NodeCapacity(1, 15, free_blocks=(free_gib,) if free_gib else (), card_total=15),
+        )
     return _build_status(pool, book, now)
 
 

@@ -235,7 +235,7 @@ def _says(refused: int) -> str:
 def _room(*free: int) -> PoolRoom:
     """Of nodes with so much free on their only card."""
     nodes = {
-        f"n{number}": NodeCapacity(gpus=1, total=40, free_blocks=(units,))
+        f"n{number}": NodeCapacity(gpus=1, total=40, free_blocks=(units,), card_total=40)
         for number, units in enumerate(free)
     }
     return PoolRoom(len(free), len(free), A_CAPACITY, nodes)
@@ -260,6 +260,12 @@ def test_an_extender_that_may_have_refused_full_nodes_alone_is_not_called_stale(
     pod = _waiting(unschedulable=_says(refused))
     room = _room(*free) if free else ROOM
     assert _reason(pod, training=room) is Reason.UNSCHEDULABLE
+
+
+def test_a_roomy_node_that_something_else_refused_says_nothing_of_the_extender() -> None:
+    """The refused one may be a node that left the pool and kept its label."""
+    says = "0/2 nodes are available: 1 Insufficient GPU Memory in one device, 1 Insufficient cpu."
+    assert _reason(_waiting(unschedulable=says), training=_room(10)) is Reason.UNSCHEDULABLE
 
 
 def test_a_pod_that_another_pool_would_take_now_is_told_so_with_the_command() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.daemonset import DaemonSet
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Schedule
 from gpushare.api.status import PoolStatus
 from gpushare.api.unreadablepool import UnreadablePool
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.doctor.nodes import judge_nodes, judge_units
 from gpushare.core.doctor.page import Machines, judge_machines
@@ -19,6 +19,7 @@ from gpushare.core.doctor.pools import MAX_ALIKE, order
 from gpushare.core.knownsetup import read_setup
 from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
 from gpushare.core.observed import Pass
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import Drift, Repair
 from gpushare.core.world import World
 from gpushare.names import Reason
@@ -27,7 +28,7 @@ from tests.kit.members import OURS, SHARE, a_settled, applied, has_failed
 from tests.kit.values import (
     MEMORY,
     NOW,
-    PRO_DAEMONSETS,
+    PRO_INSTALLED,
     a_gpu_pod,
     a_node,
     a_plugin_pod,
@@ -38,7 +39,7 @@ from tests.kit.values import (
 
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 LATER = NOW + timedelta(minutes=5)
-AT = Pass(LATER, daemonsets=PRO_DAEMONSETS)
+AT = Pass(LATER, plugin_daemonsets=PRO_INSTALLED)
 DEPLOYMENT = "deployment gpushare-system/gpushare-controller"
 NVIDIA = a_plugin_pod("nvidia-1", daemonset="nvidia-device-plugin-daemonset")
 
@@ -141,7 +142,7 @@ def test_each_trouble_has_its_reason_and_a_remedy(
 
 def test_what_may_be_on_its_way_is_no_error_yet() -> None:
     node = a_sharing_node(memory=0, gpu_count=0)
-    found = find(node, a_plugin_pod(), at=Pass(NOW, daemonsets=PRO_DAEMONSETS))
+    found = find(node, a_plugin_pod(), at=Pass(NOW, plugin_daemonsets=PRO_INSTALLED))
     expect_one(found, Reason.RESOURCE_NOT_READY, INFO)
 
 
@@ -205,18 +206,15 @@ def test_limits_of_cgpu_are_none_where_it_does_not_run_or_finds_what_it_needs() 
 
 
 def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> None:
-    evictable = frozenset({"logtail-ds", "gpushare-device-plugin-ds", "cgpu-installer"})
-    world = a_world(pools=(), nodes=())
-    machines = Machines(world, evictable=evictable)
-    found = judge_machines(machines, read_setup({DEPLOYMENT: {}}, world), LATER)
-    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
-    assert told.message.startswith("cgpu-installer, gpushare-device-plugin-ds: ")
-    renamed = replace(world, cluster_names=ClusterNames({"cgpu-installer": "logtail-ds"}))
-    found = judge_machines(
-        Machines(renamed, evictable=evictable), read_setup({DEPLOYMENT: {}}, renamed), LATER
+    evictable = map(DaemonSet, ("logtail-ds", "renamed", "cgpu-installer"))
+    critical = DaemonSet("ack-mps-control", is_critical=True)
+    plugins = PluginDaemonSets(
+        {"gpushare-device-plugin-ds": "renamed"}, frozenset((*evictable, critical))
     )
-    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING)
-    assert told.message.startswith("gpushare-device-plugin-ds, logtail-ds: ")
+    world = replace(a_world(pools=(), nodes=()), plugin_daemonsets=plugins)
+    found = judge_machines(Machines(world), read_setup({DEPLOYMENT: {}}, world), LATER)
+    told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
+    assert told.message.startswith("cgpu-installer, renamed: ")
 
 
 # Pools.

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.pastdecision import PastDecision
 from gpushare.api.podshape import parse_pod_shape
-from gpushare.core.explain.rewriting import PastDecision, parse_past, rewind
+from gpushare.core.explain.rewriting import parse_past, rewind
 from gpushare.names import Reason
 from tests.kit.builders import build_pod
 from tests.kit.poolviews import a_view, admit, apply_decision

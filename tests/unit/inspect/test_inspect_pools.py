@@ -121,23 +121,6 @@ def test_cards_are_counted_as_the_extender_counts_them_and_no_more_than_the_node
     assert (pool["memoryAllocatedGiB"], pool["largestFreeBlockGiB"]) == (allocated, largest)
 
 
-def test_beside_an_unhealthy_card_a_healthy_one_has_all_of_its_memory(show: Shown) -> None:
-    node = build_member("n1")
-    node["status"]["allocatable"] = {**node["status"]["allocatable"], MEMORY: "15"}
-    (pool,) = json.loads(show("-o", "json", nodes=[node], pools=[build_found_pool()]))["pools"]
-    assert pool["largestFreeBlockGiB"] == 15
-    assert [card["total"] for card in pool["nodes"][0]["cards"]] == [15, 15]
-
-
-def test_a_card_under_cgpu_with_twenty_pods_is_full(show: Shown) -> None:
-    node = build_member("n1", total=100)
-    node["metadata"]["labels"] = {**MODE, "ack.node.gpu.schedule": "cgpu"}
-    pods = [build_holder(f"p{number}", "n1", 1, card=str(number % 2)) for number in range(40)]
-    for held, free in ((pods, 0), (pods[1:], 31)):
-        shown = show("-o", "json", nodes=[node], pods=held, pools=[build_found_pool()])
-        assert json.loads(shown)["pools"][0]["largestFreeBlockGiB"] == free
-
-
 def test_an_unhealthy_card_is_shown_as_one(show: Shown) -> None:
     report = {"metadata": {"name": "unhealthy-gpu-n1", "uid": "c"}, "data": {"gpus": "1"}}
     cluster = {"nodes": [build_member("n1")], "pools": [build_found_pool()]}

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from devcluster import names
-from devcluster.simulator.extendercache import INSUFFICIENT, ExtenderCache, NodeInfo
+from devcluster.simulator.cards import NO_CARD
+from devcluster.simulator.extendercache import ExtenderCache, NodeInfo
 from devcluster.simulator.objects import Container, Node, Pod
 
 
@@ -60,14 +61,14 @@ def test_it_packs_cards_and_lower_ones_first(cluster: Cluster) -> None:
     assert cluster.choose(3) == 0
     cluster.cache.take(None, held("1", 5))
     assert cluster.choose(3) == 1
-    assert cluster.choose(16) == INSUFFICIENT
+    assert cluster.choose(16) == NO_CARD
 
 
 def test_cards_that_are_added_are_not_seen_before_it_restarts(cluster: Cluster) -> None:
     cluster.cache.take(None, held("0", 10))
     cluster.set_cards(4)
     cluster.cache.take(None, held("1", 10, "other"))
-    assert cluster.choose(6) == INSUFFICIENT
+    assert cluster.choose(6) == NO_CARD
     cluster.restart(held("0", 10), held("1", 10, "other"))
     assert cluster.choose(6) == 2
 
@@ -92,7 +93,7 @@ def test_a_node_that_had_cards_and_no_memory_keeps_empty_cards() -> None:
     cluster = Cluster(gib=0)
     assert "not for GPU share" in str(cluster.choose(3))
     cluster.set_cards(2)
-    assert cluster.choose(3) == INSUFFICIENT
+    assert cluster.choose(3) == NO_CARD
 
 
 def test_an_annotation_that_is_edited_counts_as_it_was(cluster: Cluster) -> None:
@@ -139,7 +140,7 @@ def test_a_pod_that_asks_in_init_containers_only_passes_the_filter_and_gets_no_c
 
 
 @pytest.mark.parametrize(
-    ("gpus", "card"), [("0", 1), ("1", 0), ("0,1", INSUFFICIENT), ("x", 1), ("", 1), (None, 0)]
+    ("gpus", "card"), [("0", 1), ("1", 0), ("0,1", NO_CARD), ("x", 1), ("", 1), (None, 0)]
 )
 def test_unhealthy_cards_are_those_of_the_config_map(
     cluster: Cluster, gpus: str | None, card: int | str

@@ -181,5 +181,7 @@ def _find_reboots(
             owned=frozenset(),
         )
     pods = {name: [p for p in world.pods.get(name, ()) if not p.requests] for name in nodes}
-    then = World(pools=tuple(pools), nodes=nodes, pods=pods, daemonsets=world.daemonsets)
+    then = World(
+        pools=tuple(pools), nodes=nodes, pods=pods, plugin_daemonsets=world.plugin_daemonsets
+    )
     return frozenset(each.node for each in foresee(then, targets.keys(), now) if each.reboots)

@@ -1,18 +1,16 @@
 """The vendor's limits on GPU sharing that the API shows; docs/ack.md has all of them."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from gpushare.api.node import Node
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.doctor.finding import Code, Finding, find
-from gpushare.core.modes import MODES
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 
 _ECS = re.compile(r"(alicloud://)?[a-z0-9-]+\.i-[a-z0-9]+")
 """A region and an instance, as ACK's cloud controller manager writes `spec.providerID`."""
 _CONTAINER_OS = ("containeros", "lifsea")
 """In `osImage`, in small letters: the product, and the distribution that it is made from."""
-_DAEMONSETS = frozenset(name for mode in MODES.values() for name in mode.daemonsets)
 
 
 def judge_cgpu_nodes(nodes: Iterable[Node]) -> Iterator[Finding]:
@@ -37,9 +35,9 @@ def judge_cgpu_nodes(nodes: Iterable[Node]) -> Iterator[Finding]:
             )
 
 
-def judge_priority(evictable: Collection[str], clusters: ClusterNames) -> Iterator[Finding]:
-    """Of these DaemonSets, whose pods have no system priority, those of the vendor's plugins."""
-    if found := sorted({*map(clusters.show, _DAEMONSETS)}.intersection(evictable)):
+def judge_priority(plugins: PluginDaemonSets) -> Iterator[Finding]:
+    """Whether the vendor's plugins lack a system priority."""
+    if found := plugins.list_evictable():
         yield find(
             Code.PLUGINS_EVICTABLE,
             "plugins",

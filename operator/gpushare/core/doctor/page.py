@@ -126,8 +126,6 @@ class Machines:
     unreadable: tuple[UnreadablePool, ...] = ()
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
     """By kind."""
-    evictable: frozenset[str] = frozenset()
-    """Names of the plugins' DaemonSets whose pods have no system priority."""
     unbound: tuple[Pod, ...] = ()
     """Pods without a node."""
     opted_out: frozenset[str] = frozenset()
@@ -156,7 +154,7 @@ def judge_machines(machines: Machines, known: KnownSetup, now: datetime) -> list
     members = None if "pools" in unseen else pooled
     nodes = list(judge_nodes(world, members, setup.build_pass(world, now)))
     pools = list(judge_pools(world, machines.unreadable, planner, now))
-    found += judge_priority(machines.evictable, machines.world.cluster_names)
+    found += judge_priority(world.plugin_daemonsets)
     waiting = find_waiting(world, planner.books, machines.unbound, machines.opted_out, now)
     return [*found, *nodes, *drop_repeated(pools, nodes), *judge_extender(waiting)]
 

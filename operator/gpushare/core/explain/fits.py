@@ -21,7 +21,7 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.admission.doubts import find_card_trouble
 from gpushare.core.admission.fit import ask_per_card, needs_whole_card
 from gpushare.core.admission.poolview import PoolView
-from gpushare.core.capacity import CardMemory, measure_cards
+from gpushare.core.cards import MAX_CGPU_PODS, CardMemory, measure_cards
 from gpushare.core.extender import RESTART
 from gpushare.names import Reason
 
@@ -101,7 +101,9 @@ def judge_place(seeker: Seeker, place: Place) -> NodeFit:
     return NodeFit(place.node.name, place.pool.name, found)
 
 
-def doubt_fits(fits: Sequence[NodeFit], reason: Reason, message: str) -> tuple[NodeFit, ...]:
+def add_scheduler_obstacle(
+    fits: Sequence[NodeFit], reason: Reason, message: str
+) -> tuple[NodeFit, ...]:
     """The same of a pod that the scheduler gives no node, whatever room there is, for `reason`."""
     restart = reason is Reason.EXTENDER_STALE
     does = f"restart ({RESTART})" if restart else "answer again"
@@ -210,28 +212,26 @@ def _find_memory_obstacles(request: PodRequest, place: Place) -> Iterator[Obstac
     instead = "" if whole or not block else f", or ask for {block} {unit} {on}"
     told = f"the pod needs {least} {unit} free {on}, and its cards have {_list(free)} {unit} free"
     remedy, weight = f"wait until pods free {least - block} {unit} more{instead}", _PASSES
-    for kept, why, otherwise, its_weight in _find_withheld(measured, place.node.name):
-        told = f"{told}; {why}"
-        if kept >= least:
-            remedy, weight = otherwise, its_weight
+    for unused, closed in _find_closed_cards(measured, place.node.name):
+        told = f"{told}; {closed.message}"
+        if unused >= least:
+            remedy, weight = closed.remedy, closed.weight
     yield Obstacle(Reason.NO_FREE_BLOCK, told, remedy, weight, least - block)
 
 
-def _find_withheld(cards: Sequence[CardMemory], node: str) -> Iterator[tuple[int, str, str, int]]:
-    """Of cards that are given to nobody: what is free on them, why, a remedy, and its weight."""
+def _find_closed_cards(cards: Sequence[CardMemory], node: str) -> Iterator[tuple[int, Obstacle]]:
+    """Cards that are given to nobody, each with its unused memory."""
     for index, card in enumerate(cards):
         unused = card.total - card.used
         if card.is_unhealthy:
             config_map = f"ConfigMap {names.EXTENDER_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node}"
-            yield (
-                unused,
-                f"GPU {index} is unhealthy by {config_map}",
-                f"repair GPU {index} and take it out of {config_map}",
-                _MEND,
-            )
+            why = f"GPU {index} is unhealthy by {config_map}"
+            remedy = f"repair GPU {index} and take it out of {config_map}"
+            yield unused, Obstacle(Reason.NO_FREE_BLOCK, why, remedy, _MEND)
         elif unused > 0 and not card.free:
-            why = f"GPU {index} has {card.pods} pods, the most that it serves under cGPU"
-            yield unused, why, f"wait until a pod on GPU {index} ends", _PASSES
+            why = f"GPU {index} has {MAX_CGPU_PODS} pods, the most that it serves under cGPU"
+            remedy = f"wait until a pod on GPU {index} ends"
+            yield unused, Obstacle(Reason.NO_FREE_BLOCK, why, remedy, _PASSES)
 
 
 def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> Obstacle:

@@ -252,7 +252,7 @@ def _list_plugins(pods: Sequence[Pod], mode: Mode | None, at: Pass) -> Iterator[
         if not plugin and pod.daemonset not in every:
             continue
         yield PluginLine(
-            name=at.show(plugin or pod.daemonset),
+            name=at.name_of(plugin or pod.daemonset),
             pod=f"{pod.namespace}/{pod.name}",
             serves=tuple(sorted(SERVED.get(plugin, ()))),
             is_ready=pod.ready and not pod.deleting,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from gpushare import names
 from gpushare.api.namespace import Namespace
 from gpushare.api.node import Node
+from gpushare.api.pastdecision import PastDecision
 from gpushare.api.pod import Pod
 from gpushare.api.podrequest import PodRequest, read_pod_request
 from gpushare.api.podshape import PodShape, Spec
@@ -21,11 +22,11 @@ from gpushare.core.explain.fits import (
     NodeFit,
     Place,
     Seeker,
-    doubt_fits,
+    add_scheduler_obstacle,
     find_smallest_change,
     judge_place,
 )
-from gpushare.core.explain.rewriting import PastDecision, apply_decision, parse_past, rewind
+from gpushare.core.explain.rewriting import apply_decision, parse_past, rewind
 from gpushare.core.explain.verdicts import Verdict, judge_pools
 from gpushare.core.inspect.pools import Why
 from gpushare.core.modes import find_edition
@@ -133,7 +134,7 @@ def explain_found_pod(
             Reason.SCHEDULER_UNAVAILABLE,
             Reason.EXTENDER_STALE,
         ):
-            fits = doubt_fits(fits, Reason(waits.reason), waits.message)
+            fits = add_scheduler_obstacle(fits, Reason(waits.reason), waits.message)
     return PodExplanation(
         namespace, name, written, request, decision, verdicts,
         past=parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),

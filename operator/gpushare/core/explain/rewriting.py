@@ -1,15 +1,12 @@
 """A pod before and after admission: what its owner wrote, what was decided, and what that adds."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
-import orjson
 from msgspec.structs import replace
 
 from gpushare import names
 from gpushare.api.nodeselection import CHOOSING
-from gpushare.api.podrequest import MAX_DECISION
+from gpushare.api.pastdecision import PastDecision, parse_past_decision
 from gpushare.api.podshape import Metadata, PodShape, Spec
 from gpushare.core.admission import Decision, PoolView
 from gpushare.names import Reason
@@ -17,35 +14,9 @@ from gpushare.names import Reason
 _WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
 
 
-@dataclass(frozen=True, slots=True)
-class PastDecision:
-    """What the annotation `gpushare.io/decision` says; anybody may have written it."""
-
-    reason: str
-    pool: str | None = None
-    lost: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By reason, names of pools that did not get the pod."""
-    more: int = 0
-    """Pools that did not, and for which there was no space."""
-
-
 def parse_past(pod: PodShape) -> PastDecision | None:
     """What was decided of `pod`; None where nothing that can be read says so."""
-    annotations = (pod.metadata and pod.metadata.annotations) or {}
-    text = annotations.get(names.ANNOTATION_DECISION, "")
-    if not 0 < len(text) <= MAX_DECISION:
-        return None
-    try:
-        said: Any = orjson.loads(text)
-        lost = said.get("lost") or {}
-        return PastDecision(
-            reason=str(said["reason"]),
-            pool=str(said["pool"]) if said.get("pool") else None,
-            lost={str(why): tuple(map(str, pools)) for why, pools in lost.items()},
-            more=int(said.get("more") or 0),
-        )
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
-        return None
+    return parse_past_decision((pod.metadata and pod.metadata.annotations) or {})
 
 
 def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
@@ -56,8 +27,8 @@ def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
     where the pod holds a card, too.
     """
     metadata, spec = pod.metadata or Metadata(), pod.spec or Spec()
-    past = parse_past(pod)
     annotations = dict(metadata.annotations or {})
+    past = parse_past(pod)
     annotations.pop(names.ANNOTATION_DECISION, None)
     holds_card = bool(annotations.keys() & {names.ANNOTATION_ALLOCATION, names.ANNOTATION_CARD})
     if past is None or past.reason != Reason.NOT_ROUTED or holds_card:

@@ -41,7 +41,7 @@ def estimate(
     pool: Pool, steps: Collection[NodeForecast], world: World, pace: Pace
 ) -> Estimate | None:
     """None where no change of the pool has a wave."""
-    show = world.cluster_names.show
+    name_of = world.plugin_daemonsets.name_of
     changing = [step for step in steps if step.wave is not None and step.kind is not None]
     waves = len({step.wave for step in changing})
     if not waves:
@@ -62,7 +62,7 @@ def estimate(
     longest = waves * (pace.second_look + deadline)
     mode = MODES[pool.spec.edition, pool.spec.schedule]
     starts = measure_starts(mode.daemonsets, world.pods)
-    if missing := [show(name) for name in mode.daemonsets if name not in starts]:
+    if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
         basis += f"; no pod of {' and '.join(missing)} runs here by which a start could be measured"
         return Estimate(waves, None, longest, basis)
     restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
@@ -73,8 +73,8 @@ def estimate(
         slowest = max(starts, key=lambda name: (starts[name], name))
         each += timedelta(seconds=starts[slowest])
         basis += (
-            f" and {starts[slowest]:g} s until {show(slowest)} is Ready (median of its pods here, "
-            "from creation on)"
+            f" and {starts[slowest]:g} s until {name_of(slowest)} is Ready (median of its pods "
+            "here, from creation on)"
         )
     return Estimate(waves, waves * each, longest, basis)
 

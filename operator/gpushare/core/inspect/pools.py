@@ -10,7 +10,8 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan
 from gpushare.core.book import Book
-from gpushare.core.capacity import Capacity, count_used, measure_cards
+from gpushare.core.capacity import Capacity
+from gpushare.core.cards import count_used, measure_cards
 from gpushare.core.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.core.modes import find_schedule
 from gpushare.core.plan import Planner

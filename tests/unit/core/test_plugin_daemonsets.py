@@ -8,11 +8,11 @@ import pytest
 from gpushare.api.daemonset import DaemonSet, parse_daemonset
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.blockers import find_missing_daemonset
-from gpushare.core.clusternames import ClusterNames
 from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
 from gpushare.core.observed import Pass
+from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.names import Reason
-from tests.kit.values import NOW, a_plugin_pod
+from tests.kit.values import NOW, a_plugin_pod, installed
 
 IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"
 BYSTANDER = DaemonSet("kube-proxy", frozenset({"kube-proxy"}))
@@ -48,28 +48,28 @@ def build(name: str = "some", image: str = "some", **spec: Any) -> DaemonSet:
     ids=["name", "image", "node selector", "node affinity"],
 )
 def test_a_daemonset_that_may_be_it_is_suggested(found: DaemonSet) -> None:
-    clusters = ClusterNames(found=frozenset({found, BYSTANDER}))
-    assert clusters.suggest(GPUSHARE_PLUGIN) == [found.name]
-    assert clusters.suggest("ack-mps-control") == []
+    daemonsets = PluginDaemonSets(found=frozenset({found, BYSTANDER}))
+    assert daemonsets.suggest(GPUSHARE_PLUGIN) == [found.name]
+    assert daemonsets.suggest("ack-mps-control") == []
 
 
 def test_the_likeliest_are_suggested_and_none_that_is_another_component() -> None:
     likely = build("gpushare-plugin", IMAGE, affinity=AFFINITY)
     exporter = build("exporter", affinity=AFFINITY)
     core = build("gpushare-core-device-plugin-ds", IMAGE, affinity=AFFINITY)
-    clusters = ClusterNames(found=frozenset({likely, exporter, core}))
-    assert clusters.suggest(GPUSHARE_PLUGIN) == ["gpushare-plugin"]
+    daemonsets = PluginDaemonSets(found=frozenset({likely, exporter, core}))
+    assert daemonsets.suggest(GPUSHARE_PLUGIN) == ["gpushare-plugin"]
 
 
 def test_one_that_lost_its_name_to_another_may_be_it_again() -> None:
-    clusters = ClusterNames({GPUSHARE_PLUGIN: "gone"}, frozenset({build(GPUSHARE_PLUGIN)}))
-    assert clusters.list_standard() == frozenset()
-    assert clusters.suggest(GPUSHARE_PLUGIN) == [GPUSHARE_PLUGIN]
+    daemonsets = PluginDaemonSets({GPUSHARE_PLUGIN: "gone"}, frozenset({build(GPUSHARE_PLUGIN)}))
+    assert daemonsets.standard == frozenset()
+    assert daemonsets.suggest(GPUSHARE_PLUGIN) == [GPUSHARE_PLUGIN]
 
 
 def test_a_missing_daemonset_is_told_by_the_clusters_name_with_the_value_to_set() -> None:
-    names = ClusterNames({GPUSHARE_PLUGIN: "gone"}, frozenset({build("gpushare-plugin")}))
-    blocker = find_missing_daemonset(SHARE, [], Pass(NOW, cluster_names=names))
+    names = PluginDaemonSets({GPUSHARE_PLUGIN: "gone"}, frozenset({build("gpushare-plugin")}))
+    blocker = find_missing_daemonset(SHARE, [], Pass(NOW, plugin_daemonsets=names))
     assert blocker is not None
     assert blocker.reason is Reason.COMPONENT_MISSING
     assert "needs the DaemonSet gone," in blocker.message
@@ -80,20 +80,22 @@ def test_a_missing_daemonset_is_told_by_the_clusters_name_with_the_value_to_set(
 def test_each_daemonset_that_brings_whole_cards_back_may_have_another_name() -> None:
     whole = MODES[Edition.PROFESSIONAL, Schedule.DEFAULT]
     found = frozenset({build("nvidia-plugin"), build("plugin-nvidia-recover")})
-    blocker = find_missing_daemonset(whole, [], Pass(NOW, cluster_names=ClusterNames(found=found)))
+    blocker = find_missing_daemonset(
+        whole, [], Pass(NOW, plugin_daemonsets=PluginDaemonSets(found=found))
+    )
     assert blocker is not None
     assert "pluginDaemonSets.ack-nvidia-device-plugin" in blocker.message
     assert "plugin-nvidia-recover here" in blocker.message
     assert f"pluginDaemonSets.{whole.recoverer}" in blocker.message
 
-    names = ClusterNames({whole.recoverer: "plugin-nvidia-recover"}, found)
-    at = Pass(NOW, daemonsets=names.list_standard(), cluster_names=names)
+    names = PluginDaemonSets({whole.recoverer: "plugin-nvidia-recover"}, found)
+    at = Pass(NOW, plugin_daemonsets=names)
     assert find_missing_daemonset(whole, [], at) is None
 
 
 def test_a_renamed_daemonset_is_there() -> None:
-    names = ClusterNames({GPUSHARE_PLUGIN: "renamed"}, frozenset({build("renamed")}))
-    at = Pass(NOW, daemonsets=names.list_standard(), cluster_names=names)
+    names = PluginDaemonSets({GPUSHARE_PLUGIN: "renamed"}, frozenset({build("renamed")}))
+    at = Pass(NOW, plugin_daemonsets=names)
     assert find_missing_daemonset(SHARE, [], at) is None
-    without = replace(at, daemonsets=frozenset())
+    without = replace(at, plugin_daemonsets=installed(frozenset()))
     assert find_missing_daemonset(SHARE, [a_plugin_pod()], without) is None
