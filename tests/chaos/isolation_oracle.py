@@ -20,6 +20,9 @@ _PLUGINS = frozenset({"gpushare-device-plugin-ds", "gpushare-core-device-plugin-
 _INSTALLERS = frozenset({"cgpu-installer", "cgpu-core-installer"})
 _READ = (names.SCHEDULE, names.CGPU, names.DISABLE_ISOLATION)
 _FOREVER = float("inf")
+_CLOCK_SECONDS = 1.0
+"""managedFields tell whole seconds: what is written in the one in which an operator comes back may
+have been there before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Oracle:
         """
         since = self._before if self._labelled else look.begin
         if not is_watched:
-            self._unwatched.append(Span(since, look.end))
+            self._unwatched.append(Span(since, look.end + _CLOCK_SECONDS))
         self.see_labels(node, Span(since, look.end))
         self._see_boot(node)
         seen = set()
