@@ -107,7 +107,8 @@ def test_a_card_of_which_more_is_given_out_than_it_has_says_so_and_needs_attenti
     crowded = tmp_path / "cluster.json"
     cluster = json.loads(SNAPSHOT.read_text())
     (pod,) = (pod for pod in cluster["pods"] if pod["metadata"]["name"] == "tts")
-    pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_POD"] = "40"
+    (container,) = pod["spec"]["containers"]
+    container["resources"]["limits"]["aliyun.com/gpu-mem"] = "40"
     crowded.write_text(json.dumps(cluster))
     with showing_page("--snapshot", str(crowded)) as shown:
         seen = open_page(shown.url, viewport=TALL)
