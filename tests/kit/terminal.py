@@ -100,6 +100,6 @@ def start_operator(terminal: Terminal) -> None:
 
 
 def tell(text: str) -> list[str]:
-    """Its lines, however wide the columns are and whatever the age."""
-    lines = (re.sub(r"\b\d+s$", "AGE", line.strip()) for line in text.splitlines())
+    """Its lines, however wide the columns are and whatever the times in them."""
+    lines = (re.sub(r"\b\d+s\b", "AGE", line.strip()) for line in text.splitlines())
     return [" ".join(line.split()) for line in lines]
