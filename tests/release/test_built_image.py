@@ -16,13 +16,17 @@ import pytest
 
 from devcluster import images
 from devcluster.images import build_operator_image, build_program_image
+from devcluster.node.machine import ensure_packages
 from devcluster.startup import PROJECT
 from tests.kit.registry import run_registry
 
-pytestmark = pytest.mark.skipif(
-    platform.system() != "Linux" or os.geteuid() != 0 or not shutil.which("buildah"),
-    reason="images are built as root on Linux, by buildah",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        platform.system() != "Linux" or os.geteuid() != 0 or not shutil.which("apt-get"),
+        reason="buildah builds images as root, on Linux; here it comes from Debian's packages",
+    ),
+    pytest.mark.usefixtures("buildah_installed"),
+]
 TAG = "localhost/gpushare-operator:test-release"
 SOURCE = "https://git.example/gpushare-operator"
 VERSION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
@@ -65,7 +69,13 @@ def inspect(image: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def built() -> Built:
+def buildah_installed() -> None:
+    """This suite is the first that needs it on a new machine, before a node is made there."""
+    ensure_packages(print)
+
+
+@pytest.fixture(scope="module")
+def built(buildah_installed: None) -> Built:
     """On the base of Debian's packages, wherever the Dockerfile's could be pulled, too."""
     said: list[str] = []
     build_args = {"VERSION": VERSION, "REVISION": "5" * 40, "SOURCE": SOURCE}
