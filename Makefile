@@ -11,7 +11,7 @@ SOURCES := operator/gpushare devcluster demo tests
 export PYTHONPATH := operator:.
 # Where it is set, each of a thousand processes would compile the program anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Each suite ends by itself: one that hangs is a failure, and says which it was.
+# A build that hangs is a failure. Each test has a limit of its own, so that the one that hangs is named.
 LIMIT = timeout --foreground --kill-after=30
 
 SHARDS = --numprocesses=2 --dist=loadfile
@@ -37,32 +37,52 @@ $(READY): requirements/build.txt requirements/dev.txt
 demo: $(READY) ## Show the whole main job on a real control plane; SCENE=NAME plays one, KEEP=1 leaves it up, HELM=1 installs it by Helm
 	@$(LIMIT) 7200 $(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(HELM),--installation=helm) $(addprefix --scene=,$(SCENE))
 
-# Suites side by side, since each waits now and then, the longest first; then the one that fills the machine by itself.
+# Side by side, since each waits now and then, the longest first; then the one that fills the machine by itself.
 .PHONY: test
-test: $(READY) ## Run everything that must hold
+test: $(READY) ## Run what each change must pass: unit tests, lint, the chart, the demo, the main job on a real control plane
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
-		test-chart test-unit demo lint $(PREVIOUS)/.ready test-image test-browser
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-unit demo lint test-chart
 	@$(MAKE) --no-print-directory test-integration
+
+.PHONY: test-rest
+test-rest: $(READY) ## Run the other forms: installation and upgrades, outages, certificates, Prometheus, the image, the page in a browser
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-image test-browser
+	@$(MAKE) --no-print-directory test-install
+	@$(MAKE) --no-print-directory test-outages
+
+.PHONY: test-all
+test-all: ## Run every test there is: hours
+	@for suite in test test-node test-rest test-node-long test-safety test-faults test-chaos test-soak fuzz; do \
+		$(MAKE) --no-print-directory $$suite; done
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the unit tests
-	$(LIMIT) 600 $(BIN)/pytest tests/unit --timeout=60 $(SHARDS)
+	$(BIN)/pytest tests/unit --timeout=60 $(SHARDS)
 
 .PHONY: test-image
 test-image: $(READY) ## Carry out the Dockerfile's steps without an engine, and start the program from there
-	$(LIMIT) 300 $(BIN)/pytest tests/image --timeout=280 $(SHARDS)
+	$(BIN)/pytest tests/image --timeout=280 $(SHARDS)
 
 .PHONY: test-release
 test-release: $(READY) ## Build the image by buildah and look into it; push the chart to a registry and install it from there
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 900 $(BIN)/pytest tests/release -p no:randomly --timeout=600
+	$(BIN)/pytest tests/release -p no:randomly --timeout=600
 
 .PHONY: test-chart
-test-chart: $(READY) ## Hold the chart with many values against Helm, kube-score, promtool and the API server, and install it
-	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
-	$(LIMIT) 1200 $(BIN)/python -m devcluster build --prometheus || test "$${CI:-}" != true # then its tests are skipped
-	$(LIMIT) 600 $(BIN)/pytest tests/integration -p no:randomly --timeout=180 -m chart $(SHARDS)
+test-chart: $(READY) ## Render the chart with many values, and apply each as a dry run
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(BIN)/pytest tests/integration/chart -p no:randomly --timeout=180 $(SHARDS)
+
+# What every run leaves to longer suites, by the markers of pyproject.toml.
+DEFAULT = -p no:randomly --timeout=180 -m "not long and not chaos and not soak and not alone"
+MAIN_JOB = ownership pools nodechange rollout teardown webhook commands
+.PHONY: test-integration
+test-integration: $(READY) ## Run the main job's tests against the real control plane
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
+		&& GPUSHARE_RIGHTS="$$rights" $(BIN)/pytest $(MAIN_JOB:%=tests/integration/%) $(DEFAULT) $(CLUSTERS) \
+		&& $(BIN)/python -m tests.rights "$$rights"
 
 PREVIOUS := $(VENV)/previous
 $(PREVIOUS)/.ready: $(READY) requirements/previous.txt
@@ -70,14 +90,16 @@ $(PREVIOUS)/.ready: $(READY) requirements/previous.txt
 		--target $(PREVIOUS) -r requirements/previous.txt
 	@touch $@
 
-.PHONY: test-integration
-test-integration: $(READY) $(PREVIOUS)/.ready ## Run the tests against the real control plane
+.PHONY: test-install
+test-install: $(READY) $(PREVIOUS)/.ready ## Install, upgrade and remove by Helm; hold the rules against Prometheus, type the pages' commands
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
+	$(LIMIT) 1200 $(BIN)/python -m devcluster build --prometheus || test "$${CI:-}" != true # then its tests are skipped
+	$(BIN)/pytest tests/integration/install $(DEFAULT) $(CLUSTERS)
+
+.PHONY: test-outages
+test-outages: $(READY) ## Disturb the API server, its answers and the certificates; watch two controllers
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	rights=$$(mktemp -d) && trap 'rm -rf "$$rights"' EXIT \
-		&& GPUSHARE_RIGHTS="$$rights" $(LIMIT) 1740 $(BIN)/pytest tests/chaos tests/integration \
-			-p no:randomly --timeout=180 -m "not long and not chaos and not soak and not chart and not alone" \
-			$(CLUSTERS) \
-		&& $(BIN)/python -m tests.rights "$$rights"
+	$(BIN)/pytest tests/integration/outages tests/integration/simulator tests/chaos $(DEFAULT) $(CLUSTERS)
 
 BROWSER := $(VENV)/.browser
 $(BROWSER): $(READY) requirements/browser.txt
@@ -88,7 +110,7 @@ $(BROWSER): $(READY) requirements/browser.txt
 test-browser: $(BROWSER) ## Look at the page in a Chromium without a window, by Playwright, beside the real control plane
 	$(LIMIT) 600 $(BIN)/python -m devcluster browser || test "$${CI:-}" != true # then they are skipped
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 600 $(BIN)/pytest tests/browser -p no:randomly --timeout=120 $(SHARDS)
+	$(BIN)/pytest tests/browser -p no:randomly --timeout=120 $(SHARDS)
 
 .PHONY: screenshots
 screenshots: $(BROWSER) ## Draw the page's pictures, docs/images/page-{light,dark}.png
@@ -101,8 +123,7 @@ VERSIONED = api chart chart_account chart_account_webhook chart_teardown chart_r
 test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34
 	@test -n "$(VERSION)" || { echo "make test-version: say which Kubernetes, VERSION=1.34" >&2; exit 1; }
 	bin=$$($(LIMIT) 4800 $(BIN)/python -m devcluster build --kubernetes $(VERSION)) && export DEVCLUSTER_BIN="$$bin" \
-		&& $(LIMIT) 1200 $(BIN)/pytest $(VERSIONED:%=tests/integration/test_%.py) -p no:randomly --timeout=180 \
-			-m "not long and not chaos and not soak and not alone" $(CLUSTERS) \
+		&& $(BIN)/pytest $(foreach name,$(VERSIONED),$(wildcard tests/integration/*/test_$(name).py)) $(DEFAULT) $(CLUSTERS) \
 		&& folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
 		&& $(LIMIT) 900 $(BIN)/python -m demo --installation=helm --folder "$$folder/demo"
 
@@ -117,41 +138,41 @@ NODES = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 .PHONY: test-node
 test-node: test-release ## Install the operator on a real node and change its isolation there, as root: kubelet, containerd, the image
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 1200 $(BIN)/pytest tests/node -p no:randomly --timeout=300 -m "not long" $(NODES)
+	$(BIN)/pytest tests/node -p no:randomly --timeout=300 -m "not long" $(NODES)
 
 .PHONY: test-node-long
 test-node-long: $(READY) ## The same for what takes minutes there, and what takes two nodes
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 2400 $(BIN)/pytest tests/node -p no:randomly --timeout=600 -m long $(NODES)
+	$(BIN)/pytest tests/node -p no:randomly --timeout=600 -m long $(NODES)
 
 .PHONY: test-safety
 test-safety: $(READY) ## Show that each safety rule is held by tests: take it out, see them fail
-	$(LIMIT) 1200 $(BIN)/python -m tests.mutations
+	$(BIN)/python -m tests.mutations
 
 .PHONY: fuzz
 fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (HISTORIES=N REVIEWS=N)
-	$(LIMIT) 1800 $(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
+	$(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
 	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
-		$(LIMIT) 3600 $(BIN)/pytest --hypothesis-profile=fuzz tests/unit/core/test_planner_histories.py \
+		$(BIN)/pytest --hypothesis-profile=fuzz tests/unit/core/test_planner_histories.py \
 		tests/unit/core/test_forecast_histories.py tests/unit/core/test_admission_histories.py \
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 
 .PHONY: test-faults
 test-faults: $(READY) $(PREVIOUS)/.ready ## Run storms of a minute each, other forms of what make test tries once, and last a crowd of pods
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 3600 $(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
-	$(LIMIT) 600 $(BIN)/pytest tests/integration -p no:randomly -m alone
+	$(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
+	$(BIN)/pytest tests/integration -p no:randomly -m alone
 
 .PHONY: test-chaos
 test-chaos: $(READY) ## Kill the operator at every write of a rollout, and disturb it otherwise, watched from outside
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 3600 $(BIN)/pytest tests/chaos tests/integration -p no:randomly --timeout=900 -m chaos $(SHARDS)
-	$(LIMIT) 1500 $(BIN)/python -m tests.chaos.matrix
+	$(BIN)/pytest tests/chaos tests/integration -p no:randomly --timeout=900 -m chaos $(SHARDS)
+	$(BIN)/python -m tests.chaos.matrix
 
 .PHONY: test-soak
 test-soak: $(READY) ## Replace the webhook's certificate 20 times, and its CA, under 50 pods a second
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
-	$(LIMIT) 900 $(BIN)/pytest tests/integration -p no:randomly -m soak
+	$(BIN)/pytest tests/integration -p no:randomly -m soak
 
 .PHONY: lint
 lint: $(READY) ## Check style, the files' length and names, types and the direction of imports

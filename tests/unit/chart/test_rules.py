@@ -17,7 +17,7 @@ from tests.kit.promql import list_matched_labels, list_metrics
 
 ROOT = Path(__file__).parents[3]
 RUNBOOKS = ROOT / "docs/runbooks.md"
-CASES = yaml.safe_load((ROOT / "tests/integration/rules-test.yaml").read_text())["tests"]
+CASES = yaml.safe_load((ROOT / "tests/integration/install/rules-test.yaml").read_text())["tests"]
 RULES = [
     rule
     for group in yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"]

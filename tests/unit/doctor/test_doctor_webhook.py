@@ -43,7 +43,7 @@ WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severi
 
 
 def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") -> Json:
-    """As the chart makes it; tests/integration/test_cli_doctor.py holds it to that."""
+    """As the chart makes it; tests/integration/commands/test_cli_doctor.py holds it to that."""
     expressions: list[Json] = [
         {
             "key": "kubernetes.io/metadata.name",

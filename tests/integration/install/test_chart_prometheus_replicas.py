@@ -17,8 +17,6 @@ from tests.kit.expect import expect
 from tests.kit.operator import read_metric
 from tests.kit.prometheus import Prometheus, prometheus
 
-pytestmark = pytest.mark.chart
-
 GIB = 2**30
 POOL = "gpushare.io/pool"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

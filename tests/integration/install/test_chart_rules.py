@@ -14,7 +14,6 @@ from tests.kit.dashboards import FILES, list_queries, read
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.chart
 
 RULES = CHART / "files/rules.yaml"
 CASES = Path(__file__).with_name("rules-test.yaml")

@@ -15,8 +15,6 @@ from tests.kit.dashboards import FILES, list_known, list_queries, read
 from tests.kit.expect import expect, expect_labels, find_condition
 from tests.kit.prometheus import Prometheus, exporter, prometheus
 
-pytestmark = pytest.mark.chart
-
 GIB, MIB = 2**30, 2**20
 POOL = "gpushare.io/pool"
 MODE = "ack.node.gpu.schedule"

@@ -11,7 +11,6 @@ from tests.kit.bench import Bench
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.chart
 
 ROLES = ("controller", "webhook")
 OFTEN_SET = {

@@ -16,8 +16,6 @@ from tests.kit.expect import expect
 from tests.kit.operator import read_metric
 from tests.kit.pages import DOCS, Page
 
-pytestmark = pytest.mark.chart
-
 COMMANDS = tuple(dict.fromkeys(Page(DOCS / "runbooks.md").commands))
 PLACEHOLDERS = {"POOL": "training", "NODE": "n1", "POD": "lost", "NAMESPACE": "default"}
 NOT_TYPED = {

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from devcluster.release import COMPONENTS, Release, find_pid
 from devcluster.startup import PROJECT
 from tests.kit.builders import build_pod, build_pool
@@ -21,8 +19,6 @@ from tests.kit.releases import (
     start_bare_cluster,
 )
 from tests.kit.replicas import Replicas
-
-pytestmark = pytest.mark.chart
 
 PODS_PER_SECOND = 20
 

@@ -24,7 +24,6 @@ from tests.kit.expect import expect
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.chart
 
 MATRIX = build_matrix()
 FOREIGN_CRDS = Path(__file__).with_name("foreign-crds.yaml").read_text()

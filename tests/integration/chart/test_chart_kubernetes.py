@@ -18,7 +18,6 @@ from tests.kit.chartmatrix import (
 Json = dict[str, Any]
 Release = tuple[int, int]
 
-pytestmark = pytest.mark.chart
 
 KINDS: Mapping[str, Release] = {
     "v1 ConfigMap": (1, 2),

@@ -15,8 +15,6 @@ from devcluster.toolchain import KUBE_SCORE, ensure_binaries
 from tests.kit.bench import Bench
 from tests.kit.chartmatrix import Values, build_all_on, read_oldest_kubernetes, render_manifests
 
-pytestmark = pytest.mark.chart
-
 RENDERINGS: Mapping[str, Values] = {
     "default": {},
     "every switch": build_all_on(allInOne=False),

@@ -14,7 +14,6 @@ from tests.kit.bench import Bench
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.chart
 
 IN_CLUSTER = {"deploy": "true"}
 

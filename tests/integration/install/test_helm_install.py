@@ -37,8 +37,6 @@ from tests.kit.releases import (
 )
 from tests.kit.replicas import Replicas
 
-pytestmark = pytest.mark.chart
-
 Json = dict[str, Any]
 
 PODS_PER_SECOND = 20

@@ -12,7 +12,6 @@ from tests.kit.uninstallation import POOLS_GO, render_hook
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.chart
 
 READS = {"get", "list", "watch"}
 EVERYTHING = {"eviction.enabled": "true"}
