@@ -50,6 +50,7 @@ test-rest: $(READY) ## Run the other forms: installation and upgrades, outages, 
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-image test-browser
 	@$(MAKE) --no-print-directory test-install
 	@$(MAKE) --no-print-directory test-outages
+	@$(MAKE) --no-print-directory demo HELM=1
 
 .PHONY: test-all
 test-all: ## Run every test there is: hours
