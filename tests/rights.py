@@ -23,6 +23,9 @@ REVIEWED: Mapping[str, str] = {
     "Role gpushare-teardown in gpushare-teardown: get jobs.batch": (
         "reads a Job of the same name that its watch has not told of yet: a matter of milliseconds"
     ),
+    "Role gpushare-webhook in gpushare-system: update secrets gpushare-webhook-tls": (
+        "replaces a certificate that is due: test_certificate_rotation.py, of make test-outages"
+    ),
 }
 """Rights that are granted though no test is sure to make the operator use them, with the reason."""
 _SWITCHES = {"eviction.enabled": "true"}
