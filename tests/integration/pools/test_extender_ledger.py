@@ -198,7 +198,7 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
 ) -> None:
     bench.install("OpenSource")
     controller = bench.operators.start("controller", identity="controller")
-    bench.operators.start("webhook", identity="webhook", env={"GPUSHARE_WEBHOOK_REPLICAS": "3"})
+    bench.operators.start("webhook", identity="webhook", env={"GPUSHARE_WEBHOOK_REPLICAS": "1"})
     space = default_space(bench)
     for pool in ("first", "second"):
         bench.add_nodes(f"{pool}-1", node_pool=pool, cards=2)
@@ -208,7 +208,7 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
         expect_allocated(bench, pool, gib=0)
     controller.kill()
     for pod, pool in (("a", "first"), ("b", "second")):
-        created = space.create(build_pod(pod, gib=4))
+        created = space.create(build_pod(pod, gib=8))
         assert pool_of(created) == pool
         expect_running(bench, pod)
     assert decision_of(created)["lost"] == {"Reserved": ["first"]}
@@ -216,12 +216,12 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
 
     bench.operators.restart(controller)
     for pool in ("first", "second"):
-        expect_allocated(bench, pool, gib=4)
+        expect_allocated(bench, pool, gib=8)
     told = ask(bench, "explain", "pod", "b")
     assert told["decidedThen"]["lost"] == {"Reserved": ["first"]}
 
     def is_believed() -> bool:
-        sent = space.send(build_pod("c", gib=4))
+        sent = space.send(build_pod("c", gib=8))
         return (pool_of(sent), decision_of(sent)["lost"]) == ("first", {"LaterName": ["second"]})
 
     expect(bench, "no room counts as promised any more", is_believed)
