@@ -159,6 +159,12 @@ EXEMPT_NAMESPACE: Final = "kube-system"
 """Of its pods the chart's configuration never asks the webhook."""
 PLUGIN_NAMESPACE: Final = "kube-system"
 """Of the device plugins' DaemonSets, where an installation names no other."""
+STANDARD_DAEMONSETS: Final = frozenset(
+    {"ack-nvidia-device-plugin", "gpushare-device-plugin-ds", "gpushare-core-device-plugin-ds"}
+    | {"gpushare-mps-device-plugin-ds", "gputopo-device-plugin-ds", "nvidia-device-plugin-recover"}
+    | {"cgpu-installer", "cgpu-core-installer", "ack-mps-control", "device-plugin-recover-ds"}
+)
+"""All that modes need, as ACK's charts call them."""
 KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
 """Of the labels and scheduling gates of pods that Kueue holds back, and gives node selectors to."""
 LABEL_CARD_MEMORY: Final = "aliyun.accelerator/nvidia_mem"

@@ -18,7 +18,8 @@ DAEMONSET_NAME = r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$"
 
 
 def _keep_apart(given: Mapping[str, str]) -> Mapping[str, str]:
-    if len({*given.values()}) < len(given):
+    called = {**{name: name for name in names.STANDARD_DAEMONSETS}, **given}
+    if len({*called.values()}) < len(called):
         raise ValueError("each DaemonSet needs a name of its own")
     return given
 

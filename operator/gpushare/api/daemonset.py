@@ -13,6 +13,8 @@ from gpushare.api.nodeselection import CHOOSING
 
 NONE_RENAMED: Mapping[str, str] = MappingProxyType({})
 """Of a cluster that has renamed none."""
+FORMER = "former "
+"""Before the standard name of a DaemonSet that has lost it; no DaemonSet is called like that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ def find_selected(spec: Mapping[str, Any], keys: Collection[str]) -> Iterator[tu
 def list_standard_names(given: Mapping[str, str]) -> Mapping[str, str]:
     """Standard names by the cluster's, where `given` has the cluster's by the standard one.
 
-    A standard name that another DaemonSet has taken over stands for none: nobody said that this one
-    may be restarted.
+    A DaemonSet whose standard name was given to another is `FORMER`: it may still run that plugin,
+    and nobody said that this one may be restarted.
     """
-    return {**dict.fromkeys(given, ""), **{actual: name for name, actual in given.items()}}
+    former = {name: f"{FORMER}{name}" for name in given}
+    return {**former, **{actual: name for name, actual in given.items()}}

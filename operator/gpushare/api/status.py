@@ -20,7 +20,7 @@ class NodeCounts(ApiModel):
 
 
 class NodeSample(ApiModel):
-    """One node that is not ready, and why."""
+    """One node that is not ready, or ready with a warning, and why."""
 
     node: str = Field(description="Name of the node.")
     reason: str = Field(description="Reason code.")
@@ -183,7 +183,8 @@ class PoolStatus(ApiModel):
     )
     nodes: NodeCounts = Field(default=NodeCounts(), description="How many members are where.")
     samples: Annotated[tuple[NodeSample, ...], Field(max_length=20)] = Field(
-        default=(), description="At most 20 nodes that are not ready, with the reason."
+        default=(),
+        description="At most 20 nodes that are not ready, or ready with a warning, and why.",
     )
     capacity: PoolCapacity | None = Field(
         default=None, description="What the nodes offer, and what of it is given out."

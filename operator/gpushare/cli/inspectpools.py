@@ -161,6 +161,8 @@ def _note(node: PoolNode) -> Styled:
     if plan.state is not NodeState.READY:
         failed = plan.state in (NodeState.FAILED, NodeState.BLOCKED)
         return Styled(str(plan.reason), "red" if failed else "yellow")
+    if plan.warns:
+        return Styled(str(plan.reason), "yellow")
     return Styled("ready", "green") if node.takes_pods else Styled("takes no pods", "yellow")
 
 

@@ -203,7 +203,8 @@ class Statuses:
                     _log_plan(pool, plan)
         known_nodes = {(sample.node, sample.reason) for sample in pool.status.samples}
         for plan in shown:
-            if plan.state in _HELD_UP and (plan.node, plan.reason) not in known_nodes:
+            is_told = plan.state in _HELD_UP or plan.warns
+            if is_told and (plan.node, plan.reason) not in known_nodes:
                 self._tell_node(pool, plan)
                 _log_plan(pool, plan)
 

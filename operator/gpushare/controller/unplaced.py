@@ -68,7 +68,7 @@ class UnplacedPods:
         judged = (
             judge_pod(pod, rooms, now, opted_out=self._opts_out(pod)) for pod in pods.values()
         )
-        self.found = tuple(self._leave_out_recent(pod for pod in judged if pod is not None))
+        self.found = tuple(self._doubt_recent(pod for pod in judged if pod is not None))
         # A Deployment's pods are all alike: one of them is told.
         first: dict[tuple[str, Reason], UnplacedPod] = {}
         for pod in sorted(self.found, key=lambda pod: (pod.namespace, pod.name)):
@@ -92,14 +92,18 @@ class UnplacedPods:
             and not pod.deleting
         ]
 
-    def _leave_out_recent(self, judged: Iterable[UnplacedPod]) -> Iterator[UnplacedPod]:
-        """All but those whose `ExtenderStale` may come from a message of before the last change."""
+    def _doubt_recent(self, judged: Iterable[UnplacedPod]) -> Iterator[UnplacedPod]:
+        """Those whose `ExtenderStale` may come from a message of before the last change wait, until
+        that is sure, for what they waited for; what was not found before is left out."""
         now, before = time.monotonic(), self._stale_since
+        found = {pod.uid: pod for pod in self.found}
         self._stale_since = {}
         for pod in judged:
             if pod.reason is Reason.EXTENDER_STALE:
                 since = self._stale_since[pod.uid] = before.get(pod.uid, now)
                 if now - since < STALE_SECONDS:
+                    if pod.uid in found:
+                        yield found[pod.uid]
                     continue
             yield pod
 

@@ -157,6 +157,11 @@ class NodePlan:
     proven: bool = False
     """The pool's mode was reached by a change, and verified: what a canary is for."""
 
+    @property
+    def warns(self) -> bool:
+        """The node is ready, and a person should know of something all the same."""
+        return self.state is NodeState.READY and self.reason is Reason.EXTENDER_STALE
+
 
 def build_apply(
     node: Node,

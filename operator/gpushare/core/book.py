@@ -24,6 +24,8 @@ class Book:
     """Nodes that the pool claims, also where another has them, and nodes that can't leave it."""
     counts: Counter[NodeState] = field(default_factory=Counter)
     unready: dict[str, NodePlan] = field(default_factory=dict)
+    warned: dict[str, NodePlan] = field(default_factory=dict)
+    """Nodes that are ready with something to tell."""
     unlabelled: dict[str, NodePlan] = field(default_factory=dict)
     contested: dict[str, NodePlan] = field(default_factory=dict)
     capacities: dict[str, NodeCapacity] = field(default_factory=dict)
@@ -66,6 +68,8 @@ class Book:
         self.counts[plan.state] += 1
         if plan.state is not NodeState.READY:
             self.unready[plan.node] = plan
+        if plan.warns:
+            self.warned[plan.node] = plan
         if not plan.labelled:
             self.unlabelled[plan.node] = plan
         if plan.rivals:
@@ -88,7 +92,10 @@ class Book:
             return
         self.is_stale = True
         self.counts[plan.state] -= 1
-        for group in (self.unready, self.unlabelled, self.contested, self.pending, self.halting):
+        for group in (
+            *(self.unready, self.warned, self.unlabelled),
+            *(self.contested, self.pending, self.halting),
+        ):
             group.pop(node, None)
         self.proven.discard(node)
         self.under_way.discard(node)

@@ -53,7 +53,6 @@ class NotYet:
 
 TOLD = frozenset(
     {Reason.WHOLE_CARD_PLUGIN_MISSING, Reason.LEFT_OVER_RESOURCE, Reason.MEMORY_UNIT_DIFFERS}
-    | {Reason.EXTENDER_STALE}
 )
 """Said of nodes that are in their mode all the same: nothing waits for it but a person."""
 
@@ -139,8 +138,8 @@ def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet |
                 Reason.EXTENDER_STALE,
                 f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender "
                 f"({RESTART}): the pod's annotation names card {card}, the node has "
-                f"{node.gpu_count} cards (from 0 on), and the extender goes on giving out cards "
-                "that are not there until it restarts",
+                f"{node.gpu_count} cards (from 0 on). The node has lost cards, which the extender "
+                "goes on giving out until it restarts, or somebody edited the annotation",
             )
     return None
 

@@ -82,7 +82,10 @@ def plan_labels(
     elif verdict.fought_over:
         state, reason, told = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
     elif trouble is not None and trouble.wait is None:
-        state, reason, told = NodeState.BLOCKED, trouble.reason, trouble.message
+        # Whoever may write pods can forge the sign of a stale extender: no node is held up by it.
+        is_serving = trouble.reason is Reason.EXTENDER_STALE
+        state = NodeState.READY if is_serving else NodeState.BLOCKED
+        reason, told = trouble.reason, trouble.message
     else:
         state, reason, told = NodeState.READY, Reason.APPLIED, "as the pool says"
     # Its change was removed by hand: half-way changed, it must not take pods.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpushare.api.daemonset import NONE_RENAMED, DaemonSet, list_standard_names
+from gpushare.api.daemonset import FORMER, NONE_RENAMED, DaemonSet, list_standard_names
 from gpushare.core.modes import MODES
 
 CHART_VALUE = "pluginDaemonSets"
@@ -28,11 +28,11 @@ class PluginDaemonSets:
     @cached_property
     def standard(self) -> frozenset[str]:
         """The standard names of those that are there; others by their own."""
-        return frozenset(map(self._get_standard, self.found)) - {""}
+        return frozenset(map(self._get_standard, self.found))
 
     def name_of(self, standard: str) -> str:
         """What the cluster calls the DaemonSet of this standard name."""
-        return self.names.get(standard, standard)
+        return self.names.get(standard, standard.removeprefix(FORMER))
 
     def suggest(self, standard: str) -> list[str]:
         """Which of those that are none of the standard ones it may be, by the most that says so: a

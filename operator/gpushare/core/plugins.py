@@ -7,6 +7,7 @@ and two that give out the same cards under different resources each give out all
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gpushare import names
+from gpushare.api.daemonset import FORMER
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.core.modes import MODES, Mode
@@ -24,7 +25,8 @@ _WHOLE_CARDS = frozenset({names.RESOURCE_WHOLE_GPU})
 def _collect_served() -> Iterator[tuple[str, frozenset[str]]]:
     for plugin in sorted({mode.plugin for mode in MODES.values() if mode.plugin}):
         modes = [mode for mode in MODES.values() if mode.plugin == plugin]
-        yield plugin, frozenset(resource for mode in modes for resource in mode.resources)
+        served = frozenset(resource for mode in modes for resource in mode.resources)
+        yield from ((plugin, served), (f"{FORMER}{plugin}", served))
 
 
 SERVED: Mapping[str, frozenset[str]] = {

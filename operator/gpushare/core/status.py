@@ -82,7 +82,7 @@ def build_status(
             _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(claims)),
         ),
         nodes=nodes,
-        samples=_build_samples(pool, book, urgent, now),
+        samples=_build_samples(pool, book, [*urgent, *_list_warned(book)][:MAX_SAMPLES], now),
         capacity=_build_capacity(
             pool, book, pending, now, is_beside_news=isolation != pool.status.isolation
         )
@@ -135,6 +135,10 @@ def _most_urgent(book: Book) -> list[NodePlan]:
         key=rank,
     )
     return sorted([*firsts, *rest], key=rank)
+
+
+def _list_warned(book: Book) -> list[NodePlan]:
+    return [book.warned[name] for name in sorted(book.warned)]
 
 
 def _judge_ready(
@@ -280,7 +284,7 @@ def _build_condition(
 
 
 def _build_samples(
-    pool: Pool, book: Book, urgent: Sequence[NodePlan], now: datetime
+    pool: Pool, book: Book, plans: Sequence[NodePlan], now: datetime
 ) -> tuple[NodeSample, ...]:
     since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
     samples = (
@@ -291,7 +295,7 @@ def _build_samples(
             message=_cut(_tell(plan, book), MAX_SAMPLE_BYTES),
             deadline=_to_second(plan.deadline) if plan.deadline is not None else None,
         )
-        for plan in urgent
+        for plan in plans
     )
     return fit(samples, MAX_SAMPLES_BYTES)
 

@@ -126,15 +126,13 @@ def test_a_daemonset_of_the_same_name_elsewhere_is_no_plugin() -> None:
     assert parse_pod(_pod("default", **OWNED), plugin_namespace="kube-system") is None
 
 
-@pytest.mark.parametrize(("owner", "known_as"), [("renamed", "plugin"), ("agent", "agent")])
+@pytest.mark.parametrize(
+    ("owner", "known_as"), [("renamed", "plugin"), ("agent", "agent"), ("plugin", "former plugin")]
+)
 def test_a_renamed_daemonset_is_known_by_its_standard_name(owner: str, known_as: str) -> None:
     pod = _owned_by(owner, {"plugin": "renamed"})
     assert pod is not None
     assert pod.daemonset == known_as
-
-
-def test_the_standard_name_is_no_plugins_where_another_daemonset_has_its_place() -> None:
-    assert _owned_by("plugin", {"plugin": "renamed"}) is None
 
 
 def _owned_by(owner: str, given: Mapping[str, str]) -> Pod | None:

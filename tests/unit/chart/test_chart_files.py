@@ -16,6 +16,7 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.cli.main import uninstall
 from gpushare.core.actions import Phase
 from gpushare.core.modes import MODES
+from gpushare.core.plugindaemonsets import PLUGINS
 from gpushare.core.records import Step
 from gpushare.core.teardown import name_job
 from gpushare.names import PoolFate
@@ -277,3 +278,7 @@ def test_the_account_deletes_pods_of_the_plugins_and_of_no_component_beside_them
     text = (CHART / "templates/account-policy.yaml").read_text()
     (picked,) = re.findall(r"pick \.Values\.pluginDaemonSets (.+?) \}\}", text)
     assert set(re.findall(r'"(.+?)"', picked)) == {m.plugin for m in MODES.values() if m.plugin}
+
+
+def test_the_chart_gives_each_daemonset_of_a_mode_the_name_that_it_has_in_acks_charts() -> None:
+    assert VALUES["pluginDaemonSets"] == {name: name for name in PLUGINS}

@@ -1,5 +1,6 @@
 """Events on pods without a place: told, not repeated, and there for whoever looks hours later."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -80,27 +81,49 @@ def test_what_was_found_is_what_is_there_now(clock: list[float]) -> None:
     assert found.found == ()
 
 
+class Refused:
+    """A pod that the extender refuses, on a node with so much memory free on its card."""
+
+    def __init__(self, clock: list[float], free: int) -> None:
+        self.posts, self._clock, self._planner = Posts(), clock, Planner(Timing())
+        self.set_free(free)
+        posts: Any = self.posts
+        self.found = UnplacedPods(posts, self._planner, {})
+        self._waits = a_lost_pod(
+            selects=frozenset({(LABEL_POOL, "training")}),
+            unschedulable="0/1 nodes are available: 1 Insufficient GPU Memory in one device.",
+        )
+
+    def set_free(self, units: int) -> None:
+        capacity = NodeCapacity(gpus=1, total=40, free_blocks=(units,), card_total=40)
+        book = Book(capacities={"n1": capacity}, counts=Counter({NodeState.READY: 1}))
+        self._planner.books["training"] = book
+
+    def look_after(self, seconds: float) -> list[str]:
+        """The reasons that are found."""
+        self._clock[0] += seconds
+        self.found.report({"default/lost": self._waits}, ["training"], (), NOW)
+        return [pod.reason for pod in self.found.found]
+
+
 def test_an_extender_is_called_stale_only_where_it_goes_on_refusing_room(
     clock: list[float],
 ) -> None:
-    posts: Any = Posts()
-    planner = Planner(Timing())
-    capacity = NodeCapacity(gpus=1, total=40, free_blocks=(10,), card_total=40)
-    planner.books["training"] = Book(capacities={"n1": capacity})
-    found = UnplacedPods(posts, planner, {})
-    waits = a_lost_pod(
-        selects=frozenset({(LABEL_POOL, "training")}),
-        unschedulable="0/1 nodes are available: 1 Insufficient GPU Memory in one device.",
-    )
+    refused = Refused(clock, free=10)
+    assert refused.look_after(0) == []
+    assert refused.look_after(STALE_SECONDS - 1) == []
+    assert refused.posts.posted == []
+    assert refused.look_after(PERIOD_SECONDS) == ["ExtenderStale"]
+    assert refused.posts.posted == ["lost: ExtenderStale"]
 
-    def look_again() -> None:
-        found.report({"default/lost": waits}, ["training"], (), NOW)
 
-    planner.books["training"].counts[NodeState.READY] = 1
-    look_again()
-    clock[0] += STALE_SECONDS - 1
-    look_again()
-    assert (posts.posted, found.found) == ([], ())
-    clock[0] += PERIOD_SECONDS
-    look_again()
-    assert posts.posted == ["lost: ExtenderStale"]
+def test_a_pod_that_waited_before_is_counted_until_the_extender_is_called_stale(
+    clock: list[float],
+) -> None:
+    refused = Refused(clock, free=1)
+    assert refused.look_after(0) == ["NoFreeBlock"]
+    refused.set_free(10)
+    assert refused.look_after(PERIOD_SECONDS) == ["NoFreeBlock"]
+    assert refused.look_after(STALE_SECONDS - 1) == ["NoFreeBlock"]
+    assert refused.posts.posted == ["lost: NoFreeBlock"]
+    assert refused.look_after(PERIOD_SECONDS) == ["ExtenderStale"]

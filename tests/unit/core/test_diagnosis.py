@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpushare import names
+from gpushare.api.daemonset import list_standard_names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
@@ -16,7 +17,7 @@ from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Pass, Timing
 from gpushare.core.plan import Planner
 from gpushare.core.plugindaemonsets import PluginDaemonSets
-from gpushare.core.plugins import identify_plugin
+from gpushare.core.plugins import find_serving, identify_plugin
 from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
@@ -115,6 +116,21 @@ def test_plugins_are_told_by_the_names_that_the_cluster_gives_them() -> None:
     assert verify_mode(node, [], _mode("share"), named) == NotYet(
         Reason.PLUGIN_RESTARTING, "plugin-2 is not Ready on the node"
     )
+
+
+def test_a_daemonset_that_lost_its_name_to_another_competes_with_that() -> None:
+    """Such as one that was left over when its successor was installed under another name."""
+    given = {PLUGIN.daemonset: "plugin-2"}
+    named = replace(AT, plugin_daemonsets=PluginDaemonSets(given))
+    left = replace(PLUGIN, uid="left", daemonset=list_standard_names(given)[PLUGIN.daemonset])
+    trouble = find_competing_plugins(_offering(memory=15), [PLUGIN, left], _mode("share"), named)
+    _expect(
+        trouble,
+        Reason.COMPETING_PLUGINS,
+        f"keep the DaemonSet {PLUGIN.daemonset} off",
+        f"plugin-2 and {PLUGIN.daemonset} both serve",
+    )
+    assert find_serving([left], _mode("share")) == []
 
 
 def test_the_plugin_of_mig_devices_is_known_and_competes_with_nobody() -> None:

@@ -121,3 +121,15 @@ def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
     later = build_status(before, [READY], NOW + timedelta(seconds=3), free_gib=7)
     told = [status.capacity and status.capacity.largest_free_block for status in (soon, later)]
     assert told == [15, 7]
+
+
+def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_not() -> None:
+    warned = _plan("a", NodeState.READY, Reason.EXTENDER_STALE)
+    status = build_status(a_pool(), [warned, UPDATING], NOW)
+    assert [(sample.node, sample.reason) for sample in status.samples] == [
+        ("c", Reason.UPDATING),
+        ("a", Reason.EXTENDER_STALE),
+    ]
+    assert status.nodes.ready == 1
+    status = build_status(a_pool(), [warned], NOW)
+    assert (status.conditions[0].status, len(status.samples)) == ("True", 1)

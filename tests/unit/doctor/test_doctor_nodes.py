@@ -351,3 +351,8 @@ def test_pods_that_wait_for_the_scheduler_extender_are_one_finding_with_its_addr
     machines = Machines(world, unbound=pods)
     found = judge_machines(machines, read_setup({DEPLOYMENT: {}}, world), LATER)
     expect_one(found, Reason.SCHEDULER_UNAVAILABLE, ERROR, "2 pods", "http://10.0.0.9:32766")
+
+
+def test_a_card_that_a_pod_says_it_has_is_a_warning_of_its_node_and_no_error() -> None:
+    node = a_sharing_node(memory=30, gpu_count=2, labels={"gpushare": "true"})
+    expect_one(find(node, a_plugin_pod(), a_gpu_pod(cards={2: 4})), Reason.EXTENDER_STALE, WARNING)

@@ -375,7 +375,7 @@ def test_all_that_is_in_the_way_of_one_node_is_named() -> None:
 
 
 def test_a_node_whose_extender_counts_cards_that_are_not_there_is_not_said_to_fit() -> None:
-    plan = NodePlan("gpu-1", NodeState.BLOCKED, Reason.EXTENDER_STALE, "restart it: card 2")
+    plan = NodePlan("gpu-1", NodeState.READY, Reason.EXTENDER_STALE, "restart it: card 2")
     place = Place(
         node=a_sharing_node(), taints=(), pods=(), pool=a_view(edition="OpenSource"), plan=plan
     )

@@ -10,9 +10,13 @@ import pytest
 from gpushare.api.cluster import Cluster, Kind, keep_object
 from gpushare.api.node import MAX_CARDS
 from gpushare.cli.exits import Exit
+from gpushare.cli.inspectpools import _note
 from gpushare.cli.snapshots import build_snapshot
-from gpushare.core.inspect.pools import view_pools
+from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.inspect.pools import PoolNode, view_pools
+from gpushare.core.isolation import NOTHING_SHARED
 from gpushare.core.knownsetup import read_setup
+from gpushare.core.records import NodeRecords
 from gpushare.names import Reason
 from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
 from tests.kit.cards import build_card_node, build_holder
@@ -150,6 +154,15 @@ def test_a_card_that_an_entry_names_and_the_node_has_not_is_shown(show: Shown) -
     pod = build_holder("stale", "n1", 4, allocation={"0": {"5": 4}})
     shown = show(nodes=[build_member("n1")], pods=[pod], pools=[build_found_pool()])
     assert "5    ????????????????????  4/0" in shown
+
+
+def test_a_node_that_is_ready_with_a_warning_says_which() -> None:
+    plan = NodePlan("n1", NodeState.READY, Reason.EXTENDER_STALE, "card 2")
+    node = PoolNode(
+        "n1", plan, takes_pods=True, cordoned=False, labelled="share",
+        records=NodeRecords(), isolation=NOTHING_SHARED, cards=(),
+    )  # fmt: skip
+    assert _note(node).text == Reason.EXTENDER_STALE
 
 
 def test_a_node_without_its_plugin_has_no_cards_to_show(show: Shown) -> None:

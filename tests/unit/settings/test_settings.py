@@ -1,8 +1,12 @@
 """Settings that are of no use are refused with the variable's name."""
 
+import json
+
 import pytest
 from pydantic import ValidationError
 
+from gpushare import names
+from gpushare.core.plugindaemonsets import PLUGINS
 from gpushare.settings import Settings
 
 
@@ -15,6 +19,7 @@ from gpushare.settings import Settings
         ("PLUGIN_NAMESPACE", "Kube_System"),
         ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "Installer"}'),
         ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "x", "gpushare-device-plugin-ds": "x"}'),
+        ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "gpushare-device-plugin-ds"}'),
         ("READY_TIMEOUT_SECONDS", "inf"),
         ("READY_TIMEOUT_SECONDS", "0"),
         ("READY_TIMEOUT_SECONDS", "1e12"),
@@ -39,3 +44,14 @@ def test_a_setting_of_no_use_is_refused(
 def test_two_processes_on_one_host_have_two_identities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUSHARE_IDENTITY", raising=False)
     assert Settings().identity != Settings().identity
+
+
+def test_two_daemonsets_may_swap_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = sorted(names.STANDARD_DAEMONSETS)[:2]
+    given = {first: second, second: first}
+    monkeypatch.setenv("GPUSHARE_PLUGIN_DAEMONSETS", json.dumps(given))
+    assert Settings().plugin_daemonsets == given
+
+
+def test_the_standard_names_are_those_that_modes_need() -> None:
+    assert names.STANDARD_DAEMONSETS == PLUGINS

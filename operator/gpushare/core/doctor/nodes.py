@@ -104,7 +104,9 @@ def _tell(node: Node, lacks: NotYet) -> Finding:
     if not colon:
         remedy = look_up(lacks.reason)
         return Finding(Severity.WARNING, lacks.reason, _name(node), lacks.message, remedy)
-    return Finding(Severity.ERROR, lacks.reason, _name(node), told, remedy)
+    is_serving = lacks.reason is Reason.EXTENDER_STALE
+    severity = Severity.WARNING if is_serving else Severity.ERROR
+    return Finding(severity, lacks.reason, _name(node), told, remedy)
 
 
 def _explain(node: Node, blocker: Blocker) -> Finding:

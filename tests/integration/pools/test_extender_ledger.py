@@ -1,0 +1,227 @@
+"""What the operator says of pods and ledgers that the scheduler extender counts its own way, behind
+the real kube-scheduler. Seen beside the extender itself before it was put into the simulator."""
+
+from typing import Any
+
+import pytest
+
+from devcluster import names
+from devcluster.installation import OperatorProcess
+from tests.kit.bench import PODS, Bench
+from tests.kit.builders import build_pod, build_pool
+from tests.kit.expect import (
+    expect,
+    expect_allocated,
+    expect_bound,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+    find_condition,
+)
+from tests.kit.podcreation import decision_of, expect_known, pool_of
+from tests.kit.sharednode import (
+    SENT,
+    Cards,
+    ask,
+    build_container_of,
+    create_pod_of,
+    expect_figures,
+    list_cards,
+    list_codes,
+    list_obstacles,
+    run_pods,
+    set_cards,
+    share_cards,
+)
+from tests.kit.spaces import default_space
+from tests.kit.told import read_events
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def sharing(bench: Bench, operator: OperatorProcess) -> Bench:
+    """A pool of one node with two cards of 15 GiB."""
+    share_cards(bench)
+    return bench
+
+
+def expect_waiting(bench: Bench, pod: str, reason: str) -> Json:
+    """What `explain pod` says, once the pod waits for this reason."""
+
+    def probe() -> Json | None:
+        told = ask(bench, "explain", "pod", pod)
+        return told if (told["waits"] or {}).get("reason") == reason else None
+
+    return expect(bench, f"{pod} waits by {reason}", probe)
+
+
+# Which containers ask.
+
+
+def test_a_pod_whose_init_containers_alone_ask_is_told_that_the_extender_never_binds_it(
+    sharing: Bench,
+) -> None:
+    asking = build_container_of("asks", 4)
+    create_pod_of(sharing, "p", build_container_of("main"), starting=asking)
+    (event,) = expect(
+        sharing, "it has an Event", lambda: read_events(sharing, sharing.pod("p"), "Unschedulable")
+    )
+    assert "HTTP 500" in event["note"]
+    assert list_obstacles(expect_waiting(sharing, "p", "Unschedulable")) == [["NoContainerAsks"]]
+    (waiting,) = ask(sharing, "inspect", "--pools")["waiting"]
+    assert (waiting["name"], waiting["reason"], waiting["requested"]) == ("p", "Unschedulable", 4)
+    expect_figures(sharing, allocated=0, requested=4, largest=15)
+
+
+def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
+    sharing: Bench,
+) -> None:
+    sidecar = build_container_of("sidecar", 3, restartPolicy="Always")
+    create_pod_of(sharing, "p", build_container_of("main", 2), starting=sidecar)
+    expect_running(sharing, "p")
+    run_pods(sharing, "large", gib=14)
+    sharing.create_pod(build_pod("late", gib=12, selects=SENT))
+    told = expect_waiting(sharing, "late", "NoFreeBlock")
+    assert list_obstacles(told) == [["NotEnoughFree"]]
+    # The extender counts 2 + 14, kube-scheduler 5 + 14, and what waits asks for 12.
+    expect_figures(sharing, allocated=16, requested=31, largest=11)
+    assert list_cards(sharing) == {0: (15, {"default/p": 2}), 1: (15, {"default/large": 14})}
+
+
+def test_a_pod_of_two_containers_that_ask_is_bound_and_told_why_it_never_starts(
+    sharing: Bench,
+) -> None:
+    create_pod_of(sharing, "p", build_container_of("a", 2), build_container_of("b", 3))
+    assert expect_bound(sharing, "p") == "n1"
+    told = expect_waiting(sharing, "p", "SeveralContainersAsk")
+    assert (told["placed"]["phase"], told["placed"]["cards"]) == ("Pending", {"0": 5})
+    expect_figures(sharing, allocated=5, requested=5, largest=15)
+    assert list_cards(sharing) == {0: (15, {"default/p": 5}), 1: (15, {})}
+
+
+# Annotations that somebody edits.
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "cards", "largest"),
+    [
+        (names.MEM_POD, "1", {0: (15, {"default/a": 8, "default/b": 7}), 1: (15, {})}, 15),
+        (names.MEM_IDX, "+1", {0: (15, {"default/b": 7}), 1: (15, {"default/a": 8})}, 8),
+    ],
+)
+def test_an_edited_annotation_is_read_as_the_extender_reads_it(
+    sharing: Bench, key: str, value: str, cards: Cards, largest: int
+) -> None:
+    run_pods(sharing, "a", gib=8)
+    sharing.annotate(f"{PODS}/a", {key: value})
+    run_pods(sharing, "b", gib=7)
+    expect_figures(sharing, allocated=15, requested=15, largest=largest)
+    assert list_cards(sharing) == cards
+    (node,) = ask(sharing, "inspect")["nodes"]
+    assert [card["allocated"] for card in node["cards"]] == [
+        sum(held.values()) for _, held in cards.values()
+    ]
+    assert "ExtenderStale" not in list_codes(sharing)
+
+
+def test_a_card_that_a_tenant_made_up_counts_nowhere_and_leaves_the_node_ready(
+    sharing: Bench,
+) -> None:
+    run_pods(sharing, "a", gib=8)
+    sharing.annotate(f"{PODS}/a", {names.MEM_IDX: "7"})
+    sample = expect_reason(sharing, "n1", "ExtenderStale")
+    assert "default/a" in sample["message"]
+    (event,) = expect(
+        sharing, "an Event", lambda: read_events(sharing, sharing.node("n1"), "ExtenderStale")
+    )
+    assert event["type"] == "Warning"
+    run_pods(sharing, "b", gib=7)
+    expect_figures(sharing, allocated=7, requested=15, largest=15)
+    made_up = {7: (0, {"default/a": 8})}
+    assert list_cards(sharing) == {0: (15, {"default/b": 7}), 1: (15, {})} | made_up
+    pool = expect_pool_ready(sharing, nodes=1)
+    assert (pool["status"]["nodes"]["ready"], pool["status"]["nodes"]["blocked"]) == (1, 0)
+    assert find_condition(pool)["reason"] == "AllNodesReady"
+    assert list_codes(sharing)["ExtenderStale"] == ("warning", "node n1")
+
+
+def test_units_that_the_extender_keeps_of_a_pod_that_is_gone_are_told(sharing: Bench) -> None:
+    run_pods(sharing, "a")
+    sharing.annotate(f"{PODS}/a", {names.MEM_IDX: "1"})
+    sharing.delete_pod("a")
+    run_pods(sharing, "b")
+    expect_figures(sharing, allocated=10, requested=10, largest=15)
+    assert list_cards(sharing) == {0: (15, {}), 1: (15, {"default/b": 10})}
+    sharing.create_pod(build_pod("late", gib=10, selects=SENT))
+    told = expect_waiting(sharing, "late", "ExtenderStale")
+    assert list_obstacles(told) == [["ExtenderStale"]]
+    assert "rollout restart" in told["smallestChange"]
+
+    sharing.cluster.restart_extender()
+    sharing.delete_pod("late")
+    run_pods(sharing, "again")
+    assert list_cards(sharing)[0] == (15, {"default/again": 10})
+
+
+# A node that loses cards.
+
+
+def test_a_pod_on_a_card_that_was_taken_out_is_told_on_its_node(
+    bench: Bench, operator: OperatorProcess
+) -> None:
+    share_cards(bench, 4)
+    run_pods(bench, "a", "b", gib=8)
+    set_cards(bench, 2)
+    # The extender remembers four cards, and the third is the first that is empty.
+    run_pods(bench, "late", gib=8)
+    sample = expect_reason(bench, "n1", "ExtenderStale")
+    assert "default/late" in sample["message"]
+    expect_figures(bench, allocated=16, requested=24, largest=6)
+    assert list_cards(bench)[2] == (0, {"default/late": 8})
+    assert bench.pool()["status"]["capacity"]["gpus"] == 2
+    assert list_codes(bench)["ExtenderStale"] == ("warning", "node n1")
+
+    bench.delete_pod("late")
+    bench.cluster.restart_extender()
+    run_pods(bench, "again", gib=7)
+    expect_figures(bench, allocated=23, requested=23, largest=7)
+    assert sorted(list_cards(bench)) == [0, 1]
+    assert "ExtenderStale" not in list_codes(bench)
+
+
+# Room that was promised.
+
+
+def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
+    bench: Bench,
+) -> None:
+    bench.install("OpenSource")
+    controller = bench.operators.start("controller", identity="controller")
+    bench.operators.start("webhook", identity="webhook", env={"GPUSHARE_WEBHOOK_REPLICAS": "1"})
+    space = default_space(bench)
+    for pool in ("first", "second"):
+        bench.add_nodes(f"{pool}-1", node_pool=pool, cards=2)
+        bench.create_pool(build_pool(pool, edition="OpenSource", node_pool=pool))
+        expect_pool_ready(bench, pool, nodes=1)
+        expect_known(space, pool)
+        expect_allocated(bench, pool, gib=0)
+    controller.kill()
+    for pod, pool in (("a", "first"), ("b", "second")):
+        created = space.create(build_pod(pod, gib=8))
+        assert pool_of(created) == pool
+        expect_running(bench, pod)
+    assert decision_of(created)["lost"] == {"Reserved": ["first"]}
+    assert bench.pool("first")["status"]["capacity"]["memoryRequested"] == 0
+
+    bench.operators.restart(controller)
+    for pool in ("first", "second"):
+        expect_allocated(bench, pool, gib=8)
+    told = ask(bench, "explain", "pod", "b")
+    assert told["decidedThen"]["lost"] == {"Reserved": ["first"]}
+
+    def is_believed() -> bool:
+        sent = space.send(build_pod("c", gib=8))
+        return (pool_of(sent), decision_of(sent)["lost"]) == ("first", {"LaterName": ["second"]})
+
+    expect(bench, "no room counts as promised any more", is_believed)
