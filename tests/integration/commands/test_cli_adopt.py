@@ -9,11 +9,10 @@ import pytest
 from devcluster.editions import EDITIONS, Edition
 from gpushare.cli.exits import Exit
 from tests.kit.bench import NODES, POOLS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod
 from tests.kit.commandline import Ended, expect_told, run_command
-from tests.kit.expect import expect_pool_ready, expect_reason, expect_running
+from tests.kit.expect import expect_pool_ready, expect_reason
 from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.modes import LOOKS, MODE, expect_offer
+from tests.kit.modes import LOOKS, expect_offer
 from tests.kit.persons import a_reader
 
 Json = dict[str, Any]
@@ -84,20 +83,6 @@ def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition
     assert not [node for node in recording.history if node["spec"].get("unschedulable")]
     again = run(bench, "adopt", "-o", "json")
     assert (again.code, json.loads(again.out)["pools"]["items"]) == (Exit.OK, [])
-
-
-def test_pods_that_run_go_on_and_those_that_come_find_the_adopted_pool(bench: Bench) -> None:
-    bench.install("Professional")
-    add_nodes(bench, "Professional", "cgpu", "n1", node_pool="np1")
-    bench.create_pod(build_pod("before", selects={MODE: "cgpu"}))
-    before = expect_running(bench, "before")
-
-    apply(bench, run(bench, "adopt", "-o", "yaml").out)
-    expect_pool_ready(bench, "np1-cgpu", nodes=1)
-
-    bench.create_pod(build_pod("after"))
-    assert expect_running(bench, "after")["spec"]["nodeSelector"][POOL] == "np1-cgpu"
-    assert expect_running(bench, "before")["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 def test_a_label_that_is_told_is_the_one_that_is_written(bench: Bench) -> None:

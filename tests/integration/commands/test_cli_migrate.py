@@ -4,35 +4,23 @@ takes what it prints."""
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.kit.bench import Bench
-from tests.kit.builders import build_whole_card_pod, build_workload
 from tests.kit.commandline import run_command
 from tests.kit.spaces import a_space
 
 Json = dict[str, Any]
 NAMESPACE = "vision"
+MANIFESTS = Path(__file__).parents[1] / "golden/manifests/whole-cards.yaml"
+"""A workload of each kind, each with whole cards, and what limits them."""
 WHOLE, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"
 GROUPS = {"Deployment": "apis/apps/v1", "StatefulSet": "apis/apps/v1", "DaemonSet": "apis/apps/v1"}
 GROUPS |= {"Job": "apis/batch/v1", "CronJob": "apis/batch/v1"}
-
-
-def build_objects() -> list[Json]:
-    """A workload of each kind, each with whole cards, and what limits them."""
-    pod = build_whole_card_pod("trainer", selects={"gpushare": "true"})
-    kinds = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
-    workloads = [build_workload(kind, kind.lower(), replicas=0, pod=pod) for kind in kinds]
-    quota = {"hard": {f"requests.{WHOLE}": "8"}}
-    limits = [{"type": "Container", "max": {WHOLE: "2"}}]
-    return [
-        *workloads,
-        pod,
-        {"apiVersion": "v1", "kind": "ResourceQuota", "spec": quota},
-        {"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": limits}},
-    ]
 
 
 def path_of(raw: Json) -> str:
@@ -47,9 +35,9 @@ def cluster(installed: Bench) -> Iterator[Bench]:
     installed.install("Professional")
     installed.add_nodes("gpu.10.0.0.1", "gpu.10.0.0.2", labels={"card": "T4"})
     with a_space(installed, name=NAMESPACE):
-        for raw in build_objects():
-            metadata = {"name": "held", **raw.get("metadata", {})}
-            installed.call("POST", path_of(raw), {**raw, "metadata": metadata})
+        for raw in yaml.safe_load_all(MANIFESTS.read_text()):
+            raw["spec"] |= {"replicas": 0} if "replicas" in raw["spec"] else {}
+            installed.call("POST", path_of(raw), raw)
         yield installed
     installed.clear()
 

@@ -192,33 +192,19 @@ def test_what_an_apply_leaves_to_others_is_planned_with(
 ) -> None:
     bench.install("Professional")
     kubectl = bench.cluster.kubectl
-    pool = build_pool(rollout={"canary": 2}, priority=7)
-    kubectl("apply", *way, "-f", write_manifest(tmp_path, pool))
+    kubectl("apply", *way, "-f", write_manifest(tmp_path, build_pool(rollout={"canary": 2})))
     kubectl("patch", "gsp/training", "--type=merge", "-p", '{"spec": {"placement": "spread"}}')
     theirs = {"rollout": {"maxUnavailable": 3}, "nodes": {"exclude": ["n9"]}}
     bench.call("PATCH", f"{POOLS}/training?fieldManager=boss", {"spec": theirs})
-    later = build_pool(schedule="cgpu", rollout={"onFailure": "Rollback"})
-    without = build_pool(schedule="topology")
 
-    told = {}
-    for manifest in (later, without):
-        file = write_manifest(tmp_path, manifest)
-        (plan,) = read(bench, "plan", "-f", file)["pools"]
-        kubectl("apply", *way, "-f", file)
-        told[manifest["spec"]["schedule"]] = (plan["kept"], bench.pool()["spec"])
+    # With the whole of `rollout` kubectl itself takes away what others have in it.
+    file = write_manifest(tmp_path, build_pool(schedule="topology"))
+    (plan,) = read(bench, "plan", "-f", file)["pools"]
+    kubectl("apply", *way, "-f", file)
 
-    exclude = {"field": "spec.nodes.exclude", "manager": "boss"}
-    placement = {"field": "spec.placement", "manager": "kubectl-patch"}
-    most = {"field": "spec.rollout.maxUnavailable", "manager": "boss"}
-    kept, spec = told["cgpu"]
-    assert kept == [exclude, placement, most]
-    assert (spec["nodes"]["exclude"], spec["placement"], spec["priority"]) == (
-        ["n9"],
-        "spread",
-        100,
-    )
-    assert (spec["rollout"]["maxUnavailable"], spec["rollout"]["canary"]) == (3, 0)
-    # With the whole of it kubectl itself takes away what others have in it.
-    kept, spec = told["topology"]
-    assert kept == ([exclude, placement, most] if way else [exclude, placement])
+    kept = {each["field"]: each["manager"] for each in plan["kept"]}
+    most = {"spec.rollout.maxUnavailable": "boss"} if way else {}
+    assert kept == {"spec.nodes.exclude": "boss", "spec.placement": "kubectl-patch"} | most
+    spec = bench.pool()["spec"]
+    assert (spec["nodes"]["exclude"], spec["placement"]) == (["n9"], "spread")
     assert spec["rollout"]["maxUnavailable"] == (3 if way else 1)

@@ -1,7 +1,6 @@
 """`gpushare render`: what it prints is loaded by the real kube-scheduler, and taken by the real API
 server."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,10 @@ import pytest
 import yaml
 
 from devcluster.installation import TEARDOWN_IMAGE
-from tests.kit.bench import DAEMONSETS, PODS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod, build_pool
+from tests.kit.bench import PODS, Bench
+from tests.kit.builders import build_pod
 from tests.kit.commandline import run_command
-from tests.kit.expect import expect, expect_pool_ready
+from tests.kit.expect import expect
 from tests.kit.installations import teardown_jobs_allowed
 from tests.kit.ownscheduler import scheduled_by
 from tests.kit.plainextender import PlainExtender
@@ -21,7 +20,6 @@ from tests.kit.teardownstory import expect_isolating, given_isolating_pool
 from tests.kit.tls import build_tls
 
 Json = dict[str, Any]
-PLUGIN = "gpushare-device-plugin-ds"
 IMAGE = "registry.example.com/gpushare-plugin:v2"
 
 
@@ -56,12 +54,6 @@ def sharing(bench: Bench) -> Bench:
     return bench
 
 
-def create_pods(bench: Bench) -> None:
-    """One that asks for GPU memory, and one that does not."""
-    bench.create_pod(build_pod("shares", gib=3))
-    bench.create_pod(build_pod("plain", gib=None))
-
-
 def expect_placed(bench: Bench, pod: str, log: Path) -> Json:
     def probe() -> Json | None:
         found: Json = bench.call("GET", f"{PODS}/{pod}")
@@ -76,25 +68,7 @@ def expect_placed(bench: Bench, pod: str, log: Path) -> Json:
 # kube-scheduler.
 
 
-def test_kube_scheduler_asks_the_extender_about_pods_that_share_and_no_others(
-    sharing: Bench, tmp_path: Path
-) -> None:
-    with PlainExtender(lambda arguments: bind(sharing, arguments)) as extender:
-        text = render(
-            "scheduler-config", "--extender-url", f"http://{extender.place}",
-            "--kubeconfig", str(sharing.cluster.kubeconfig),
-        )  # fmt: skip
-        with scheduled_by(sharing, text, tmp_path) as log:
-            create_pods(sharing)
-            for pod in ("shares", "plain"):
-                expect_placed(sharing, pod, log)
-    (asked,) = extender.asked("filter", "shares")
-    assert sorted(asked["nodenames"]) == ["n1", "n2"]
-    assert len(extender.asked("bind", "shares")) == 1
-    assert {name for name in ("filter", "bind") if extender.asked(name, "plain")} == set()
-
-
-def test_kube_scheduler_trusts_the_ca_that_is_named_and_sends_whole_nodes_where_asked_to(
+def test_kube_scheduler_asks_the_extender_that_it_trusts_about_pods_that_share_and_no_others(
     sharing: Bench, tmp_path: Path
 ) -> None:
     server, _, authority = build_tls()
@@ -108,28 +82,17 @@ def test_kube_scheduler_trusts_the_ca_that_is_named_and_sends_whole_nodes_where_
             "--managed-resource", "aliyun.com/gpu-core.percentage",
         )  # fmt: skip
         with scheduled_by(sharing, text, tmp_path) as log:
-            create_pods(sharing)
-            expect_placed(sharing, "shares", log)
+            sharing.create_pod(build_pod("shares", gib=3))
+            sharing.create_pod(build_pod("plain", gib=None))
+            for pod in ("shares", "plain"):
+                expect_placed(sharing, pod, log)
     (asked,) = extender.asked("filter", "shares")
     assert sorted(node["metadata"]["name"] for node in asked["nodes"]["items"]) == ["n1", "n2"]
+    assert len(extender.asked("bind", "shares")) == 1
+    assert {name for name in ("filter", "bind") if extender.asked(name, "plain")} == set()
 
 
-# The device plugin.
-
-
-@pytest.fixture
-def without_edition(bench: Bench) -> Iterator[Bench]:
-    """A cluster with no device plugin of anybody's."""
-    bench.operators.end_all()
-    bench.install("OpenSource")
-    bench.call("DELETE", DAEMONSETS)
-    expect(bench, "no plugin runs", lambda: not bench.pods(SYSTEM_PODS))
-    yield bench
-    bench.operators.end_all()
-    bench.call("DELETE", DAEMONSETS)
-    bench.call("DELETE", "/api/v1/namespaces/kube-system/serviceaccounts/gpushare-device-plugin")
-    for kind in ("clusterroles", "clusterrolebindings"):
-        bench.call("DELETE", f"/apis/rbac.authorization.k8s.io/v1/{kind}/gpushare-device-plugin")
+# Manifests.
 
 
 @pytest.mark.parametrize(
@@ -151,23 +114,6 @@ def test_the_api_server_takes_what_is_printed(
         "-o", "name", "-f", "-", stdin=render(what, "--image", IMAGE, *options),
     )  # fmt: skip
     assert len([line for line in told.splitlines() if "/gpushare-" in line]) == objects
-
-
-def test_the_operator_takes_the_device_plugin_as_its_own(without_edition: Bench) -> None:
-    bench = without_edition
-    manifests = list(yaml.safe_load_all(render("device-plugin", "--image", IMAGE)))
-    template = manifests[-1]["spec"]["template"]
-    # The simulator plays it: nobody pulls the image.
-    template["metadata"]["annotations"] = {"sim.devcluster/played": "true"}
-    bench.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
-    bench.add_nodes("n1")
-    bench.operators.start()
-
-    bench.create_pool(build_pool(edition="OpenSource"))
-    expect_pool_ready(bench, nodes=1)
-
-    assert bench.node("n1")["metadata"]["labels"]["gpushare"] == "true"
-    assert bench.plugins(PLUGIN).keys() == {"n1"}
 
 
 # A teardown.

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
 from tests.kit.arrange import POOL, given_sharing_pool
 from tests.kit.audit import Call
@@ -26,11 +25,9 @@ from tests.kit.expect import (
 from tests.kit.faultproxy import FaultProxy, Rule
 from tests.kit.loglines import SUBJECT, Json, news, read_lines
 from tests.kit.refusal import RefusedNode
-from tests.kit.spaces import a_space
 
 PLACEMENT = "ack.node.gpu.placement"
 SECRET = "hunter2-of-the-tenant"
-BURST = 10
 REST_SECONDS = 8
 OUTAGE_SECONDS = 12
 LINES_A_SECOND = 5
@@ -51,8 +48,6 @@ class Story:
 
     lines: list[Json]
     """The controller's."""
-    admissions: list[Json]
-    """The webhook's, of the pods that were created in a namespace of their own."""
     writes: list[Call]
     """What the controller wrote or tried to write in the same time, by the audit log."""
     rest: list[Json]
@@ -93,7 +88,6 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
     controller = bench.operators.start("controller", env=VERBOSE, api_url=proxy.url)
     mark = bench.audit.mark()
     given_sharing_pool(bench, "Professional", "n1", "n2", placement="binpack")
-    space = send_pods(bench)
     bench.label("n1", {PLACEMENT: "spread"})
     expect_labels(bench, "n1", {PLACEMENT: "binpack"})
     template = build_pod("web", selects={POOL: "training"}, env={"PASSWORD": SECRET})
@@ -132,7 +126,6 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
     ours = [c for c in bench.audit.our_writes(mark) if c.user.endswith("gpushare-controller")]
     return Story(
         read_lines(controller),
-        [line for line in read_lines(webhook) if line.get("namespace") == space],
         ours,
         rest,
         outage,
@@ -148,18 +141,6 @@ def expect_line(bench: Bench, process: OperatorProcess, **parts: object) -> None
         return begins and all(line.get(key) == parts[key] for key in parts.keys() - {"msg"})
 
     expect(bench, f"the log says {parts}", lambda: any(map(is_it, read_lines(process))))
-
-
-def send_pods(bench: Bench) -> str:
-    """Pods that are sent to the pool, one that is left alone, and one that is refused, in a
-    namespace of their own."""
-    with a_space(bench, {"gpushare.io/on-no-pool": "deny"}) as space:
-        for number in range(BURST):
-            space.create(build_pod(f"burst-{number}", env={"PASSWORD": SECRET}))
-        space.create(build_pod("quiet", annotations={"gpushare.io/inject": "disabled"}))
-        with pytest.raises(ApiError):
-            space.create(build_pod("lost", core=30, env={"PASSWORD": SECRET}))
-    return space.name
 
 
 def count_running(bench: Bench) -> int:
@@ -228,17 +209,6 @@ def test_each_refused_write_to_a_node_is_one_line(story: Story) -> None:
     assert refused["n2"] > 0
     assert Counter(line["node"] for line in told) == refused
     expect_told(told)
-
-
-def test_each_decision_on_a_pod_is_one_line(story: Story) -> None:
-    told = {line["pod"]: line for line in story.admissions}
-    levels = Counter((line["level"], line["reason"]) for line in told.values())
-    assert levels == {
-        ("INFO", "RoutedWithoutIsolation"): BURST,
-        ("DEBUG", "OptedOut"): 1,
-        ("WARNING", "NoEligiblePool"): 1,
-    }
-    assert told["burst-0"]["pool"] == "training"
 
 
 def test_where_nothing_happens_nothing_is_said_and_of_an_outage_now_and_then(story: Story) -> None:
