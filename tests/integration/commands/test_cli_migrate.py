@@ -16,7 +16,7 @@ from tests.kit.spaces import a_space
 
 Json = dict[str, Any]
 NAMESPACE = "vision"
-MANIFESTS = Path(__file__).parents[1] / "golden/manifests/whole-cards.yaml"
+MANIFESTS = Path(__file__).parents[2] / "golden/manifests/whole-cards.yaml"
 """A workload of each kind, each with whole cards, and what limits them."""
 WHOLE, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"
 GROUPS = {"Deployment": "apis/apps/v1", "StatefulSet": "apis/apps/v1", "DaemonSet": "apis/apps/v1"}
