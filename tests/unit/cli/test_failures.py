@@ -65,15 +65,16 @@ def test_a_server_that_does_not_answer_is_none() -> None:
     assert tell(TimeoutError()) == Exit.NO_CLUSTER
 
 
-def test_only_a_name_that_looks_alike_is_proposed() -> None:
-    assert str(build_unknown("node", "gpu-10", ["gpu-1", "web"])) == (
-        "there is no node gpu-10; did you mean gpu-1?"
-    )
-    assert str(build_unknown("node", "gpu-10", ["web"])) == "there is no node gpu-10"
-
-
-def test_without_a_kubeconfig_it_says_how_to_name_one() -> None:
-    expect_told(run_command("inspect"), Exit.NO_CREDENTIALS, "name one with --kubeconfig")
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("gpu-10", ["gpu-1", "web"], "; did you mean gpu-1?"),
+        ("GPU-1", ["gpu-1"], "; did you mean gpu-1?"),
+        ("gpu-10", ["web"], ""),
+    ],
+)
+def test_only_a_name_that_looks_alike_is_proposed(name: str, known: list[str], hint: str) -> None:
+    assert str(build_unknown("node", name, known)) == f"there is no node {name}{hint}"
 
 
 def test_a_proxy_that_leads_nowhere_is_not_taken_for_the_api_server(

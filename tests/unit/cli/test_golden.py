@@ -18,6 +18,7 @@ from tests.kit.builders import build_pod
 from tests.kit.commandline import run_command
 from tests.kit.gpuworld import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
+from tests.unit.cli.test_snapshots import build_cluster, build_raw_pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ANSWERS = GOLDEN / "answers"
@@ -56,10 +57,16 @@ def build_clusters() -> dict[str, Cluster]:
     ]
     haunted = [LabelledNode("a"), LabelledNode("b", extra_plugins=["cgpu-installer"])]
     open_source = [LabelledNode(name, "OpenSource", "share") for name in ("a", "b")]
+    agreed, later = build_raw_pool(), build_raw_pool()
+    agreed["spec"]["rollout"] = {"approval": "Manual", "approvedPlan": "21626ecea6bf"}
+    later["metadata"]["name"], later["spec"]["schedule"] = "later", "quantum"
     unlabelled = LabelledNode("plain", "Basic", "cgpu", labels={"cgpu.disable.isolation": None})
     return {
         "not-installed.json": replace(read_cluster("shared.json"), pools=None),
         "empty.json": build_labelled_cluster([]),
+        "plain.json": build_cluster(),
+        "agreed.json": build_cluster(pools=[agreed]),
+        "later.json": build_cluster(pools=[build_raw_pool(), later]),
         "labelled.json": build_labelled_cluster(labelled),
         "haunted.json": build_labelled_cluster(haunted),
         "unlabelled.json": build_labelled_cluster([unlabelled]),
