@@ -199,6 +199,10 @@ crds: $(READY) ## Write crds/ and the chart's copy from the API's models
 chart-docs: $(READY) ## Write the chart's README from the comments of its values
 	$(BIN)/python -m devcluster.chartreadme > chart/README.md
 
+.PHONY: golden
+golden: $(READY) ## Write the answers in tests/golden/answers anew; review the difference
+	GOLDEN=write $(BIN)/pytest tests/unit/cli/test_golden.py -q
+
 .PHONY: cli-docs
 cli-docs: $(READY) ## Write docs/cli.md from the help texts of the commands
 	$(BIN)/python -m gpushare.cli.manual > docs/cli.md

@@ -60,6 +60,21 @@ def a_reader(bench: Bench, folder: Path, *, url: str = "") -> Iterator[Path]:
         yield kubeconfig
 
 
+@contextmanager
+def a_desk(bench: Bench, folder: Path, rules: Sequence[Json]) -> Iterator[Path]:
+    """The kubeconfig of a visitor with these rights alone, once the last of them is in force."""
+    with a_person(bench, folder, rules) as kubeconfig:
+        last = rules[-1]
+        asked = {
+            "verb": last["verbs"][0],
+            "group": last["apiGroups"][0],
+            "resource": last["resources"][0],
+            "name": last.get("resourceNames", [""])[0],
+        }
+        wait_until_allowed(bench, "visitor", asked)
+        yield kubeconfig
+
+
 def a_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
     """A rule of a Role; `of`: only for the objects of these names."""
     rule: Json = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}

@@ -1,7 +1,6 @@
 """`gpushare render`: what it prints is loaded by the real kube-scheduler, and taken by the real API
 server."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +8,18 @@ import pytest
 import yaml
 
 from devcluster.installation import TEARDOWN_IMAGE
-from gpushare.cli.exits import Exit
-from gpushare.render.teardown import render_teardown_commands
-from tests.kit.bench import DAEMONSETS, PODS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.commandline import Ended, expect_told, run_command
-from tests.kit.expect import expect, expect_pool_ready
+from tests.kit.bench import PODS, Bench
+from tests.kit.builders import build_pod
+from tests.kit.commandline import run_command
+from tests.kit.expect import expect
 from tests.kit.installations import teardown_jobs_allowed
 from tests.kit.ownscheduler import scheduled_by
 from tests.kit.plainextender import PlainExtender
 from tests.kit.teardownjobs import TEARDOWN_JOBS
-from tests.kit.teardownstory import expect_isolating, expect_says, given_isolating_pool, say
+from tests.kit.teardownstory import expect_isolating, given_isolating_pool
 from tests.kit.tls import build_tls
 
 Json = dict[str, Any]
-PLUGIN = "gpushare-device-plugin-ds"
 IMAGE = "registry.example.com/gpushare-plugin:v2"
 
 
@@ -58,12 +54,6 @@ def sharing(bench: Bench) -> Bench:
     return bench
 
 
-def create_pods(bench: Bench) -> None:
-    """One that asks for GPU memory, and one that does not."""
-    bench.create_pod(build_pod("shares", gib=3))
-    bench.create_pod(build_pod("plain", gib=None))
-
-
 def expect_placed(bench: Bench, pod: str, log: Path) -> Json:
     def probe() -> Json | None:
         found: Json = bench.call("GET", f"{PODS}/{pod}")
@@ -78,25 +68,7 @@ def expect_placed(bench: Bench, pod: str, log: Path) -> Json:
 # kube-scheduler.
 
 
-def test_kube_scheduler_asks_the_extender_about_pods_that_share_and_no_others(
-    sharing: Bench, tmp_path: Path
-) -> None:
-    with PlainExtender(lambda arguments: bind(sharing, arguments)) as extender:
-        text = render(
-            "scheduler-config", "--extender-url", f"http://{extender.place}",
-            "--kubeconfig", str(sharing.cluster.kubeconfig),
-        )  # fmt: skip
-        with scheduled_by(sharing, text, tmp_path) as log:
-            create_pods(sharing)
-            for pod in ("shares", "plain"):
-                expect_placed(sharing, pod, log)
-    (asked,) = extender.asked("filter", "shares")
-    assert sorted(asked["nodenames"]) == ["n1", "n2"]
-    assert len(extender.asked("bind", "shares")) == 1
-    assert {name for name in ("filter", "bind") if extender.asked(name, "plain")} == set()
-
-
-def test_kube_scheduler_trusts_the_ca_that_is_named_and_sends_whole_nodes_where_asked_to(
+def test_kube_scheduler_asks_the_extender_that_it_trusts_about_pods_that_share_and_no_others(
     sharing: Bench, tmp_path: Path
 ) -> None:
     server, _, authority = build_tls()
@@ -110,143 +82,41 @@ def test_kube_scheduler_trusts_the_ca_that_is_named_and_sends_whole_nodes_where_
             "--managed-resource", "aliyun.com/gpu-core.percentage",
         )  # fmt: skip
         with scheduled_by(sharing, text, tmp_path) as log:
-            create_pods(sharing)
-            expect_placed(sharing, "shares", log)
+            sharing.create_pod(build_pod("shares", gib=3))
+            sharing.create_pod(build_pod("plain", gib=None))
+            for pod in ("shares", "plain"):
+                expect_placed(sharing, pod, log)
     (asked,) = extender.asked("filter", "shares")
     assert sorted(node["metadata"]["name"] for node in asked["nodes"]["items"]) == ["n1", "n2"]
+    assert len(extender.asked("bind", "shares")) == 1
+    assert {name for name in ("filter", "bind") if extender.asked(name, "plain")} == set()
 
 
-def test_kube_scheduler_does_not_trust_another_ca(sharing: Bench, tmp_path: Path) -> None:
-    server, _, _ = build_tls()
-    _, _, other = build_tls()
-    ca = tmp_path / "ca.crt"
-    ca.write_bytes(other.certificate_pem)
-    with PlainExtender(lambda arguments: bind(sharing, arguments), server) as extender:
-        text = render(
-            "scheduler-config", "--extender-url", f"https://{extender.place}",
-            "--kubeconfig", str(sharing.cluster.kubeconfig), "--tls-ca", str(ca),
-        )  # fmt: skip
-        with scheduled_by(sharing, text, tmp_path) as log:
-            create_pods(sharing)
-            expect_placed(sharing, "plain", log)
-            expect(
-                sharing,
-                "kube-scheduler says that it does not trust the extender",
-                lambda: "certificate signed by unknown authority" in log.read_text(),
-            )
-            assert "nodeName" not in sharing.pod("shares")["spec"]
-    assert extender.calls == []
-
-
-# The device plugin.
-
-
-@pytest.fixture
-def without_edition(bench: Bench) -> Iterator[Bench]:
-    """A cluster with no device plugin of anybody's."""
-    bench.operators.end_all()
-    bench.install("OpenSource")
-    bench.call("DELETE", DAEMONSETS)
-    expect(bench, "no plugin runs", lambda: not bench.pods(SYSTEM_PODS))
-    yield bench
-    bench.operators.end_all()
-    bench.call("DELETE", DAEMONSETS)
-    bench.call("DELETE", "/api/v1/namespaces/kube-system/serviceaccounts/gpushare-device-plugin")
-    for kind in ("clusterroles", "clusterrolebindings"):
-        bench.call("DELETE", f"/apis/rbac.authorization.k8s.io/v1/{kind}/gpushare-device-plugin")
+# Manifests.
 
 
 @pytest.mark.parametrize(
-    "options",
-    [[], ["--memory-unit", "MiB", "-n", "default", "--node-selector", "example.com/gpu=a"]],
-    ids=["as it is", "all options"],
+    ("what", "options", "objects"),
+    [
+        (
+            "device-plugin",
+            ["--memory-unit", "MiB", "-n", "default", "--node-selector", "example.com/gpu=a"],
+            4,
+        ),
+        ("scheduler-extender", ["--node-port", "32766"], 5),
+    ],
 )
-def test_the_api_server_takes_the_device_plugin(bench: Bench, options: list[str]) -> None:
-    text = render("device-plugin", "--image", IMAGE, *options)
+def test_the_api_server_takes_what_is_printed(
+    bench: Bench, what: str, options: list[str], objects: int
+) -> None:
     told = bench.cluster.kubectl(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict",
-        "-o", "name", "-f", "-", stdin=text,
+        "-o", "name", "-f", "-", stdin=render(what, "--image", IMAGE, *options),
     )  # fmt: skip
-    assert [line for line in told.splitlines() if "device-plugin" in line] == [
-        "serviceaccount/gpushare-device-plugin",
-        "clusterrole.rbac.authorization.k8s.io/gpushare-device-plugin",
-        "clusterrolebinding.rbac.authorization.k8s.io/gpushare-device-plugin",
-        f"daemonset.apps/{PLUGIN}",
-    ]
+    assert len([line for line in told.splitlines() if "/gpushare-" in line]) == objects
 
 
-@pytest.mark.parametrize("options", [[], ["--node-port", "32766"]], ids=["as it is", "node port"])
-def test_the_api_server_takes_the_scheduler_extender(bench: Bench, options: list[str]) -> None:
-    text = render("scheduler-extender", "--image", IMAGE, *options)
-    told = bench.cluster.kubectl(
-        "apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-",
-        stdin=text,
-    )  # fmt: skip
-    assert told.splitlines() == [
-        "serviceaccount/gpushare-schd-extender",
-        "clusterrole.rbac.authorization.k8s.io/gpushare-schd-extender",
-        "clusterrolebinding.rbac.authorization.k8s.io/gpushare-schd-extender",
-        "deployment.apps/gpushare-schd-extender",
-        "service/gpushare-schd-extender",
-    ]
-
-
-def test_the_operator_takes_the_device_plugin_as_its_own(without_edition: Bench) -> None:
-    bench = without_edition
-    manifests = list(yaml.safe_load_all(render("device-plugin", "--image", IMAGE)))
-    template = manifests[-1]["spec"]["template"]
-    # The simulator plays it: nobody pulls the image.
-    template["metadata"]["annotations"] = {"sim.devcluster/played": "true"}
-    bench.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
-    bench.add_nodes("n1")
-    bench.operators.start()
-
-    bench.create_pool(build_pool(edition="OpenSource"))
-    expect_pool_ready(bench, nodes=1)
-
-    assert bench.node("n1")["metadata"]["labels"]["gpushare"] == "true"
-    assert bench.plugins(PLUGIN).keys() == {"n1"}
-
-
-# Teardowns.
-
-
-def test_a_teardown_is_of_a_node_that_there_is(bench: Bench) -> None:
-    bench.add_nodes("n1")
-    kubeconfig = bench.cluster.kubeconfig
-    unknown = run_command("render", "teardown", "n11", kubeconfig=kubeconfig)
-    expect_told(unknown, Exit.NOT_FOUND, "there is no node n11; did you mean n1?")
-
-
-def test_without_a_change_under_way_nothing_is_to_be_typed_and_no_job_is_due(bench: Bench) -> None:
-    bench.add_nodes("n1")
-    kubeconfig = bench.cluster.kubeconfig
-    by_hand = run_command("render", "teardown", "n1", kubeconfig=kubeconfig)
-    told = "nothing is to be typed on node n1 now (no pool has it); first"
-    expect_told(by_hand, Exit.NOT_CALLED_FOR, told)
-    job = run_command(
-        "render", "teardown", "n1", "--job", "--image", IMAGE, kubeconfig=kubeconfig
-    )  # fmt: skip
-    told = "node n1 needs no teardown's Job now (no pool has it)"
-    expect_told(job, Exit.NOT_CALLED_FOR, told)
-
-
-def test_the_commands_are_told_once_the_node_asks_for_them(bench: Bench) -> None:
-    def render_teardown() -> Ended:
-        return run_command("render", "teardown", "n1", kubeconfig=bench.cluster.kubeconfig)
-
-    bench.install("Professional")
-    bench.operators.start()
-    given_isolating_pool(bench, "training", "n1")
-    expect_isolating(bench, training=1)
-    bench.change_pool(schedule="share")
-    expect_says(bench, "training", "n1", "RequiresTeardown")
-    expect_told(render_teardown(), Exit.NOT_CALLED_FOR, "RequiresTeardown: cgpu -> share: annotate")
-    say(bench, "n1", "start")
-    expect_says(bench, "training", "n1", "ModuleRemoval", "render teardown n1")
-    ended = render_teardown()
-    commands = render_teardown_commands("n1", "containerd://2.1.0")
-    assert (ended.code, ended.out, ended.err) == (0, commands, "")
+# A teardown.
 
 
 def test_the_job_is_the_one_that_the_controller_makes(bench: Bench) -> None:

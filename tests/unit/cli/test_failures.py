@@ -1,5 +1,7 @@
 """What a person is told: one sentence, whatever went wrong."""
 
+from pathlib import Path
+
 import pytest
 import typer
 from aiohttp import ClientHttpProxyError, RequestInfo
@@ -10,6 +12,7 @@ from gpushare.cli.exits import Exit
 from gpushare.cli.failures import TRACEBACK, build_unknown, told_in_a_sentence
 from gpushare.kube.errors import ApiError
 from tests.kit.commandline import expect_told, run_command
+from tests.kit.kubeconfigs import write_kubeconfig
 
 
 def tell(error: Exception) -> int:
@@ -62,15 +65,16 @@ def test_a_server_that_does_not_answer_is_none() -> None:
     assert tell(TimeoutError()) == Exit.NO_CLUSTER
 
 
-def test_only_a_name_that_looks_alike_is_proposed() -> None:
-    assert str(build_unknown("node", "gpu-10", ["gpu-1", "web"])) == (
-        "there is no node gpu-10; did you mean gpu-1?"
-    )
-    assert str(build_unknown("node", "gpu-10", ["web"])) == "there is no node gpu-10"
-
-
-def test_without_a_kubeconfig_it_says_how_to_name_one() -> None:
-    expect_told(run_command("inspect"), Exit.NO_CREDENTIALS, "name one with --kubeconfig")
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("gpu-10", ["gpu-1", "web"], "; did you mean gpu-1?"),
+        ("GPU-1", ["gpu-1"], "; did you mean gpu-1?"),
+        ("gpu-10", ["web"], ""),
+    ],
+)
+def test_only_a_name_that_looks_alike_is_proposed(name: str, known: list[str], hint: str) -> None:
+    assert str(build_unknown("node", name, known)) == f"there is no node {name}{hint}"
 
 
 def test_a_proxy_that_leads_nowhere_is_not_taken_for_the_api_server(
@@ -81,3 +85,17 @@ def test_a_proxy_that_leads_nowhere_is_not_taken_for_the_api_server(
     told = capsys.readouterr().err
     assert "10.0.0.3:3128" in told
     assert "HTTPS_PROXY" in told
+
+
+@pytest.mark.parametrize(
+    ("proxy", "told"),
+    [("127.0.0.1:1", "no proxy at 127.0.0.1:1"), ("http://me:secret@proxy.invalid:1", "proxy.inv")],
+)
+def test_a_proxy_that_is_not_there_is_named_without_its_password(
+    tmp_path: Path, proxy: str, told: str
+) -> None:
+    cluster = {"server": "https://api.behind.example:6443"}
+    path = write_kubeconfig(tmp_path / "config", {"token": "x"}, cluster=cluster)
+    ended = run_command("inspect", kubeconfig=path, HTTPS_PROXY=proxy)
+    expect_told(ended, Exit.NO_CLUSTER, told, "HTTPS_PROXY")
+    assert "secret" not in ended.err

@@ -25,16 +25,6 @@ spec:
 """
 MIGRATED = APP.replace("nvidia.com/gpu: 1", "aliyun.com/gpu-mem: 15")
 OTHER = "# Nothing of GPUs.\nkind: ConfigMap\nmetadata:   {name: other}\n"
-DIFF = """\
---- a/{file}
-+++ b/{file}
-@@ -5,4 +5,4 @@
-   containers:
-   - name: main
-     resources:
--      limits: {{nvidia.com/gpu: 1}}   # a card
-+      limits: {{aliyun.com/gpu-mem: 15}}   # a card
-"""
 
 
 @pytest.fixture
@@ -53,16 +43,6 @@ def migrate(*arguments: str | Path) -> Ended:
     return run_command("migrate", "workloads", "--card-memory-gib", "15", *map(str, arguments))
 
 
-def test_a_patch_is_printed_and_what_a_person_has_to_do(folder: Path) -> None:
-    ended = migrate("-f", folder)
-    file = str(folder / "app.yaml")
-    assert (ended.code, ended.out) == (0, DIFF.format(file=file.lstrip("/")))
-    assert ended.err == (
-        f"{file}: Pod app: Recreate: what a Pod asks for can't be changed: delete it, and create "
-        "it anew\n"
-    )
-
-
 def test_the_patch_can_be_applied(folder: Path) -> None:
     file = folder / "app.yaml"
     file.write_text(APP.rstrip())
@@ -71,17 +51,6 @@ def test_the_patch_can_be_applied(folder: Path) -> None:
     assert done.returncode == 0
     assert file.read_text() == MIGRATED.rstrip()
     assert migrate("-f", folder, "-R").out == ""
-
-
-def test_all_manifests_are_printed_in_one_stream(folder: Path) -> None:
-    assert migrate("-f", folder, "-o", "yaml").out == f"{MIGRATED}---\n{OTHER}"
-
-
-def test_as_json_they_are_a_list(folder: Path) -> None:
-    shown = json.loads(migrate("-f", folder, "-R", "-o", "json").out)
-    migrated = yaml.safe_load(MIGRATED)
-    assert shown["kind"] == "List"
-    assert shown["items"] == [migrated, migrated, yaml.safe_load(OTHER)]
 
 
 def test_standard_input_is_a_file_too() -> None:
@@ -98,14 +67,6 @@ def test_the_whole_folder_is_written_anew(folder: Path, tmp_path: Path) -> None:
     assert written == {"app.yaml", "other.yml", "more/app.json"}
     assert (made / "app.yaml").read_text() == MIGRATED
     assert (folder / "app.yaml").read_text() == APP
-
-
-def test_what_is_left_as_it_is_shows_in_the_exit_code(folder: Path) -> None:
-    (folder / "mig.yaml").write_text(APP.replace("gpu: 1", "mig-1g.5gb: 1"))
-    ended = migrate("-f", folder)
-    assert ended.code == Exit.CHANGES
-    assert "mig.yaml: Pod app: MIGResource: it asks for nvidia.com/mig-1g.5gb" in ended.err
-    assert ended.out == DIFF.format(file=str(folder / "app.yaml").lstrip("/"))
 
 
 # How it fails: nothing is printed, nothing is written.
@@ -156,19 +117,6 @@ def test_two_files_of_one_name_have_one_place(folder: Path) -> None:
     ended = migrate(*both, "--output-dir", folder / "made")
     expect_told(ended, Exit.USAGE, "app.yaml are both app.yaml")
     assert migrate(*both).out.count("--- a/") == 2
-
-
-def test_without_a_cluster_somebody_must_say_what_a_card_has(folder: Path) -> None:
-    ended = run_command("migrate", "workloads", "-f", str(folder))
-    expect_told(ended, Exit.NO_CREDENTIALS, "there is no kubeconfig", "--card-memory-gib")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["-A", "-n", "a"], ["-f", "a", "-l", "a=b"], ["-A", "-R"], ["-A", "--snapshot", "a"]],
-)
-def test_options_that_do_not_go_together(arguments: list[str]) -> None:
-    assert migrate(*arguments).code == Exit.USAGE
 
 
 def test_a_patch_has_lines_where_a_file_has(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_retry_needs_a_name_behind_the_kind(name: str) -> None:
     expect_refused("retry", "--", name)
 
 
-@pytest.mark.parametrize("namespace", ["..", "a.b", "a/b", "x?y=1#", " ", "a" * 64])
+@pytest.mark.parametrize("namespace", ["..", "../x", "a.b", "a/b", "x?y=1#", " ", "a" * 64])
 @pytest.mark.parametrize(
     "command",
     [
@@ -68,6 +68,10 @@ def test_what_no_namespace_is_called_is_none(command: tuple[str, ...], namespace
         ("plan", "-f", ""),
         ("adopt", "--node-pool-label="),
         ("retry", ""),
+        ("inspect", ""),
+        ("inspect", "--snapshot", ""),
+        ("approve", "training", "--hash", ""),
+        ("render", "teardown", ""),
     ],
     ids=" ".join,
 )
@@ -97,3 +101,18 @@ def test_selectors_of_kubectl_are_taken(selector: str) -> None:
 @pytest.mark.parametrize("command", [("adopt",), ("migrate", "pools")], ids=" ".join)
 def test_what_is_no_key_of_a_label_is_refused(command: tuple[str, ...], key: str) -> None:
     expect_refused(*command, "--node-pool-label", key)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("pool",), ("pool", "training", "-f", "pool.yaml"), ("node", "n1")]
+)
+def test_a_plan_is_of_a_pool_or_of_manifests(arguments: tuple[str, ...]) -> None:
+    expect_refused("plan", *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("-A", "-n", "a"), ("-f", "a", "-l", "a=b"), ("-A", "-R"), ("-A", "--snapshot", "a")],
+)
+def test_workloads_are_those_of_a_cluster_or_of_files(arguments: tuple[str, ...]) -> None:
+    expect_refused("migrate", "workloads", *arguments)

@@ -12,11 +12,10 @@ import yaml
 
 from gpushare.cli.controls import escape_controls
 from gpushare.cli.exits import Exit
-from gpushare.cli.failures import build_unknown
 from gpushare.cli.output import Answer, Format, lay_out, print_answer, print_text
 from gpushare.cli.poolmanifests import render_manifests
 from tests.kit.cards import build_card_node, build_holder
-from tests.kit.commandline import SOURCE, expect_told, run_command, start_command
+from tests.kit.commandline import SOURCE, run_command, start_command
 
 HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066"
 HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"
@@ -183,57 +182,6 @@ def test_the_version_is_told() -> None:
 
 def test_help_has_a_short_name() -> None:
     assert run_command("inspect", "-h").out == run_command("inspect", "--help").out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "what"),
-    [
-        (("inspect", ""), "an argument"),
-        (("approve", "training", "--hash", ""), "--hash"),
-        (("inspect", "--snapshot", ""), "--snapshot"),
-        (("render", "teardown", ""), "an argument"),
-        (("migrate", "workloads", "--namespace="), "--namespace"),
-    ],
-)
-def test_a_variable_that_is_not_set_is_no_wish_for_all(
-    arguments: tuple[str, ...], what: str
-) -> None:
-    ended = run_command(*arguments)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert f"{what} is empty; is a variable not set?" in ended.err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("doctor", "-n", "default/pods?x=1#"),
-        ("doctor", "--operator-namespace", ".."),
-        ("migrate", "workloads", "-n", "../x"),
-    ],
-)
-def test_a_namespace_is_no_part_of_an_address(arguments: tuple[str, ...]) -> None:
-    ended = run_command(*arguments)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert "is not a namespace" in ended.err
-
-
-@pytest.mark.parametrize("name", ["node/", "pool/"])
-def test_a_kind_without_a_name_is_not_understood(name: str) -> None:
-    ended = run_command("retry", name)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert "pool/NAME, node/NAME or NAME is expected" in ended.err
-
-
-def test_a_name_in_other_letters_looks_alike() -> None:
-    assert str(build_unknown("node", "GPU-1", ["gpu-1"])).endswith("; did you mean gpu-1?")
-
-
-@pytest.mark.parametrize(
-    ("file", "says"), [("nosuch", "No such file or directory"), (".", "Is a directory")]
-)
-def test_what_is_no_file_is_no_snapshot(file: str, says: str) -> None:
-    ended = run_command("inspect", "--snapshot", file)
-    expect_told(ended, Exit.FAILURE, f"the snapshot {file} can't be read: {says}")
 
 
 def test_the_device_of_standard_error_need_not_be_there(

@@ -136,56 +136,26 @@ def test_what_became_of_a_snapshot_is_named(
     expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
 
 
-def test_an_object_that_is_there_twice_is_named(file: Path) -> None:
-    document = json.loads(build_snapshot(build_cluster()))
+def double(document: Json) -> None:
     document["pods"] *= 2
-    file.write_text(json.dumps(document))
-    ended = run_command("inspect", "--snapshot", str(file))
-    expect_told(ended, Exit.SNAPSHOT, "default/one is 2 times among its pods")
 
 
-def test_an_object_of_another_shape_is_named(file: Path) -> None:
-    document = json.loads(build_snapshot(build_cluster()))
+def misshape(document: Json) -> None:
     document["nodes"][0]["status"]["addresses"] = "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (double, "default/one is 2 times among its pods"),
+        (misshape, "one of its nodes (n1): Expected `array | null`"),
+    ],
+)
+def test_a_broken_object_is_named(file: Path, spoil: Callable[[Json], None], says: str) -> None:
+    document = json.loads(build_snapshot(build_cluster()))
+    spoil(document)
     file.write_text(json.dumps(document))
-    ended = run_command("inspect", "--snapshot", str(file))
-    expect_told(ended, Exit.SNAPSHOT, "one of its nodes (n1): Expected `array | null`")
-
-
-def test_a_file_that_is_not_there_is_named(file: Path) -> None:
-    ended = run_command("inspect", "--snapshot", str(file))
-    expect_told(
-        ended, Exit.FAILURE, f"the snapshot {file} can't be read: No such file or directory"
-    )
-
-
-def test_a_snapshot_needs_no_context(file: Path) -> None:
-    ended = run_command("inspect", "--snapshot", str(file), "--context", "production")
-    expect_told(ended, Exit.USAGE, "leave --kubeconfig and --context")
-
-
-def test_a_node_that_a_snapshot_has_not(file: Path) -> None:
-    file.write_bytes(build_snapshot(build_cluster()))
-    ended = run_command("inspect", "n11", "--snapshot", str(file))
-    expect_told(ended, Exit.NOT_FOUND, "there is no node n11; did you mean n1?")
-
-
-def test_pools_of_a_cluster_without_them(file: Path) -> None:
-    file.write_bytes(build_snapshot(Cluster(NOW, pools=None)))
-    ended = run_command("inspect", "--pools", "--snapshot", str(file))
-    expect_told(ended, Exit.NOT_INSTALLED, "is not in the cluster; install the chart")
-
-
-def test_a_pool_whose_spec_is_none_is_shown_beside_the_others(file: Path) -> None:
-    strange = build_raw_pool()
-    strange["metadata"]["name"] = "later"
-    strange["spec"]["schedule"] = "quantum"
-    file.write_bytes(build_snapshot(build_cluster(pools=[build_raw_pool(), strange])))
-
-    shown = run_command("inspect", "--pools", "--snapshot", str(file)).out
-
-    assert shown.startswith("training  share, ")
-    assert "later  its spec can't be read: spec.schedule: Input should be" in shown
+    expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
 
 
 JUNK = st.one_of(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.commandline import NOBODY, SOURCE
+from tests.kit.commandline import NOBODY, SOURCE, Ended
+from tests.kit.pageserver import showing_page
 
 SNAPSHOT = Path(__file__).parents[2] / "browser/cluster.json"
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -70,3 +71,9 @@ def test_while_the_browser_that_it_started_is_open(tmp_path: Path, pipe: Path, n
         finally:
             # It ends the browser.
             pipe.write_text("")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_while_it_serves_without_another_word(number: int) -> None:
+    with showing_page("--snapshot", str(SNAPSHOT)) as shown:
+        assert shown.end(number) == Ended(0, "", "Ctrl-C ends it.\n")

@@ -1,0 +1,113 @@
+"""Whole answers of the commands on kept clusters: each file under tests/golden/answers is one.
+
+Its first line is the command, and the rest is what that prints and how it ends. `make golden`
+writes the rest anew.
+"""
+
+import os
+import shlex
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpushare.api.cluster import Cluster
+from gpushare.cli.snapshots import build_snapshot, parse_snapshot
+from tests.kit.builders import build_pod
+from tests.kit.commandline import run_command
+from tests.kit.gpuworld import MODE_LABEL, PLACEMENT_LABEL
+from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
+from tests.unit.cli.test_snapshots import build_cluster, build_raw_pool
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+ANSWERS = GOLDEN / "answers"
+CASES = sorted(str(file.relative_to(ANSWERS).with_suffix("")) for file in ANSWERS.rglob("*.txt"))
+IS_WRITTEN = os.environ.get("GOLDEN") == "write"
+PROMPT = "$ gpushare "
+
+
+def read_cluster(name: str) -> Cluster:
+    return parse_snapshot((GOLDEN / "clusters" / name).read_bytes(), name)
+
+
+def build_basic() -> Cluster:
+    """Two nodes of the Basic edition, and a pod that selects one of them by a label that goes."""
+    pod = build_pod("holder", selects={"cgpu": "true"}, nodeName="n1")
+    pod["metadata"] |= {"namespace": "default", "uid": "holder"}
+    nodes = [
+        LabelledNode("n1", "Basic", "cgpu"),
+        LabelledNode("n2", "Basic", "share", node_pool="np2"),
+    ]
+    return build_labelled_cluster(nodes, pods=[pod | {"status": {"phase": "Running"}}])
+
+
+def build_clusters() -> dict[str, Cluster]:
+    """By name, those that are shorter as code than as files."""
+    labelled = [
+        *(
+            LabelledNode(name, schedule="cgpu", node_pool="np-fast")
+            for name in ("fast-1", "fast-2")
+        ),
+        LabelledNode("fast-3", labels={MODE_LABEL: "egpu"}, node_pool="np-fast"),
+        LabelledNode("slow-1", node_pool="np-mixed"),
+        LabelledNode(
+            "slow-2", schedule="cgpu", node_pool="np-mixed", labels={PLACEMENT_LABEL: "spread"}
+        ),
+    ]
+    haunted = [LabelledNode("a"), LabelledNode("b", extra_plugins=["cgpu-installer"])]
+    open_source = [LabelledNode(name, "OpenSource", "share") for name in ("a", "b")]
+    agreed, later = build_raw_pool(), build_raw_pool()
+    agreed["spec"]["rollout"] = {"approval": "Manual", "approvedPlan": "21626ecea6bf"}
+    later["metadata"]["name"], later["spec"]["schedule"] = "later", "quantum"
+    unlabelled = LabelledNode("plain", "Basic", "cgpu", labels={"cgpu.disable.isolation": None})
+    return {
+        "not-installed.json": replace(read_cluster("shared.json"), pools=None),
+        "empty.json": build_labelled_cluster([]),
+        "plain.json": build_cluster(),
+        "agreed.json": build_cluster(pools=[agreed]),
+        "later.json": build_cluster(pools=[build_raw_pool(), later]),
+        "labelled.json": build_labelled_cluster(labelled),
+        "haunted.json": build_labelled_cluster(haunted),
+        "unlabelled.json": build_labelled_cluster([unlabelled]),
+        "open-source.json": build_labelled_cluster(open_source),
+        "basic.json": build_basic(),
+    }
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the clusters and the manifests that answers are about."""
+    folder = tmp_path_factory.mktemp("golden")
+    for given in ("clusters", "manifests"):
+        shutil.copytree(GOLDEN / given, folder, dirs_exist_ok=True)
+    for name, cluster in build_clusters().items():
+        (folder / name).write_bytes(build_snapshot(cluster))
+    return folder
+
+
+def answer(command: str) -> str:
+    """The whole text of a case."""
+    ended = run_command(*shlex.split(command))
+    told = f"--- standard error\n{ended.err}" if ended.err else ""
+    return f"{PROMPT}{command}\n{ended.out}{told}--- exit code {ended.code}\n"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_answer_is_the_one_that_is_kept(
+    kept: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = ANSWERS / f"{case}.txt"
+    expected = file.read_text()
+    monkeypatch.chdir(kept)
+    found = answer(expected.partition("\n")[0].removeprefix(PROMPT))
+    if IS_WRITTEN:
+        file.write_text(found)
+    else:
+        assert found == expected
+
+
+def test_every_file_is_in_an_answer() -> None:
+    asked = " ".join((ANSWERS / f"{case}.txt").read_text().partition("\n")[0] for case in CASES)
+    given = [file.name for kind in ("clusters", "manifests") for file in (GOLDEN / kind).iterdir()]
+    assert [name for name in (*given, *build_clusters()) if name not in asked] == []
