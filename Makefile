@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SOURCES := operator/gpushare devcluster demo tests
+SOURCES := operator/gpushare devcluster demo bench tests
 export PYTHONPATH := operator:.
 # Where it is set, each of a thousand processes would compile the program anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -230,7 +230,7 @@ node-down: $(READY) ## End it; no process, mount and cgroup stays
 .PHONY: requirements
 requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
 	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
-	for name in runtime dev previous go build audit browser plot; do CUSTOM_COMPILE_COMMAND="make requirements" \
+	for name in runtime dev previous go build audit browser; do CUSTOM_COMPILE_COMMAND="make requirements" \
 		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements/$$name.txt requirements/$$name.in; done
@@ -300,48 +300,9 @@ clean: ## Remove what the targets made here (built binaries stay in the user's c
 	rm -rf $(VENV) .dev build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+BENCHES = event labels rollout memory admission load
 .PHONY: bench
-bench: $(READY) ## Measure everything once, in eleven minutes: build/bench.json (NODES=N ROUNDS=N OUT=FILE)
-	$(BIN)/python -m devcluster build
-	$(LIMIT) 1800 $(BIN)/python -m tests.bench.whole $(if $(NODES),--nodes $(NODES)) \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(OUT),--out $(OUT))
-
-.PHONY: bench-check
-bench-check: $(if $(RESULT),$(READY),bench) ## Compare a new run, or RESULT=FILE, with bench/rangespec.yaml (SAME_MACHINE=1)
-	$(BIN)/python -m tests.bench.check $(or $(RESULT),$(OUT),build/bench.json) $(if $(SAME_MACHINE),--same-machine)
-
-.PHONY: bench-spread
-bench-spread: $(READY) ## Write bench/rangespec.yaml from several runs (RESULTS="build/bench-*.json")
-	$(BIN)/python -m tests.bench.spread $(or $(RESULTS),build/bench-*.json)
-
-PLOT := $(VENV)/.plot
-$(PLOT): $(READY) requirements/plot.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/plot.txt
-	@touch $@
-
-.PHONY: bench-plot
-bench-plot: $(PLOT) ## Draw the ratios of bench/rangespec.yaml for docs/benchmarks.md, docs/images/bench-{light,dark}.svg
-	$(BIN)/python -m tests.bench.plot docs/images
-
-.PHONY: bench-labels
-bench-labels: $(READY) ## Measure how fast pools label 5,000 nodes (ONLY=PHASES NODES=N ROUNDS=N)
-	$(BIN)/python -m devcluster build
-	$(LIMIT) 3600 $(BIN)/python -m tests.bench.labels $(if $(NODES),--nodes $(NODES)) \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
-
-.PHONY: bench-rollout
-bench-rollout: $(READY) ## Measure how long an isolation change takes over 200 nodes, beside one alone
-	$(BIN)/python -m devcluster build
-	$(LIMIT) 1800 $(BIN)/python -m tests.bench.rollout $(if $(NODES),--nodes $(NODES))
-
-.PHONY: bench-load
-bench-load: $(READY) ## Count the pods that a flip loses, by the operator and by hand (NODES=N ROUNDS=N RATE=N)
-	$(BIN)/python -m devcluster build
-	$(LIMIT) 3600 $(BIN)/python -m tests.bench.load $(if $(NODES),--nodes $(NODES)) \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RATE),--per-second $(RATE))
-
-.PHONY: bench-admission
-bench-admission: $(READY) ## Measure what the webhook costs, alone and in front of an API server (ONLY=PHASES NODES=N ROUNDS=N)
-	$(BIN)/python -m devcluster build
-	$(LIMIT) 3600 $(BIN)/python -m tests.bench.admission $(if $(NODES),--nodes $(NODES)) \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
+bench: $(READY) ## Measure one thing: BENCH=event, labels, rollout, memory, admission or load (ARGS="--help")
+	@test -n "$(filter $(BENCHES),$(BENCH))" || { echo "make bench: say which, BENCH=event; there are $(BENCHES)" >&2; exit 1; }
+	$(LIMIT) 2400 $(BIN)/python -m devcluster build
+	$(LIMIT) 7200 $(BIN)/python -m bench.$(BENCH) $(ARGS)

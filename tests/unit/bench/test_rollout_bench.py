@@ -4,48 +4,46 @@ from typing import Any
 
 import pytest
 
-from tests.bench.figure import find_misses, summarize
-from tests.bench.rollout import Figures, is_done
+from bench.core.figure import find_misses
+from bench.rollout import Changes, Result
 
 
-def figures(**more: Any) -> Figures:
+def a_result(nodes: int = 200, at_once: int = 20, **more: Any) -> Result:
+    changes = [(5.0 * (n // at_once), 5.0 * (n // at_once + 1)) for n in range(nodes)]
     values: dict[str, Any] = {
-        "nodes": 200,
         "budget": 20,
         "single_seconds": (4.0, 9.0, 5.0),
         "rollout_seconds": 55.0,
-        "change_seconds": (5.0,) * 200,
-        "most_at_once": 20,
+        "changes": changes,
+        "node_writes": 800,
+        "other_writes": 30,
+        "cpu_seconds": 5.0,
     }
-    return Figures(**{**values, **more})
+    return Result(**{**values, **more})
 
 
-def misses(**more: Any) -> list[str]:
-    return [*find_misses(figures(**more).figures())]
+def figures(result: Result) -> dict[str, float]:
+    return {figure.name: figure.value for figure in result.figures()}
 
 
 def test_a_rollout_is_measured_by_the_single_flips_that_it_is_made_of() -> None:
-    assert summarize(figures().facts, figures().figures()) == (
-        "nodes=200 budget=20 single_median_s=5.00 rollout_s=55.0 "
-        "ratio=1.10 budget_used=90.9% beyond_budget=0"
-    )
-    assert misses() == []
+    found = figures(a_result())
 
-
-def test_nodes_that_fill_no_whole_budget_take_a_round_all_the_same() -> None:
-    assert figures(nodes=201, rollout_seconds=55.0).ratio == pytest.approx(1.0)
-
-
-def test_a_slot_that_stands_empty_shows() -> None:
-    assert figures(rollout_seconds=100.0).slots_used == pytest.approx(0.5)
+    assert found["ratio"] == pytest.approx(1.1)
+    assert found["budget_used"] == pytest.approx(10 / 11)
+    assert found["writes_per_node"] == 4
 
 
 def test_a_rollout_that_takes_too_long_is_a_miss() -> None:
-    assert misses(rollout_seconds=61.0) == ["ratio is 1.22, and may be 1.2 at most"]
+    (miss,) = find_misses(a_result(rollout_seconds=61.0).figures())
+
+    assert miss.startswith("ratio=1.22,")
 
 
 def test_a_rollout_that_is_fast_beyond_its_budget_is_a_miss() -> None:
-    assert misses(most_at_once=21) == ["beyond_budget is 1, and may be 0 at most"]
+    (miss,) = find_misses(a_result(at_once=21).figures())
+
+    assert miss.startswith("beyond_budget=1,")
 
 
 @pytest.mark.parametrize(
@@ -60,4 +58,4 @@ def test_a_rollout_that_is_fast_beyond_its_budget_is_a_miss() -> None:
 def test_a_node_is_done_when_its_mode_is_verified_and_no_change_is_left(
     notes: dict[str, str], done: bool
 ) -> None:
-    assert is_done("cgpu")({"annotations": notes}) is done
+    assert Changes("cgpu")({"name": "n1", "annotations": notes}) is done

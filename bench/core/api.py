@@ -1,0 +1,118 @@
+"""Calls to a cluster's API server by the thousand, as its administrator."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import orjson
+
+from bench.core.waiting import BenchError
+from devcluster.kubeconfig import read_own_kubeconfig
+
+Json = dict[str, Any]
+Item = TypeVar("Item")
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+IN_FLIGHT = 64
+MANAGER = "gpushare-bench"
+"""Field manager of everything that is not measured."""
+_CALL_SECONDS = 60
+_EVENT_BYTES = 2**20
+
+
+class RefusedError(BenchError):
+    """The API server's answer was no success."""
+
+
+class Api:
+    """The API server of a kubeconfig; an async context manager.
+
+    The administrator's calls pass neither RBAC nor the API server's queues: as a floor, this is
+    the fastest that a client can be.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = read_own_kubeconfig(kubeconfig)
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        tls.load_cert_chain(user["client-certificate"], user["client-key"])
+        self._session = aiohttp.ClientSession(
+            base_url=cluster["server"].rstrip("/") + "/",
+            connector=aiohttp.TCPConnector(ssl=tls, limit=0),
+            timeout=aiohttp.ClientTimeout(total=_CALL_SECONDS),
+            read_bufsize=_EVENT_BYTES,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        manager: str = MANAGER,
+        accept: str = JSON,
+        **params: str,
+    ) -> Json:
+        """The JSON answer; `RefusedError` for a status of 300 or more."""
+        if method in ("POST", "PATCH"):
+            params["fieldManager"] = manager
+        async with self._session.request(
+            method,
+            path,
+            params=params,
+            data=None if body is None else orjson.dumps(body),
+            headers={"Content-Type": content_type, "Accept": accept},
+        ) as response:
+            answer = await response.read()
+            if response.status >= 300:
+                text = answer.decode(errors="replace")
+                raise RefusedError(f"{method} {path}: {response.status} {text[:300]}")
+            result: Json = orjson.loads(answer)
+            return result
+
+    async def watch(self, path: str, version: str) -> AsyncGenerator[Json, None]:
+        """Events after `version`, metadata only, until the server ends the watch."""
+        params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
+        async with self._session.get(
+            path,
+            params=params,
+            headers={"Accept": METADATA_ONLY},
+            timeout=aiohttp.ClientTimeout(total=None),
+        ) as response:
+            response.raise_for_status()
+            async for line in response.content:
+                yield orjson.loads(line)
+
+
+async def for_each(
+    action: Callable[[Item], Awaitable[object]],
+    items: Iterable[Item],
+    *,
+    in_flight: int = IN_FLIGHT,
+) -> None:
+    """Await `action` for every item, so many at once; the first failure ends all."""
+    queue = iter(items)
+
+    async def work() -> None:
+        for item in queue:
+            await action(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(in_flight):
+            group.create_task(work())

@@ -1,0 +1,180 @@
+"""The nodes, their plugin's pods and the GPU pods on them: made by the thousand, and reset."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+
+import orjson
+
+from bench.core import loop
+from bench.core.api import JSON_PATCH, MANAGER, MERGE_PATCH, Api, Json, RefusedError, for_each
+from bench.core.nodewatch import NODES, NodeWatch
+from bench.core.waiting import until
+from devcluster import names
+from devcluster.editions import load_edition
+from devcluster.nodes import build_gpu_node
+from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod
+
+POOL = "bench"
+PLUGIN = "gpushare-device-plugin-ds"
+POOL_LABEL = "gpushare.io/pool"
+PLACEMENT_LABEL = "ack.node.gpu.placement"
+TICK_LABEL = "bench.example/tick"
+GPU_PODS_PER_NODE = 4
+
+_OUR_PREFIX = "gpushare.io/"
+_OUR_LABELS = frozenset({POOL_LABEL, PLACEMENT_LABEL, TICK_LABEL})
+_WRITERS = frozenset({loop.MANAGER, "gpushare-operator", MANAGER})
+_CREATOR = "gpushare-bench-creator"
+_DAEMONSETS = f"apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/daemonsets"
+_PODS = "api/v1/namespaces/default/pods"
+_MEMORY_GIB = 15
+_POD_GIB = 3
+_START_SECONDS = 60
+_SLOWEST_PER_SECOND = 10
+_RESET_SECONDS = 120
+
+
+class Fleet:
+    """Nodes in the mode `share` of the Professional edition, in no pool yet."""
+
+    def __init__(self, api: Api, nodes: NodeWatch) -> None:
+        self._api = api
+        self._nodes = nodes
+        self._with_pods: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._nodes.metadata)
+
+    async def install_edition(self) -> None:
+        """The edition's real DaemonSets; their pods become Ready by KWOK, without the simulator."""
+        for manifest in load_edition("Professional"):
+            del manifest["spec"]["template"]["metadata"]["annotations"][names.PLAYED]
+            await self._api.call("POST", _DAEMONSETS, manifest)
+
+    async def grow(self, size: int) -> float:
+        """Add nodes until there are `size`, each with a Ready plugin; seconds that it took."""
+        started = time.monotonic()
+        new = [build_node(index) for index in range(len(self), size)]
+        await for_each(self._join, new)
+        await until(
+            partial(self._has_ready_plugins, size),
+            f"{size} nodes have a Ready plugin",
+            seconds=_START_SECONDS + size / _SLOWEST_PER_SECOND,
+            poll_seconds=1,
+        )
+        await self._nodes.until_still()
+        return time.monotonic() - started
+
+    async def add_gpu_pods(self) -> None:
+        """Running GPU pods on every node that has none yet."""
+        without = sorted(self._nodes.metadata.keys() - self._with_pods)
+        self._with_pods.update(without)
+        pods = (pod for node in without for pod in build_gpu_pods(node))
+        await for_each(self._run_pod, pods)
+
+    async def reset(self) -> None:
+        """Take off every node what was written since it was made, ownership included.
+
+        The operator must not run, or it would write all of it again.
+        """
+
+        async def is_clean() -> bool:
+            written = [meta for meta in self._nodes.metadata.values() if build_reset(meta)]
+            await for_each(self._reset_node, written)
+            return not written
+
+        await until(is_clean, "everything that was written is taken off", seconds=_RESET_SECONDS)
+        await self._nodes.until_still()
+
+    async def _join(self, node: Json) -> None:
+        """Create a node, and take off the taint that every new node gets.
+
+        The node controller does so too, but one by one, and no plugin comes before.
+        """
+        await self._api.call("POST", NODES, node, manager=_CREATOR)
+        path, free = f"{NODES}/{node['metadata']['name']}", {"spec": {"taints": None}}
+        await self._api.call("PATCH", path, free, content_type=MERGE_PATCH, manager=_CREATOR)
+
+    async def _has_ready_plugins(self, count: int) -> bool:
+        daemonset = await self._api.call("GET", f"{_DAEMONSETS}/{PLUGIN}")
+        ready: int = daemonset["status"].get("numberReady", 0)
+        return ready >= count
+
+    async def _run_pod(self, pod: Json) -> None:
+        """Create a bound pod, and report it Running as its kubelet would."""
+        await self._api.call("POST", _PODS, pod)
+        path, status = f"{_PODS}/{pod['metadata']['name']}/status", build_running_status(pod)
+        await self._api.call("PATCH", path, {"status": status}, content_type=MERGE_PATCH)
+
+    async def _reset_node(self, meta: Json) -> None:
+        # Where its test fails the node changed since the watch brought it: it is looked at again.
+        with suppress(RefusedError):
+            path = f"{NODES}/{meta['name']}"
+            await self._api.call("PATCH", path, build_reset(meta), content_type=JSON_PATCH)
+
+
+def build_node(index: int) -> Json:
+    """A node of the bench's node pool whose plugin has registered: it offers memory already."""
+    node = build_gpu_node(
+        f"gpu-{index:05}",
+        card_memory_gib=_MEMORY_GIB,
+        labels={NODE_POOL_LABEL: NODE_POOL, names.SCHEDULE: "share"},
+    )
+    for resources in (node["status"]["capacity"], node["status"]["allocatable"]):
+        resources |= {names.GPU_MEM: str(_MEMORY_GIB), names.GPU_COUNT: "1"}
+    return node
+
+
+def build_gpu_pods(node: str) -> Iterator[Json]:
+    """The GPU pods of one node, bound, with the ledger that the scheduler keeps on them."""
+    for index in range(GPU_PODS_PER_NODE):
+        ledger = {
+            names.ALLOCATION: orjson.dumps({"0": {"0": _POD_GIB}}).decode(),
+            names.ASSIGNED: "true",
+            names.ASSUME_TIME: str(time.time_ns()),
+        }
+        yield build_pod(
+            f"{node}-{index}",
+            gib=_POD_GIB,
+            annotations=ledger,
+            # As the webhook routes them; a pod without it would be reported.
+            selects={POOL_LABEL: POOL},
+            nodeName=node,
+        )
+
+
+def build_running_status(pod: Json) -> Json:
+    """The status of a pod that runs, as a kubelet reports it."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    (container,) = pod["spec"]["containers"]
+    facts = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}
+    state = {"restartCount": 0, "state": {"running": {"startedAt": now}}}
+    return {
+        "phase": "Running",
+        "startTime": now,
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now}],
+        "containerStatuses": [facts | state],
+    }
+
+
+def build_reset(meta: Json) -> list[Json]:
+    """The JSON patch that makes a node what it was when it joined; empty where it is that."""
+    labels = _OUR_LABELS & meta["labels"].keys()
+    notes = [key for key in meta["annotations"] if key.startswith(_OUR_PREFIX)]
+    entries = meta["managedFields"]
+    owned = [index for index, entry in enumerate(entries) if entry["manager"] in _WRITERS]
+    if not (labels or notes or owned):
+        return []
+    version = {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]}
+    return [
+        version,
+        *(_remove("labels", key) for key in sorted(labels)),
+        *(_remove("annotations", key) for key in sorted(notes)),
+        *(_remove("managedFields", str(index)) for index in reversed(owned)),
+    ]
+
+
+def _remove(part: str, key: str) -> Json:
+    return {"op": "remove", "path": f"/metadata/{part}/{key.replace('/', '~1')}"}

@@ -1,0 +1,96 @@
+"""What every node looks like, by a watch of the benchmark's own."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bench.core.api import METADATA_LIST, Api, Json
+from bench.core.waiting import BenchError, until
+
+NODES = "api/v1/nodes"
+Holds = Callable[[Json], bool]
+
+_STILL_SECONDS = 3.0
+_STILL_WITHIN_SECONDS = 300
+
+
+@dataclass
+class _Waiter:
+    holds: Holds
+    missing: set[str]
+    done: asyncio.Future[float]
+
+
+class NodeWatch:
+    """The metadata of all nodes, kept up to date while :meth:`run` runs.
+
+    Times are those of `time.monotonic`, taken when an event arrived here.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._waiters: list[_Waiter] = []
+        self._version = ""
+        self._last_event_at = 0.0
+        self.metadata: dict[str, Json] = {}
+        self.seen_at: dict[str, float] = {}
+
+    async def start(self) -> None:
+        """Take in the nodes that are there; to be called before :meth:`run`."""
+        listed = await self._api.call("GET", NODES, accept=METADATA_LIST)
+        self._version = listed["metadata"]["resourceVersion"]
+        for item in listed["items"] or ():
+            self._take(item["metadata"])
+
+    async def run(self) -> None:
+        """Follow the changes, for ever; a watch that the server ends is taken up where it ended."""
+        while True:
+            async with contextlib.aclosing(self._api.watch(NODES, self._version)) as events:
+                async for event in events:
+                    if event["type"] not in ("ADDED", "MODIFIED", "BOOKMARK"):
+                        raise BenchError(f"the watch of nodes broke off: {event}")
+                    meta = event["object"]["metadata"]
+                    self._version = meta["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        self._take(meta)
+
+    def when_all(self, holds: Holds, names: Iterable[str] | None = None) -> asyncio.Future[float]:
+        """When the last of the nodes (by default all that are there) came to be so."""
+        wanted = set(self.metadata if names is None else names)
+        missing = {name for name in wanted if not holds(self.metadata[name])}
+        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        if missing:
+            self._waiters.append(_Waiter(holds, missing, done))
+        else:
+            done.set_result(max(self.seen_at[name] for name in wanted))
+        return done
+
+    async def wait(self, done: asyncio.Future[float], what: str, *, seconds: float) -> float:
+        """The result of :meth:`when_all`; `BenchError` if it takes longer than so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await done
+        except TimeoutError:
+            self._waiters = [waiter for waiter in self._waiters if waiter.done is not done]
+            raise BenchError(f"{what}: not within {seconds:g} s") from None
+
+    async def until_still(self, seconds: float = _STILL_SECONDS) -> None:
+        """Until no node changed for so long."""
+
+        async def is_still() -> bool:
+            return time.monotonic() - self._last_event_at > seconds
+
+        await until(is_still, "nodes come to rest", seconds=_STILL_WITHIN_SECONDS)
+
+    def _take(self, meta: Json) -> None:
+        name, now = meta["name"], time.monotonic()
+        self._last_event_at = now
+        self.metadata[name], self.seen_at[name] = meta, now
+        for waiter in self._waiters:
+            if name in waiter.missing and waiter.holds(meta):
+                waiter.missing.discard(name)
+                if not waiter.missing and not waiter.done.done():
+                    waiter.done.set_result(now)
+        self._waiters = [waiter for waiter in self._waiters if waiter.missing]

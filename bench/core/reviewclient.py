@@ -1,0 +1,121 @@
+"""``python -m bench.core.reviewclient PORT CA``: reviews in a closed loop, over TLS.
+
+A process of its own, with little to do for a call, so that the server sets the pace. It does what
+each line on stdin says, and then writes a line: ``open N`` connections, and warm them up; ``call
+N`` times over all of them; ``close`` them, and say how long the calls took as JSON.
+"""
+
+import asyncio
+import ssl
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import cycle
+
+import orjson
+
+from bench.core.reviews import build_bodies
+
+_BODIES = 64
+_WARM_CALLS = 50
+_HEAD = (
+    "POST /mutate-pods HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: kube-apiserver-admission"
+    "\r\nContent-Length: {length}\r\nAccept: application/json, */*\r\n"
+    "Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
+)
+
+Request = tuple[bytes, bytes]
+"""Head and body."""
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What came of a closed loop."""
+
+    calls: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+    cpu_us: float = 0.0
+    """CPU time of the server's process for each call; not the client's to say."""
+
+    @property
+    def per_second(self) -> float:
+        return self.calls / self.seconds
+
+
+class Client:
+    """Open connections, and what their calls took so far."""
+
+    def __init__(self, connections: list[Connection], requests: Iterator[Request]) -> None:
+        self._connections, self._requests = connections, requests
+        self._seconds = 0.0
+        self._waits: list[float] = []
+
+    async def call(self, calls: int) -> None:
+        """So many calls, each connection one after another."""
+        left = iter(range(calls))
+
+        async def work(connection: Connection) -> None:
+            for _ in left:
+                started = time.perf_counter()
+                await _call(connection, next(self._requests))
+                self._waits.append(time.perf_counter() - started)
+
+        started = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for connection in self._connections:
+                group.create_task(work(connection))
+        self._seconds += time.perf_counter() - started
+
+    async def close(self) -> Loop:
+        """All calls since the connections were opened and warmed up."""
+        for _, writer in self._connections:
+            writer.close()
+            await writer.wait_closed()
+        cuts = statistics.quantiles(self._waits, n=100, method="inclusive")
+        return Loop(len(self._waits), self._seconds, 1000 * cuts[49], 1000 * cuts[98])
+
+
+async def _call(connection: Connection, request: Request) -> None:
+    """Return once the answer was read; RuntimeError where the pod is not patched."""
+    reader, writer = connection
+    # As the API server does: two TLS records, which arrive together or apart.
+    for part in request:
+        writer.write(part)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+    body = await reader.readexactly(length)
+    if not head.startswith(b"HTTP/1.1 200") or b'"patch":' not in body.replace(b" ", b""):
+        raise RuntimeError(f"expected a patch, got {head[:40]!r} {body[:200]!r}")
+
+
+async def _main(port: int, ca: str) -> None:
+    tls = ssl.create_default_context(cafile=ca)
+    requests = cycle(
+        (_HEAD.format(port=port, length=len(body)).encode(), body) for body in build_bodies(_BODIES)
+    )
+    client = Client([], requests)
+    for line in sys.stdin:
+        word, _, number = line.strip().partition(" ")
+        answer = b"done"
+        match word:
+            case "open":
+                connections = [
+                    await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+                    for _ in range(int(number))
+                ]
+                await Client(connections, requests).call(_WARM_CALLS * len(connections))
+                client = Client(connections, requests)
+            case "call":
+                await client.call(int(number))
+            case "close":
+                answer = orjson.dumps(asdict(await client.close()))
+        print(answer.decode(), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,79 @@
+"""AdmissionReviews as large as the API server sends them for an ordinary pod."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.kit.builders import build_pod
+from tests.kit.reviews import build_review, encode
+
+Json = dict[str, Any]
+
+_FEWEST_VARIABLES, _MOST_VARIABLES = 15, 19
+_TOKEN = "kube-api-access-x7k2p"
+_CONTAINER: Json = {
+    "ports": [{"containerPort": 8080, "protocol": "TCP"}],
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "imagePullPolicy": "IfNotPresent",
+    "securityContext": {"allowPrivilegeEscalation": False},
+    "volumeMounts": [
+        {"name": _TOKEN, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    ],
+}
+_SPEC: Json = {
+    "volumes": [
+        {"name": _TOKEN, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    ],
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "serviceAccountName": "default",
+    "schedulerName": "default-scheduler",
+    "tolerations": [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
+        for key in ("not-ready", "unreachable")
+    ],
+    "priority": 0,
+    "enableServiceLinks": True,
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+"""Much of what the API server adds before it asks webhooks."""
+
+
+def build_bodies(count: int) -> Sequence[bytes]:
+    """So many reviews on the wire, each of another pod: no two in a row are of one length."""
+    return [encode(_build_review(number)) for number in range(count)]
+
+
+def _build_review(number: int) -> Json:
+    variables = range(_FEWEST_VARIABLES + number % (1 + _MOST_VARIABLES - _FEWEST_VARIABLES))
+    environment = {f"SETTING_{variable}": f"value-{variable}" for variable in variables}
+    pod = build_pod(f"inference-5c9f7d9d8b-{number:05}", gib=3 + number % 6, env=environment)
+    for container in pod["spec"]["containers"]:
+        container |= _CONTAINER
+    pod["spec"] |= _SPEC
+    written = {
+        "manager": "kube-controller-manager",
+        "operation": "Update",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": _own({"spec": pod["spec"]}),
+    }
+    pod["metadata"] |= {
+        "namespace": "default",
+        "uid": f"0c1f6a52-8f3e-4a53-9d5b-{number:012x}",
+        "labels": {"app": "inference", "pod-template-hash": "5c9f7d9d8b"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}],
+        "managedFields": [written],
+    }
+    return build_review(pod, uid=f"705ab4f5-6393-11e8-b7cc-{number:012x}")
+
+
+def _own(value: Any) -> Json:
+    """What the creator is noted to own: as long as the rest of the pod."""
+    match value:
+        case dict():
+            return {f"f:{key}": _own(part) for key, part in value.items()}
+        case [{"name": _}, *_]:
+            return {f'k:{{"name":"{part["name"]}"}}': {".": {}} | _own(part) for part in value}
+        case _:
+            return {}

@@ -1,0 +1,174 @@
+"""The cluster that is measured on, and the operator on it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from bench.core.api import MERGE_PATCH, Api, Json
+from bench.core.fleet import PLACEMENT_LABEL, POOL, POOL_LABEL, Fleet
+from bench.core.nodewatch import NodeWatch
+from bench.core.processes import measure_cores, until_quiet
+from bench.core.session import say
+from bench.core.waiting import BenchError, until
+from devcluster.cluster import Cluster
+from devcluster.installation import Installation, OperatorProcess
+from devcluster.processes import observe_processes
+from devcluster.startup import tail
+from tests.kit.audit import AuditTail
+from tests.kit.builders import build_pool
+from tests.kit.operator import read_metric, wait_ready
+
+PLACEMENT = "binpack"
+LABELS = {POOL_LABEL: POOL, PLACEMENT_LABEL: PLACEMENT}
+"""Those that are measured."""
+_POOLS = "apis/gpushare.io/v1alpha1/gpusharepools"
+_ACTIVE_SECONDS = 60
+_CONVERGED_SECONDS = 600
+_GUARD_SECONDS = 0.5
+_SERVER_SECONDS = 5.0
+_REST_FACTOR, _REST_CORES = 1.25, 0.2
+
+
+def is_labelled(meta: Json) -> bool:
+    """Whether a node has both labels that are measured."""
+    labels: dict[str, str] = meta["labels"]
+    return LABELS.items() <= labels.items()
+
+
+@dataclass
+class Rig:
+    """One cluster of its own, and at most one controller on it."""
+
+    api: Api
+    nodes: NodeWatch
+    fleet: Fleet
+    audit: AuditTail
+    installation: Installation
+    settings: Mapping[str, str]
+    """Those of the controller that are not an installation's."""
+    process: OperatorProcess | None = None
+    server_cores: float = 0.0
+    """What the API server uses at rest, with as many nodes as there are."""
+
+    @property
+    def pid(self) -> int:
+        """The controller's process."""
+        if self.process is None:
+            raise BenchError("the controller does not run")
+        return self.process.process.pid
+
+    @property
+    def server_pid(self) -> int:
+        """The API server's process."""
+        return self.installation.cluster.pid("kube-apiserver")
+
+    async def grow(self, size: int) -> None:
+        """Add nodes until there are `size`, and say how long that took."""
+        seconds = await self.fleet.grow(size)
+        self.server_cores = await measure_cores(self.server_pid, _SERVER_SECONDS)
+        say(f"{size} nodes with their plugin, after {seconds:.0f} s")
+
+    async def until_server_rests(self) -> None:
+        """Until the API server has little more to do than right after the nodes were added.
+
+        What others do about thousands of changed nodes goes on after the last change.
+        """
+
+        async def rests() -> bool:
+            cores = await measure_cores(self.server_pid, _SERVER_SECONDS)
+            return cores < self.server_cores * _REST_FACTOR + _REST_CORES
+
+        await until(rests, "the API server comes to rest", seconds=_CONVERGED_SECONDS)
+
+    async def start_operator(self) -> None:
+        """Start the controller with the settings of an installation; returns once it is idle."""
+        self.process = self.installation.start("controller", identity="measured", env=self.settings)
+        await asyncio.to_thread(wait_ready, self.process)
+        leads = partial(asyncio.to_thread, read_metric, self.process, "gpushare_leader")
+        await until(leads, "the controller is active", seconds=_ACTIVE_SECONDS)
+        await until_quiet(self.pid)
+
+    async def stop_operator(self) -> None:
+        """End the controller as Kubernetes would; fine if none runs."""
+        if self.process is not None:
+            process, self.process = self.process, None
+            await asyncio.to_thread(process.stop)
+
+    async def guard(self) -> None:
+        """Run beside everything: raise `BenchError` once the controller ends by itself."""
+        while True:
+            if self.process is not None and not self.process.alive:
+                raise BenchError(f"the controller ended by itself:\n{tail(self.process.log)}")
+            await asyncio.sleep(_GUARD_SECONDS)
+
+    async def create_pool(self) -> None:
+        """All nodes, in the mode that they are in, with a placement."""
+        await self.api.call("POST", _POOLS, build_pool(POOL, placement=PLACEMENT))
+
+    async def until_ready(self) -> None:
+        """Until the pool is Ready on all nodes, and the controller is idle."""
+        await until(self._is_ready, "the pool is Ready everywhere", seconds=_CONVERGED_SECONDS)
+        await until_quiet(self.pid)
+
+    async def settle(self) -> None:
+        """The pool on all nodes, Ready, and the controller idle."""
+        await self.start_operator()
+        await self.create_pool()
+        await self.until_ready()
+
+    async def clear(self) -> None:
+        """End the controller and the pool; nodes are then as they were when they joined."""
+        await self.stop_operator()
+        path, freed = f"{_POOLS}/{POOL}", {"metadata": {"finalizers": None}}
+        await self.api.call("DELETE", path)
+        await self.api.call("PATCH", path, freed, content_type=MERGE_PATCH)
+        await self.fleet.reset()
+
+    async def _is_ready(self) -> bool:
+        pool = await self.api.call("GET", f"{_POOLS}/{POOL}")
+        status = pool.get("status") or {}
+        return (
+            status.get("observedGeneration") == pool["metadata"]["generation"]
+            and status["nodes"]["matched"] == len(self.fleet)
+            and any(c["type"] == "Ready" and c["status"] == "True" for c in status["conditions"])
+        )
+
+
+@asynccontextmanager
+async def open_rig(
+    cluster: Cluster, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Rig]:
+    """A rig on a running cluster without nodes; what it needs is installed."""
+    _end_simulator(cluster)
+    installation = Installation(cluster, all_in_one=False)
+    installation.apply()
+    async with Api(cluster.kubeconfig) as api, asyncio.TaskGroup() as tasks:
+        # No webhook is measured, and thousands of pods need not try to reach one.
+        hooks = "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        await api.call("DELETE", f"{hooks}/gpushare-webhook")
+        nodes = NodeWatch(api)
+        await nodes.start()
+        fleet = Fleet(api, nodes)
+        await fleet.install_edition()
+        audit = AuditTail(cluster.audit_log)
+        rig = Rig(api, nodes, fleet, audit, installation, settings or {})
+        beside = [tasks.create_task(work) for work in (nodes.run(), rig.guard())]
+        try:
+            yield rig
+        finally:
+            await rig.stop_operator()
+            audit.close()
+            for task in beside:
+                task.cancel()
+
+
+def _end_simulator(cluster: Cluster) -> None:
+    """Nothing is played here: nodes offer their memory from the start, and KWOK runs the pods."""
+    for pid in observe_processes(cluster.folder):
+        if b"devcluster.simulator" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGTERM)

@@ -1,0 +1,205 @@
+"""``python -m bench.event``: what the controller does about one node, how soon, and its cost.
+
+The time is from a label's removal until it is there again: the removal comes by a watch, the write
+goes out. At rest and while /metrics is read over and over take turns.
+"""
+
+import asyncio
+import contextlib
+import random
+import statistics
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from bench.core.api import MERGE_PATCH, Json, for_each
+from bench.core.figure import Figure, find_ratio, tell
+from bench.core.fleet import TICK_LABEL
+from bench.core.nodewatch import NODES
+from bench.core.processes import measure_cores, read_cpu_seconds, until_quiet
+from bench.core.rig import LABELS, Rig, is_labelled, open_rig
+from bench.core.session import own_cluster, run, say
+from devcluster.cluster import Cluster
+from gpushare.kube.events import COUNT_SECONDS
+from tests.kit.operator import fetch
+
+_FEW = 100
+_EVENTS = 2000
+_EVENTS_PER_SECOND = 100
+_REMOVALS = 100
+_REMOVALS_PER_SECOND = 10
+_REPAIR_WITHIN_SECONDS = 60
+_SCRAPE_PAUSE_SECONDS = 0.1
+_WRITTEN_SECONDS = 2.0
+_REST_SECONDS = 60
+_SEED = 4
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run found."""
+
+    few_us: float
+    all_us: float
+    """CPU time for one event with few nodes, and with all."""
+    at_rest: Sequence[Sequence[float]]
+    """Seconds until a label was back, by round."""
+    scraped: Sequence[Sequence[float]]
+    writes_at_rest: int
+    idle_cores: float
+
+    def figures(self) -> list[Figure]:
+        medians = [
+            (statistics.median(rest), statistics.median(scraped))
+            for rest, scraped in zip(self.at_rest, self.scraped, strict=True)
+        ]
+        return [
+            Figure("event_us", self.all_us, form=".0f"),
+            Figure("event_cost_ratio", self.all_us / self.few_us, most=2),
+            *_build_times("rest", self.at_rest),
+            *_build_times("scraped", self.scraped),
+            Figure("scraped_ratio", find_ratio(medians)),
+            Figure("writes_at_rest", self.writes_at_rest, most=0, form="d"),
+            Figure("idle_cores", self.idle_cores, form=".4f"),
+        ]
+
+
+def _build_times(when: str, rounds: Sequence[Sequence[float]]) -> list[Figure]:
+    seconds = [each for found in rounds for each in found]
+    p99 = statistics.quantiles(seconds, n=100, method="inclusive")[-1]
+    return [
+        Figure(f"{when}_p50_s", statistics.median(seconds), form=".3f"),
+        Figure(f"{when}_p99_s", p99, most=2, form=".3f"),
+    ]
+
+
+def bench(
+    nodes: Annotated[int, typer.Option(min=50, help="How many nodes at the end.")] = 5000,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=25, help="Rounds at rest and under scrapes.")
+    ] = 3,
+    per_node: Annotated[
+        bool, typer.Option(help="With metrics of each node and card (metrics.perNode).")
+    ] = False,
+) -> None:
+    """Measure, print a line of figures, and fail where one misses its bound."""
+    with own_cluster() as cluster:
+        result = asyncio.run(_measure(cluster, nodes, rounds, per_node=per_node))
+    tell("event", result.figures())
+
+
+async def _measure(cluster: Cluster, nodes: int, rounds: int, *, per_node: bool) -> Result:
+    settings = {"GPUSHARE_PER_NODE_METRICS": str(per_node).lower()}
+    async with open_rig(cluster, settings) as rig:
+        await rig.grow(min(_FEW, nodes))
+        await rig.settle()
+        few_us = await _measure_cost(rig)
+        await rig.clear()
+        await rig.grow(nodes)
+        await rig.settle()
+        all_us = await _measure_cost(rig)
+        choice, at_rest, scraped = random.Random(_SEED), [], []
+        # Each node once: who takes a label off for the third time is a rival and given way to.
+        left = choice.sample(sorted(rig.nodes.metadata), nodes)
+        each = min(_REMOVALS, nodes // (2 * rounds))
+        for number in range(rounds):
+            first, then = 2 * number * each, (2 * number + 1) * each
+            at_rest.append(await _measure_repairs(rig, choice, left[first:then]))
+            async with _scraping(rig):
+                scraped.append(await _measure_repairs(rig, choice, left[then : then + each]))
+            both = (statistics.median(found) for found in (at_rest[-1], scraped[-1]))
+            say("p50 {:.3f} s at rest, {:.3f} s while scraped".format(*both))
+        # How often an Event came is written later. Then nothing can be waited for: that nothing
+        # happens is what is measured.
+        await asyncio.sleep(COUNT_SECONDS + _WRITTEN_SECONDS)
+        rig.audit.read_our_writes()
+        idle = await measure_cores(rig.pid, _REST_SECONDS)
+        writes = len(rig.audit.read_our_writes())
+        return Result(few_us, all_us, at_rest, scraped, writes, idle)
+
+
+async def _measure_cost(rig: Rig) -> float:
+    """Microseconds of CPU for the change of a foreign label on one node: all over the pool."""
+    await until_quiet(rig.pid)
+    idle = await measure_cores(rig.pid, _EVENTS / _EVENTS_PER_SECOND)
+    started, cpu = time.monotonic(), read_cpu_seconds(rig.pid)
+    nodes = sorted(rig.nodes.metadata)
+
+    async def tick(index: int) -> None:
+        await _sleep_until(started + index / _EVENTS_PER_SECOND)
+        await _label(rig, nodes[index % len(nodes)], TICK_LABEL, str(index))
+
+    await for_each(tick, range(_EVENTS))
+    await until_quiet(rig.pid)
+    used = read_cpu_seconds(rig.pid) - cpu - idle * (time.monotonic() - started)
+    microseconds = 1e6 * used / _EVENTS
+    say(f"event at {len(nodes)} nodes: {microseconds:.0f} us of CPU (idle: {idle:.2%} of a core)")
+    return microseconds
+
+
+async def _measure_repairs(
+    rig: Rig, choice: random.Random, nodes: Sequence[str]
+) -> Sequence[float]:
+    """A label is removed from each node, one by one at random moments."""
+    moment, removals = time.monotonic(), []
+    async with asyncio.TaskGroup() as calls:
+        for node in nodes:
+            moment += choice.expovariate(_REMOVALS_PER_SECOND)
+            await _sleep_until(moment)
+            removals.append(calls.create_task(_remove(rig, node, choice.choice(tuple(LABELS)))))
+    return [removal.result() for removal in removals]
+
+
+@contextlib.asynccontextmanager
+async def _scraping(rig: Rig) -> AsyncIterator[None]:
+    """Read /metrics all the while, with a short pause between."""
+    seconds: list[float] = []
+
+    async def scrape() -> None:
+        assert rig.process is not None
+        while True:
+            started = time.monotonic()
+            await asyncio.to_thread(fetch, rig.process, "/metrics")
+            seconds.append(time.monotonic() - started)
+            await asyncio.sleep(_SCRAPE_PAUSE_SECONDS)
+
+    scraper = asyncio.create_task(scrape())
+    try:
+        yield
+        if scraper.done():
+            scraper.result()
+    finally:
+        scraper.cancel()
+    say(f"{len(seconds)} scrapes, {statistics.fmean(seconds):.3f} s each")
+
+
+async def _remove(rig: Rig, node: str, key: str) -> float:
+    """Take a label off; seconds from the answer until the watch has shown it there again."""
+    removed = await _label(rig, node, key, None)
+    answered = time.monotonic()
+    version = int(removed["metadata"]["resourceVersion"])
+
+    def is_repaired(meta: Json) -> bool:
+        return int(meta["resourceVersion"]) > version and is_labelled(meta)
+
+    repaired = rig.nodes.when_all(is_repaired, [node])
+    what = f"{key} is put back on {node}"
+    seen = await rig.nodes.wait(repaired, what, seconds=_REPAIR_WITHIN_SECONDS)
+    # The repair may be seen before the answer to the removal.
+    return max(0.0, seen - answered)
+
+
+async def _label(rig: Rig, node: str, key: str, value: str | None) -> Json:
+    body = {"metadata": {"labels": {key: value}}}
+    return await rig.api.call("PATCH", f"{NODES}/{node}", body, content_type=MERGE_PATCH)
+
+
+async def _sleep_until(moment: float) -> None:
+    await asyncio.sleep(max(0.0, moment - time.monotonic()))
+
+
+if __name__ == "__main__":
+    run(bench)

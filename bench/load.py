@@ -1,0 +1,113 @@
+"""``python -m bench.load``: how many pods are lost while a pool's isolation flips.
+
+GPU pods are created all the while. The operator flips the nodes, then the same is done by hand as
+the vendor's guide says, on a fresh set of equal nodes, and so on in turns, on one control plane.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from bench.core.figure import Figure, tell
+from bench.core.session import own_cluster, run, say
+from bench.core.stream import LOST, PodStream
+from bench.core.ways import WAYS
+from devcluster.cluster import Cluster
+from tests.kit.arrange import POOL, expect_isolated_from_now_on
+from tests.kit.bench import Bench
+
+_RUN_SECONDS = 1.5
+_AROUND_SECONDS = 5
+"""Pods come for so long before the flip begins, and after it has ended."""
+_SLOWEST_SHARE = 0.9
+_HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One flip of all nodes under load."""
+
+    way: str
+    flip_seconds: float
+    pods: int
+    per_second: float
+    """Pods that were created a second, measured."""
+    failures: Counter[str]
+    """Pods that never ran, by reason."""
+
+    @property
+    def lost(self) -> int:
+        """The pods that came when their node's plugin was away."""
+        return self.failures[LOST]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.way:8}: {self.flip_seconds:5.1f} s   {self.pods:5} pods at "
+            f"{self.per_second:4.1f}/s   {self.lost:3} lost"
+        )
+
+
+def list_figures(trials: Sequence[Trial]) -> list[Figure]:
+    """The sums of each way; the operator may lose none."""
+    figures = []
+    for way, most in zip(WAYS, (0, None), strict=True):
+        of_it = [trial for trial in trials if trial.way == way]
+        pods, lost = sum(trial.pods for trial in of_it), sum(trial.lost for trial in of_it)
+        figures.append(Figure(f"pods_by_{way}", pods, form="d"))
+        figures.append(Figure(f"lost_by_{way}", lost, most=most, form="d"))
+    return figures
+
+
+def find_flaws(trials: Sequence[Trial], per_second: float) -> Iterator[str]:
+    """Why a run shows nothing, whatever it counted."""
+    if not any(trial.lost for trial in trials if trial.way == "hand"):
+        yield "no pod was lost by hand either, so the load shows nothing; make it heavier"
+    for trial in trials:
+        if others := trial.failures.keys() - {LOST}:
+            yield f"by {trial.way} pods failed for another reason: {', '.join(sorted(others))}"
+        if trial.per_second < per_second * _SLOWEST_SHARE:
+            yield f"only {trial.per_second:.1f} pods a second came: the machine is too slow"
+
+
+def bench(
+    nodes: Annotated[int, typer.Option(min=2, help="Nodes of the pool.")] = 6,
+    rounds: Annotated[int, typer.Option(min=1, help="Flips each way.")] = 3,
+    per_second: Annotated[float, typer.Option(min=1, help="Pods created a second.")] = 20,
+) -> None:
+    """Measure, print each flip and a line of figures; fail where the operator lost a pod."""
+    with own_cluster() as cluster:
+        trials = _measure(cluster, nodes, rounds, per_second)
+    tell("load", list_figures(trials), list(find_flaws(trials, per_second)))
+
+
+def _measure(cluster: Cluster, nodes: int, rounds: int, per_second: float) -> list[Trial]:
+    place = Bench(cluster)
+    place.operators.installation.apply()
+    # The pods select their pool themselves, both ways; no webhook runs that could route them.
+    place.call("DELETE", f"{_HOOKS}/gpushare-webhook")
+    members = [f"n{number}" for number in range(1, nodes + 1)]
+    trials = []
+    for _ in range(rounds):
+        for way in WAYS:
+            trials.append(_try(place, way, members, per_second))
+            say(str(trials[-1]))
+            place.clear()
+    return trials
+
+
+def _try(place: Bench, way: str, members: Sequence[str], per_second: float) -> Trial:
+    """One flip under load; every pod of the stream has ended when it returns."""
+    flip = WAYS[way](place, members)
+    stream = PodStream(place, {POOL: "training"}, per_second, _RUN_SECONDS)
+    with stream.flowing(_AROUND_SECONDS):
+        seconds = flip()
+    expect_isolated_from_now_on(place, members)
+    rate = stream.created / stream.seconds
+    return Trial(way, seconds, stream.created, rate, stream.failures)
+
+
+if __name__ == "__main__":
+    run(bench)

@@ -1,0 +1,71 @@
+"""``python -m bench.memory``: how much memory the controller needs, by the size of the fleet.
+
+Each node has its plugin's pod and four GPU pods.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from bench.core.figure import Figure, tell
+from bench.core.processes import read_peak_rss_mib, read_rss_mib
+from bench.core.rig import Rig, open_rig
+from bench.core.session import own_cluster, run, say
+from devcluster.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Resident memory of the controller with its pool Ready, MiB."""
+
+    nodes: int
+    after_labelling: float
+    """Of the process that labelled every node."""
+    after_start: float
+    """Of one that was started when everything was as it should be."""
+    peak: float
+    """The most that either of them ever had."""
+
+    def figure(self) -> Figure:
+        """The larger of the two, with its bound."""
+        settled, most = max(self.after_labelling, self.after_start), 100 + 0.05 * self.nodes
+        return Figure(f"rss_mib_{self.nodes}", settled, most=most, form=".0f")
+
+
+def bench(
+    nodes: Annotated[list[int] | None, typer.Option(min=1, help="A size; several, if any.")] = None,
+) -> None:
+    """Measure at each size, smallest first, and fail where the memory is beyond its bound."""
+    with own_cluster() as cluster:
+        found = asyncio.run(_measure(cluster, sorted(nodes or (100, 1000, 5000))))
+    tell("memory", [memory.figure() for memory in found])
+
+
+async def _measure(cluster: Cluster, sizes: list[int]) -> list[Memory]:
+    found = []
+    async with open_rig(cluster) as rig:
+        for size in sizes:
+            await rig.grow(size)
+            await rig.fleet.add_gpu_pods()
+            found.append(await _measure_size(rig))
+            say(str(found[-1]))
+    return found
+
+
+async def _measure_size(rig: Rig) -> Memory:
+    """Both processes one after the other; nothing of the operator is there before and after."""
+    await rig.settle()
+    after_labelling, peak = read_rss_mib(rig.pid), read_peak_rss_mib(rig.pid)
+    await rig.stop_operator()
+    await rig.start_operator()
+    await rig.until_ready()
+    after_start = read_rss_mib(rig.pid)
+    peak = max(peak, read_peak_rss_mib(rig.pid))
+    await rig.clear()
+    return Memory(len(rig.fleet), after_labelling, after_start, peak)
+
+
+if __name__ == "__main__":
+    run(bench)

@@ -1,0 +1,213 @@
+"""``python -m bench.rollout``: an isolation change over a whole pool, beside one node alone.
+
+Both in one run, by one controller with an installation's settings: first several pools of one node
+flip, one after another, while a large pool is at rest; then the large one flips, with a budget.
+"""
+
+import asyncio
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Annotated
+
+import orjson
+import typer
+
+from bench.core.api import Api, Json
+from bench.core.figure import Figure, tell
+from bench.core.nodewatch import NodeWatch
+from bench.core.processes import read_cpu_seconds
+from bench.core.session import own_cluster, run, say
+from bench.core.waiting import BenchError
+from bench.core.ways import PACE, SHARE
+from devcluster.cluster import Cluster
+from tests.kit.audit import AuditTail
+from tests.kit.bench import Bench
+from tests.kit.builders import build_pool
+from tests.kit.operator import wait_ready
+
+_MOST_RATIO = 1.2
+"""The longest that a rollout may take, by what its nodes would take one budget after another."""
+_FLEET = "fleet"
+_CHANGE = "gpushare.io/change"
+_APPLIED = "gpushare.io/applied"
+_READY_SECONDS = 900
+_FLIP_SECONDS = 120
+_SLOWEST_RATIO = 10
+
+
+class Changes:
+    """Whether a node is in a mode, verified, and in service again; notes when it began and ended.
+
+    The write that lets a node go also drops its `change` and names the mode in `applied`.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._begun: dict[str, float] = {}
+        self._done: dict[str, float] = {}
+
+    def __call__(self, meta: Json) -> bool:
+        name, notes = meta["name"], meta["annotations"]
+        if _CHANGE in notes:
+            self._begun.setdefault(name, time.monotonic())
+            return False
+        if orjson.loads(notes.get(_APPLIED, "{}")).get("schedule") != self._mode:
+            return False
+        self._done[name] = time.monotonic()
+        return True
+
+    def spans(self) -> Sequence[tuple[float, float]]:
+        """When each node that changed was cordoned, and let go."""
+        return [(begun, self._done[name]) for name, begun in self._begun.items()]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run found. A flip lasts from the pool's edit until its last node is in the new mode,
+    verified and in service again."""
+
+    budget: int
+    single_seconds: Sequence[float]
+    rollout_seconds: float
+    changes: Sequence[tuple[float, float]] = field(repr=False)
+    """When each node of the rollout was cordoned, and let go."""
+    node_writes: int
+    other_writes: int
+    cpu_seconds: float
+    """The controller's, over the rollout."""
+
+    @property
+    def most_at_once(self) -> int:
+        """Nodes that were in their change at one moment, at most."""
+        begun, done = zip(*self.changes, strict=True)
+        ends = sorted([*((at, 1) for at in begun), *((at, -1) for at in done)])
+        return max(accumulate(step for _, step in ends))
+
+    def figures(self) -> list[Figure]:
+        """All of them; the ratio is to as many single flips as there are budgets full of nodes."""
+        nodes, single = len(self.changes), statistics.median(self.single_seconds)
+        alone = math.ceil(nodes / self.budget) * single
+        in_change = sum(done - begun for begun, done in self.changes)
+        return [
+            Figure("nodes", nodes, form="d"),
+            Figure("budget", self.budget, form="d"),
+            Figure("single_s", single),
+            Figure("rollout_s", self.rollout_seconds, form=".1f"),
+            Figure("ratio", self.rollout_seconds / alone, most=_MOST_RATIO),
+            Figure("budget_used", in_change / (self.budget * self.rollout_seconds)),
+            Figure("beyond_budget", max(0, self.most_at_once - self.budget), most=0, form="d"),
+            Figure("cpu_s", self.cpu_seconds, form=".1f"),
+            Figure("writes_per_node", self.node_writes / nodes),
+            Figure("other_writes", self.other_writes, form="d"),
+        ]
+
+
+def bench(
+    nodes: Annotated[int, typer.Option(min=2, help="Nodes of the large pool.")] = 200,
+    percent: Annotated[int, typer.Option(min=1, max=100, help="Its maxUnavailable.")] = 10,
+    alone: Annotated[int, typer.Option(min=1, help="Nodes that flip alone before.")] = 5,
+) -> None:
+    """Measure, print a line of figures; fail where the rollout took too long."""
+    with own_cluster() as cluster:
+        result = asyncio.run(_measure(cluster, nodes, percent, alone))
+    tell("rollout", result.figures())
+
+
+async def _measure(cluster: Cluster, nodes: int, percent: int, alone: int) -> Result:
+    place = Bench(cluster)
+    fleet = [f"n{number:04}" for number in range(nodes)]
+    singles = [f"alone-{number}" for number in range(alone)]
+    await asyncio.to_thread(_add_nodes, place, fleet, singles)
+    async with Api(cluster.kubeconfig) as api, asyncio.TaskGroup() as tasks:
+        watch = NodeWatch(api)
+        await watch.start()
+        watching = tasks.create_task(watch.run())
+        try:
+            pid = await asyncio.to_thread(_start, place, percent, singles)
+            shared = watch.when_all(Changes("share"))
+            await watch.wait(shared, "all nodes are in their pools", seconds=_READY_SECONDS)
+            say(f"{nodes} nodes of one pool, and {alone} alone, share their cards")
+            seconds = []
+            for single in singles:
+                await watch.until_still()
+                flip = await _flip(place, watch, single, [single], _FLIP_SECONDS)
+                seconds.append(flip[0])
+                say(f"one node alone: {seconds[-1]:.2f} s")
+            budget = max(1, nodes * percent // 100)
+            return await _roll_out(place, watch, fleet, budget, seconds, pid)
+        finally:
+            watching.cancel()
+
+
+def _add_nodes(place: Bench, fleet: Sequence[str], singles: Sequence[str]) -> None:
+    """Nodes that share their cards, as fast as real ones; no operator yet."""
+    place.operators.installation.apply()
+    place.install("Basic")
+    place.add_nodes(*fleet, labels=SHARE, node_pool=_FLEET, faults=PACE)
+    for single in singles:
+        place.add_nodes(single, labels=SHARE, node_pool=single, faults=PACE)
+
+
+def _start(place: Bench, percent: int, singles: Sequence[str]) -> int:
+    """A controller with the settings of an installation, and the pools; the controller's PID."""
+    process = place.operators.installation.start("controller", identity="measured")
+    wait_ready(process)
+    rollout = {"maxUnavailable": f"{percent}%"}
+    place.create_pool(build_pool(_FLEET, edition="Basic", node_pool=_FLEET, rollout=rollout))
+    for single in singles:
+        place.create_pool(build_pool(single, edition="Basic", node_pool=single))
+    return process.process.pid
+
+
+async def _roll_out(
+    place: Bench,
+    watch: NodeWatch,
+    fleet: Sequence[str],
+    budget: int,
+    singles: Sequence[float],
+    pid: int,
+) -> Result:
+    """The large pool's change; each plugin was restarted once."""
+    await watch.until_still()
+    running = await asyncio.to_thread(place.plugins)
+    plugins = sorted(running[node]["metadata"]["name"] for node in fleet)
+    longest = _SLOWEST_RATIO * max(singles) * math.ceil(len(fleet) / budget)
+    with closing(AuditTail(place.cluster.audit_log)) as audit:
+        cpu = read_cpu_seconds(pid)
+        seconds, changes = await _flip(place, watch, _FLEET, fleet, longest)
+        cpu = read_cpu_seconds(pid) - cpu
+        writes = audit.read_our_writes()
+    deletions = [call.name for call in writes if call.verb == "delete" and call.succeeded]
+    if sorted(deletions) != plugins:
+        raise BenchError(f"not each plugin was deleted once: {len(deletions)} deletions")
+    to_nodes = sum(call.resource == "nodes" for call in writes)
+    return Result(
+        budget=budget,
+        single_seconds=singles,
+        rollout_seconds=seconds,
+        changes=changes.spans(),
+        node_writes=to_nodes,
+        other_writes=len(writes) - to_nodes,
+        cpu_seconds=cpu,
+    )
+
+
+async def _flip(
+    place: Bench, watch: NodeWatch, pool: str, members: Sequence[str], within_seconds: float
+) -> tuple[float, Changes]:
+    """Seconds from the pool's edit until all `members` are in the mode cgpu and in service."""
+    changes = Changes("cgpu")
+    done = watch.when_all(changes, members)
+    started = time.monotonic()
+    await asyncio.to_thread(place.change_pool, pool, schedule="cgpu")
+    finished = await watch.wait(done, f"pool {pool} has changed", seconds=within_seconds)
+    return finished - started, changes
+
+
+if __name__ == "__main__":
+    run(bench)
