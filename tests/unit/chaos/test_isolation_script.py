@@ -5,13 +5,12 @@ import random
 import pytest
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.modes import MODES, find_schedule
+from gpushare.core.modes import MODES
 from gpushare.core.transitions import Outcome
 from tests.chaos.isolation_script import (
     SHARING,
     Event,
     Step,
-    choose_drift,
     choose_mode,
     find_change,
     write_script,
@@ -51,13 +50,3 @@ def test_modes_are_chosen_that_need_no_new_node(edition: Edition) -> None:
             assert of not in chosen
             outcomes = {find_change(edition, of, to).outcome for to in chosen}
             assert Outcome.REQUIRES_PERSON not in outcomes
-
-
-@pytest.mark.parametrize("edition", EDITIONS)
-def test_drift_says_another_mode(edition: Edition) -> None:
-    chance = random.Random(0)
-    for mode in (Schedule.DEFAULT, Schedule.SHARE, Schedule.CGPU):
-        labels = MODES[edition, mode].labels
-        drift = choose_drift(chance, edition, mode, mode)
-        assert drift
-        assert find_schedule(edition, {**labels, **drift}) != mode

@@ -22,11 +22,6 @@ def test_the_one_that_is_named_goes_before_all_others(tmp_path: Path) -> None:
     assert find_chromium(environment) == Chromium(Path("/opt/browser"))
 
 
-def test_then_the_machine_s_own(tmp_path: Path) -> None:
-    own = put_program(tmp_path / "google-chrome")
-    assert find_chromium({"PATH": str(tmp_path)}) == Chromium(own)
-
-
 def test_then_the_unpacked_one_with_the_libraries_that_came_with_it(tmp_path: Path) -> None:
     root = tmp_path / "gpushare-devcluster/chromium"
     unpacked = put_program(root / "usr/lib/chromium/chromium-headless-shell")
@@ -37,10 +32,6 @@ def test_then_the_unpacked_one_with_the_libraries_that_came_with_it(tmp_path: Pa
     first, *_, last = path.split(":")
     assert first.startswith(str(root / "usr/lib"))
     assert last == "/opt/lib"
-
-
-def test_a_browser_of_the_machine_keeps_the_environment_as_it_is() -> None:
-    assert Chromium(Path("/usr/bin/chromium")).build_environment({"A": "b"}) == {"A": "b"}
 
 
 def test_where_there_is_none_and_no_debian_the_way_out_is_named(

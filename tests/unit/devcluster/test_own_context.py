@@ -33,10 +33,6 @@ def kubeconfig(
     }
 
 
-def test_a_devclusters_kubeconfig_passes() -> None:
-    expect_own_context(kubeconfig(), where=Path("k"))
-
-
 @pytest.mark.parametrize(
     "foreign",
     [

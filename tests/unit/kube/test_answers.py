@@ -54,12 +54,6 @@ async def test_what_is_said_of_an_answer_quotes_nothing_of_it(body: bytes) -> No
     assert "hunter2" not in f"{whole.value} {watched.value}"
 
 
-async def test_of_an_event_that_is_none_only_the_fields_names_are_said() -> None:
-    async with served_by(says(b'{"kind": "Pod", "spec": "hunter2"}\n')) as api:
-        with pytest.raises(MalformedAnswerError, match=r"an object with kind, spec$"):
-            await read_watch(api)
-
-
 async def nobody() -> None:
     """Whose calls carry no header Authorization."""
 
@@ -146,21 +140,6 @@ async def test_what_one_write_is_told_holds_for_all_and_not_for_reads() -> None:
 
     assert refusal.value.retry_after_seconds == 60
     assert served == ["PATCH", "GET"]
-
-
-async def test_what_a_watch_is_told_holds_for_the_list_of_the_same() -> None:
-    async def answer(request: web.Request) -> web.Response:
-        if "watch" in request.query:
-            return web.json_response({}, status=429, headers={"Retry-After": "60"})
-        return web.json_response({})
-
-    async with served_by(answer) as api:
-        with pytest.raises(ApiError):
-            await read_watch(api)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await api.get("api/v1/things")
-        await api.get("api/v1/others")
 
 
 @pytest.mark.parametrize(

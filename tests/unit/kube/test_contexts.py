@@ -106,9 +106,6 @@ def test_a_file_that_is_no_kubeconfig_is_said_so(tmp_path: Path, content: str) -
     path = write(tmp_path / "config", content)
     with pytest.raises(CredentialsError, match=f"{path} is no kubeconfig"):
         find_context([path], None)
-
-
-def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError, match="can't be read"):
         find_context([tmp_path], None)
 

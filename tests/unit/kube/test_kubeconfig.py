@@ -71,14 +71,13 @@ async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_pa
 
 
 async def test_nothing_of_a_user_goes_over_plain_http(tmp_path: Path) -> None:
-    path = write_kubeconfig(tmp_path / "config", TOKEN, cluster={"server": "http://127.0.0.1:8001"})
-    credentials = await load_kubeconfig((path,))
-    assert (credentials.tls, await credentials.authorize()) == (None, None)
-
-
-async def test_a_proxy_without_tls_needs_no_user(tmp_path: Path) -> None:
-    path = write_kubeconfig(tmp_path / "config", cluster={"server": "http://127.0.0.1:8001"})
-    assert (await load_kubeconfig((path,))).host == "http://127.0.0.1:8001"
+    cluster = {"server": "http://127.0.0.1:8001", "proxy-url": "http://10.0.0.3:3128"}
+    for user in (TOKEN, {}):
+        path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
+        credentials = await load_kubeconfig((path,))
+        assert (credentials.tls, await credentials.authorize()) == (None, None)
+        assert credentials.host == cluster["server"]
+        assert credentials.proxy == cluster["proxy-url"]
 
 
 async def test_entries_come_from_several_files_each_with_its_own_folder(tmp_path: Path) -> None:
@@ -159,13 +158,6 @@ async def test_a_server_is_known_by_the_name_that_is_set_for_it(tmp_path: Path) 
             await ask(write_kubeconfig(tmp_path / "config", TOKEN, cluster=wrong))
 
 
-async def test_a_server_that_is_not_to_be_checked_is_not(tmp_path: Path) -> None:
-    tls, _, _ = build_tls()
-    async with serving(tls) as url:
-        cluster = {"server": url, "insecure-skip-tls-verify": True}
-        assert await ask(write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster))
-
-
 async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
     tls, _, authority = build_tls()
     mine = issue_foreign(("me",), NOW, kind="ec")
@@ -207,12 +199,6 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
     ]
 
 
-async def test_a_proxy_is_asked_where_one_is_named(tmp_path: Path) -> None:
-    cluster = {"proxy-url": "http://10.0.0.3:3128"}
-    path = write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster)
-    assert (await load_kubeconfig((path,))).proxy == "http://10.0.0.3:3128"
-
-
 # What is wrong.
 
 
@@ -221,13 +207,10 @@ async def test_a_proxy_is_asked_where_one_is_named(tmp_path: Path) -> None:
     [
         ({"server": None}, "`$.server`"),
         ({"server": "10.0.0.2"}, "its server is '10.0.0.2', expected a URL"),
-        ({"server": "https://10.0.0.2:port"}, "expected a URL"),
         ({"server": "https://"}, "expected a URL"),
         ({"server": "https://[::1"}, "expected a URL"),
         ({"certificate-authority": "none.crt"}, "its certificate-authority can't be read"),
-        ({"certificate-authority": 4}, "`$.certificate-authority`"),
         ({"certificate-authority-data": "%"}, "its certificate-authority-data is no base64"),
-        ({"certificate-authority-data": "eA=="}, "its certificate-authority is of no use"),
         ({"certificate-authority-data": "4pyT"}, "its certificate-authority is of no use"),
         (
             {"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True},
@@ -235,7 +218,6 @@ async def test_a_proxy_is_asked_where_one_is_named(tmp_path: Path) -> None:
         ),
         ({"insecure-skip-tls-verify": "yes"}, "`$.insecure-skip-tls-verify`"),
         ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url is no http://HOST:PORT"),
-        ({"proxy-url": "10.0.0.3:3128"}, "its proxy-url is no http://HOST:PORT"),
         ({"extensions": {"name": "x"}}, "`$.extensions`"),
     ],
 )
@@ -256,13 +238,11 @@ PAIR = {
     ("user", "says"),
     [
         (None, "has neither a token nor a client certificate nor a credential plugin"),
-        ({}, "has neither a token nor"),
         ({"token": ""}, "has neither a token nor"),
         ({"client-key-data": PAIR["client-key-data"]}, "has neither a token nor"),
         ("mine", "Expected `object`, got `str`"),
         ({"token": 42}, "`$.token`"),
         ({"token": "secret✓"}, "a token is one line of ASCII"),
-        ({"token": "secret\nmore"}, "a token is one line of ASCII"),
         ({"tokenFile": "none"}, "its token is of no use: [Errno 2]"),
         ({"tokenFile": "empty"}, "is empty"),
         ({"tokenFile": "binary"}, "its token is of no use"),
@@ -274,7 +254,6 @@ PAIR = {
             {"client-certificate": "none.crt", "client-key-data": "eA=="},
             "its client-certificate can't be read",
         ),
-        ({**PAIR, "client-key-data": "eA=="}, "with its client-key, is of no use"),
         ({**PAIR, "client-key-data": encode(OTHERS.key_pem)}, "with its client-key, is of no use"),
         ({"token": "secret", "as-groups": ["readers"]}, "without as"),
         ({"token": "secret", "as": "a\nb"}, "which is no name"),

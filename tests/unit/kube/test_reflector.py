@@ -152,25 +152,12 @@ async def test_an_answer_to_our_own_write_is_seen_before_the_watch_echoes_it() -
     assert reflector.records["a"] == "ours"
 
 
-async def test_a_late_answer_does_not_bring_a_deleted_object_back() -> None:
-    events = [_event("DELETED", _object("a", 15))]
-    reflector, _ = await _run(Server(_list(9, _object("a", 1, "x")), events))
-    reflector.offer(_object("a", 14, "late"))
-    assert "a" not in reflector.records
-
-
 async def test_a_late_answer_brings_nothing_back_however_much_was_deleted_since() -> None:
     names = ("a", *(f"other-{index}" for index in range(2 * REMEMBERED_DELETIONS)))
     events = [_event("DELETED", _object(name, 15 + at)) for at, name in enumerate(names)]
     reflector, _ = await _run(Server(_list(9, *(_object(name, 1, "x") for name in names)), events))
     reflector.offer(_object("a", 14, "late"))
     assert not reflector.records
-
-
-async def test_an_answer_about_what_the_watch_has_not_told_yet_is_taken_in() -> None:
-    reflector, _ = await _run(Server(_list(9)))
-    reflector.offer(_object("a", 10, "new"))
-    assert dict(reflector.records) == {"a": "new"}
 
 
 async def test_an_old_list_brings_none_of_the_last_thousand_back() -> None:
@@ -228,16 +215,6 @@ async def test_a_watch_that_ends_at_once_is_opened_again_after_a_pause(
     assert paused == [1.0, 2.0, 2.0]
 
 
-async def test_a_watch_that_lasted_is_opened_again_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gpushare.kube.reflector.BACKOFF_SECONDS", (3600.0,))
-    monkeypatch.setattr("gpushare.kube.reflector.HEALTHY_SECONDS", 0.0)
-    server = Server(_list(9), [], _error(500), [])
-    await _run(server)
-    assert server.answers == []
-
-
 @pytest.mark.parametrize(("healthy_seconds", "heard"), [(0.0, 2), (60.0, 1)])
 async def test_a_watch_without_events_is_heard_of_when_it_ends_in_its_time(
     healthy_seconds: float, heard: int, monkeypatch: pytest.MonkeyPatch
@@ -247,13 +224,6 @@ async def test_a_watch_without_events_is_heard_of_when_it_ends_in_its_time(
     signs: list[None] = []
     await _run(server, on_alive=lambda: signs.append(None))
     assert len(signs) == heard
-
-
-async def test_each_page_of_a_list_is_a_sign_of_life() -> None:
-    server = Server(_list(9, _object("a", 1), more="next"), _error(500), _list(9))
-    signs: list[None] = []
-    await _run(server, on_alive=lambda: signs.append(None))
-    assert len(signs) == 2
 
 
 async def test_after_a_failure_the_first_watch_is_a_short_one() -> None:

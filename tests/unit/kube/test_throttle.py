@@ -100,11 +100,3 @@ async def test_a_wish_that_comes_while_waiting_is_heard() -> None:
     done, _ = await asyncio.wait({waiting}, timeout=0.1)
     assert not done
     waiting.cancel()
-
-
-async def test_nothing_waits_any_more_once_the_time_is_over(clock: Clock) -> None:
-    held = Throttle(clock)
-    held.close("PATCH", NODE, 5.0)
-    clock.now += 6.0
-    await held.wait("PATCH", NODE)
-    assert clock.slept == []

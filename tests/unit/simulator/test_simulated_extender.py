@@ -85,22 +85,6 @@ async def test_a_second_try_leaves_the_ledger_of_the_first_as_it_is(
     assert server.ledgers == 1
 
 
-async def test_a_pod_that_is_bound_keeps_its_ledger(
-    extender: TestClient[Any, Any], server: OnePod
-) -> None:
-    server.pod["spec"]["nodeName"] = "n2"
-    assert "is bound, or about to be" in await _bind(extender)
-    assert server.ledgers == 0
-
-
-async def test_a_pod_that_asks_in_init_containers_only_is_never_bound(
-    extender: TestClient[Any, Any], server: OnePod
-) -> None:
-    server.pod["spec"]["containers"][0]["resources"] = {}
-    assert "can't place the pod" in await _bind(extender)
-    assert (server.ledgers, server.bindings) == (0, 0)
-
-
 async def test_nodes_are_listed_once_the_extender_was_asked_about_them(
     extender: TestClient[Any, Any],
 ) -> None:
