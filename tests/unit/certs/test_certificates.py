@@ -21,21 +21,11 @@ IDENTITY = issue_identity(AUTHORITY, HOSTS, NOW)
 OTHER = issue_identity(issue_authority(NOW), HOSTS, NOW)
 
 
-def test_a_fresh_identity_has_no_flaw() -> None:
-    assert find_flaw(IDENTITY, HOSTS, NOW) is None
-
-
-def test_a_clock_that_is_an_hour_behind_accepts_it() -> None:
-    assert find_flaw(IDENTITY, HOSTS, NOW - timedelta(minutes=59)) is None
-
-
-def test_a_clock_that_is_further_behind_does_not() -> None:
-    assert "not valid before" in str(find_flaw(IDENTITY, HOSTS, NOW - timedelta(minutes=61)))
-
-
 @pytest.mark.parametrize(
     ("age", "words"),
     [
+        (-timedelta(minutes=61), "not valid before"),
+        (-timedelta(minutes=59), None),
         (LIFETIME * 0.66, None),
         (LIFETIME * 0.67, "less than a third"),
         (LIFETIME, "the certificate expired"),
@@ -43,7 +33,9 @@ def test_a_clock_that_is_further_behind_does_not() -> None:
         (CA_LIFETIME, "the CA expired"),
     ],
 )
-def test_age_is_a_flaw_from_two_thirds_of_a_lifetime_on(age: timedelta, words: str | None) -> None:
+def test_its_age_is_a_flaw_before_its_time_and_in_its_last_third(
+    age: timedelta, words: str | None
+) -> None:
     flaw = find_flaw(IDENTITY, HOSTS, NOW + age)
     assert flaw is None if words is None else words in str(flaw)
 
@@ -92,11 +84,6 @@ def test_a_certificate_of_an_older_ca_in_the_bundle_has_no_flaw() -> None:
 def test_a_certificate_does_not_outlive_its_ca() -> None:
     authority = issue_authority(NOW, timedelta(days=1))
     assert issue_identity(authority, HOSTS, NOW).expires == NOW + timedelta(days=1)
-
-
-def test_a_host_that_is_not_in_the_certificate_is_a_flaw() -> None:
-    flaw = find_flaw(IDENTITY, (*HOSTS, "webhook.example"), NOW)
-    assert flaw == "the certificate lacks webhook.example"
 
 
 @given(st.binary(max_size=64), st.binary(max_size=64))

@@ -10,7 +10,6 @@ from gpushare.core.transitions import Outcome
 from tests.chaos.isolation_script import (
     SHARING,
     Event,
-    Step,
     choose_mode,
     find_change,
     write_script,
@@ -27,18 +26,6 @@ def test_each_kind_of_event_is_in_every_script_but_the_crash(seed: int, crashes:
     assert set(Event) - {Event.CRASH} <= set(script)
     assert script.count(Event.CRASH) == crashes
     assert script == write_script(random.Random(seed), crashes=crashes)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_pods_make_way_for_every_change_before_the_next_and_at_the_end(seed: int) -> None:
-    open_changes = 0
-    for step in write_script(random.Random(seed), crashes=True):
-        if step is Event.MODE_CHANGE:
-            assert open_changes == 0
-            open_changes = 1
-        if step is Step.FINISH_CHANGE:
-            open_changes = 0
-    assert open_changes == 0
 
 
 @pytest.mark.parametrize("edition", EDITIONS)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.sight import ChangeSeen, parse_node, parse_pod
+from tests.chaos.sight import ChangeSeen, parse_node
 
 Json = dict[str, Any]
 
@@ -81,23 +81,3 @@ def test_a_change_under_way_is_read_from_its_record() -> None:
 
 def test_a_change_that_gave_way_is_not_under_way() -> None:
     assert parse_node(build_node(annotations=build_change(step="Deferred"))).change is None
-
-
-@pytest.mark.parametrize(
-    ("more", "gone", "leaving"),
-    [
-        ({}, False, False),
-        ({"deletionTimestamp": "2026-01-02T03:04:05Z"}, False, True),
-        ({}, True, True),
-    ],
-)
-def test_a_pod_is_leaving_from_its_time_of_deletion_on(
-    more: Json, gone: bool, leaving: bool
-) -> None:
-    owner = {"kind": "DaemonSet", "name": "gpushare-device-plugin-ds"}
-    meta = {"namespace": "kube-system", "name": "p1", "uid": "u1", "resourceVersion": "3"}
-
-    pod = parse_pod({"metadata": {**meta, "ownerReferences": [owner], **more}}, gone=gone)
-
-    assert pod.is_plugin
-    assert pod.leaving is leaving

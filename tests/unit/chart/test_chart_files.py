@@ -67,11 +67,6 @@ def test_the_kubelet_hands_the_script_on_as_it_is() -> None:
     assert re.findall(r"\$\([A-Z_]+\)", script) == []
 
 
-def test_the_crd_has_the_one_place_where_the_chart_puts_its_annotation() -> None:
-    text = (CHART / "files/gpusharepools.yaml").read_text()
-    assert text.count("\nmetadata:\n  name:") == 1
-
-
 def test_the_chart_is_of_the_programs_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
@@ -136,16 +131,6 @@ def test_a_teardown_by_jobs_leaves_nothing_in_a_cluster_unless_it_is_switched_on
     assert text.endswith("{{- end }}\n")
     default = Settings.model_fields["allow_teardown_jobs"].default
     assert values_at("teardown.jobs.enabled") is default is False
-
-
-def test_the_controller_may_make_and_see_the_teardowns_jobs_and_no_more() -> None:
-    text = (CHART / "templates/rbac-teardown.yaml").read_text()
-    role, _ = text.split("\n---\n")
-    assert "kind: Role\n" in role
-    _, rules = role.split("rules:\n")
-    assert yaml.safe_load(rules) == [
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create"]}
-    ]
 
 
 def test_the_policy_knows_a_teardowns_jobs_by_the_names_that_the_program_gives_them() -> None:

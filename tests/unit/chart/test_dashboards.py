@@ -28,10 +28,6 @@ KNOWN = {**list_known(), **FOREIGN}
 every = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 
-def test_there_is_one_of_pools_one_of_nodes_and_one_of_applications() -> None:
-    assert [file.stem for file in FILES] == ["gpu-app", "gpu-node", "gpu-pools"]
-
-
 def find_all(value: Any, key: str) -> Iterator[Any]:
     """What stands under `key`, at any depth."""
     children = value.items() if isinstance(value, dict) else [("", item) for item in value]

@@ -94,9 +94,6 @@ async def test_two_looks_without_a_pod_lead_to_the_labels_under_the_cordon() -> 
     assert change.split('"labelledAt":"')[1] >= before
 
 
-async def test_a_pool_that_wants_something_else_after_the_looks_gets_no_labels() -> None:
-    assert await _look(Api([], []), wanted=False) == []
-
-
-async def test_a_node_that_a_person_uncordoned_meanwhile_is_decided_anew() -> None:
-    assert await _look(Api([], [], unschedulable=False)) == []
+@pytest.mark.parametrize(("wanted", "cordoned"), [(False, True), (True, False)])
+async def test_what_changed_during_the_looks_is_decided_anew(wanted: bool, cordoned: bool) -> None:
+    assert await _look(Api([], [], unschedulable=cordoned), wanted=wanted) == []

@@ -119,19 +119,18 @@ async def test_none_is_made_where_the_node_is_another_than_it_was_planned_for(no
     assert caches.nodes.records["gpu-1"].annotations == node.annotations
 
 
-async def test_one_of_another_node_is_not_taken_for_ours() -> None:
-    api = _Stored()
-    api.put(f"{JOBS}/{JOB.name}", _manifest("gpu-2"))
-    with pytest.raises(JobTakenError, match="not pinned to node gpu-1"):
-        await _carry_out(api)
-
-
-async def test_one_that_does_something_else_is_not_taken_for_ours() -> None:
-    api, other = _Stored(), _manifest()
+@pytest.mark.parametrize(
+    ("node", "does", "words"),
+    [("gpu-2", "uninstall", "not pinned to node"), ("gpu-1", "verify", "not made to uninstall")],
+)
+async def test_one_of_another_node_or_another_kind_is_not_taken_for_ours(
+    node: str, does: str, words: str
+) -> None:
+    api, other = _Stored(), _manifest(node)
     (container,) = other["spec"]["template"]["spec"]["containers"]
-    container["args"] = ["verify"]
+    container["args"] = [does]
     api.put(f"{JOBS}/{JOB.name}", other)
-    with pytest.raises(JobTakenError, match="not made to uninstall"):
+    with pytest.raises(JobTakenError, match=words):
         await _carry_out(api)
 
 
@@ -148,16 +147,6 @@ async def test_jobs_that_end_or_go_mark_their_node_changed() -> None:
     assert world.jobs["gpu-1"][JOB.name].state is JobState.COMPLETE
     caches._on_job(key, ended, None)
     assert "gpu-1" not in caches.observe_world((), frozenset(), (), (), {}, (), {}).jobs
-
-
-def test_without_the_switch_no_jobs_are_watched() -> None:
-    caches = Caches(
-        None,  # type: ignore[arg-type]
-        plugin_namespace="kube-system",
-        on_change=lambda: None,
-        metrics=Metrics(),
-    )
-    assert caches.jobs is None
 
 
 async def test_what_to_type_is_told_once_for_each_teardown() -> None:

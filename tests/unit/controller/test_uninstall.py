@@ -82,13 +82,6 @@ async def test_a_pool_is_deleted_once_and_its_end_awaited() -> None:
     ]
 
 
-async def test_a_pool_that_appears_meanwhile_is_deleted_too() -> None:
-    server = Server([stored("first")], [stored("late")], [])
-    async with served_by(server.answer) as api:
-        await remove(api, PoolFate.DELETE)
-    assert server.writes == ["DELETE first", "DELETE late"]
-
-
 async def test_kept_pools_lose_the_finalizer_again_where_a_controller_put_it_back() -> None:
     server = Server([stored()], [stored()], [stored(finalizers=[])])
     async with served_by(server.answer) as api:

@@ -143,14 +143,3 @@ async def test_one_that_ignores_that_is_killed_when_its_grace_is_over() -> None:
         scene.runner.delete(0.1)
         await task
         assert scene.host.processes[0].returncode == -9
-
-
-async def test_of_a_pod_that_is_there_no_more_nothing_goes_on_and_nothing_is_written() -> None:
-    scene = Scene(RUNS_ON)
-    async with played(scene) as task:
-        await scene.until_container(lambda c: bool(c["ready"]))
-        scene.runner.vanish()
-        written = len(scene.client.statuses)
-        await task
-        assert scene.host.processes[0].returncode == -9
-        assert (len(scene.client.statuses), scene.client.deleted) == (written, [])

@@ -83,13 +83,6 @@ def test_of_many_nodes_only_the_one_that_changed_is_told() -> None:
     assert (told["waiting"], told["gone"]) == (None, {})
 
 
-def test_the_same_state_again_is_no_new_version() -> None:
-    versions = Versions()
-    for _ in range(2):
-        versions.take(build_state({"blue": {"n1": 1}}, {}, 0))
-    assert versions.version == 1
-
-
 def test_who_knows_a_version_that_there_is_not_is_told_everything() -> None:
     versions = Versions()
     versions.take(build_state({"blue": {"n1": 1}}, {}, 0))

@@ -4,7 +4,6 @@ import pytest
 
 from devcluster import names
 from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
-from devcluster.simulator.plugin import Edition
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 SHARE = {"ack.node.gpu.schedule": "share"}
@@ -25,22 +24,6 @@ def test_a_plugin_that_is_never_ready_registers_nothing_until_cleared() -> None:
     assert scene.allocatable() == "15"
 
 
-@pytest.mark.parametrize("edition", ["Basic", "OpenSource"])
-def test_a_whole_card_plugin_that_was_evicted_can_stay_away_until_cleared(edition: Edition) -> None:
-    scene = Scene(edition=edition)
-    scene.add_component("device-plugin-evict-ds")
-    scene.advance(1)
-    scene.fault(whole_card_never_returns=True)
-    scene.remove("device-plugin-evict-ds")
-    scene.add_component("device-plugin-recover-ds")
-    scene.advance(60)
-    assert scene.pod("device-plugin-recover-ds").ready
-    assert not int(scene.allocatable(names.WHOLE_CARD) or 0)
-    scene.fault()
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "1"
-
-
 def test_a_ready_plugin_can_stay_silently_at_zero_until_cleared() -> None:
     scene = Scene(SHARE)
     scene.fault(resource_zero=True)
@@ -50,20 +33,6 @@ def test_a_ready_plugin_can_stay_silently_at_zero_until_cleared() -> None:
     assert (scene.capacity(), scene.allocatable()) == ("0", "0")
     scene.fault()
     scene.advance(1)
-    assert scene.allocatable() == "15"
-
-
-def test_delays_are_read_live() -> None:
-    scene = Scene(SHARE)
-    scene.fault(start_delay_seconds=100)
-    scene.add_component()
-    scene.advance(50)
-    assert not scene.pod(PLUGIN).ready
-    scene.fault(resource_delay_seconds=30)
-    scene.advance(29)
-    assert scene.pod(PLUGIN).ready
-    assert scene.allocatable() is None
-    scene.advance(2)
     assert scene.allocatable() == "15"
 
 
@@ -118,22 +87,6 @@ def test_a_pod_that_asks_in_mib_gets_and_uses_mib() -> None:
     assert scene.got("a")["visible_memory_mib"] == 4301
     assert scene.got("a")["env"][names.MEM_DEV] == "15360"
     assert scene.node.annotations[names.MEMORY_USED] == '{"0": 8.0}'
-
-
-def test_a_ready_plugin_can_find_no_cards_until_it_restarts() -> None:
-    scene = Scene(SHARE)
-    scene.fault(no_cards=True)
-    scene.add_component()
-    scene.advance(1)
-    assert scene.pod(PLUGIN).ready
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    assert scene.allocatable(names.GPU_COUNT) == "0"
-    scene.fault()
-    scene.advance(1)
-    assert scene.allocatable() == "0"
-    scene.annotate_pod(PLUGIN, names.RESTART, "1")
-    scene.advance(1)
-    assert (scene.allocatable(), scene.allocatable(names.GPU_COUNT)) == ("15", "1")
 
 
 def test_the_resource_of_the_mode_before_can_be_left_over_until_cleared() -> None:

@@ -62,13 +62,6 @@ def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -
     assert (scene.capacity(), scene.allocatable()) == ("0", "0")
 
 
-def test_core_mem_offers_memory_and_percentages() -> None:
-    scene = Scene({"ack.node.gpu.schedule": "core_mem"}, cards=2)
-    scene.add_component("gpushare-core-device-plugin-ds")
-    scene.advance(1)
-    assert (scene.allocatable(), scene.allocatable(names.GPU_CORE)) == ("30", "200")
-
-
 def test_an_installer_loads_the_module_which_outlives_it() -> None:
     scene = Scene(SHARE)
     scene.add_component("cgpu-installer")

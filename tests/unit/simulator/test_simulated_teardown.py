@@ -63,28 +63,6 @@ def test_verify_fails_while_the_module_is_loaded_and_says_so() -> None:
     assert ended(scene, "after") == ("Succeeded", 0, "")
 
 
-def test_a_job_that_hangs_ends_when_that_is_cleared() -> None:
-    scene = serving(SHARE)
-    scene.fault(job_hangs=True)
-    scene.add_teardown("uninstall")
-    scene.advance(3600)
-    assert scene.pod("uninstall").phase == "Running"
-    scene.fault()
-    scene.advance(1)
-    assert ended(scene, "uninstall")[0] == "Succeeded"
-
-
-def test_a_module_can_be_there_again_after_the_reboot_although_its_files_are_gone() -> None:
-    scene = torn_down()
-    scene.fault(module_survives_reboot=True)
-    scene.advance(5)
-    assert scene.node.annotations[names.MODULE] == "cgpu"
-    assert names.UNINSTALL in scene.node.annotations
-    scene.add_teardown("verify")
-    scene.advance(1)
-    assert ended(scene, "verify")[0] == "Failed"
-
-
 def test_kured_reboots_a_node_with_the_sentinel_which_is_away_meanwhile() -> None:
     scene = torn_down()
     boot_id = scene.node.boot_id
@@ -106,18 +84,6 @@ def test_kured_reboots_once_and_all_comes_to_rest() -> None:
     assert scene.turns[-1].wake_at is None
     assert all(not t.node_patch and not t.pod_writes for t in scene.turns[before:])
     assert (scene.pod(PLUGIN).ready, scene.allocatable()) == (True, "15")
-
-
-def test_a_node_can_stay_away_after_kureds_reboot_until_that_is_cleared() -> None:
-    scene = torn_down()
-    boot_id = scene.node.boot_id
-    scene.fault(never_boots=True)
-    scene.advance(3600)
-    assert (scene.node.ready, scene.node.boot_id) == ("False", boot_id)
-    scene.fault()
-    scene.advance(1)
-    assert scene.node.ready == "True"
-    assert scene.node.boot_id != boot_id
 
 
 def test_the_whole_way_from_cgpu_to_share_ends_isolation() -> None:

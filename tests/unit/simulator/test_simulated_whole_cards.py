@@ -42,16 +42,6 @@ def test_the_static_plugin_serves_nothing_in_any_other_mode_and_again_after_it()
     assert scene.allocatable(names.WHOLE_CARD) == "1"
 
 
-def test_a_deleted_mirror_pod_is_made_anew_and_the_plugin_runs_on() -> None:
-    scene = with_static_plugin()
-    before, turns = scene.pod(MIRROR), len(scene.turns)
-    scene.remove(MIRROR)
-    scene.advance(1)
-    assert scene.pod(MIRROR).ready
-    assert scene.pod(MIRROR).uid != before.uid
-    assert all("status" not in (turn.node_patch or {}) for turn in scene.turns[turns:])
-
-
 def test_nvidias_plugin_serves_whole_cards_beside_a_sharing_one_and_zeroes_nothing() -> None:
     scene = serving(SHARE)
     scene.add_component(NVIDIA)

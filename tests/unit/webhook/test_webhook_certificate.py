@@ -16,7 +16,6 @@ from gpushare.kube.webhookconfigurations import apply_ca_bundle, read_configurat
 from gpushare.observe.metrics import Metrics
 from tests.kit.certificates import (
     CONFIGURATION,
-    HOSTS,
     SECRET,
     Clock,
     build_fake_api,
@@ -44,15 +43,6 @@ async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(fake: Fak
     assert fake.objects[SECRET]["type"] == "kubernetes.io/tls"
     assert fake.objects[SECRET]["metadata"]["labels"] == LABELS
     assert trusted_ca(fake) == stored(fake, "ca.crt")
-
-
-async def test_a_check_that_finds_all_well_writes_nothing(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-        fake.writes.clear()
-        await certificate.ensure()
-    assert fake.writes == []
 
 
 async def test_two_that_start_at_once_end_with_one_ca(fake: FakeApi) -> None:
@@ -102,15 +92,6 @@ async def test_a_secret_without_use_is_filled_and_keeps_its_metadata(
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_lost_secret_gets_back_the_ca_that_is_trusted(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-        before = fake.objects.pop(SECRET)["data"]
-        await certificate.ensure()
-    assert fake.objects[SECRET]["data"] == before
-
-
 async def test_a_certificate_that_grows_old_is_renewed_under_the_same_ca(fake: FakeApi) -> None:
     clock, metrics = Clock(), Metrics()
     async with fake.connected() as api:
@@ -139,37 +120,6 @@ async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi) -> None
     assert expiry == (clock.now + LIFETIME).timestamp()
 
 
-async def test_a_ca_that_grows_old_is_followed_step_by_step(fake: FakeApi) -> None:
-    clock = Clock()
-    async with fake.connected() as api:
-        certificate = start(api, clock)
-        await certificate.ensure()
-        old = trusted_ca(fake)
-        clock.now += CA_LIFETIME * 0.8
-        await certificate.ensure()
-        joined, bridge = trusted_ca(fake), await served(certificate.tls)
-        assert joined.endswith(old)
-        assert joined != old
-        clock.now += SPREAD / 2
-        await certificate.ensure()
-        assert await served(certificate.tls) == bridge
-        clock.now += SPREAD / 2
-        await certificate.ensure()
-        assert await served(certificate.tls) != bridge
-        assert trusted_ca(fake) == joined
-        clock.now += CA_LIFETIME * 0.2
-        await certificate.ensure()
-    assert certificate.find_flaw() is None
-    assert trusted_ca(fake) + old == joined
-
-
-async def test_what_the_self_call_needs_is_what_the_api_server_goes_by(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        assert certificate.trust_pem is None
-        await certificate.ensure()
-    assert certificate.trust_pem == trusted_ca(fake)
-    assert certificate.hosts[0] == HOSTS[0]
 
 
 async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: FakeApi) -> None:

@@ -71,15 +71,6 @@ async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
     assert not is_refused(metrics)
 
 
-async def test_a_pair_that_we_did_not_make_is_not_overwritten(fake: FakeApi) -> None:
-    put_foreign(fake, issue_foreign(HOSTS, NOW))
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-    assert "it holds a certificate that is not ours" in str(certificate.find_flaw())
-    assert fake.writes == []
-
-
 async def test_while_a_secret_is_refused_what_was_served_goes_on(fake: FakeApi) -> None:
     metrics = Metrics()
     async with fake.connected() as api:
@@ -183,15 +174,6 @@ async def test_a_bad_pair_of_somebody_else_is_refused_and_the_old_one_served_on(
         assert await served(certificate.tls) == shown(foreign)
     assert certificate.find_flaw() is None
     assert is_refused(metrics)
-
-
-async def test_a_key_that_tls_does_not_take_is_refused(fake: FakeApi) -> None:
-    # OpenSSL finds 1,024 bits too few.
-    put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
-    async with fake.connected() as api:
-        certificate = start(api, mode="provided")
-        await certificate.ensure()
-    assert "is refused" in str(certificate.find_flaw())
 
 
 async def test_the_ca_of_what_tls_refused_is_not_written(fake: FakeApi) -> None:

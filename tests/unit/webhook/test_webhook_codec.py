@@ -81,13 +81,6 @@ def test_what_is_wrong_with_it_is_told_by_its_place_and_not_quoted(pod: Any) -> 
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_newer_field_of_any_kind_is_passed_over() -> None:
-    pod = build_gpu_pod()
-    newer = {**pod, "spec": {**pod["spec"], "newer": [{"a": 1e300}]}, "another": "x"}
-    body = encode(build_review(newer, newest={"a": None}))
-    assert parse_pod_review(body) == parse_pod_review(encode(build_review(pod)))
-
-
 def test_of_two_equal_keys_the_last_one_counts_as_it_does_for_the_api_server() -> None:
     body = encode(build_review({})).replace(b'"dryRun":false', b'"dryRun":false,"dryRun":true')
     assert parse_pod_review(body).dry_run
@@ -107,14 +100,11 @@ def test_an_answer_carries_uid_patch_and_warnings() -> None:
     }
 
 
-def test_an_answer_without_a_patch_names_no_patch_type() -> None:
+def test_an_answer_has_no_more_than_was_decided() -> None:
     answer = orjson.loads(build_answer("u-1"))
     assert answer["response"] == {"uid": "u-1", "allowed": True}
-
-
-def test_a_refusal_says_why() -> None:
-    answer = orjson.loads(build_answer("u-1", refusal="no pool isolates"))
-    assert answer["response"] == {
+    refused = orjson.loads(build_answer("u-1", refusal="no pool isolates"))
+    assert refused["response"] == {
         "uid": "u-1",
         "allowed": False,
         "status": {"code": 403, "reason": "Forbidden", "message": "no pool isolates"},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.api.podshape import PodShape, parse_pod_shape
-from gpushare.webhook.codec import MalformedReviewError, parse_workload_review
+from gpushare.webhook.codec import parse_workload_review
 from gpushare.webhook.template import NoTemplateError, WorkloadShape
 from gpushare.webhook.template import find_template as find_template_in
 from tests.kit.reviews import build_gpu_pod, build_review, encode
@@ -44,15 +44,9 @@ def test_a_workloads_pods_are_those_of_its_template(resource: str) -> None:
     template = find_template(resource, build_workload(resource))
     assert template is not None
     assert template.spec == parse_pod_shape(TEMPLATE).spec
-
-
-def test_a_daemonsets_pods_are_its_own() -> None:
-    resource = "apps/v1/daemonsets"
-    template = find_template(resource, build_workload(resource))
-    assert template is not None
     assert template.metadata is not None
-    (owner,) = template.metadata.owner_references or ()
-    assert (owner.kind, owner.controller) == ("DaemonSet", True)
+    owners = [(owner.kind, owner.controller) for owner in template.metadata.owner_references or ()]
+    assert owners == ([("DaemonSet", True)] if resource.endswith("/daemonsets") else [])
 
 
 @pytest.mark.parametrize(
@@ -77,18 +71,4 @@ def test_what_is_no_workload_has_no_template() -> None:
 @pytest.mark.parametrize("workload", [None, {}, {"spec": None}, {"spec": {"template": None}}])
 def test_a_workload_without_a_template_is_malformed(workload: Json) -> None:
     with pytest.raises(NoTemplateError):
-        find_template("batch/v1/jobs", workload)
-
-
-@pytest.mark.parametrize(
-    "workload",
-    [
-        {"spec": {"template": []}},
-        {"metadata": [], "spec": {"template": {}}},
-        {"metadata": {"labels": "x"}, "spec": {"template": {}}},
-        {"spec": {"template": {"metadata": {"labels": 7}}}},
-    ],
-)
-def test_a_workload_of_another_shape_than_the_apis_is_malformed(workload: Json) -> None:
-    with pytest.raises(MalformedReviewError):
         find_template("batch/v1/jobs", workload)
