@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.certs.custody import LABELS, TLS
-from gpushare.certs.issue import CA_LIFETIME, LIFETIME
-from gpushare.certs.renewal import SPREAD
+from gpushare.certs.issue import LIFETIME
 from gpushare.kube.errors import ApiError
 from gpushare.kube.webhookconfigurations import apply_ca_bundle, read_configuration
 from gpushare.observe.metrics import Metrics
@@ -118,8 +117,6 @@ async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi) -> None
     assert fake.writes == []
     expiry = metrics.registry.get_sample_value("gpushare_certificate_expiry_timestamp_seconds")
     assert expiry == (clock.now + LIFETIME).timestamp()
-
-
 
 
 async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: FakeApi) -> None:

@@ -73,8 +73,6 @@ def expect_fair(body: bytes, status: int, answer: bytes) -> None:
         jsonpatch.apply_patch(request["object"], patch)
 
 
-
-
 junk = st.recursive(
     st.none()
     | st.booleans()

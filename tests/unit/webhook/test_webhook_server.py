@@ -12,7 +12,6 @@ from typing import Any
 import jsonpatch
 import orjson
 import pytest
-from aiohttp.test_utils import TestClient
 
 from gpushare.api.namespace import Namespace
 from gpushare.core.admission import PoolView, Rules
@@ -62,8 +61,6 @@ async def test_a_gpu_pod_is_sent_to_a_pool_and_keeps_all_it_had() -> None:
     routed = jsonpatch.apply_patch(pod, read_patch(response))
     decision = orjson.loads(routed["metadata"].pop("annotations")[ANNOTATION_DECISION])
     assert (routed, decision["pool"]) == (expected, "training")
-
-
 
 
 @pytest.mark.parametrize(
