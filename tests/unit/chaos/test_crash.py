@@ -50,11 +50,6 @@ def test_readings_leases_events_and_statuses_do_not_count(method: str, target: s
     assert Write.parse(Request(0.0, method, target), PLUGINS) is None
 
 
-def test_a_matrix_that_was_cut_short_is_not_clean() -> None:
-    assert not Tally(total=1).is_clean
-    assert not Tally(total=0).is_clean
-
-
 def test_a_matrix_counts_what_went_wrong() -> None:
     tally = Tally(total=2, violations=["12:00 P3: too many", "12:00 P4: twice"])
     tally.add(Result(Crash(LABELLED, Side.BEFORE), problem="n1 differs", extra_restarts=1))

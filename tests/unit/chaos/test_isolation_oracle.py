@@ -75,13 +75,6 @@ class Watch:
         return [*components, *self.pods]
 
 
-def test_of_a_pod_that_was_not_seen_to_come_nothing_can_be_told() -> None:
-    watch = Watch(ISOLATING)
-    pod = watch.admit("a")
-    stranger = {**pod, "metadata": {**pod["metadata"], "uid": "another"}}
-    assert not watch.can_tell(stranger)
-
-
 @pytest.mark.parametrize("after", ["while it stands", "once it is gone"])
 def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_another(
     after: str,

@@ -4,11 +4,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from tests.chaos.judge import Judge, Rules, Violation
 from tests.chaos.sight import ChangeSeen, Deletion, NodeSeen, PodSeen
 
 RULES = Rules(pool="training", budget=1)
 CHANGE = ChangeSeen("training", of="share", to="cgpu", since="12:00:00", step="Cordoned")
+Json = dict[str, Any]
 LONG_AGO, NOW = 0.0, 100.0
 
 
@@ -60,14 +63,6 @@ def expect_one(found: list[Violation], promise: str, *words: str) -> None:
 # P3
 
 
-def test_one_change_after_another_is_within_a_budget_of_one() -> None:
-    judge = a_judge_of_pool()
-
-    assert judge.see_node(a_changing_node("n1", 11), NOW) == []
-    assert judge.see_node(a_node("n1", 12), NOW) == []
-    assert judge.see_node(a_changing_node("n2", 13), NOW) == []
-
-
 def test_a_second_change_at_once_breaks_a_budget_of_one() -> None:
     judge = a_judge_of_pool()
     judge.see_node(a_changing_node("n1", 11), NOW)
@@ -77,11 +72,20 @@ def test_a_second_change_at_once_breaks_a_budget_of_one() -> None:
     expect_one(found, "P3", "started on node n2", "n1", "budget is 1")
 
 
-def test_a_member_that_others_took_out_a_moment_ago_need_not_be_known_of() -> None:
+@pytest.mark.parametrize("out", [{"ready": False}, {"cordoned": True}], ids=["ill", "cordoned"])
+def test_a_change_breaks_the_budget_while_others_hold_another_member_out(out: Json) -> None:
     judge = a_judge_of_pool()
-    judge.see_node(a_node("n1", 11, ready=False), NOW - 0.1)
+    judge.see_node(a_node("n1", 11, **out), LONG_AGO)
 
-    assert judge.see_node(a_changing_node("n2", 12), NOW) == []
+    expect_one(judge.see_node(a_changing_node("n2", 12), NOW), "P3", "n1")
+
+
+def test_two_cordons_of_ours_at_once_break_a_budget_of_one() -> None:
+    judge = a_judge_of_pool()
+
+    found = judge.replace_nodes([a_changing_node("n1", 15), a_changing_node("n2", 19)], 20, NOW)
+
+    expect_one(found, "P3", "n1, n2 are cordoned by us at once")
 
 
 def test_nodes_that_join_use_no_budget() -> None:
@@ -117,6 +121,14 @@ def test_a_deletion_waits_until_its_node_was_seen_as_it_was_then() -> None:
     assert judge.see_node(a_changing_node("n1", 11), NOW) == []
     assert judge.see_node(a_node("n1", 13), NOW) == []
     assert judge.restarts == {"n1": 1}
+
+
+def test_a_pod_that_is_deleted_twice_breaks_the_promise() -> None:
+    judge = a_judge_of_pool()
+    judge.see_node(a_changing_node("n1", 11), NOW)
+    restart(judge, "p1", 12)
+
+    expect_one(judge.see_deletion(a_deletion("p1")), "P4", "p1", "deleted 2 times")
 
 
 # P1

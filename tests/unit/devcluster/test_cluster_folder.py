@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder, State
-from devcluster.processes import kill_processes, observe_processes, runs_module, spawn
-from devcluster.waiting import wait_until
+from devcluster.processes import kill_processes, observe_processes, spawn
 
 STATE = State("demo", binaries="/b", first_port=21000)
 
@@ -40,12 +38,6 @@ def test_a_folder_holds_one_cluster(tmp_path: Path) -> None:
         Cluster("tests", tmp_path).down()
 
 
-@pytest.mark.parametrize("name", ["", "Demo", "a_b", "-a", "x" * 33])
-def test_a_name_that_no_context_could_carry_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ClusterError, match="Cluster name"):
-        Cluster(name, tmp_path)
-
-
 def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_not(
     tmp_path: Path,
 ) -> None:
@@ -65,22 +57,3 @@ def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_n
             assert other.pid in observe_processes(tmp_path / "b")
         finally:
             kill_processes(tmp_path / "b")
-
-
-def test_a_module_runs_for_as_long_as_its_process_and_for_its_own_cluster(tmp_path: Path) -> None:
-    folder = tmp_path / "a"
-    command = [sys.executable, "-m", "http.server", "--bind=127.0.0.1", "0"]
-    log = tmp_path / "log"
-    with spawn(command, folder=folder, working_folder=tmp_path, log=log, env=os.environ) as child:
-        try:
-            wait_until(
-                # The kernel shows a program's arguments a moment after it has begun.
-                lambda: runs_module(folder, "http.server"),
-                expectation="the module runs",
-                timeout_seconds=10,
-            )
-            assert not runs_module(folder, "http")
-            assert not runs_module(tmp_path / "b", "http.server")
-        finally:
-            child.kill()
-    assert not runs_module(folder, "http.server")

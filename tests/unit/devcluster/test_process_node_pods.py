@@ -103,9 +103,3 @@ def test_probes_count_by_their_thresholds() -> None:
         tally = tally.add(succeeded)
         said.append(tally.judge(probe))
     assert said == [None, True, None, None, None, None, None, False]
-
-
-# Its status.
-
-
-# Addresses.

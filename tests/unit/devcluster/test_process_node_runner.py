@@ -107,13 +107,6 @@ async def played(scene: Scene) -> AsyncIterator[asyncio.Task[None]]:
             process.stdout.close()
 
 
-async def test_a_container_without_probes_is_ready_and_goes_on() -> None:
-    scene = Scene(RUNS_ON)
-    async with played(scene):
-        await scene.until_container(lambda c: bool(c["ready"]))
-        assert scene.host.processes[0].poll() is None
-
-
 async def test_one_that_is_killed_is_started_again_at_once() -> None:
     scene = Scene(RUNS_ON)
     async with played(scene):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -18,7 +17,6 @@ from gpushare.kube.errors import (
     SilentWatchError,
     describe_failure,
 )
-from gpushare.kube.pages import list_pages
 from gpushare.kube.session import open_session
 from tests.kit.fakeapi import Answer, served_by
 
@@ -142,16 +140,6 @@ async def test_what_one_write_is_told_holds_for_all_and_not_for_reads() -> None:
     assert served == ["PATCH", "GET"]
 
 
-@pytest.mark.parametrize(
-    "details",
-    ['["a"]', '{"causes": 7}', '{"causes": true}', '{"causes": "a"}', '{"causes": ["a"]}'],
-)
-def test_details_in_a_shape_of_their_own_are_no_causes(details: str) -> None:
-    body = f'{{"message": "no upstream", "details": {details}}}'
-    error = ApiError(429, body.encode(), what="GET pods")
-    assert (error.message, error.causes, error.keeps_pod) == ("no upstream", (), None)
-
-
 @pytest.mark.parametrize("code", ["gone", 0, True, None])
 def test_a_message_and_a_code_in_a_shape_of_their_own_are_quoted(code: object) -> None:
     error = ApiError.from_status({"message": {"a": 1}, "code": code}, what="watch of pods")
@@ -205,12 +193,3 @@ async def test_a_session_that_is_pointed_elsewhere_leaves_its_token_at_home() ->
                 await session.get("away")
                 await session.get(elsewhere)
     assert heard == ["", ""]
-
-
-@pytest.mark.parametrize(
-    "answer", [{"metadata": "x"}, {"metadata": {"resourceVersion": "1"}, "items": {"a": 1}}]
-)
-async def test_an_answer_that_is_no_list_is_a_failed_list(answer: Json) -> None:
-    async with served_by(says(json.dumps(answer).encode())) as api:
-        with pytest.raises(MalformedAnswerError, match="the answer is no list"):
-            await anext(list_pages(api, "api/v1/things"))

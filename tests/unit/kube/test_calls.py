@@ -54,7 +54,15 @@ def test_metrics_call_a_request_what_the_api_server_s_own_do(
     assert _name_verb(method, path, content_type) == verb
 
 
-@pytest.mark.parametrize("body", [b"", b"gateway timeout", b"[]", b'{"details": null}'])
+@pytest.mark.parametrize(
+    "details", [b"null", b'["a"]', b'{"causes": 7}', b'{"causes": "a"}', b'{"causes": ["a"]}']
+)
+def test_details_in_a_shape_of_their_own_are_no_causes(details: bytes) -> None:
+    error = ApiError(429, b'{"message": "no", "details": %b}' % details, what="GET x")
+    assert (error.message, error.causes, error.keeps_pod) == ("no", (), None)
+
+
+@pytest.mark.parametrize("body", [b"", b"gateway timeout", b"[]"])
 def test_an_answer_that_is_no_status_is_an_error_all_the_same(body: bytes) -> None:
     error = ApiError(504, body, what="GET x")
     assert error.is_transient

@@ -102,13 +102,11 @@ async def test_it_is_told_of_the_cluster_where_the_user_says_so(
 echo '{build_answer(token="mine")}'""",
     )
     config = {"audience": "gpus"}
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": config}
     cluster: dict[str, Any] = {
         "tls-server-name": "api.example",
         "certificate-authority": "ca.crt",
-        "extensions": [
-            {"name": "another", "extension": {}},
-            {"name": "client.authentication.k8s.io/exec", "extension": config},
-        ],
+        "extensions": [{"name": "another", "extension": {}}, extension],
     }
     (tmp_path / "ca.crt").write_bytes(MINE.authority.certificate_pem)
     await load(tmp_path, build_plugin_user(plugin, provideClusterInfo=provides), **cluster)
@@ -157,21 +155,6 @@ async def test_it_is_asked_again_when_its_token_has_ended_and_not_before(tmp_pat
     clock.now = end
     # All at once, as requests come.
     assert await asyncio.gather(*(plugin.authorize() for _ in range(5))) == ["Bearer second"] * 5
-    assert count_runs(command) == 2
-
-
-async def test_a_token_that_does_not_say_when_it_ends_is_kept_until_it_is_not_taken(
-    tmp_path: Path,
-) -> None:
-    clock = Clock()
-    command = write_printing_plugin(tmp_path / "plugin", build_answer(token="first"))
-    plugin = open_plugin(command, clock)
-    await plugin.authorize()
-    change_answer(command, build_answer(token="second"))
-    clock.now += timedelta(days=1000)
-    assert await plugin.authorize() == "Bearer first"
-    plugin.forget()
-    assert await plugin.authorize() == "Bearer second"
     assert count_runs(command) == 2
 
 

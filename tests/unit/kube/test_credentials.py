@@ -54,24 +54,18 @@ def test_what_reads_kubeconfigs_takes_no_memory_in_a_pod() -> None:
     assert subprocess.run([sys.executable, "-c", script], env=environ, check=False).returncode == 0
 
 
-async def test_a_token_that_was_replaced_is_read_again(account: Path) -> None:
-    now = [0.0]
-    credentials = read_service_account(account, ENVIRON, clock=lambda: now[0])
-    (account / "token").write_text("second")
-    assert await credentials.authorize() == "Bearer first"
-    now[0] += TOKEN_SECONDS
-    assert await credentials.authorize() == "Bearer second"
-
-
-@pytest.mark.parametrize("text", [None, ""])
-async def test_a_token_is_kept_while_there_is_no_other(account: Path, text: str | None) -> None:
+@pytest.mark.parametrize(("text", "sent"), [("second", "second"), ("", "first"), (None, "first")])
+async def test_a_token_is_read_again_and_kept_while_there_is_no_other(
+    account: Path, text: str | None, sent: str
+) -> None:
     now = [0.0]
     credentials = read_service_account(account, ENVIRON, clock=lambda: now[0])
     (account / "token").unlink()
     if text is not None:
         (account / "token").write_text(text)
-    now[0] += TOKEN_SECONDS
     assert await credentials.authorize() == "Bearer first"
+    now[0] += TOKEN_SECONDS
+    assert await credentials.authorize() == f"Bearer {sent}"
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])

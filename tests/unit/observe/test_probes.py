@@ -59,6 +59,13 @@ async def test_who_asks_at_the_same_time_is_told_the_same() -> None:
     assert counter.written == 1
 
 
+async def test_each_answer_has_what_was_counted_before_it_was_asked_for() -> None:
+    counter = Counter()
+    text = MetricsText(counter.generate)
+    for counter.counted in range(20):
+        assert await read(text) == str(counter.counted).encode()
+
+
 async def test_who_asks_while_others_read_is_told_what_was_counted_meanwhile() -> None:
     counter, is_read = Counter(), asyncio.Event()
     text = MetricsText(counter.generate)

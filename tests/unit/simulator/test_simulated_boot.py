@@ -60,15 +60,6 @@ def test_a_pod_that_holds_devices_fails_for_good_before_its_plugin_is_back() -> 
     assert "no healthy devices present" in scene.status("a")["message"]
 
 
-def test_a_pod_that_asks_for_no_device_runs_again() -> None:
-    scene = serving(ON)
-    scene.add_pod("a", {}, annotations={names.PLAYED: "true"})
-    scene.advance(1)
-    scene.reboot()
-    scene.advance(1)
-    assert scene.pod("a").ready
-
-
 def test_the_plugins_resources_are_zero_from_the_kubelets_start_until_it_registers() -> None:
     scene = serving(ON, period=10)
     scene.fault(start_delay_seconds=5)

@@ -82,13 +82,6 @@ def test_cards_that_are_gone_are_given_out_before_it_restarts() -> None:
     assert cluster.choose(6) == 2
 
 
-def test_a_node_that_had_no_cards_is_counted_once_it_has() -> None:
-    cluster = Cluster(cards=0)
-    assert "not for GPU share" in str(cluster.choose(3))
-    cluster.set_cards(2)
-    assert cluster.choose(3) == 0
-
-
 def test_units_of_a_pod_whose_annotations_were_edited_are_never_taken_back(
     cluster: Cluster,
 ) -> None:

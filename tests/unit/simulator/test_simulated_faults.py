@@ -7,7 +7,6 @@ from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_fau
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 SHARE = {"ack.node.gpu.schedule": "share"}
-CGPU = {"ack.node.gpu.schedule": "cgpu"}
 MEM3 = {names.GPU_MEM: 3}
 
 
@@ -72,21 +71,6 @@ def test_a_node_that_is_not_ready_starts_nothing_until_cleared() -> None:
     assert scene.node.ready == "True"
     assert scene.pod("a").phase == "Running"
     assert scene.pod("cgpu-installer").ready
-
-
-def test_a_pod_that_asks_in_mib_gets_and_uses_mib() -> None:
-    scene = Scene(CGPU)
-    scene.annotate_node(names.MODULE, "cgpu")
-    scene.fault(memory_unit="MiB")
-    scene.add_component()
-    scene.advance(1)
-    scene.add_pod("a", {names.GPU_MEM: 4096}, annotations={names.USES_GIB: "4"})
-    scene.add_pod("b", {names.GPU_MEM: 4096})
-    scene.advance(1)
-    assert scene.pod("a").ready
-    assert scene.got("a")["visible_memory_mib"] == 4301
-    assert scene.got("a")["env"][names.MEM_DEV] == "15360"
-    assert scene.node.annotations[names.MEMORY_USED] == '{"0": 8.0}'
 
 
 def test_the_resource_of_the_mode_before_can_be_left_over_until_cleared() -> None:

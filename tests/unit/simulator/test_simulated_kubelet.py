@@ -160,14 +160,6 @@ def test_isolation_follows_from_what_was_read_the_module_and_the_environment(
     assert scene.got("a")["isolated"] is isolated
 
 
-def test_whether_isolation_survives_share_is_a_switch() -> None:
-    scene = serving(SHARE)
-    scene.fault(isolation_survives_share=False)
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    assert not scene.got("a")["isolated"]
-
-
 def test_mps_isolates_while_its_control_daemon_runs() -> None:
     scene = Scene({"ack.node.gpu.schedule": "mps"})
     scene.add_component("gpushare-mps-device-plugin-ds")

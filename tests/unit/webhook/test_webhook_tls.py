@@ -34,6 +34,15 @@ async def test_a_client_that_trusts_the_ca_reaches_it_by_each_of_its_names(name:
         assert await served_certificate(port, trusting, name)
 
 
+async def test_a_client_that_trusts_another_ca_is_not_fooled() -> None:
+    server, _, _ = build_tls()
+    _, trusting_another, _ = build_tls()
+    webhook = build_webhook(build_memory(pools=()))
+    async with webhook.listening(server, host="127.0.0.1", port=0) as port:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await served_certificate(port, trusting_another, HOST)
+
+
 async def test_a_new_certificate_holds_for_new_connections_and_cuts_none() -> None:
     server, trusting, authority = build_tls()
     webhook = build_webhook(build_memory(pools=()))
