@@ -1,20 +1,16 @@
 """What becomes of evictions: on the pods, in the counter, and in what is said of the node."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from gpushare.controller.apply import Applier
-from gpushare.controller.caches import Caches
 from gpushare.controller.reconcile import Reconciler
 from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
-from gpushare.core.observed import Timing
 from gpushare.kube.errors import ApiError, EvictionRefusedError
-from gpushare.kube.events import Events
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
+from tests.kit.loop import carry_out
 from tests.kit.values import a_node
 
 Json = dict[str, Any]
@@ -53,23 +49,8 @@ def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def evict(api: Api, metrics: Metrics, *, wanted: bool = True) -> None:
-    caches = Caches(
-        api,  # type: ignore[arg-type]
-        plugin_namespace="kube-system",
-        on_change=lambda: None,
-        metrics=metrics,
-    )
-    events = Events(api, "me")  # type: ignore[arg-type]
-    applier = Applier(api, caches, Settings(), Timing(), metrics, events)  # type: ignore[arg-type]
-    try:
-        await applier.carry_out(
-            EvictPods("gpu-1", PODS),
-            pool="training",
-            reason=Reason.WORKLOADS_PRESENT,
-            is_wanted=lambda: wanted,
-        )
-    finally:
-        await asyncio.gather(*events._tasks)
+    action, reason = EvictPods("gpu-1", PODS), Reason.WORKLOADS_PRESENT
+    await carry_out(api, action, reason=reason, metrics=metrics, wanted=wanted)
 
 
 def count(metrics: Metrics, outcome: str) -> float | None:

@@ -6,15 +6,11 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.controller.apply import Applier
-from gpushare.controller.caches import Caches
 from gpushare.core.actions import LookAgain
-from gpushare.core.observed import Timing
 from gpushare.core.records import Step
-from gpushare.kube.events import Events
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
+from tests.kit.loop import carry_out
 from tests.kit.members import OURS, SHARE, under_way
 
 Json = dict[str, Any]
@@ -60,19 +56,9 @@ class Api:
 
 
 async def _look(api: Api, *, wanted: bool = True) -> list[Json]:
-    metrics = Metrics()
-    caches = Caches(
-        api,  # type: ignore[arg-type]
-        plugin_namespace="kube-system",
-        on_change=lambda: None,
-        metrics=metrics,
-    )
     settings = Settings(second_look_seconds=0)
-    events = Events(api, "me")  # type: ignore[arg-type]
-    applier = Applier(api, caches, settings, Timing(), metrics, events)  # type: ignore[arg-type]
-    await applier.carry_out(
-        LookAgain("gpu-1"), pool="training", reason=Reason.CORDONED, is_wanted=lambda: wanted
-    )
+    action, reason = LookAgain("gpu-1"), Reason.CORDONED
+    await carry_out(api, action, reason=reason, settings=settings, wanted=wanted)
     return api.applied
 
 

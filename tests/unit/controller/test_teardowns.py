@@ -8,20 +8,18 @@ import pytest
 
 from gpushare.api.job import Job, JobState
 from gpushare.api.node import Node
-from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.teardowns import Instructions
 from gpushare.core.actions import CreateJob, Phase
-from gpushare.core.observed import Timing
 from gpushare.core.records import Step
 from gpushare.core.teardown import name_job
 from gpushare.kube.errors import JobTakenError
 from gpushare.kube.events import Events
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
 from gpushare.render.teardown import render_teardown_job
 from gpushare.settings import Settings
 from tests.kit.fakeapi import FakeApi
+from tests.kit.loop import carry_out
 from tests.kit.teardowns import a_job, a_teardown, by_hand, by_job, change_of, plan_torn, torn
 
 JOBS = "apis/batch/v1/namespaces/gpushare-teardown/jobs"
@@ -38,25 +36,11 @@ def _manifest(node: str = "gpu-1") -> Json:
     return {**job, "metadata": {**job["metadata"], "uid": "uid-1"}}
 
 
-async def _carry_out(api: FakeApi, *times: int) -> Caches:
+async def _carry_out(api: FakeApi, times: int = 1) -> Caches:
     """Make the Job, so many times."""
     async with api.connected() as server:
-        metrics, settings = Metrics(), Settings(teardown_image="shell:v1")
-        caches = Caches(
-            server,
-            plugin_namespace="kube-system",
-            teardown_namespace="gpushare-teardown",
-            on_change=lambda: None,
-            metrics=metrics,
-        )
-        events = Events(server, "test")
-        applier = Applier(server, caches, settings, Timing(), metrics, events)
-        for _ in times or (1,):
-            await applier.carry_out(
-                JOB, pool="training", reason=Reason.MODULE_REMOVAL, is_wanted=lambda: True
-            )
-        await _drain(events)
-        return caches
+        settings, jobs = Settings(teardown_image="shell:v1"), [JOB] * times
+        return await carry_out(server, *jobs, reason=Reason.MODULE_REMOVAL, settings=settings)
 
 
 async def _drain(events: Events) -> None:
@@ -96,7 +80,7 @@ async def test_a_job_is_known_as_soon_as_it_is_made() -> None:
 
 async def test_one_that_is_there_already_is_taken_in_and_told_of_once() -> None:
     api = _Stored()
-    caches = await _carry_out(api, 1, 2)
+    caches = await _carry_out(api, 2)
     assert len(api.conflicts) == 1
     assert len(_told(api)) == 1
     assert caches.jobs is not None
