@@ -183,18 +183,3 @@ def test_whatever_happens_to_the_secret_no_client_meets_a_certificate_it_cannot_
         world.check(1)
         world.expect_served()
     assert world.is_served_by_all()
-
-
-def test_twenty_certificates_and_three_cas_later_nobody_was_turned_away() -> None:
-    world = Rotation(SHORT, lag=SHORT.spread)
-    world.start()
-    authorities = set()
-    while len(world.reasons) < 26:
-        for number in (0, 1):
-            world.wait(SHORT.check / 2)
-            world.expect_served()
-            world.check(number)
-            world.expect_served()
-        assert world.stored is not None
-        authorities.add(world.stored.authority.certificate_pem)
-    assert len(authorities) >= 4

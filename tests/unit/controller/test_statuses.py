@@ -35,21 +35,6 @@ def add_node(reconciler: Reconciler, node: Node) -> None:
     reconciler.caches.mark_changed(node.name)
 
 
-async def test_nodes_are_dealt_with_while_a_status_is_being_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    api = SlowApi("status")
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
-    for index in (1, 2):
-        add_node(reconciler, a_node(f"gpu-{index}", CGPU))
-        async with asyncio.timeout(1):
-            await reconciler._pass_safely()
-        await until_quiet(api)
-        assert ("APPLY", f"{NODES}/gpu-{index}") in api.writes
-    api.go_on.set()
-    await settle(reconciler)
-
-
 async def test_of_one_pool_one_status_is_in_flight_and_the_newest_comes_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,22 +126,6 @@ async def test_a_pool_is_not_released_before_its_status_has_arrived(
     await settle(reconciler)
     await reconciler._pass_safely()
     assert released == ["training"]
-
-
-async def test_an_answer_changes_nothing_of_the_pool_but_its_status(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    api, pools = SlowApi("status"), [a_pool()]
-    reconciler = build_reconciler(monkeypatch, api, pools)
-    await reconciler._pass_safely()
-    pools[:] = [a_pool(schedule="share", generation=7)]
-    reconciler.pools.list_anew()
-    await reconciler._pass_safely()
-    api.go_on.set()
-    await settle(reconciler)
-    (pool,) = reconciler._pools.all
-    assert (pool.generation, pool.spec.schedule) == (7, "share")
-    assert pool.status.conditions
 
 
 async def test_what_an_unreadable_pool_is_told_holds_nothing_up_and_is_told_once(

@@ -20,8 +20,6 @@ from gpushare.kube.errors import (
 from gpushare.kube.session import open_session
 from tests.kit.fakeapi import Answer, served_by
 
-NODE = {"metadata": {"name": "a", "uid": "1"}}
-
 
 def says(body: bytes) -> Answer:
     async def answer(request: web.Request) -> web.Response:
@@ -116,28 +114,6 @@ async def test_a_watch_that_the_server_forgets_is_given_up(
     async with served_by(drip) as api:
         with pytest.raises(SilentWatchError):
             await read_watch(api)
-
-
-async def test_what_one_write_is_told_holds_for_all_and_not_for_reads() -> None:
-    served: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        served.append(request.method)
-        if request.method == "PATCH":
-            return web.json_response({}, status=429, headers={"Retry-After": "60"})
-        return web.json_response({})
-
-    async with served_by(answer) as api:
-        with pytest.raises(ApiError) as refusal:
-            await api.apply("api/v1/nodes/a", NODE)
-        leader = api.only_while(lambda: True)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await leader.delete("api/v1/namespaces/ns/pods/a", uid="1")
-        await leader.get("api/v1/nodes/a")
-
-    assert refusal.value.retry_after_seconds == 60
-    assert served == ["PATCH", "GET"]
 
 
 @pytest.mark.parametrize("code", ["gone", 0, True, None])

@@ -17,7 +17,6 @@ from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
-from tests.kit.foreigncerts import issue_foreign
 from tests.kit.kubeconfigs import build_plugin_user, write_kubeconfig
 from tests.kit.tls import HOST, build_tls
 
@@ -58,16 +57,6 @@ async def test_a_user_is_known_by_what_the_entry_says(
 async def test_a_token_goes_before_a_plugin_which_is_not_run(tmp_path: Path) -> None:
     user = TOKEN | build_plugin_user("/nowhere/plugin")
     assert await find_authorization(write_kubeconfig(tmp_path / "config", user)) == "Bearer mine"
-
-
-async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("first\n")
-    user = {"token": "older", "tokenFile": "token"}
-    credentials = await load_kubeconfig((write_kubeconfig(tmp_path / "config", user),))
-    assert await credentials.authorize() == "Bearer first"
-    (tmp_path / "token").write_text("second")
-    credentials.forget()
-    assert await credentials.authorize() == "Bearer second"
 
 
 async def test_nothing_of_a_user_goes_over_plain_http(tmp_path: Path) -> None:
@@ -150,27 +139,6 @@ async def test_a_server_is_told_who_asks_only_where_it_is_known(
                 await ask(path)
 
 
-async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
-    tls, _, authority = build_tls()
-    mine = issue_foreign(("me",), NOW, kind="ec")
-    tls.verify_mode = ssl.CERT_OPTIONAL
-    tls.load_verify_locations(cadata=mine.authority.certificate_pem.decode())
-    (tmp_path / "me.crt").write_bytes(mine.certificate_pem)
-    (tmp_path / "me.key").write_bytes(mine.key_pem)
-    files = {"client-certificate": "me.crt", "client-key": "me.key"}
-    data = {
-        "client-certificate-data": encode(mine.certificate_pem),
-        "client-key-data": encode(mine.key_pem),
-    }
-    async with serving(tls) as url:
-        # In lines, as `base64` writes it.
-        trusted = base64.encodebytes(authority.certificate_pem).decode()
-        cluster = {"server": url, "certificate-authority-data": trusted}
-        for user in (files, data, files | data):
-            path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
-            assert (await ask(path))["has_certificate"]
-
-
 async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_path: Path) -> None:
     tls, _, _ = build_tls()
     user = TOKEN | {
@@ -222,7 +190,8 @@ async def test_a_bad_cluster_is_told_in_a_sentence(
 
 
 PAIR = {
-    "client-certificate-data": encode(MINE.certificate_pem),
+    # In lines, as `base64` writes it.
+    "client-certificate-data": base64.encodebytes(MINE.certificate_pem).decode(),
     "client-key-data": encode(MINE.key_pem),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gpushare.kube.errors import ApiError, KubeError, MalformedAnswerError, SilentWatchError
+from gpushare.kube.errors import ApiError, KubeError, SilentWatchError
 from gpushare.kube.hearing import Hearing
 from gpushare.kube.reflector import REMEMBERED_DELETIONS, Reflector
 
@@ -169,16 +169,6 @@ async def test_an_old_list_brings_none_of_the_last_thousand_back() -> None:
     assert sorted(reflector.records) == sorted(names[:REMEMBERED_DELETIONS])
 
 
-async def test_an_event_that_can_not_be_read_is_made_up_for_by_a_list() -> None:
-    """From the same place the same event would come, for ever."""
-    unreadable = MalformedAnswerError("watch: too long")
-    server = Server(_list(9, _object("a", 1, "x")), unreadable, _list(20, _object("a", 12, "y")))
-    reflector, changes = await _run(server)
-    assert dict(reflector.records) == {"a": "y"}
-    assert changes == [("a", "x"), ("a", "y")]
-    assert server.asked[-1]["resourceVersion"] == "20"
-
-
 @pytest.mark.parametrize("answer", [{}, {"metadata": None}, {"metadata": {}, "items": []}])
 async def test_an_answer_that_is_no_list_is_not_taken_for_an_empty_one(answer: Json) -> None:
     server = Server(
@@ -186,20 +176,6 @@ async def test_an_answer_that_is_no_list_is_not_taken_for_an_empty_one(answer: J
     )
     _, changes = await _run(server)
     assert changes == [("a", "x")]
-
-
-async def test_a_watch_that_ends_at_once_is_opened_again_after_a_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    paused: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        paused.append(seconds)
-
-    monkeypatch.setattr("gpushare.kube.reflector.BACKOFF_SECONDS", (1.0, 2.0))
-    monkeypatch.setattr("gpushare.kube.reflector.asyncio.sleep", pause)
-    await _run(Server(_list(9), [], [], []))
-    assert paused == [1.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize(("healthy_seconds", "heard"), [(0.0, 2), (60.0, 1)])

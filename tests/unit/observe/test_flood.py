@@ -61,11 +61,3 @@ def test_the_next_line_says_how_many_were_left_out(flood: Flood, clock: Clock) -
     clock.now += PERIOD_SECONDS
     again = place.say(2)
     assert [vars(record).get("left_out") for record in again] == [7, None]
-
-
-def test_where_few_fail_nothing_is_said_of_it(flood: Flood, clock: Clock) -> None:
-    place = Place(flood)
-    place.say(BURST - 1)
-    clock.now += PERIOD_SECONDS
-    (again,) = place.say(1)
-    assert vars(again).keys().isdisjoint({"left_out", "muted_seconds"})

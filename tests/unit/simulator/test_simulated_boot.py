@@ -50,16 +50,6 @@ def test_an_installer_that_runs_puts_removed_files_back_at_once() -> None:
     assert scene.node.annotations[names.MODULE] == "cgpu"
 
 
-def test_a_pod_that_holds_devices_fails_for_good_before_its_plugin_is_back() -> None:
-    scene = running(serving(ON))
-    scene.reboot()
-    scene.advance(60)
-    assert scene.allocatable() == "15"
-    assert (scene.pod("a").phase, scene.pod("a").ready) == ("Failed", False)
-    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
-    assert "no healthy devices present" in scene.status("a")["message"]
-
-
 def test_the_plugins_resources_are_zero_from_the_kubelets_start_until_it_registers() -> None:
     scene = serving(ON, period=10)
     scene.fault(start_delay_seconds=5)

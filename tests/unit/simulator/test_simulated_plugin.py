@@ -40,18 +40,6 @@ def test_a_deleted_plugin_takes_allocatable_to_zero_and_after_its_grace_capacity
     assert (scene.capacity(), scene.allocatable()) == ("15", "15")
 
 
-def test_the_last_plugin_to_register_wins_and_its_loss_empties_the_resource() -> None:
-    scene = serving(SHARE)
-    scene.add_component("gpushare-mps-device-plugin-ds")
-    scene.advance(1)
-    scene.remove(PLUGIN)
-    scene.advance(1)
-    assert scene.allocatable() == "15"
-    scene.remove("gpushare-mps-device-plugin-ds")
-    scene.advance(1)
-    assert scene.allocatable() == "0"
-
-
 def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -> None:
     scene = serving(SHARE)
     scene.label(ack__node__gpu__schedule="default")
@@ -80,20 +68,6 @@ def test_a_node_without_labels_offers_whole_cards_in_basic_only(
     scene = Scene(cards=2, edition=edition)
     scene.advance(1)
     assert scene.allocatable(names.WHOLE_CARD) == cards
-
-
-def test_basic_sharing_takes_the_whole_card_away_until_it_is_recovered() -> None:
-    scene = Scene(edition="Basic")
-    scene.advance(1)
-    scene.label(cgpu="true")
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "0"
-    scene.label(cgpu="false")
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "0"
-    scene.add_component("device-plugin-recover-ds")
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "1"
 
 
 def test_a_restarted_simulator_takes_up_where_it_was() -> None:

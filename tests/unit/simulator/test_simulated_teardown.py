@@ -4,7 +4,6 @@ from devcluster import names
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 SHARE = {"ack.node.gpu.schedule": "share"}
-CGPU = {"ack.node.gpu.schedule": "cgpu"}
 MEM3 = {names.GPU_MEM: 3}
 
 
@@ -63,18 +62,6 @@ def test_verify_fails_while_the_module_is_loaded_and_says_so() -> None:
     assert ended(scene, "after") == ("Succeeded", 0, "")
 
 
-def test_kured_reboots_a_node_with_the_sentinel_which_is_away_meanwhile() -> None:
-    scene = torn_down()
-    boot_id = scene.node.boot_id
-    scene.advance(0.5)
-    assert (scene.node.ready, scene.node.boot_id) == ("False", boot_id)
-    scene.advance(1)
-    assert scene.node.ready == "True"
-    assert scene.node.boot_id != boot_id
-    assert not {names.SENTINEL, names.MODULE} & scene.node.annotations.keys()
-    assert scene.pod("uninstall-sentinel").phase == "Succeeded"
-
-
 def test_kured_reboots_once_and_all_comes_to_rest() -> None:
     scene = torn_down()
     scene.advance(5)
@@ -84,21 +71,3 @@ def test_kured_reboots_once_and_all_comes_to_rest() -> None:
     assert scene.turns[-1].wake_at is None
     assert all(not t.node_patch and not t.pod_writes for t in scene.turns[before:])
     assert (scene.pod(PLUGIN).ready, scene.allocatable()) == (True, "15")
-
-
-def test_the_whole_way_from_cgpu_to_share_ends_isolation() -> None:
-    scene = serving(CGPU)
-    scene.annotate_node(names.KURED, "true")
-    scene.label(ack__node__gpu__schedule="share")
-    scene.remove(PLUGIN)
-    scene.add_component(name="second")
-    scene.advance(1)
-    scene.add_pod("before", MEM3)
-    scene.advance(1)
-    assert scene.got("before")["isolated"]
-    scene.remove("before")
-    scene.add_teardown("uninstall", "sentinel")
-    scene.advance(5)
-    scene.add_pod("after", MEM3)
-    scene.advance(1)
-    assert not scene.got("after")["isolated"]

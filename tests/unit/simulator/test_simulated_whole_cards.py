@@ -47,18 +47,3 @@ def test_nvidias_plugin_serves_whole_cards_beside_a_sharing_one_and_zeroes_nothi
     scene.add_component(NVIDIA)
     scene.advance(1)
     assert (scene.allocatable(names.WHOLE_CARD), scene.allocatable()) == ("1", "15")
-
-
-def test_nvidias_plugin_beside_the_vendors_takes_the_resource_and_leaves_it_empty() -> None:
-    scene = Scene({"ack.node.gpu.schedule": "default"})
-    scene.add_component("ack-nvidia-device-plugin")
-    scene.advance(1)
-    scene.add_component(NVIDIA)
-    scene.advance(1)
-    scene.add_pod("a", CARD)
-    scene.advance(1)
-    assert scene.got("a")["plugin"] == f"{NVIDIA}-uid"
-    scene.remove(NVIDIA)
-    scene.advance(1)
-    assert scene.pod("ack-nvidia-device-plugin").ready
-    assert scene.allocatable(names.WHOLE_CARD) == "0"

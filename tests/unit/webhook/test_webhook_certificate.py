@@ -40,15 +40,6 @@ async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_two_that_start_at_once_end_with_one_ca(fake: FakeApi, api: ApiServer) -> None:
-    first, second = start(api), start(api)
-    await asyncio.gather(first.ensure(), second.ensure())
-    assert await served(first.tls) == await served(second.tls)
-    assert [write for write in fake.writes if SECRET in write] == [f"POST {SECRET}"]
-    assert f"POST {SECRET}" in fake.conflicts
-    assert trusted_ca(fake) == stored(fake, "ca.crt")
-
-
 async def test_a_bundle_written_meanwhile_is_not_put_back(fake: FakeApi, api: ApiServer) -> None:
     newer = base64.b64encode(b"newer").decode()
     raw = await read_configuration(api, "gpushare-webhook")
@@ -83,21 +74,6 @@ async def test_a_secret_without_use_is_filled_and_keeps_its_metadata(
     await start(api).ensure()
     assert fake.objects[SECRET]["metadata"]["labels"] == {"team": "a"}
     assert trusted_ca(fake) == stored(fake, "ca.crt")
-
-
-async def test_a_certificate_that_grows_old_is_renewed_under_the_same_ca(
-    fake: FakeApi, api: ApiServer
-) -> None:
-    clock, metrics = Clock(), Metrics()
-    certificate = start(api, clock, metrics)
-    await certificate.ensure()
-    before, ca = stored(fake, "tls.crt"), trusted_ca(fake)
-    clock.now += LIFETIME * 0.8
-    await certificate.ensure()
-    assert stored(fake, "tls.crt") != before
-    assert trusted_ca(fake) == ca
-    expiry = metrics.registry.get_sample_value("gpushare_certificate_expiry_timestamp_seconds")
-    assert expiry == (clock.now + LIFETIME).timestamp()
 
 
 async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi, api: ApiServer) -> None:

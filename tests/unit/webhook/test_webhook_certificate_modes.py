@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpushare.certs.custody import MANAGED_BY
-from gpushare.certs.identity import Authority
+from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import LIFETIME
 from gpushare.kube.client import ApiServer
 from gpushare.observe.metrics import Metrics
@@ -29,6 +29,8 @@ from tests.kit.certificates import (
 )
 from tests.kit.fakeapi import FakeApi
 from tests.kit.foreigncerts import issue_foreign
+
+FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
 
 
 @pytest.mark.parametrize(
@@ -65,14 +67,20 @@ async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
     assert not is_refused(metrics)
 
 
+@pytest.mark.parametrize(
+    ("mode", "first", "next_"),
+    [("self", None, FOREIGN), ("provided", FOREIGN, replace(FOREIGN, key_pem=OTHER.key_pem))],
+)
 async def test_while_a_secret_is_refused_what_was_served_goes_on(
-    fake: FakeApi, api: ApiServer
+    fake: FakeApi, api: ApiServer, mode: Mode, first: Identity | None, next_: Identity
 ) -> None:
     metrics = Metrics()
-    certificate = start(api, metrics=metrics)
+    if first is not None:
+        put_foreign(fake, first)
+    certificate = start(api, metrics=metrics, mode=mode)
     await certificate.ensure()
     before = await served(certificate.tls)
-    put_foreign(fake, issue_foreign(HOSTS, NOW))
+    put_foreign(fake, next_)
     fake.writes.clear()
     await certificate.ensure()
     assert await served(certificate.tls) == before
@@ -151,23 +159,6 @@ async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(
     await certificate.ensure()
     assert certificate.find_flaw() is None
     assert fake.writes == []
-
-
-async def test_a_bad_pair_of_somebody_else_is_refused_and_the_old_one_served_on(
-    fake: FakeApi,
-    api: ApiServer,
-) -> None:
-    foreign, metrics = issue_foreign(HOSTS, NOW), Metrics()
-    mixed = replace(foreign, key_pem=issue_foreign(HOSTS, NOW, kind="ec").key_pem)
-    put_foreign(fake, foreign)
-    certificate = start(api, metrics=metrics, mode="provided")
-    await certificate.ensure()
-    assert not is_refused(metrics)
-    put_foreign(fake, mixed)
-    await certificate.ensure()
-    assert await served(certificate.tls) == shown(foreign)
-    assert certificate.find_flaw() is None
-    assert is_refused(metrics)
 
 
 async def test_the_ca_of_what_tls_refused_is_not_written(fake: FakeApi, api: ApiServer) -> None:

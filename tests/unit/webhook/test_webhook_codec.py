@@ -26,15 +26,6 @@ def test_a_review_says_what_is_done_to_which_object() -> None:
     assert review.uid == "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
-@pytest.mark.parametrize("absent", ["object", "dryRun", "namespace", "operation", "subResource"])
-def test_what_a_request_need_not_say_may_be_null_or_absent(absent: str) -> None:
-    review = build_review({})
-    review["request"][absent] = None
-    with_null = parse_pod_review(encode(review))
-    del review["request"][absent]
-    assert parse_pod_review(encode(review)) == with_null
-
-
 @pytest.mark.parametrize(
     "body",
     [

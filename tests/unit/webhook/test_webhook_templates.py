@@ -13,7 +13,6 @@ from tests.kit.reviews import build_gpu_pod, build_review, encode
 Json = dict[str, Any]
 
 TEMPLATE = {key: build_gpu_pod()[key] for key in ("metadata", "spec")}
-QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 
 
 def build_workload(resource: str, **metadata: Any) -> Json:
@@ -47,21 +46,6 @@ def test_a_workloads_pods_are_those_of_its_template(resource: str) -> None:
     assert template.metadata is not None
     owners = [(owner.kind, owner.controller) for owner in template.metadata.owner_references or ()]
     assert owners == ([("DaemonSet", True)] if resource.endswith("/daemonsets") else [])
-
-
-@pytest.mark.parametrize(
-    ("resource", "metadata"),
-    [
-        ("batch/v1/jobs", {"labels": {**QUEUE, "app": "x"}}),
-        ("batch/v1/cronjobs", {"job": {"labels": QUEUE}}),
-        ("apps/v1/deployments", {"labels": QUEUE}),
-    ],
-)
-def test_the_queue_of_a_workload_holds_for_its_pods(resource: str, metadata: Json) -> None:
-    template = find_template(resource, build_workload(resource, **metadata))
-    assert template is not None
-    assert template.metadata is not None
-    assert template.metadata.labels == QUEUE
 
 
 def test_what_is_no_workload_has_no_template() -> None:
