@@ -80,12 +80,6 @@ async def test_of_many_that_must_stay_a_few_are_named() -> None:
     assert "train-3" not in str(raised.value)
 
 
-async def test_nobody_is_evicted_for_a_pool_that_wants_something_else_by_now() -> None:
-    api = Api()
-    await evict(api, Metrics(), wanted=False)
-    assert api.asked == []
-
-
 async def test_a_refusal_is_said_of_the_node_until_the_eviction_succeeds() -> None:
     api = Api(kept=PODS[:1])
     reconciler = Reconciler(api, Settings(), Metrics())  # type: ignore[arg-type]

@@ -187,17 +187,6 @@ async def test_what_events_say_during_a_list_is_newer_than_the_list() -> None:
     assert copy.all[0].generation == 5
 
 
-async def test_a_list_shows_what_went_unseen_and_old_events_do_not_bring_it_back() -> None:
-    server = Server("a", "b")
-    copy = await a_copy(server)
-    old = server.store("b", metadata={"generation": 2})
-    server.delete("b")
-    copy.list_anew()
-    assert await copy.pass_() == ["a"]
-    copy.take(old)
-    assert await copy.pass_() == ["a"]
-
-
 async def test_the_successor_under_a_name_is_not_taken_for_the_pool_before() -> None:
     server = Server("a")
     copy = await a_copy(server)

@@ -70,16 +70,6 @@ def test_a_pod_that_waits_for_hours_is_told_of_again_and_not_at_every_look(
     assert len(caplog.records) == 1
 
 
-def test_what_was_found_is_what_is_there_now(clock: list[float]) -> None:
-    posts: Any = Posts()
-    found = UnplacedPods(posts, Planner(Timing()), {})
-    look(found, a_lost_pod(), a_lost_pod("other"))
-    assert {pod.name for pod in found.found} == {"lost", "other"}
-    clock[0] += PERIOD_SECONDS
-    look(found)
-    assert found.found == ()
-
-
 def test_an_extender_is_called_stale_only_where_it_goes_on_refusing_room(
     clock: list[float],
 ) -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import toolchain
 from devcluster.errors import ToolchainError
-from devcluster.progress import BuildProgress, ProgressLine
 from devcluster.toolchain import (
     CONTROL_PLANE,
     KUBE_SCORE,
@@ -94,25 +92,6 @@ def test_a_failed_build_quotes_go_says_what_to_do_and_leaves_nothing(go: FakeGo)
     with pytest.raises(ToolchainError, match=r"no space left on device(.|\n)*call again"):
         ensure_binaries(go.environment, report=silent)
     assert go.left() == []
-
-
-def test_an_interrupted_build_ends_its_processes_and_leaves_nothing(
-    go: FakeGo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Interrupted(ProgressLine):
-        def show(self, progress: BuildProgress) -> None:
-            if go.log.exists():
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(toolchain, "ProgressLine", Interrupted)
-    go.install(then="exec sleep 60")
-    said: list[str] = []
-    with pytest.raises(KeyboardInterrupt):
-        ensure_binaries(go.environment, report=said.append)
-    assert "interrupted; call again" in said[-1]
-    assert go.left() == []
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(go.log.read_text()), 0)
 
 
 @pytest.fixture

@@ -71,6 +71,12 @@ def _lease(store: Store, identity: str) -> Lease:
     return Lease(store, terms, clock=CLOCK)  # type: ignore[arg-type]
 
 
+async def _hold(store: Store) -> Lease:
+    lease = _lease(store, "a")
+    await lease.acquire()
+    return lease
+
+
 async def test_one_that_could_not_use_it_leaves_it_to_others_until_it_can() -> None:
     store, gaps = Store(), iter(["pods are not known", "pods are not known", None])
     told: list[Json | None] = []
@@ -87,8 +93,7 @@ async def test_one_that_could_not_use_it_leaves_it_to_others_until_it_can() -> N
 
 async def test_a_slow_answer_does_not_cut_the_holders_time_short() -> None:
     store = Store()
-    holder, other = _lease(store, "a"), _lease(store, "b")
-    await holder.acquire()
+    holder, other = await _hold(store), _lease(store, "b")
 
     async def renew() -> None:
         CLOCK.now += 5
@@ -103,8 +108,7 @@ async def test_a_slow_answer_does_not_cut_the_holders_time_short() -> None:
 
 async def test_a_holder_whose_answer_was_slow_stops_before_others_may_follow() -> None:
     store = Store()
-    holder, other = _lease(store, "a"), _lease(store, "b")
-    await holder.acquire()
+    holder, other = await _hold(store), _lease(store, "b")
 
     async def look() -> None:
         assert not await other._try()
@@ -123,8 +127,7 @@ async def test_the_time_that_another_replicas_clock_shows_neither_ends_its_term_
     hours: int,
 ) -> None:
     store = Store()
-    holder, other = _lease(store, "a"), _lease(store, "b")
-    await holder.acquire()
+    holder, other = await _hold(store), _lease(store, "b")
     for seconds in (1, 9, 9):
         assert await holder._try()
         assert store.lease is not None
@@ -138,7 +141,7 @@ async def test_the_time_that_another_replicas_clock_shows_neither_ends_its_term_
 
 async def test_a_restarted_process_of_the_same_name_takes_its_own_back_at_once() -> None:
     store = Store()
-    await _lease(store, "a").acquire()
+    await _hold(store)
     assert await _lease(store, "a")._try()
 
 
@@ -154,8 +157,7 @@ async def test_two_who_try_at_once_do_not_both_win() -> None:
 
 async def test_a_released_lease_is_free_at_once() -> None:
     store = Store()
-    lease = _lease(store, "a")
-    await lease.acquire()
+    lease = await _hold(store)
     await lease.release()
     assert not lease.is_held
     assert await _lease(store, "b")._try()
@@ -168,8 +170,7 @@ async def test_a_renewal_that_comes_in_between_does_not_keep_the_lease() -> None
             await super().replace(path, body)
 
     store = Busy()
-    lease = _lease(store, "a")
-    await lease.acquire()
+    lease = await _hold(store)
 
     async def renew() -> None:
         store.version += 1
@@ -184,8 +185,7 @@ async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_answer(
 ) -> None:
     monkeypatch.setattr("gpushare.kube.lease.RELEASE_SECONDS", 0.01)
     store = Store()
-    lease = _lease(store, "a")
-    await lease.acquire()
+    lease = await _hold(store)
     store.meanwhile["get"] = asyncio.Event().wait
     await lease.release()
     assert not lease.is_held
@@ -236,8 +236,7 @@ async def test_a_count_of_transitions_that_can_not_grow_keeps_nobody_out() -> No
 
 async def test_what_another_holds_is_not_released() -> None:
     store = Store()
-    lease = _lease(store, "a")
-    await lease.acquire()
+    lease = await _hold(store)
     assert store.lease is not None
     store.lease["spec"]["holderIdentity"] = "b"
     await lease.release()
@@ -246,8 +245,7 @@ async def test_what_another_holds_is_not_released() -> None:
 
 async def test_a_holder_ends_when_another_took_over() -> None:
     store = Store()
-    lease = _lease(store, "a")
-    await lease.acquire()
+    lease = await _hold(store)
     assert store.lease is not None
     store.lease["spec"]["holderIdentity"] = "b"
     with pytest.raises(LeaseLostError, match="another controller"):
@@ -256,8 +254,7 @@ async def test_a_holder_ends_when_another_took_over() -> None:
 
 async def test_a_holder_ends_when_it_could_not_renew_in_time() -> None:
     store = Store()
-    lease = _lease(store, "a")
-    await lease.acquire()
+    lease = await _hold(store)
     store.down = True
     CLOCK.now += 7
     with pytest.raises(LeaseLostError, match="7 s"):

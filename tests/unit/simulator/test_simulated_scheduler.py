@@ -58,13 +58,6 @@ def test_free_memory_on_two_cards_does_not_add_up() -> None:
     assert choose_cards(pod(8), BASIC, (Card(0, 15, 8), Card(1, 15, 8))) == NO_CARD
 
 
-def test_a_node_without_shared_memory_is_skipped() -> None:
-    whole = Node("n1", capacity={names.WHOLE_CARD: "1"})
-    assert choose_cards(pod(1), whole, count_cards(whole, [])) == (
-        "The node n1 is not for GPU share, need skip"
-    )
-
-
 def test_a_core_mem_node_refuses_a_pod_that_asks_for_memory_only() -> None:
     node = Node("n1", labels={SCHEDULE: "core_mem"}, capacity=SHARED)
     assert choose_cards(pod(3), node, count_cards(node, [])) == NOT_MATCHED
