@@ -18,9 +18,8 @@ from devcluster.toolchain import (
 
 FAKE_GO = """#!/bin/sh
 case "$1" in
-  version) echo "go version {version} linux/amd64" ;;
+  version) echo "go version go1.26.9 linux/amd64" ;;
   list) printf 'a/one\\na/two\\n' ;;
-  mod) echo '{download}' ;;
   build)
     while [ "$1" != -o ]; do shift; done
     for name in {built}; do echo fake > "$2/$name"; chmod +x "$2/$name"; done
@@ -45,17 +44,10 @@ class FakeGo:
         }
         self.install()
 
-    def install(
-        self,
-        *,
-        version: str = "go1.26.9",
-        built: str = AS_BUILT,
-        then: str = "true",
-        download: str = "",
-    ) -> None:
+    def install(self, *, then: str = "true") -> None:
+        """Have it do that after a build."""
         script = self.bin / "go"
-        settings = {"version": version, "built": built, "then": then, "download": download}
-        script.write_text(FAKE_GO.format(**settings, log=self.log))
+        script.write_text(FAKE_GO.format(built=AS_BUILT, then=then, log=self.log))
         script.chmod(0o755)
 
     def left(self) -> list[str]:

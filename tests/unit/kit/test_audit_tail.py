@@ -57,3 +57,10 @@ def test_readings_the_lease_and_others_are_left_out(tail: AuditTail, log: Path) 
     append(log, a_line(resource="leases"))
 
     assert tail.read_our_writes() == []
+
+
+def test_a_log_that_is_put_aside_is_read_to_its_end(tail: AuditTail, log: Path) -> None:
+    append(log, a_line())
+    log.rename(log.with_name("audit-1.log"))
+    append(log, a_line(resource="events"))
+    assert [write.resource for write in tail.read_our_writes()] == ["nodes", "events"]

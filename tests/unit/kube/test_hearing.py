@@ -101,15 +101,6 @@ async def watch_once(session: aiohttp.ClientSession, path: str) -> None:
                 pass
 
 
-@pytest.mark.parametrize("way", ["end", "refuse"])
-async def test_whatever_ends_is_a_sign(clock: Clock, hearing: Hearing, way: str) -> None:
-    async with listening_to(hearing) as session:
-        await watch_once(session, "/end")
-        clock.now += 1000
-        await watch_once(session, f"/{way}")
-    assert not is_deaf(hearing)
-
-
 @pytest.mark.parametrize(("seconds", "is_sign"), [(10.0, True), (25.0, False)])
 async def test_one_that_was_cut_is_a_sign_and_one_that_was_given_up_is_none(
     clock: Clock, hearing: Hearing, seconds: float, is_sign: bool
@@ -124,11 +115,14 @@ async def test_one_that_was_cut_is_a_sign_and_one_that_was_given_up_is_none(
     assert is_deaf(hearing) is not is_sign
 
 
-async def test_that_it_is_not_even_answered_is_no_deafness(clock: Clock, hearing: Hearing) -> None:
+@pytest.mark.parametrize("way", ["end", "refuse", "stall"])
+async def test_what_ends_or_is_not_even_answered_is_no_deafness(
+    clock: Clock, hearing: Hearing, way: str
+) -> None:
     async with listening_to(hearing) as session:
         await watch_once(session, "/end")
         clock.now += 1000
-        await watch_once(session, "/stall")
+        await watch_once(session, f"/{way}")
     async with aiohttp.ClientSession(middlewares=(hearing.overhear,)) as session:
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get("http://127.0.0.1:9/")

@@ -59,6 +59,16 @@ async def test_a_token_goes_before_a_plugin_which_is_not_run(tmp_path: Path) -> 
     assert await find_authorization(write_kubeconfig(tmp_path / "config", user)) == "Bearer mine"
 
 
+async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first\n")
+    user = {"token": "older", "tokenFile": "token"}
+    credentials = await load_kubeconfig((write_kubeconfig(tmp_path / "config", user),))
+    assert await credentials.authorize() == "Bearer first"
+    (tmp_path / "token").write_text("second")
+    credentials.forget()
+    assert await credentials.authorize() == "Bearer second"
+
+
 async def test_nothing_of_a_user_goes_over_plain_http(tmp_path: Path) -> None:
     cluster = {"server": "http://127.0.0.1:8001", "proxy-url": "http://10.0.0.3:3128"}
     for user in (TOKEN, {}):
@@ -169,7 +179,6 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
         ({"server": None}, "`$.server`"),
         ({"server": "10.0.0.2"}, "its server is '10.0.0.2', expected a URL"),
         ({"server": "https://"}, "expected a URL"),
-        ({"server": "https://[::1"}, "expected a URL"),
         ({"certificate-authority": "none.crt"}, "its certificate-authority can't be read"),
         ({"certificate-authority-data": "%"}, "its certificate-authority-data is no base64"),
         ({"certificate-authority-data": "4pyT"}, "its certificate-authority is of no use"),
@@ -179,7 +188,6 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
         ),
         ({"insecure-skip-tls-verify": "yes"}, "`$.insecure-skip-tls-verify`"),
         ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url is no http://HOST:PORT"),
-        ({"extensions": {"name": "x"}}, "`$.extensions`"),
     ],
 )
 async def test_a_bad_cluster_is_told_in_a_sentence(
@@ -203,11 +211,9 @@ PAIR = {
         ({"token": ""}, "has neither a token nor"),
         ({"client-key-data": PAIR["client-key-data"]}, "has neither a token nor"),
         ("mine", "Expected `object`, got `str`"),
-        ({"token": 42}, "`$.token`"),
         ({"token": "secret✓"}, "a token is one line of ASCII"),
         ({"tokenFile": "none"}, "its token is of no use: [Errno 2]"),
         ({"tokenFile": "empty"}, "is empty"),
-        ({"tokenFile": "binary"}, "its token is of no use"),
         ({"token": "secret", "username": "me"}, "has a token and a password"),
         ({"auth-provider": {"name": "oidc"}}, "the auth-provider 'oidc' is not supported"),
         ({"client-certificate": "me.crt"}, "has a client-certificate without its client-key"),
@@ -219,12 +225,10 @@ PAIR = {
         ({**PAIR, "client-key-data": encode(OTHERS.key_pem)}, "with its client-key, is of no use"),
         ({"token": "secret", "as-groups": ["readers"]}, "without as"),
         ({"token": "secret", "as": "a\nb"}, "which is no name"),
-        ({"token": "secret", "as-groups": "readers", "as": "me"}, "`$.as-groups`"),
     ],
 )
 async def test_a_bad_user_is_told_in_a_sentence(tmp_path: Path, user: object, says: str) -> None:
     (tmp_path / "empty").touch()
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
     path = write_kubeconfig(tmp_path / "config", user)
     assert says in await expect_told(path, f"{path}: user me: ")
 

@@ -114,14 +114,6 @@ def test_a_pool_says_how_many_of_its_nodes_are_where() -> None:
     }
 
 
-def test_a_pool_says_its_mode() -> None:
-    spread = a_pool("other", "share", placement="spread", nodes={"names": ["x"]})
-    assert read_all(measure(build_sight([SHARED, spread], [])), "pool_info") == {
-        ("other", "Professional", "share", "spread"): 1,
-        ("training", "Professional", "share", ""): 1,
-    }
-
-
 def test_a_label_that_is_fought_over_shows_on_the_pool() -> None:
     placement = names.LABEL_PLACEMENT
     rival = Rival(key=placement, manager="kubectl", ours="binpack", theirs="spread", since=NOW)

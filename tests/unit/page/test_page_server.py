@@ -108,12 +108,6 @@ async def test_a_ticket_of_whom_it_is_not_for_leads_nowhere_and_stays_good(
         assert (await client.ask_path(client.ticket)).status == 303
 
 
-async def test_the_address_without_its_last_slash_leads_to_the_page() -> None:
-    async with serving() as client:
-        answer = await client.ask_path(client.path.removesuffix("/"))
-    assert (answer.status, answer.headers["Location"]) == (303, client.path)
-
-
 @pytest.mark.parametrize("path", ["", "main.js", "page.css", "icon.svg", "state", "nothing"])
 async def test_every_answer_has_the_headers_that_keep_other_sites_out(path: str) -> None:
     async with serving() as client:
