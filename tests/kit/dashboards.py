@@ -13,23 +13,10 @@ from gpushare.observe.metrics import Metrics
 Json = dict[str, Any]
 
 FILES = tuple(sorted((CHART / "dashboards").glob("*.json")))
+_DCGM_MEMORY = {"AllocateMode", "Hostname", "NamespaceName", "NodeName", "PodName", "gpu"}
 FOREIGN = {
-    "DCGM_FI_DEV_FB_FREE": {
-        "AllocateMode",
-        "Hostname",
-        "NamespaceName",
-        "NodeName",
-        "PodName",
-        "gpu",
-    },
-    "DCGM_FI_DEV_FB_USED": {
-        "AllocateMode",
-        "Hostname",
-        "NamespaceName",
-        "NodeName",
-        "PodName",
-        "gpu",
-    },
+    "DCGM_FI_DEV_FB_FREE": _DCGM_MEMORY,
+    "DCGM_FI_DEV_FB_USED": _DCGM_MEMORY,
     "DCGM_FI_DEV_GPU_UTIL": {"Hostname", "NodeName", "gpu"},
     "DCGM_CUSTOM_PROCESS_MEM_USED": {"NamespaceName", "PodName"},
     "nvidia_gpu_memory_total_bytes": {

@@ -13,12 +13,18 @@ from gpushare.api.daemonset import DaemonSet
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.controller.apply import Applier
+from gpushare.controller.caches import Caches
 from gpushare.controller.reconcile import Reconciler
+from gpushare.core.actions import Action
+from gpushare.core.observed import Timing
 from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import ApiError
+from gpushare.kube.events import Events
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.pools import PoolList
+from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from tests.kit.members import CGPU, OURS, under_way
@@ -151,3 +157,35 @@ async def until_quiet(api: SlowApi) -> None:
         seen = now
         for _ in range(20):
             await asyncio.sleep(0)
+
+
+async def carry_out(
+    api: Any,
+    *actions: Action,
+    reason: Reason,
+    metrics: Metrics | None = None,
+    settings: Settings | None = None,
+    nodes: Sequence[Node] = (),
+    wanted: bool = True,
+) -> Caches:
+    """What the applier makes of each action, until all is told of it; the caches after that."""
+    metrics, settings = metrics or Metrics(), settings or Settings()
+    namespace = settings.teardown_namespace if settings.teardown_image else None
+    caches = Caches(
+        api,
+        plugin_namespace="kube-system",
+        teardown_namespace=namespace,
+        on_change=lambda: None,
+        metrics=metrics,
+    )
+    caches.nodes._records = {node.name: node for node in nodes}
+    events = Events(api, "test")
+    applier = Applier(api, caches, settings, Timing(), metrics, events)
+    try:
+        for action in actions:
+            await applier.carry_out(
+                action, pool="training", reason=reason, is_wanted=lambda: wanted
+            )
+    finally:
+        await asyncio.gather(*events._tasks)
+    return caches

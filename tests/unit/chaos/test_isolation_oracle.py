@@ -75,19 +75,6 @@ class Watch:
         return [*components, *self.pods]
 
 
-def test_where_one_value_stood_all_the_time_it_can_be_told() -> None:
-    watch = Watch(ISOLATING)
-    watch.pass_by()
-    assert watch.can_tell(watch.admit("a"))
-
-
-def test_of_a_pod_that_was_not_seen_to_come_nothing_can_be_told() -> None:
-    watch = Watch(ISOLATING)
-    pod = watch.admit("a")
-    stranger = {**pod, "metadata": {**pod["metadata"], "uid": "another"}}
-    assert not watch.can_tell(stranger)
-
-
 @pytest.mark.parametrize("after", ["while it stands", "once it is gone"])
 def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_another(
     after: str,
@@ -137,26 +124,6 @@ def test_a_plugin_that_starts_meanwhile_may_have_read_it(again: tuple[str, int])
     assert not watch.can_tell(watch.admit("a"))
 
 
-def test_a_value_that_no_look_saw_may_have_been_read_too() -> None:
-    watch = Watch(ISOLATING)
-    watch.pass_by()
-    watch.write_briefly(SHARING)
-    watch.plugin = ("plugin", 1)
-    assert not watch.can_tell(watch.admit("a"))
-
-
-def test_a_reboot_starts_the_plugin_anew() -> None:
-    watch = Watch(ISOLATING)
-    watch.pass_by()
-    watch.labels = SHARING
-    watch.pass_by()
-    watch.labels = ISOLATING
-    watch.pass_by()
-    watch.boot = "second"
-    watch.pass_by()
-    assert watch.can_tell(watch.admit("a"))
-
-
 def test_of_a_container_that_opts_out_it_can_be_told_whatever_was_read() -> None:
     watch = Watch(ISOLATING)
     watch.pass_by()
@@ -179,27 +146,32 @@ def test_what_share_gives_beside_a_module_nobody_can_tell(removed: bool) -> None
     assert watch.can_tell(watch.admit("a")) is removed
 
 
-@pytest.mark.parametrize("is_watched", [False, True])
-def test_what_stood_before_a_value_that_no_operator_saw_may_have_brought_a_module(
+RECORDED = {"bootID": "first", "plugins": {"gpushare-device-plugin-ds-plugin": 0}}
+"""That plugin was applied in this boot."""
+
+
+@pytest.mark.parametrize(
+    ("labels", "foreign", "is_watched", "applied", "can_tell"),
+    [
+        ({names.SCHEDULE: "share"}, {names.SCHEDULE: "default"}, False, None, False),
+        ({names.SCHEDULE: "share"}, {names.SCHEDULE: "default"}, True, None, True),
+        (ISOLATING, SHARING, True, None, False),
+        (ISOLATING, SHARING, True, RECORDED, True),
+    ],
+    ids=["unwatched", "watched", "unrecorded", "recorded"],
+)
+def test_of_what_stood_before_a_foreign_label_only_what_was_seen_and_recorded_can_be_told(
+    labels: dict[str, str],
+    foreign: dict[str, str],
     is_watched: bool,
+    applied: Json | None,
+    can_tell: bool,
 ) -> None:
-    watch = Watch({names.SCHEDULE: "share"})
-    watch.pass_by()
-    watch.is_watched = is_watched
-    watch.write_briefly({names.SCHEDULE: "default"})
-    watch.pass_by()
-    assert watch.can_tell(watch.admit("a")) is is_watched
-
-
-@pytest.mark.parametrize("is_recorded", [False, True])
-def test_what_was_not_written_down_before_a_foreign_label_nobody_can_tell(
-    is_recorded: bool,
-) -> None:
-    watch = Watch(ISOLATING)
-    if is_recorded:
-        applied = {"bootID": "first", "plugins": {"gpushare-device-plugin-ds-plugin": 0}}
+    watch = Watch(labels)
+    if applied:
         watch.annotations["gpushare.io/applied"] = json.dumps(applied)
     watch.pass_by()
-    watch.write_briefly(SHARING)
+    watch.is_watched = is_watched
+    watch.write_briefly(foreign)
     watch.pass_by()
-    assert watch.can_tell(watch.admit("a")) is is_recorded
+    assert watch.can_tell(watch.admit("a")) is can_tell

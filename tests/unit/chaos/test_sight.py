@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.sight import ChangeSeen, parse_node, parse_pod
+from tests.chaos.sight import ChangeSeen, parse_node
 
 Json = dict[str, Any]
 
@@ -72,13 +72,6 @@ def test_any_other_field_that_our_manager_owns_is_strange(owned: Json, field: st
     assert node.strange_fields == (field,)
 
 
-def test_what_another_manager_owns_is_no_concern() -> None:
-    node = parse_node(build_node(owned={"f:spec": {"f:taints": {}}}, manager="kubectl"))
-
-    assert node.strange_fields == ()
-    assert not node.cordoned_by_us
-
-
 def test_a_change_under_way_is_read_from_its_record() -> None:
     node = parse_node(build_node(annotations=build_change()))
 
@@ -88,31 +81,3 @@ def test_a_change_under_way_is_read_from_its_record() -> None:
 
 def test_a_change_that_gave_way_is_not_under_way() -> None:
     assert parse_node(build_node(annotations=build_change(step="Deferred"))).change is None
-
-
-def test_a_record_that_is_no_json_counts_as_none() -> None:
-    assert parse_node(build_node(annotations={"gpushare.io/change": "{"})).change is None
-
-
-def test_a_node_without_the_condition_ready_takes_capacity() -> None:
-    assert parse_node(build_node()).takes_capacity
-
-
-@pytest.mark.parametrize(
-    ("more", "gone", "leaving"),
-    [
-        ({}, False, False),
-        ({"deletionTimestamp": "2026-01-02T03:04:05Z"}, False, True),
-        ({}, True, True),
-    ],
-)
-def test_a_pod_is_leaving_from_its_time_of_deletion_on(
-    more: Json, gone: bool, leaving: bool
-) -> None:
-    owner = {"kind": "DaemonSet", "name": "gpushare-device-plugin-ds"}
-    meta = {"namespace": "kube-system", "name": "p1", "uid": "u1", "resourceVersion": "3"}
-
-    pod = parse_pod({"metadata": {**meta, "ownerReferences": [owner], **more}}, gone=gone)
-
-    assert pod.is_plugin
-    assert pod.leaving is leaving

@@ -14,14 +14,10 @@ from devcluster.chartreadme import read_values, render_readme
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.cli.main import uninstall
-from gpushare.core.actions import Phase
 from gpushare.core.modes import MODES
 from gpushare.core.plugindaemonsets import PLUGINS
-from gpushare.core.records import Step
-from gpushare.core.teardown import name_job
 from gpushare.names import PoolFate
 from gpushare.settings import Settings
-from tests.kit.teardowns import change_of, torn
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "chart"
@@ -66,11 +62,6 @@ def test_the_kubelet_hands_the_script_on_as_it_is() -> None:
     script = (CHART / "files/teardown.sh").read_text()
     assert "$$" not in script
     assert re.findall(r"\$\([A-Z_]+\)", script) == []
-
-
-def test_the_crd_has_the_one_place_where_the_chart_puts_its_annotation() -> None:
-    text = (CHART / "files/gpusharepools.yaml").read_text()
-    assert text.count("\nmetadata:\n  name:") == 1
 
 
 def test_the_chart_is_of_the_programs_version() -> None:
@@ -126,36 +117,6 @@ def test_the_chart_evicts_only_where_that_is_switched_on() -> None:
     rule, after = switched.split("{{- end }}", 1)
     assert ["pods/eviction" in part for part in (before, rule, after)] == [False, True, False]
     assert VALUES["eviction"]["enabled"] is Settings.model_fields["allow_eviction"].default is False
-
-
-@pytest.mark.parametrize("template", ["teardown.yaml", "rbac-teardown.yaml"])
-def test_a_teardown_by_jobs_leaves_nothing_in_a_cluster_unless_it_is_switched_on(
-    template: str,
-) -> None:
-    text = (CHART / "templates" / template).read_text()
-    assert re.match(r"({{- \$jobs := .*}}\n)?{{- if .+enabled }}\n", text)
-    assert text.endswith("{{- end }}\n")
-    default = Settings.model_fields["allow_teardown_jobs"].default
-    assert values_at("teardown.jobs.enabled") is default is False
-
-
-def test_the_controller_may_make_and_see_the_teardowns_jobs_and_no_more() -> None:
-    text = (CHART / "templates/rbac-teardown.yaml").read_text()
-    role, _ = text.split("\n---\n")
-    assert "kind: Role\n" in role
-    _, rules = role.split("rules:\n")
-    assert yaml.safe_load(rules) == [
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "create"]}
-    ]
-
-
-def test_the_policy_knows_a_teardowns_jobs_by_the_names_that_the_program_gives_them() -> None:
-    text = (CHART / "templates/teardown.yaml").read_text()
-    assert f"{[str(phase) for phase in Phase]}.all(phase" in text.replace("\n", " ")
-    node = torn(Step.REBOOTED, boot="boot-2")
-    for phase in Phase:
-        assert name_job(node, change_of(node), phase).startswith("gpushare-" + phase + "-")
-    assert "startsWith('gpushare-' + phase + '-')" in text
 
 
 def test_a_removal_says_what_becomes_of_the_pools_in_the_programs_words() -> None:

@@ -1,8 +1,6 @@
 """The dashboards: whole, and of metrics that there are."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,46 +20,9 @@ from tests.kit.promql import list_matched_labels, list_metrics
 
 PALETTE = {"blue", "green", "orange", "red", "yellow"}
 """Names of colours that Grafana has in each of its themes."""
-DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 KNOWN = {**list_known(), **FOREIGN}
 
 every = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-
-
-def test_there_is_one_of_pools_one_of_nodes_and_one_of_applications() -> None:
-    assert [file.stem for file in FILES] == ["gpu-app", "gpu-node", "gpu-pools"]
-
-
-def find_all(value: Any, key: str) -> Iterator[Any]:
-    """What stands under `key`, at any depth."""
-    children = value.items() if isinstance(value, dict) else [("", item) for item in value]
-    for name, child in children:
-        if name == key:
-            yield child
-        if isinstance(child, dict | list):
-            yield from find_all(child, key)
-
-
-@every
-def test_it_is_found_by_the_name_of_its_file(file: Path) -> None:
-    page = read(file)
-    assert page["uid"] == file.stem
-    assert page["title"]
-    assert page["description"]
-
-
-@every
-def test_it_asks_the_source_that_a_person_chooses(file: Path) -> None:
-    page = read(file)
-    first, *others = page["templating"]["list"]
-    assert (first["name"], first["type"], first["query"]) == (
-        "datasource",
-        "datasource",
-        "prometheus",
-    )
-    sources = list(find_all(page, "datasource"))
-    asking = sum(1 + len(panel["targets"]) for panel in list_panels(page)) + len(others)
-    assert sources == [DATASOURCE] * asking
 
 
 @every
@@ -81,15 +42,6 @@ def test_every_panel_has_a_description_a_unit_and_a_place_of_its_own(file: Path)
     ]
     assert len(set(places)) == len(places)
     assert max(x for x, _ in places) < 24
-
-
-@every
-def test_every_column_of_a_table_has_a_place(file: Path) -> None:
-    # Grafana sorts labels by name, and columns without a place come last.
-    page = read(file)
-    shown = [list(titles) for titles in find_all(page, "renameByName")]
-    placed = [sorted(places, key=places.get) for places in find_all(page, "indexByName")]
-    assert placed == shown
 
 
 def list_colors(panel: Json) -> dict[str, str]:

@@ -35,28 +35,18 @@ async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None
     await reconciler._events.close()
 
 
-async def test_many_second_looks_read_a_few_nodes_at_once_and_hold_up_no_write(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("slow", ["read", "write"])
+async def test_many_second_looks_read_and_write_a_few_nodes_at_once_and_hold_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:
-    api = SlowApi("read")
+    api = SlowApi(slow)
     reconciler = build(monkeypatch, api, 3 * LIMIT)
     await reconciler._pass_safely()
     await until_quiet(api)
-    assert api.in_flight["read"] == LIMIT
-    assert ("APPLY", f"{NODES}/new") in api.writes
+    assert api.in_flight[slow] == LIMIT
+    assert (("APPLY", f"{NODES}/new") in api.writes) is (slow == "read")
     await finish(reconciler, api)
     assert len(api.written(NODES)) == 3 * LIMIT + 1
-
-
-async def test_what_second_looks_lead_to_is_written_within_the_limit_of_writes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    api = SlowApi("write")
-    reconciler = build(monkeypatch, api, 3 * LIMIT)
-    await reconciler._pass_safely()
-    await until_quiet(api)
-    assert api.in_flight["write"] == LIMIT
-    await finish(reconciler, api)
 
 
 async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_looks_nor_writes(

@@ -1,7 +1,6 @@
 """The copy of all pools: events, answers and lists, in whichever order they come."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from gpushare.kube.events import Events
 from tests.kit.builders import build_pool
 
 Json = dict[str, Any]
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
 READY = PoolStatus(nodes=NodeCounts(matched=3, ready=3))
 
 
@@ -152,17 +150,6 @@ async def test_an_agreement_causes_a_pass_once_it_is_stored() -> None:
     assert copy.wakes == 1
 
 
-async def test_events_bring_and_take_pools_without_a_list() -> None:
-    server = Server()
-    copy = await a_copy(server)
-    assert copy.all == ()
-    copy.take(server.store("a"))
-    assert await copy.pass_() == ["a"]
-    copy.take(server.delete("a"), deleted=True)
-    assert await copy.pass_() == []
-    assert (copy.wakes, server.lists) == (2, 1)
-
-
 async def test_a_pool_changes_for_the_next_pass_only() -> None:
     """A pass goes on with what it began with."""
     server = Server("a")
@@ -200,17 +187,6 @@ async def test_what_events_say_during_a_list_is_newer_than_the_list() -> None:
     assert copy.all[0].generation == 5
 
 
-async def test_a_list_shows_what_went_unseen_and_old_events_do_not_bring_it_back() -> None:
-    server = Server("a", "b")
-    copy = await a_copy(server)
-    old = server.store("b", metadata={"generation": 2})
-    server.delete("b")
-    copy.list_anew()
-    assert await copy.pass_() == ["a"]
-    copy.take(old)
-    assert await copy.pass_() == ["a"]
-
-
 async def test_the_successor_under_a_name_is_not_taken_for_the_pool_before() -> None:
     server = Server("a")
     copy = await a_copy(server)
@@ -221,18 +197,6 @@ async def test_the_successor_under_a_name_is_not_taken_for_the_pool_before() -> 
     copy.take(before, deleted=True)
     await copy.pass_()
     assert copy.only.uid == "another"
-
-
-async def test_pools_are_listed_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server("a")
-    copy = await a_copy(server)
-    await copy.pass_()
-    assert server.lists == 1
-    monkeypatch.setattr("gpushare.controller.pools.LIST_SECONDS", 0.0)
-    copy.list_anew()
-    for _ in range(3):
-        await copy.pass_()
-    assert server.lists == 4
 
 
 async def test_a_list_that_is_made_now_and_then_and_fails_holds_no_pass_up(

@@ -4,7 +4,6 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -22,8 +21,6 @@ from tests.kit.loop import LoopApi, build_reconciler, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.sights import read
 from tests.kit.values import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
-
-Json = dict[str, Any]
 
 
 async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer(
@@ -66,27 +63,19 @@ async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it(
     assert api.writes[0] == ("APPLY", f"{pools_api.PATH}/training")
 
 
-async def test_a_finalizer_that_somebody_else_set_is_dropped_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("busy_for", ["training", "other"])
+async def test_a_pool_is_released_once_nothing_is_being_done_to_its_own_nodes(
+    monkeypatch: pytest.MonkeyPatch, busy_for: str
 ) -> None:
-    api = LoopApi()
-    pool = a_pool(deleting=True)
-    metadata = {"uid": pool.uid, "finalizers": ["other", names.FINALIZER]}
+    api, pool = LoopApi(), a_pool(deleting=True)
+    metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
-    await build_reconciler(monkeypatch, api, [pool])._pass_safely()
-    assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
-
-
-async def test_a_pool_is_not_released_while_something_is_being_done_to_a_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    api = LoopApi()
-    reconciler = build_reconciler(monkeypatch, api, [a_pool(deleting=True)])
+    reconciler = build_reconciler(monkeypatch, api, [pool])
     reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
-    reconciler._busy_for["gpu-1"] = "training"
+    reconciler._busy_for["gpu-1"] = busy_for
     await reconciler._pass_safely()
-    assert api.writes == []
-    assert not reconciler._changed.is_set()
+    released = [("PATCH", f"{pools_api.PATH}/training")]
+    assert api.writes == (released if busy_for == "other" else [])
     reconciler._busy["gpu-1"].cancel()
 
 
@@ -96,28 +85,13 @@ async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behi
     api, since = LoopApi(), datetime.now(UTC) - timedelta(hours=1)
     stalled = PoolStatus(leaving=Leaving(nodes=1, since=since))
     pool = a_pool(deleting=True).model_copy(update={"status": stalled})
-    metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
+    metadata = {"uid": pool.uid, "finalizers": ["somebody-elses", names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
     node = a_node(labels={**CGPU, **OURS}, records=applied())
     reconciler = build_reconciler(monkeypatch, api, [pool], node)
     await reconciler._pass_safely()
     await settle(reconciler)
     assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
-
-
-async def test_a_pool_is_released_while_nodes_of_others_are_worked_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    api = LoopApi()
-    pool = a_pool(deleting=True)
-    metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
-    api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
-    reconciler = build_reconciler(monkeypatch, api, [pool])
-    reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
-    reconciler._busy_for["gpu-1"] = "other"
-    await reconciler._pass_safely()
-    assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
-    reconciler._busy["gpu-1"].cancel()
 
 
 async def test_a_node_is_written_to_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,20 +146,6 @@ async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatc
     read = metrics.registry.get_sample_value
     assert read("gpushare_reconcile_total", {"result": "error"}) == 1
     assert read("gpushare_reconcile_duration_seconds_count") == 1
-
-
-async def test_an_old_list_of_pools_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    api, pools = LoopApi(), [a_pool()]
-    node = a_node(labels={**CGPU, **OURS}, records=applied())
-    reconciler = build_reconciler(monkeypatch, api, pools, node, versions=iter((9, 7)))
-    await reconciler._pass_safely()
-    await settle(reconciler)
-    before = list(api.writes)
-    pools[:] = [a_pool(schedule="default", generation=7)]
-    reconciler.pools.list_anew()
-    assert await reconciler._pass_safely() == 1
-    await settle(reconciler)
-    assert api.writes == before
 
 
 async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(

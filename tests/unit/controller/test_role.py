@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from gpushare.controller.caches import Caches
-from gpushare.controller.handlers import build_settings
 from gpushare.controller.reconcile import Reconciler
 from gpushare.controller.role import run_controller
 from gpushare.kube.client import ApiServer
@@ -170,7 +169,3 @@ async def test_what_decides_can_write_nothing_without_the_lease(
 def list_watches(metrics: Metrics) -> list[str]:
     """What the process says that it watches."""
     return [s.labels["resource"] for f in metrics.watch_last_event.collect() for s in f.samples]
-
-
-def test_nothing_kills_a_controller_that_waits_for_its_crd() -> None:
-    assert build_settings().process.ultimate_exiting_timeout is None

@@ -6,15 +6,11 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.controller.apply import Applier
-from gpushare.controller.caches import Caches
 from gpushare.core.actions import LookAgain
-from gpushare.core.observed import Timing
 from gpushare.core.records import Step
-from gpushare.kube.events import Events
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
+from tests.kit.loop import carry_out
 from tests.kit.members import OURS, SHARE, under_way
 
 Json = dict[str, Any]
@@ -60,19 +56,9 @@ class Api:
 
 
 async def _look(api: Api, *, wanted: bool = True) -> list[Json]:
-    metrics = Metrics()
-    caches = Caches(
-        api,  # type: ignore[arg-type]
-        plugin_namespace="kube-system",
-        on_change=lambda: None,
-        metrics=metrics,
-    )
     settings = Settings(second_look_seconds=0)
-    events = Events(api, "me")  # type: ignore[arg-type]
-    applier = Applier(api, caches, settings, Timing(), metrics, events)  # type: ignore[arg-type]
-    await applier.carry_out(
-        LookAgain("gpu-1"), pool="training", reason=Reason.CORDONED, is_wanted=lambda: wanted
-    )
+    action, reason = LookAgain("gpu-1"), Reason.CORDONED
+    await carry_out(api, action, reason=reason, settings=settings, wanted=wanted)
     return api.applied
 
 
@@ -94,9 +80,6 @@ async def test_two_looks_without_a_pod_lead_to_the_labels_under_the_cordon() -> 
     assert change.split('"labelledAt":"')[1] >= before
 
 
-async def test_a_pool_that_wants_something_else_after_the_looks_gets_no_labels() -> None:
-    assert await _look(Api([], []), wanted=False) == []
-
-
-async def test_a_node_that_a_person_uncordoned_meanwhile_is_decided_anew() -> None:
-    assert await _look(Api([], [], unschedulable=False)) == []
+@pytest.mark.parametrize(("wanted", "cordoned"), [(False, True), (True, False)])
+async def test_what_changed_during_the_looks_is_decided_anew(wanted: bool, cordoned: bool) -> None:
+    assert await _look(Api([], [], unschedulable=cordoned), wanted=wanted) == []

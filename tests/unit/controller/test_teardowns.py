@@ -8,20 +8,18 @@ import pytest
 
 from gpushare.api.job import Job, JobState
 from gpushare.api.node import Node
-from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.teardowns import Instructions
 from gpushare.core.actions import CreateJob, Phase
-from gpushare.core.observed import Timing
 from gpushare.core.records import Step
 from gpushare.core.teardown import name_job
 from gpushare.kube.errors import JobTakenError
 from gpushare.kube.events import Events
 from gpushare.names import Reason
-from gpushare.observe.metrics import Metrics
 from gpushare.render.teardown import render_teardown_job
 from gpushare.settings import Settings
 from tests.kit.fakeapi import FakeApi
+from tests.kit.loop import carry_out
 from tests.kit.teardowns import a_job, a_teardown, by_hand, by_job, change_of, plan_torn, torn
 
 JOBS = "apis/batch/v1/namespaces/gpushare-teardown/jobs"
@@ -38,25 +36,11 @@ def _manifest(node: str = "gpu-1") -> Json:
     return {**job, "metadata": {**job["metadata"], "uid": "uid-1"}}
 
 
-async def _carry_out(api: FakeApi, *times: int) -> Caches:
+async def _carry_out(api: FakeApi, times: int = 1) -> Caches:
     """Make the Job, so many times."""
     async with api.connected() as server:
-        metrics, settings = Metrics(), Settings(teardown_image="shell:v1")
-        caches = Caches(
-            server,
-            plugin_namespace="kube-system",
-            teardown_namespace="gpushare-teardown",
-            on_change=lambda: None,
-            metrics=metrics,
-        )
-        events = Events(server, "test")
-        applier = Applier(server, caches, settings, Timing(), metrics, events)
-        for _ in times or (1,):
-            await applier.carry_out(
-                JOB, pool="training", reason=Reason.MODULE_REMOVAL, is_wanted=lambda: True
-            )
-        await _drain(events)
-        return caches
+        settings, jobs = Settings(teardown_image="shell:v1"), [JOB] * times
+        return await carry_out(server, *jobs, reason=Reason.MODULE_REMOVAL, settings=settings)
 
 
 async def _drain(events: Events) -> None:
@@ -96,7 +80,7 @@ async def test_a_job_is_known_as_soon_as_it_is_made() -> None:
 
 async def test_one_that_is_there_already_is_taken_in_and_told_of_once() -> None:
     api = _Stored()
-    caches = await _carry_out(api, 1, 2)
+    caches = await _carry_out(api, 2)
     assert len(api.conflicts) == 1
     assert len(_told(api)) == 1
     assert caches.jobs is not None
@@ -119,19 +103,18 @@ async def test_none_is_made_where_the_node_is_another_than_it_was_planned_for(no
     assert caches.nodes.records["gpu-1"].annotations == node.annotations
 
 
-async def test_one_of_another_node_is_not_taken_for_ours() -> None:
-    api = _Stored()
-    api.put(f"{JOBS}/{JOB.name}", _manifest("gpu-2"))
-    with pytest.raises(JobTakenError, match="not pinned to node gpu-1"):
-        await _carry_out(api)
-
-
-async def test_one_that_does_something_else_is_not_taken_for_ours() -> None:
-    api, other = _Stored(), _manifest()
+@pytest.mark.parametrize(
+    ("node", "does", "words"),
+    [("gpu-2", "uninstall", "not pinned to node"), ("gpu-1", "verify", "not made to uninstall")],
+)
+async def test_one_of_another_node_or_another_kind_is_not_taken_for_ours(
+    node: str, does: str, words: str
+) -> None:
+    api, other = _Stored(), _manifest(node)
     (container,) = other["spec"]["template"]["spec"]["containers"]
-    container["args"] = ["verify"]
+    container["args"] = [does]
     api.put(f"{JOBS}/{JOB.name}", other)
-    with pytest.raises(JobTakenError, match="not made to uninstall"):
+    with pytest.raises(JobTakenError, match=words):
         await _carry_out(api)
 
 
@@ -148,16 +131,6 @@ async def test_jobs_that_end_or_go_mark_their_node_changed() -> None:
     assert world.jobs["gpu-1"][JOB.name].state is JobState.COMPLETE
     caches._on_job(key, ended, None)
     assert "gpu-1" not in caches.observe_world((), frozenset(), (), (), {}, (), {}).jobs
-
-
-def test_without_the_switch_no_jobs_are_watched() -> None:
-    caches = Caches(
-        None,  # type: ignore[arg-type]
-        plugin_namespace="kube-system",
-        on_change=lambda: None,
-        metrics=Metrics(),
-    )
-    assert caches.jobs is None
 
 
 async def test_what_to_type_is_told_once_for_each_teardown() -> None:

@@ -71,16 +71,6 @@ def test_a_pod_that_waits_for_hours_is_told_of_again_and_not_at_every_look(
     assert len(caplog.records) == 1
 
 
-def test_what_was_found_is_what_is_there_now(clock: list[float]) -> None:
-    posts: Any = Posts()
-    found = UnplacedPods(posts, Planner(Timing()), {})
-    look(found, a_lost_pod(), a_lost_pod("other"))
-    assert {pod.name for pod in found.found} == {"lost", "other"}
-    clock[0] += PERIOD_SECONDS
-    look(found)
-    assert found.found == ()
-
-
 class Refused:
     """A pod that the extender refuses, on a node with so much memory free on its card."""
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,9 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder, State
-from devcluster.processes import is_marked, kill_processes, observe_processes, runs_module, spawn
-from devcluster.waiting import wait_until
+from devcluster.processes import kill_processes, observe_processes, spawn
 
 STATE = State("demo", binaries="/b", first_port=21000)
-
-
-def test_down_without_a_cluster_is_fine(tmp_path: Path) -> None:
-    Cluster("demo", tmp_path / "none").down()
 
 
 def test_down_removes_what_the_cluster_left_and_nothing_else(tmp_path: Path) -> None:
@@ -28,12 +22,6 @@ def test_down_removes_what_the_cluster_left_and_nothing_else(tmp_path: Path) -> 
     (tmp_path / "notes").touch()
     Cluster("demo", tmp_path).down()
     assert [entry.name for entry in tmp_path.iterdir()] == ["notes"]
-
-
-def test_down_removes_a_folder_that_is_empty_then(tmp_path: Path) -> None:
-    ClusterFolder("demo", tmp_path / "own").record(STATE)
-    Cluster("demo", tmp_path / "own").down()
-    assert not (tmp_path / "own").exists()
 
 
 @pytest.mark.parametrize("theirs", ["kubeconfig", "control-plane/src"])
@@ -48,19 +36,6 @@ def test_a_folder_holds_one_cluster(tmp_path: Path) -> None:
     ClusterFolder("demo", tmp_path).record(STATE)
     with pytest.raises(ClusterError, match="holds cluster 'demo', not 'tests'"):
         Cluster("tests", tmp_path).down()
-
-
-@pytest.mark.parametrize("name", ["", "Demo", "a_b", "-a", "x" * 33])
-def test_a_name_that_no_context_could_carry_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ClusterError, match="Cluster name"):
-        Cluster(name, tmp_path)
-
-
-def test_a_cluster_that_was_never_started_says_how_to_start_it(tmp_path: Path) -> None:
-    cluster = Cluster("demo", tmp_path)
-    assert not cluster.is_running()
-    with pytest.raises(ClusterError, match="make cluster"):
-        _ = cluster.ports
 
 
 def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_not(
@@ -82,34 +57,3 @@ def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_n
             assert other.pid in observe_processes(tmp_path / "b")
         finally:
             kill_processes(tmp_path / "b")
-
-
-def test_a_module_runs_for_as_long_as_its_process_and_for_its_own_cluster(tmp_path: Path) -> None:
-    folder = tmp_path / "a"
-    command = [sys.executable, "-m", "http.server", "--bind=127.0.0.1", "0"]
-    log = tmp_path / "log"
-    with spawn(command, folder=folder, working_folder=tmp_path, log=log, env=os.environ) as child:
-        try:
-            wait_until(
-                # The kernel shows a program's arguments a moment after it has begun.
-                lambda: runs_module(folder, "http.server"),
-                expectation="the module runs",
-                timeout_seconds=10,
-            )
-            assert not runs_module(folder, "http")
-            assert not runs_module(tmp_path / "b", "http.server")
-        finally:
-            child.kill()
-    assert not runs_module(folder, "http.server")
-
-
-def test_a_mark_of_another_folder_with_the_same_beginning_is_not_ones_own() -> None:
-    environ = b"HOME=/home/me\0DEVCLUSTER_PROCESS_OF=/x/.dev2\0"
-    assert is_marked(environ, b"", Path("/x/.dev2"))
-    assert not is_marked(environ, b"", Path("/x/.dev"))
-
-
-def test_a_component_that_was_started_again_by_hand_is_known_by_its_binary() -> None:
-    argv = b"/x/.dev/control-plane/kwok/clusters/devcluster-demo/bin/etcd\0--name=node0\0"
-    assert is_marked(b"HOME=/home/me\0", argv, Path("/x/.dev"))
-    assert not is_marked(b"", b"less\0/x/.dev/control-plane/kwok/logs/etcd.log", Path("/x/.dev"))

@@ -60,24 +60,6 @@ def test_an_edition_has_the_vendors_daemonsets_with_their_node_selection(edition
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_every_pod_is_the_simulators_and_named_after_its_daemonset(edition: Edition) -> None:
-    for manifest in load_edition(edition):
-        annotations = manifest["spec"]["template"]["metadata"]["annotations"]
-        assert annotations == {"sim.devcluster/played": "true"}
-        assert pod_labels(manifest)["name"] == manifest["metadata"]["name"]
-        assert manifest["metadata"]["namespace"] == "kube-system"
-
-
-@pytest.mark.parametrize("edition", ["OpenSource", "Basic"])
-def test_evictor_and_recoverer_carry_the_plugins_component_label(edition: Edition) -> None:
-    components = {
-        item["metadata"]["name"]: pod_labels(item)["component"] for item in load_edition(edition)
-    }
-    assert components["device-plugin-evict-ds"] == "gpushare-device-plugin"
-    assert components["device-plugin-recover-ds"] == "gpushare-device-plugin"
-
-
-@pytest.mark.parametrize("edition", EDITIONS)
 def test_without_the_name_label_each_daemonset_still_selects_its_own_pods_only(
     edition: Edition,
 ) -> None:

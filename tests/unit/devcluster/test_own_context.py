@@ -14,9 +14,7 @@ from devcluster.cluster import Cluster
 from devcluster.errors import ForeignContextError
 from devcluster.folder import State
 from devcluster.kubeconfig import (
-    build_token_kubeconfig,
     expect_own_context,
-    write_service_account,
 )
 
 OWN = "kwok-devcluster-demo"
@@ -31,10 +29,6 @@ def kubeconfig(
         "clusters": [{"name": context, "cluster": {"server": server}}],
         "users": [{"name": context, "user": {"client-key": "/k"}}],
     }
-
-
-def test_a_devclusters_kubeconfig_passes() -> None:
-    expect_own_context(kubeconfig(), where=Path("k"))
 
 
 @pytest.mark.parametrize(
@@ -74,29 +68,3 @@ def test_kubectl_is_not_even_started_for_another_cluster(tmp_path: Path) -> None
     with pytest.raises(ForeignContextError, match="prod"):
         cluster.kubectl("get", "nodes")
     assert not (tmp_path / "started").exists()
-
-
-def test_an_accounts_kubeconfig_has_its_token_and_not_the_administrators_key() -> None:
-    url = "https://127.0.0.1:21010"
-    account = build_token_kubeconfig(kubeconfig(), token="t", namespace="n", server=url)
-    assert account["users"] == [{"name": OWN, "user": {"token": "t"}}]
-    (cluster,) = account["clusters"]
-    assert cluster["cluster"] == kubeconfig()["clusters"][0]["cluster"] | {"server": url}
-    expect_own_context(account, where=Path("k"))
-
-
-def test_a_pod_gets_a_token_a_ca_and_the_address(tmp_path: Path) -> None:
-    ca = tmp_path / "pki.crt"
-    ca.write_text("a CA")
-    admin = kubeconfig()
-    admin["clusters"][0]["cluster"] |= {
-        "server": "https://127.0.0.1:21000",
-        "certificate-authority": str(ca),
-    }
-    folder = tmp_path / "account"
-    assert write_service_account(admin, folder, token="t") == {
-        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
-        "KUBERNETES_SERVICE_PORT": "21000",
-        "GPUSHARE_SERVICE_ACCOUNT": str(folder),
-    }
-    assert ((folder / "token").read_text(), (folder / "ca.crt").read_text()) == ("t", "a CA")

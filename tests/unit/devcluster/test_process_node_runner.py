@@ -107,13 +107,6 @@ async def played(scene: Scene) -> AsyncIterator[asyncio.Task[None]]:
             process.stdout.close()
 
 
-async def test_a_container_without_probes_is_ready_and_goes_on() -> None:
-    scene = Scene(RUNS_ON)
-    async with played(scene):
-        await scene.until_container(lambda c: bool(c["ready"]))
-        assert scene.host.processes[0].poll() is None
-
-
 async def test_one_that_is_killed_is_started_again_at_once() -> None:
     scene = Scene(RUNS_ON)
     async with played(scene):
@@ -121,21 +114,6 @@ async def test_one_that_is_killed_is_started_again_at_once() -> None:
         scene.host.processes[0].kill()
         container = await scene.until_container(lambda c: c["restartCount"] == 1 and c["ready"])
         assert container["lastState"]["terminated"]["exitCode"] == 137
-
-
-async def test_a_jobs_pod_that_is_done_is_over_and_not_started_again() -> None:
-    scene = Scene("pass", policy="Never")
-    async with played(scene):
-        await scene.client.until(lambda status: status["phase"] == "Succeeded")
-        assert len(scene.host.processes) == 1
-
-
-async def test_a_jobs_pod_that_fails_says_how() -> None:
-    scene = Scene("raise SystemExit(3)", policy="Never")
-    async with played(scene):
-        status = await scene.client.until(lambda status: status["phase"] == "Failed")
-        (container,) = status["containerStatuses"]
-        assert container["state"]["terminated"]["exitCode"] == 3
 
 
 async def test_a_pod_that_is_deleted_ends_by_sigterm_and_then_is_gone() -> None:
@@ -158,22 +136,3 @@ async def test_one_that_ignores_that_is_killed_when_its_grace_is_over() -> None:
         scene.runner.delete(0.1)
         await task
         assert scene.host.processes[0].returncode == -9
-
-
-async def test_of_a_pod_that_is_there_no_more_nothing_goes_on_and_nothing_is_written() -> None:
-    scene = Scene(RUNS_ON)
-    async with played(scene) as task:
-        await scene.until_container(lambda c: bool(c["ready"]))
-        scene.runner.vanish()
-        written = len(scene.client.statuses)
-        await task
-        assert scene.host.processes[0].returncode == -9
-        assert (len(scene.client.statuses), scene.client.deleted) == (written, [])
-
-
-async def test_an_image_that_is_not_known_is_named() -> None:
-    scene = Scene(RUNS_ON, image="other:1")
-    async with played(scene):
-        container = await scene.until_container(lambda c: "waiting" in c["state"])
-        assert "other:1" in container["state"]["waiting"]["message"]
-        assert scene.host.processes == []

@@ -48,13 +48,5 @@ def test_where_none_is_ready_those_get_them_that_end_and_still_serve() -> None:
     assert backends(a_slice(UNREADY, ENDING)) == [("10.1.0.3", 9443)]
 
 
-def test_others_pods_get_none() -> None:
-    assert backends(a_slice(READY, service="other")) == []
-
-
-def test_a_port_that_the_service_does_not_have_leads_nowhere() -> None:
-    assert backends(a_slice(READY), port=80) == []
-
-
 def test_a_headless_service_has_no_address() -> None:
     assert parse_service({**SERVICE, "spec": {"clusterIP": "None"}}) is None

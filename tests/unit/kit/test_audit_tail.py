@@ -59,18 +59,8 @@ def test_readings_the_lease_and_others_are_left_out(tail: AuditTail, log: Path) 
     assert tail.read_our_writes() == []
 
 
-def test_a_line_half_written_is_read_when_it_is_whole(tail: AuditTail, log: Path) -> None:
-    line = a_line()
-    append(log, line[:40])
-    first = tail.read_our_writes()
-    append(log, line[40:])
-
-    assert (len(first), len(tail.read_our_writes())) == (0, 1)
-
-
 def test_a_log_that_is_put_aside_is_read_to_its_end(tail: AuditTail, log: Path) -> None:
     append(log, a_line())
     log.rename(log.with_name("audit-1.log"))
     append(log, a_line(resource="events"))
-
     assert [write.resource for write in tail.read_our_writes()] == ["nodes", "events"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.cardoracle import End, find_nodes, is_isolated_selector, judge
+from tests.kit.cardoracle import End, find_nodes, judge
 from tests.kit.gpuworld import (
     MODE_LABEL,
     POOL_LABEL,
@@ -15,7 +15,6 @@ from tests.kit.gpuworld import (
     GpuPool,
     Holder,
 )
-from tests.kit.worldgenerator import WorldGenerator
 
 _HALF_FULL = GpuNode("n1", cards=2, card_memory=15, holders=(Holder("h", {0: 8, 1: 8}),))
 _ASKS_8 = Applicant(asks=(8,))
@@ -39,11 +38,6 @@ def test_a_pod_needs_its_memory_on_one_card() -> None:
     assert not _takes(_ASKS_8, _pool())
 
 
-def test_the_containers_of_a_pod_share_a_card() -> None:
-    assert _takes(Applicant(asks=(3, 4)), _pool())
-    assert not _takes(Applicant(asks=(4, 4)), _pool())
-
-
 @pytest.mark.parametrize(
     "node",
     [
@@ -55,11 +49,6 @@ def test_the_containers_of_a_pod_share_a_card() -> None:
 )
 def test_a_node_out_of_service_takes_nothing(node: GpuNode) -> None:
     assert not _takes(Applicant(asks=(1,)), _pool("p", node))
-
-
-def test_a_pod_that_is_ending_holds_its_memory() -> None:
-    ending = replace(_HALF_FULL, holders=(Holder("h", {0: 8, 1: 8}, is_terminating=True),))
-    assert not _takes(_ASKS_8, _pool("p", ending))
 
 
 def test_a_taint_is_kept_out_of_by_those_who_do_not_tolerate_it() -> None:
@@ -106,17 +95,3 @@ def test_who_chose_by_himself_is_left_alone_and_who_only_avoids_is_not() -> None
     assert _judge(Applicant(selects={POOL_LABEL: "a"}), a, b)[0] is End.LEFT
     avoiding = Applicant(terms=(((POOL_LABEL, "NotIn", ("a",)),),))
     assert _judge(avoiding, a, b) == (End.ROUTED, ["b"])
-
-
-def test_only_labels_of_a_kernel_isolated_mode_count_as_isolation() -> None:
-    assert is_isolated_selector({MODE_LABEL: "core_mem"})
-    assert is_isolated_selector({"cgpu": "true", "cgpu.disable.isolation": "false"})
-    assert not is_isolated_selector({"cgpu": "true"})
-    assert not is_isolated_selector({MODE_LABEL: "mps"})
-
-
-def test_the_same_seed_gives_the_same_world() -> None:
-    first, second = (WorldGenerator("seed") for _ in range(2))
-    pools = first.generate_pools()
-    assert pools == second.generate_pools()
-    assert first.generate_application(pools) == second.generate_application(pools)

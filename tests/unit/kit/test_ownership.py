@@ -28,17 +28,6 @@ def test_another_value_is_taken_from_its_owner() -> None:
     assert node.owners(MODE) == {names.FIELD_MANAGER}
 
 
-def test_what_only_we_owned_goes_with_the_apply_that_leaves_it_out() -> None:
-    node = apply_fields(NODE, {MODE: "cgpu", POOL: "training"})
-    assert apply_fields(node, {POOL: "training"}).labels == {POOL: "training"}
-
-
-def test_what_somebody_else_writes_is_theirs_and_has_their_name() -> None:
-    node = write_field(apply_fields(NODE, {MODE: "cgpu"}), MODE, "share", "kubectl-label")
-    seen = observe_node(node)
-    assert (seen.owned, seen.managers) == (frozenset(), {MODE: "kubectl-label"})
-
-
 def test_a_plain_write_of_the_value_that_is_there_makes_nobody_an_owner() -> None:
     node = apply_fields(NODE, {CORDON: "true"})
     assert write_field(node, CORDON, "true", "kubectl-cordon") == node

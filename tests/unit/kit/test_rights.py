@@ -8,7 +8,6 @@ import pytest
 
 from tests.kit.audit import THIEF, Call, find_held_back
 from tests.kit.rights import Right, find_used, list_rights
-from tests.rights import find_complaints
 
 Json = dict[str, Any]
 
@@ -55,14 +54,6 @@ def test_each_verb_on_each_resource_is_a_right_of_its_own() -> None:
     ]
 
 
-def test_a_right_is_used_by_a_call_that_needed_it() -> None:
-    rights = list(list_rights(build_objects("ClusterRole", RULES)))
-    used = find_used_of(
-        rights, call("patch", "nodes", name="n1"), call("get", "x", group="apps", name="b")
-    )
-    assert used == ["ClusterRole r: get x.apps b", "ClusterRole r: patch nodes"]
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -84,12 +75,6 @@ def test_a_role_of_a_namespace_counts_only_there() -> None:
     assert find_used_of(rights, call("get", "nodes", namespace="kube-system")) == [
         "Role r in kube-system: get nodes"
     ]
-
-
-def test_what_remains_must_have_been_reviewed() -> None:
-    assert find_complaints({"a", "b"}, {"a"}, {"b"}) == []
-    assert find_complaints({"a", "b"}, {"a"}, set()) == ["granted, and never used: b"]
-    assert find_complaints({"a"}, {"a"}, {"c"}) == ["reviewed, and not granted: c"]
 
 
 def test_what_the_charts_policies_refuse_us_is_found_and_what_they_refuse_a_thief_is_not() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -18,11 +17,8 @@ from gpushare.kube.errors import (
     SilentWatchError,
     describe_failure,
 )
-from gpushare.kube.pages import list_pages
 from gpushare.kube.session import open_session
 from tests.kit.fakeapi import Answer, served_by
-
-NODE = {"metadata": {"name": "a", "uid": "1"}}
 
 
 def says(body: bytes) -> Answer:
@@ -52,12 +48,6 @@ async def test_what_is_said_of_an_answer_quotes_nothing_of_it(body: bytes) -> No
         with pytest.raises(MalformedAnswerError) as watched:
             await read_watch(api)
     assert "hunter2" not in f"{whole.value} {watched.value}"
-
-
-async def test_of_an_event_that_is_none_only_the_fields_names_are_said() -> None:
-    async with served_by(says(b'{"kind": "Pod", "spec": "hunter2"}\n')) as api:
-        with pytest.raises(MalformedAnswerError, match=r"an object with kind, spec$"):
-            await read_watch(api)
 
 
 async def nobody() -> None:
@@ -126,53 +116,6 @@ async def test_a_watch_that_the_server_forgets_is_given_up(
             await read_watch(api)
 
 
-async def test_what_one_write_is_told_holds_for_all_and_not_for_reads() -> None:
-    served: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        served.append(request.method)
-        if request.method == "PATCH":
-            return web.json_response({}, status=429, headers={"Retry-After": "60"})
-        return web.json_response({})
-
-    async with served_by(answer) as api:
-        with pytest.raises(ApiError) as refusal:
-            await api.apply("api/v1/nodes/a", NODE)
-        leader = api.only_while(lambda: True)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await leader.delete("api/v1/namespaces/ns/pods/a", uid="1")
-        await leader.get("api/v1/nodes/a")
-
-    assert refusal.value.retry_after_seconds == 60
-    assert served == ["PATCH", "GET"]
-
-
-async def test_what_a_watch_is_told_holds_for_the_list_of_the_same() -> None:
-    async def answer(request: web.Request) -> web.Response:
-        if "watch" in request.query:
-            return web.json_response({}, status=429, headers={"Retry-After": "60"})
-        return web.json_response({})
-
-    async with served_by(answer) as api:
-        with pytest.raises(ApiError):
-            await read_watch(api)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await api.get("api/v1/things")
-        await api.get("api/v1/others")
-
-
-@pytest.mark.parametrize(
-    "details",
-    ['["a"]', '{"causes": 7}', '{"causes": true}', '{"causes": "a"}', '{"causes": ["a"]}'],
-)
-def test_details_in_a_shape_of_their_own_are_no_causes(details: str) -> None:
-    body = f'{{"message": "no upstream", "details": {details}}}'
-    error = ApiError(429, body.encode(), what="GET pods")
-    assert (error.message, error.causes, error.keeps_pod) == ("no upstream", (), None)
-
-
 @pytest.mark.parametrize("code", ["gone", 0, True, None])
 def test_a_message_and_a_code_in_a_shape_of_their_own_are_quoted(code: object) -> None:
     error = ApiError.from_status({"message": {"a": 1}, "code": code}, what="watch of pods")
@@ -226,12 +169,3 @@ async def test_a_session_that_is_pointed_elsewhere_leaves_its_token_at_home() ->
                 await session.get("away")
                 await session.get(elsewhere)
     assert heard == ["", ""]
-
-
-@pytest.mark.parametrize(
-    "answer", [{"metadata": "x"}, {"metadata": {"resourceVersion": "1"}, "items": {"a": 1}}]
-)
-async def test_an_answer_that_is_no_list_is_a_failed_list(answer: Json) -> None:
-    async with served_by(says(json.dumps(answer).encode())) as api:
-        with pytest.raises(MalformedAnswerError, match="the answer is no list"):
-            await anext(list_pages(api, "api/v1/things"))

@@ -10,7 +10,7 @@ from gpushare import names
 from gpushare.core.actions import ApplyNode
 from gpushare.core.records import PluginPod
 from gpushare.kube.client import APPLY_PATCH, JSON, ApiServer, _name_verb, _resource
-from gpushare.kube.errors import ApiError, NotLeaderError
+from gpushare.kube.errors import ApiError
 from gpushare.kube.nodes import apply_node, build_release
 from gpushare.kube.pods import delete_plugin
 from tests.kit.fakeapi import served_by
@@ -54,7 +54,15 @@ def test_metrics_call_a_request_what_the_api_server_s_own_do(
     assert _name_verb(method, path, content_type) == verb
 
 
-@pytest.mark.parametrize("body", [b"", b"gateway timeout", b"[]", b'{"details": null}'])
+@pytest.mark.parametrize(
+    "details", [b"null", b'["a"]', b'{"causes": 7}', b'{"causes": "a"}', b'{"causes": ["a"]}']
+)
+def test_details_in_a_shape_of_their_own_are_no_causes(details: bytes) -> None:
+    error = ApiError(429, b'{"message": "no", "details": %b}' % details, what="GET x")
+    assert (error.message, error.causes, error.keeps_pod) == ("no", (), None)
+
+
+@pytest.mark.parametrize("body", [b"", b"gateway timeout", b"[]"])
 def test_an_answer_that_is_no_status_is_an_error_all_the_same(body: bytes) -> None:
     error = ApiError(504, body, what="GET x")
     assert error.is_transient
@@ -65,12 +73,6 @@ def test_an_answer_that_is_no_status_is_an_error_all_the_same(body: bytes) -> No
 async def test_an_apply_without_a_uid_is_refused_here() -> None:
     with pytest.raises(ValueError, match=r"metadata\.uid"):
         await ApiServer(None).apply("api/v1/nodes/a", {"metadata": {"name": "a"}})  # type: ignore[arg-type]
-
-
-async def test_nothing_is_written_once_the_lease_is_lost() -> None:
-    api = ApiServer(None).only_while(lambda: False)  # type: ignore[arg-type]
-    with pytest.raises(NotLeaderError):
-        await api.delete("api/v1/namespaces/kube-system/pods/x", uid="1")
 
 
 async def test_a_plugins_pod_is_deleted_only_while_it_has_the_uid_that_was_recorded() -> None:
@@ -123,16 +125,12 @@ def _node(*entries: dict[str, Any], **annotations: str) -> dict[str, Any]:
     return {"metadata": metadata}
 
 
-def test_a_release_takes_our_entry_and_annotations_and_nothing_else() -> None:
-    node = _node(THEIRS, OURS, **{names.ANNOTATION_FOUND: "{}", names.ANNOTATION_APPLIED: "{}"})
+def test_a_release_takes_all_that_is_ours_but_what_is_known_of_the_kernel_module() -> None:
+    module = {names.ANNOTATION_MODULE: "loaded"}
+    ours = {names.ANNOTATION_FOUND: "{}", names.ANNOTATION_APPLIED: "{}"}
+    node = _node(THEIRS, OURS, **ours, **module)
     released = jsonpatch.apply_patch(node, build_release(node, "1"))
-    assert released == _node(THEIRS)
-
-
-def test_what_is_known_of_the_kernel_module_outlives_a_release_and_is_nobodys() -> None:
-    node = _node(THEIRS, OURS, **{names.ANNOTATION_MODULE: "loaded"})
-    released = jsonpatch.apply_patch(node, build_release(node, "1"))
-    assert released == _node(THEIRS, **{names.ANNOTATION_MODULE: "loaded"})
+    assert released == _node(THEIRS, **module)
     assert build_release(released, "1") == []
 
 
@@ -151,7 +149,3 @@ def test_a_release_fails_where_a_record_was_written_meanwhile() -> None:
 
 def test_nothing_is_released_of_another_node_with_the_same_name() -> None:
     assert build_release(_node(OURS), "2") == []
-
-
-def test_nothing_is_released_where_nothing_is_ours() -> None:
-    assert build_release(_node(THEIRS), "1") == []

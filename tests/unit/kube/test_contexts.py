@@ -35,18 +35,17 @@ def write(path: Path, content: object) -> Path:
 # Which files.
 
 
-def test_an_option_goes_before_the_variable_and_that_before_the_default(home: Path) -> None:
+def test_an_option_goes_before_files_of_the_variable_and_those_before_the_default(
+    home: Path,
+) -> None:
     default = write(home / ".kube/config", WHOLE)
     named, asked = write(home / "named", WHOLE), write(home / "asked", WHOLE)
     environ = {"KUBECONFIG": str(named)}
     assert find_kubeconfigs(asked, environ) == (asked,)
     assert find_kubeconfigs(None, environ) == (named,)
     assert find_kubeconfigs(None, {"KUBECONFIG": ""}) == (default,)
-
-
-def test_of_several_files_those_count_that_are_there(home: Path) -> None:
-    a, b = write(home / "a", WHOLE), write(home / "b", WHOLE)
-    assert find_kubeconfigs(None, {"KUBECONFIG": f"{a}:{home}/none::{b}"}) == (a, b)
+    several = {"KUBECONFIG": f"{named}:{home}/none::{asked}"}
+    assert find_kubeconfigs(None, several) == (named, asked)
 
 
 @pytest.mark.usefixtures("home")
@@ -74,7 +73,8 @@ def test_of_several_files_the_first_that_says_it_is_believed(tmp_path: Path) -> 
     other = {**WHOLE, "current-context": "there", "contexts": []}
     a = write(tmp_path / "a", {"contexts": [], "current-context": ""})
     b, c = write(tmp_path / "b", other), write(tmp_path / "c", WHOLE)
-    assert find_context([a, b, c], None).name == "there"
+    empty = write(tmp_path / "empty", "")
+    assert find_context([a, empty, b, c], None).name == "there"
     assert find_context([a, c, b], None).name == "here"
 
 
@@ -106,9 +106,6 @@ def test_a_file_that_is_no_kubeconfig_is_said_so(tmp_path: Path, content: str) -
     path = write(tmp_path / "config", content)
     with pytest.raises(CredentialsError, match=f"{path} is no kubeconfig"):
         find_context([path], None)
-
-
-def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError, match="can't be read"):
         find_context([tmp_path], None)
 

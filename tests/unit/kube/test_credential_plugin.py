@@ -55,20 +55,16 @@ async def load(folder: Path, user: dict[str, Any], **cluster: object) -> str | N
 # How it is run.
 
 
-async def test_what_the_plugin_prints_is_the_token(tmp_path: Path) -> None:
-    for version in ("v1", "v1beta1"):
-        api_version = f"client.authentication.k8s.io/{version}"
-        plugin = write_printing_plugin(
-            tmp_path / "plugin", build_answer(api_version, token="mine", unknown="field")
-        )
-        user = build_plugin_user(plugin, apiVersion=api_version)
-        assert await load(tmp_path, user) == "Bearer mine"
-
-
-async def test_v1beta1_needs_no_interactive_mode(tmp_path: Path) -> None:
-    version = "client.authentication.k8s.io/v1beta1"
-    plugin = write_printing_plugin(tmp_path / "plugin", build_answer(version, token="mine"))
-    user = build_plugin_user(plugin, apiVersion=version, interactiveMode=None, args=None, env=None)
+@pytest.mark.parametrize(
+    ("version", "more"), [("v1", {}), ("v1beta1", {"interactiveMode": None, "env": None})]
+)
+async def test_what_the_plugin_prints_is_the_token(
+    tmp_path: Path, version: str, more: dict[str, None]
+) -> None:
+    api_version = f"client.authentication.k8s.io/{version}"
+    answer = build_answer(api_version, token="mine", unknown="field")
+    plugin = write_printing_plugin(tmp_path / "plugin", answer)
+    user = build_plugin_user(plugin, apiVersion=api_version, **more)
     assert await load(tmp_path, user) == "Bearer mine"
 
 
@@ -106,13 +102,11 @@ async def test_it_is_told_of_the_cluster_where_the_user_says_so(
 echo '{build_answer(token="mine")}'""",
     )
     config = {"audience": "gpus"}
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": config}
     cluster: dict[str, Any] = {
         "tls-server-name": "api.example",
         "certificate-authority": "ca.crt",
-        "extensions": [
-            {"name": "another", "extension": {}},
-            {"name": "client.authentication.k8s.io/exec", "extension": config},
-        ],
+        "extensions": [{"name": "another", "extension": {}}, extension],
     }
     (tmp_path / "ca.crt").write_bytes(MINE.authority.certificate_pem)
     await load(tmp_path, build_plugin_user(plugin, provideClusterInfo=provides), **cluster)
@@ -161,21 +155,6 @@ async def test_it_is_asked_again_when_its_token_has_ended_and_not_before(tmp_pat
     clock.now = end
     # All at once, as requests come.
     assert await asyncio.gather(*(plugin.authorize() for _ in range(5))) == ["Bearer second"] * 5
-    assert count_runs(command) == 2
-
-
-async def test_a_token_that_does_not_say_when_it_ends_is_kept_until_it_is_not_taken(
-    tmp_path: Path,
-) -> None:
-    clock = Clock()
-    command = write_printing_plugin(tmp_path / "plugin", build_answer(token="first"))
-    plugin = open_plugin(command, clock)
-    await plugin.authorize()
-    change_answer(command, build_answer(token="second"))
-    clock.now += timedelta(days=1000)
-    assert await plugin.authorize() == "Bearer first"
-    plugin.forget()
-    assert await plugin.authorize() == "Bearer second"
     assert count_runs(command) == 2
 
 
@@ -246,11 +225,9 @@ async def test_a_certificate_is_put_into_tls_each_time(tmp_path: Path) -> None:
     [
         ("echo no ticket >&2; exit 3", "failed with exit code 3: no ticket"),
         (r"printf '\033[31mfirst\n\tsecond' >&2; exit 3", "exit code 3: [31mfirst second"),
-        ("exit 4", "failed with exit code 4"),
         ("kill -9 $$", "failed with exit code -9"),
         ("", "no ExecCredential: Input data was truncated"),
         ("echo secret", "no ExecCredential: JSON is malformed"),
-        ("printf '\\377'", "no ExecCredential"),
         ("echo '[]'", "Expected `object`, got `array`"),
         ("echo '{}'", "missing required field `apiVersion`"),
         (
@@ -269,10 +246,6 @@ async def test_a_certificate_is_put_into_tls_each_time(tmp_path: Path) -> None:
         ),
         (f"echo '{build_answer(token='secret✓')}'", "a token is one line of ASCII"),
         (
-            f"echo '{build_answer(token='secret', expirationTimestamp='tomorrow')}'",
-            "`$.status.expirationTimestamp`",
-        ),
-        (
             f"echo '{build_answer(token='secret', expirationTimestamp='2026-01-01T00:00:00')}'",
             "`$.status.expirationTimestamp`",
         ),
@@ -289,20 +262,17 @@ async def test_a_plugin_of_no_use_is_told_in_a_sentence(
     ("fields", "says"),
     [
         ({"command": ""}, "its credential plugin has no command"),
-        ({"command": None}, "`$.exec.command`"),
         ({"apiVersion": None}, "`$.exec.apiVersion`"),
         (
             {"apiVersion": "client.authentication.k8s.io/v1alpha1"},
             "speaks 'client.authentication.k8s.io/v1alpha1', expected",
         ),
-        ({"apiVersion": "v1"}, "speaks 'v1', expected client.authentication.k8s.io/v1 or"),
-        ({"interactiveMode": None}, "interactiveMode is None, expected Never"),
+        ({"interactiveMode": "Always"}, "asks a person, and there is no terminal"),
         ({"interactiveMode": "Sometimes"}, "interactiveMode is 'Sometimes', expected Never"),
         ({"env": [{"name": ""}]}, "a variable without a name"),
         ({"env": {"A": "b"}}, "`$.exec.env`"),
         ({"args": "get-token"}, "`$.exec.args`"),
         ({"command": "/nowhere/plugin"}, "/nowhere/plugin is not there; install it"),
-        ({"command": "/etc/passwd/plugin"}, "/etc/passwd/plugin is not there"),
         ({"command": "/etc"}, "/etc can't be started: [Errno 13]"),
         ({"command": "a\0b"}, "can't be started: embedded null byte"),
         (
@@ -314,16 +284,8 @@ async def test_a_plugin_of_no_use_is_told_in_a_sentence(
 async def test_a_plugin_that_can_not_be_run_is_told_in_a_sentence(
     tmp_path: Path, fields: dict[str, Any], says: str
 ) -> None:
+    # The tests have no terminal.
     await expect_told(tmp_path, build_plugin_user("plugin", **fields), says)
-
-
-async def test_a_plugin_that_asks_a_person_needs_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plugin = write_printing_plugin(tmp_path / "plugin", build_answer(token="mine"))
-    user = build_plugin_user(plugin, interactiveMode="Always")
-    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    await expect_told(tmp_path, user, "asks a person, and there is no terminal")
 
 
 async def expect_told(folder: Path, user: dict[str, Any], *says: str) -> None:

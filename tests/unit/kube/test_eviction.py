@@ -1,6 +1,5 @@
 """What the answers to an eviction mean; the bodies are those of a kube-apiserver 1.37."""
 
-import asyncio
 from typing import Any
 
 import orjson
@@ -8,7 +7,6 @@ import pytest
 from aiohttp import web
 
 from gpushare.core.actions import EvictedPod
-from gpushare.kube.client import JSON_PATCH
 from gpushare.kube.errors import CALL_FAILURES, ApiError, EvictionRefusedError
 from gpushare.kube.pods import evict_pod
 from tests.kit.fakeapi import served_by
@@ -78,18 +76,3 @@ async def test_a_pod_that_must_stay_is_named_with_who_keeps_it(
 async def test_an_api_server_in_trouble_refuses_no_pod(code: int) -> None:
     with pytest.raises(ApiError, match="busy"):
         await evict(a_refusal(code, "busy"))
-
-
-async def test_a_budget_that_asks_for_patience_holds_no_other_write_up() -> None:
-    async def answer(request: web.Request) -> web.Response:
-        if "eviction" in request.path:
-            return a_refusal(429, VIOLATED, HEALTHY, headers={"Retry-After": "60"})
-        return web.json_response({})
-
-    async with served_by(answer) as api:
-        with pytest.raises(EvictionRefusedError):
-            await evict_pod(api, POD)
-        async with asyncio.timeout(1):
-            await api.patch("api/v1/nodes/a", [], content_type=JSON_PATCH)
-            with pytest.raises(EvictionRefusedError, match="ml/train-2"):
-                await evict_pod(api, EvictedPod("ml", "train-2", "uid-2"))

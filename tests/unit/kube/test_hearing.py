@@ -34,22 +34,12 @@ def test_before_the_first_sign_there_is_nothing_to_miss(clock: Clock, hearing: H
     assert not is_deaf(hearing)
 
 
-def test_a_watch_is_deaf_once_nothing_came_for_longer_than_the_limit(
-    clock: Clock, hearing: Hearing
-) -> None:
+def test_a_watch_is_deaf_from_the_limit_to_the_next_sign(clock: Clock, hearing: Hearing) -> None:
     hearing.note()
     clock.now += LIMIT_SECONDS
     assert not is_deaf(hearing)
     clock.now += 31
-    assert hearing.find_deafness(LIMIT_SECONDS) == (
-        "the watch of nodes is open and brought nothing for 121 s, more than 90 s: no event, no "
-        "bookmark, no end"
-    )
-
-
-def test_with_the_next_sign_it_hears_again(clock: Clock, hearing: Hearing) -> None:
-    hearing.note()
-    clock.now += 1000
+    assert "nodes" in (hearing.find_deafness(LIMIT_SECONDS) or "")
     hearing.note()
     assert not is_deaf(hearing)
 
@@ -111,15 +101,6 @@ async def watch_once(session: aiohttp.ClientSession, path: str) -> None:
                 pass
 
 
-@pytest.mark.parametrize("way", ["end", "refuse"])
-async def test_whatever_ends_is_a_sign(clock: Clock, hearing: Hearing, way: str) -> None:
-    async with listening_to(hearing) as session:
-        await watch_once(session, "/end")
-        clock.now += 1000
-        await watch_once(session, f"/{way}")
-    assert not is_deaf(hearing)
-
-
 @pytest.mark.parametrize(("seconds", "is_sign"), [(10.0, True), (25.0, False)])
 async def test_one_that_was_cut_is_a_sign_and_one_that_was_given_up_is_none(
     clock: Clock, hearing: Hearing, seconds: float, is_sign: bool
@@ -134,18 +115,14 @@ async def test_one_that_was_cut_is_a_sign_and_one_that_was_given_up_is_none(
     assert is_deaf(hearing) is not is_sign
 
 
-async def test_that_it_is_not_even_answered_is_no_deafness(clock: Clock, hearing: Hearing) -> None:
+@pytest.mark.parametrize("way", ["end", "refuse", "stall"])
+async def test_what_ends_or_is_not_even_answered_is_no_deafness(
+    clock: Clock, hearing: Hearing, way: str
+) -> None:
     async with listening_to(hearing) as session:
         await watch_once(session, "/end")
         clock.now += 1000
-        await watch_once(session, "/stall")
-    assert not is_deaf(hearing)
-
-
-async def test_that_nobody_is_there_is_no_deafness(clock: Clock, hearing: Hearing) -> None:
-    async with listening_to(hearing) as session:
-        await watch_once(session, "/end")
-    clock.now += 1000
+        await watch_once(session, f"/{way}")
     async with aiohttp.ClientSession(middlewares=(hearing.overhear,)) as session:
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get("http://127.0.0.1:9/")

@@ -17,7 +17,6 @@ from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
-from tests.kit.foreigncerts import issue_foreign
 from tests.kit.kubeconfigs import build_plugin_user, write_kubeconfig
 from tests.kit.tls import HOST, build_tls
 
@@ -71,14 +70,13 @@ async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_pa
 
 
 async def test_nothing_of_a_user_goes_over_plain_http(tmp_path: Path) -> None:
-    path = write_kubeconfig(tmp_path / "config", TOKEN, cluster={"server": "http://127.0.0.1:8001"})
-    credentials = await load_kubeconfig((path,))
-    assert (credentials.tls, await credentials.authorize()) == (None, None)
-
-
-async def test_a_proxy_without_tls_needs_no_user(tmp_path: Path) -> None:
-    path = write_kubeconfig(tmp_path / "config", cluster={"server": "http://127.0.0.1:8001"})
-    assert (await load_kubeconfig((path,))).host == "http://127.0.0.1:8001"
+    cluster = {"server": "http://127.0.0.1:8001", "proxy-url": "http://10.0.0.3:3128"}
+    for user in (TOKEN, {}):
+        path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
+        credentials = await load_kubeconfig((path,))
+        assert (credentials.tls, await credentials.authorize()) == (None, None)
+        assert credentials.host == cluster["server"]
+        assert credentials.proxy == cluster["proxy-url"]
 
 
 async def test_entries_come_from_several_files_each_with_its_own_folder(tmp_path: Path) -> None:
@@ -126,64 +124,29 @@ async def ask(path: Path) -> dict[str, Any]:
         return await api.get("version")
 
 
-async def test_the_authority_is_taken_from_data_or_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fields", "is_taken"),
+    [
+        ({"certificate-authority": "ca.crt"}, True),
+        ({}, False),
+        ({"certificate-authority-data": encode(AUTHORITY.certificate_pem)}, False),
+        ({"certificate-authority": "ca.crt", "tls-server-name": HOST}, True),
+        ({"certificate-authority": "ca.crt", "tls-server-name": "another.host"}, False),
+    ],
+    ids=["known", "unknown", "another", "known by name", "another name"],
+)
+async def test_a_server_is_told_who_asks_only_where_it_is_known(
+    tmp_path: Path, fields: Mapping[str, str], is_taken: bool
+) -> None:
     tls, _, authority = build_tls()
-    pem = authority.certificate_pem
-    (tmp_path / "ca.crt").write_bytes(pem)
-    wrapped = "\n".join(encode(pem)[at : at + 64] for at in range(0, len(encode(pem)), 64))
+    (tmp_path / "ca.crt").write_bytes(authority.certificate_pem)
     async with serving(tls) as url:
-        for field in ({"certificate-authority": "ca.crt"}, {"certificate-authority-data": wrapped}):
-            cluster = {"server": url} | field
-            told = await ask(write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster))
-            assert ["Authorization", "Bearer mine"] in told["headers"]
-
-
-async def test_another_authority_is_not_taken(tmp_path: Path) -> None:
-    tls, _, _ = build_tls()
-    async with serving(tls) as url:
-        for field in ({}, {"certificate-authority-data": encode(AUTHORITY.certificate_pem)}):
-            path = write_kubeconfig(tmp_path / "config", TOKEN, cluster={"server": url} | field)
+        path = write_kubeconfig(tmp_path / "config", TOKEN, cluster={"server": url, **fields})
+        if is_taken:
+            assert ["Authorization", "Bearer mine"] in (await ask(path))["headers"]
+        else:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await ask(path)
-
-
-async def test_a_server_is_known_by_the_name_that_is_set_for_it(tmp_path: Path) -> None:
-    tls, _, authority = build_tls()
-    data = encode(authority.certificate_pem)
-    async with serving(tls) as url:
-        server = {"server": url, "certificate-authority-data": data}
-        right = server | {"tls-server-name": HOST}
-        wrong = server | {"tls-server-name": "another.host"}
-        assert await ask(write_kubeconfig(tmp_path / "config", TOKEN, cluster=right))
-        with pytest.raises(aiohttp.ClientConnectorCertificateError, match=r"another\.host"):
-            await ask(write_kubeconfig(tmp_path / "config", TOKEN, cluster=wrong))
-
-
-async def test_a_server_that_is_not_to_be_checked_is_not(tmp_path: Path) -> None:
-    tls, _, _ = build_tls()
-    async with serving(tls) as url:
-        cluster = {"server": url, "insecure-skip-tls-verify": True}
-        assert await ask(write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster))
-
-
-async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
-    tls, _, authority = build_tls()
-    mine = issue_foreign(("me",), NOW, kind="ec")
-    tls.verify_mode = ssl.CERT_OPTIONAL
-    tls.load_verify_locations(cadata=mine.authority.certificate_pem.decode())
-    (tmp_path / "me.crt").write_bytes(mine.certificate_pem)
-    (tmp_path / "me.key").write_bytes(mine.key_pem)
-    files = {"client-certificate": "me.crt", "client-key": "me.key"}
-    data = {
-        "client-certificate-data": encode(mine.certificate_pem),
-        "client-key-data": encode(mine.key_pem),
-    }
-    async with serving(tls) as url:
-        trusted = encode(authority.certificate_pem)
-        cluster = {"server": url, "certificate-authority-data": trusted}
-        for user in (files, data, files | data):
-            path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
-            assert (await ask(path))["has_certificate"]
 
 
 async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_path: Path) -> None:
@@ -207,12 +170,6 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
     ]
 
 
-async def test_a_proxy_is_asked_where_one_is_named(tmp_path: Path) -> None:
-    cluster = {"proxy-url": "http://10.0.0.3:3128"}
-    path = write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster)
-    assert (await load_kubeconfig((path,))).proxy == "http://10.0.0.3:3128"
-
-
 # What is wrong.
 
 
@@ -221,13 +178,9 @@ async def test_a_proxy_is_asked_where_one_is_named(tmp_path: Path) -> None:
     [
         ({"server": None}, "`$.server`"),
         ({"server": "10.0.0.2"}, "its server is '10.0.0.2', expected a URL"),
-        ({"server": "https://10.0.0.2:port"}, "expected a URL"),
         ({"server": "https://"}, "expected a URL"),
-        ({"server": "https://[::1"}, "expected a URL"),
         ({"certificate-authority": "none.crt"}, "its certificate-authority can't be read"),
-        ({"certificate-authority": 4}, "`$.certificate-authority`"),
         ({"certificate-authority-data": "%"}, "its certificate-authority-data is no base64"),
-        ({"certificate-authority-data": "eA=="}, "its certificate-authority is of no use"),
         ({"certificate-authority-data": "4pyT"}, "its certificate-authority is of no use"),
         (
             {"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True},
@@ -235,8 +188,6 @@ async def test_a_proxy_is_asked_where_one_is_named(tmp_path: Path) -> None:
         ),
         ({"insecure-skip-tls-verify": "yes"}, "`$.insecure-skip-tls-verify`"),
         ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url is no http://HOST:PORT"),
-        ({"proxy-url": "10.0.0.3:3128"}, "its proxy-url is no http://HOST:PORT"),
-        ({"extensions": {"name": "x"}}, "`$.extensions`"),
     ],
 )
 async def test_a_bad_cluster_is_told_in_a_sentence(
@@ -247,7 +198,8 @@ async def test_a_bad_cluster_is_told_in_a_sentence(
 
 
 PAIR = {
-    "client-certificate-data": encode(MINE.certificate_pem),
+    # In lines, as `base64` writes it.
+    "client-certificate-data": base64.encodebytes(MINE.certificate_pem).decode(),
     "client-key-data": encode(MINE.key_pem),
 }
 
@@ -256,16 +208,12 @@ PAIR = {
     ("user", "says"),
     [
         (None, "has neither a token nor a client certificate nor a credential plugin"),
-        ({}, "has neither a token nor"),
         ({"token": ""}, "has neither a token nor"),
         ({"client-key-data": PAIR["client-key-data"]}, "has neither a token nor"),
         ("mine", "Expected `object`, got `str`"),
-        ({"token": 42}, "`$.token`"),
         ({"token": "secret✓"}, "a token is one line of ASCII"),
-        ({"token": "secret\nmore"}, "a token is one line of ASCII"),
         ({"tokenFile": "none"}, "its token is of no use: [Errno 2]"),
         ({"tokenFile": "empty"}, "is empty"),
-        ({"tokenFile": "binary"}, "its token is of no use"),
         ({"token": "secret", "username": "me"}, "has a token and a password"),
         ({"auth-provider": {"name": "oidc"}}, "the auth-provider 'oidc' is not supported"),
         ({"client-certificate": "me.crt"}, "has a client-certificate without its client-key"),
@@ -274,16 +222,13 @@ PAIR = {
             {"client-certificate": "none.crt", "client-key-data": "eA=="},
             "its client-certificate can't be read",
         ),
-        ({**PAIR, "client-key-data": "eA=="}, "with its client-key, is of no use"),
         ({**PAIR, "client-key-data": encode(OTHERS.key_pem)}, "with its client-key, is of no use"),
         ({"token": "secret", "as-groups": ["readers"]}, "without as"),
         ({"token": "secret", "as": "a\nb"}, "which is no name"),
-        ({"token": "secret", "as-groups": "readers", "as": "me"}, "`$.as-groups`"),
     ],
 )
 async def test_a_bad_user_is_told_in_a_sentence(tmp_path: Path, user: object, says: str) -> None:
     (tmp_path / "empty").touch()
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
     path = write_kubeconfig(tmp_path / "config", user)
     assert says in await expect_told(path, f"{path}: user me: ")
 

@@ -83,14 +83,6 @@ async def test_writes_wait_together_and_reads_for_themselves(
     assert clock.slept == ([3.0] if waits else [])
 
 
-async def test_a_shorter_wish_does_not_take_back_a_longer_one(clock: Clock) -> None:
-    held = Throttle(clock)
-    held.close("PATCH", NODE, 5.0)
-    held.close("PATCH", NODE, 1.0)
-    await held.wait("PATCH", NODE)
-    assert clock.now == 105.0
-
-
 async def test_a_wish_that_comes_while_waiting_is_heard() -> None:
     held = Throttle()
     held.close("PATCH", NODE, 0.02)
@@ -100,11 +92,3 @@ async def test_a_wish_that_comes_while_waiting_is_heard() -> None:
     done, _ = await asyncio.wait({waiting}, timeout=0.1)
     assert not done
     waiting.cancel()
-
-
-async def test_nothing_waits_any_more_once_the_time_is_over(clock: Clock) -> None:
-    held = Throttle(clock)
-    held.close("PATCH", NODE, 5.0)
-    clock.now += 6.0
-    await held.wait("PATCH", NODE)
-    assert clock.slept == []

@@ -11,9 +11,9 @@ from tests.kit.clock import Clock
 class Place:
     """A place in the code that logs again and again."""
 
-    def __init__(self, flood: Flood, *, level: int = logging.WARNING, line: int = 1) -> None:
+    def __init__(self, flood: Flood, *, line: int = 1) -> None:
         self._flood = flood
-        self._said = {"levelno": level, "pathname": "here.py", "lineno": line}
+        self._said = {"levelno": logging.WARNING, "pathname": "here.py", "lineno": line}
 
     def say(self, times: int, **extra: object) -> list[logging.LogRecord]:
         """What is let through."""
@@ -31,10 +31,6 @@ def flood(clock: Clock) -> Flood:
     return Flood(clock)
 
 
-def test_of_a_fault_that_goes_on_only_so_many_lines_are_let_through(flood: Flood) -> None:
-    assert len(Place(flood).say(5_000)) == BURST
-
-
 def test_the_last_line_says_for_how_long_there_is_none(flood: Flood, clock: Clock) -> None:
     place = Place(flood)
     place.say(BURST - 1)
@@ -43,30 +39,25 @@ def test_the_last_line_says_for_how_long_there_is_none(flood: Flood, clock: Cloc
     assert vars(last)["muted_seconds"] == PERIOD_SECONDS - 4
 
 
+@pytest.mark.parametrize(
+    ("said", "through"),
+    [
+        ({}, BURST),
+        ({"levelno": logging.INFO}, 5_000),
+        ({"lines": []}, 5_000),
+    ],
+    ids=["the same", "changes", "many decisions"],
+)
+def test_of_a_fault_that_goes_on_only_so_many_lines_are_let_through(
+    flood: Flood, said: dict[str, object], through: int
+) -> None:
+    assert len(Place(flood).say(5_000, **said)) == through
+    assert len(Place(flood, line=2).say(1)) == 1
+
+
 def test_the_next_line_says_how_many_were_left_out(flood: Flood, clock: Clock) -> None:
     place = Place(flood)
     place.say(BURST + 7)
     clock.now += PERIOD_SECONDS
     again = place.say(2)
     assert [vars(record).get("left_out") for record in again] == [7, None]
-
-
-def test_where_few_fail_nothing_is_said_of_it(flood: Flood, clock: Clock) -> None:
-    place = Place(flood)
-    place.say(BURST - 1)
-    clock.now += PERIOD_SECONDS
-    (again,) = place.say(1)
-    assert vars(again).keys().isdisjoint({"left_out", "muted_seconds"})
-
-
-def test_another_fault_is_heard_of_all_the_same(flood: Flood) -> None:
-    Place(flood, line=1).say(BURST + 1)
-    assert len(Place(flood, line=2).say(1)) == 1
-
-
-def test_what_is_said_of_changes_is_all_let_through(flood: Flood) -> None:
-    assert len(Place(flood, level=logging.INFO).say(5_000)) == 5_000
-
-
-def test_a_record_of_many_decisions_is_let_through(flood: Flood) -> None:
-    assert len(Place(flood).say(100, lines=[])) == 100

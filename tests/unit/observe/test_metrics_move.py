@@ -11,7 +11,6 @@ import pytest
 from aiohttp.test_utils import RawTestServer, TestClient
 
 from gpushare.api.workload import Workload
-from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.role import _be_active
 from gpushare.core.actions import (
@@ -21,16 +20,13 @@ from gpushare.core.actions import (
     EvictPods,
     build_apply,
 )
-from gpushare.core.observed import Timing
 from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, Step
-from gpushare.kube.events import Events
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.settings import Settings
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
 from tests.kit.certificates import build_fake_api, put_secret, start
 from tests.kit.fakeapi import FakeApi
-from tests.kit.loop import LoopApi, build_reconciler, settle
+from tests.kit.loop import LoopApi, build_reconciler, carry_out, settle
 from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.reviews import build_gpu_pod, build_review, encode
 from tests.kit.sights import list_families
@@ -80,22 +76,15 @@ async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     await reconciler._events.close()
 
 
-async def carry_out(metrics: Metrics, action: Action, before: NodeRecords) -> None:
-    api: Any = LoopApi()
-    settings = Settings()
-    caches = Caches(api, plugin_namespace="kube-system", on_change=lambda: None, metrics=metrics)
-    caches.nodes._records = {"gpu-1": a_node(labels={**CGPU, **OURS}, records=before)}
-    events = Events(api, "me")
-    applier = Applier(api, caches, settings, Timing(), metrics, events)
-    pool, reason = "training", Reason.UPDATING
-    await applier.carry_out(action, pool=pool, reason=reason, is_wanted=lambda: True)
-    await events.close()
+async def apply(metrics: Metrics, action: Action, before: NodeRecords) -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=before)
+    await carry_out(LoopApi(), action, reason=Reason.UPDATING, metrics=metrics, nodes=[node])
 
 
 async def write(metrics: Metrics, before: NodeRecords, after: NodeRecords) -> None:
     node = a_node(labels={**CGPU, **OURS}, records=before)
     action = build_apply(node, {**CGPU, **OURS}, after, cordon=False, message="written")
-    await carry_out(metrics, action, before)
+    await apply(metrics, action, before)
 
 
 async def complete(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +109,13 @@ async def restart(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("gpushare.controller.apply.delete_plugin", delete)
     action = DeletePlugins("gpu-1", (PluginPod(name="plugin", uid="plugin-1"),))
-    await carry_out(metrics, action, under_way(Step.RESTARTING))
+    await apply(metrics, action, under_way(Step.RESTARTING))
 
 
 async def evict(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
     action = EvictPods("gpu-1", (EvictedPod("ml", "train", "1"),))
-    await carry_out(metrics, action, applied())
+    await apply(metrics, action, applied())
 
 
 # What the webhook does.

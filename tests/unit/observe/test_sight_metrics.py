@@ -59,13 +59,6 @@ def test_a_pools_memory_is_told_in_bytes() -> None:
     assert read(measure(SIGHT), "pool_gpus", pool="training") == 2
 
 
-def test_plugins_that_count_in_mib_are_understood_to_the_mib() -> None:
-    node = a_member(gib=15_360)
-    sight = build_sight([SHARED], [node], [a_holder("web-1", {0: 1_500})])
-    assert read_memory(sight)["allocated_"] == 1_500 * 2**20
-    assert read(measure(sight), "pool_memory_bytes", pool="training") == 30 * GIB
-
-
 ZOO = a_pool("zoo", "share", nodes={"names": ["odd", "even-1", "even-2"]}, priority=900)
 MIXED = build_sight(
     [SHARED, ZOO],
@@ -75,15 +68,12 @@ MIXED = build_sight(
 """The plugin of one node counts in MiB, by mistake."""
 
 
-def test_a_node_that_counts_in_another_unit_changes_no_other_pools_bytes() -> None:
+def test_a_node_that_counts_in_another_unit_is_understood_and_changes_no_other_bytes() -> None:
     assert read_memory(MIXED) == read_memory(build_sight([SHARED], [a_member()], PODS))
     assert read_application(MIXED) == [2, 16 * GIB, 16 * GIB]
     cards = read_all(measure(MIXED), "card_memory_bytes")
     assert set(cards.values()) == {15 * GIB}
     assert read_all(measure(MIXED), "card_memory_allocated_bytes")["zoo", "odd", "0"] == 2 * GIB
-
-
-def test_in_its_own_pool_each_nodes_bytes_are_what_they_are() -> None:
     assert read_memory(MIXED, "zoo")[""] == 90 * GIB
     assert read_memory(MIXED, "zoo")["allocated_"] == 7 * GIB
     assert read_application(MIXED, pool="zoo") == [2, 7 * GIB, 7 * GIB]
@@ -124,14 +114,6 @@ def test_a_pool_says_how_many_of_its_nodes_are_where() -> None:
     }
 
 
-def test_a_pool_says_its_mode() -> None:
-    spread = a_pool("other", "share", placement="spread", nodes={"names": ["x"]})
-    assert read_all(measure(build_sight([SHARED, spread], [])), "pool_info") == {
-        ("other", "Professional", "share", "spread"): 1,
-        ("training", "Professional", "share", ""): 1,
-    }
-
-
 def test_a_label_that_is_fought_over_shows_on_the_pool() -> None:
     placement = names.LABEL_PLACEMENT
     rival = Rival(key=placement, manager="kubectl", ours="binpack", theirs="spread", since=NOW)
@@ -169,13 +151,6 @@ def test_containers_are_told_by_the_isolation_that_they_really_have() -> None:
     assert read(metrics, "pool_opted_out_containers", pool="training") == 1
 
 
-def test_a_pool_that_is_gone_leaves_no_series() -> None:
-    metrics = measure(SIGHT)
-    assert read_memory(SIGHT)[""] is not None
-    metrics.look = lambda: replace(SIGHT, pools=())
-    assert read(metrics, "pool_memory_bytes", pool="training") is None
-
-
 def test_a_pool_that_no_pass_has_looked_at_is_not_told_of() -> None:
     assert read_memory(replace(SIGHT, books={}))[""] is None
 
@@ -205,13 +180,6 @@ def test_unplaced_pods_are_counted_by_pool_and_reason_and_there_is_a_zero_for_th
     assert found == {("", reason): 0 for reason in REASONS if reason is not Reason.NO_FREE_BLOCK}
 
 
-def test_what_has_a_place_again_is_told_of_no_more() -> None:
-    metrics = measure(replace(SIGHT, unplaced=[an_unplaced()]))
-    assert read(metrics, "unplaced_pods", pool="training", reason="NoFreeBlock") == 1
-    metrics.look = lambda: SIGHT
-    assert read(metrics, "unplaced_pods", pool="training", reason="NoFreeBlock") is None
-
-
 # Applications.
 
 
@@ -222,42 +190,36 @@ def read_application(sight: Sight, **labels: str) -> list[float | None]:
     return [read(metrics, f"application_{name}", **{**every, **labels}) for name in series]
 
 
-def test_an_application_is_told_by_what_its_pods_hold_and_ask_for() -> None:
-    assert read_application(SIGHT) == [2, 16 * GIB, 24 * GIB]
-
-
-def test_pods_that_ended_are_no_part_of_it() -> None:
-    ended = a_holder("web-4", {1: 4}, phase="Succeeded")
-    sight = build_sight([SHARED], [a_member()], [*PODS, ended])
-    assert read_application(sight) == [2, 16 * GIB, 16 * GIB]
-
-
 def test_an_application_is_told_for_each_pool_where_it_runs_and_apart_from_others() -> None:
     elsewhere = a_holder("web-4", {0: 5}, node="gpu-9")
     other = a_holder("alone", {1: 1}, workload=Workload("Pod", "alone"))
     outside = a_node("gpu-9", {"group": "other"})
-    sight = build_sight([SHARED], [a_member(), outside], [*PODS, elsewhere, other])
-    assert read_application(sight) == [2, 16 * GIB, 16 * GIB]
+    ended = a_holder("web-5", {1: 4}, phase="Succeeded")
+    pods = [*PODS, *WAITING, elsewhere, other, ended]
+    sight = build_sight([SHARED], [a_member(), outside], pods)
+    assert read_application(sight) == [2, 16 * GIB, 24 * GIB]
     assert read_application(sight, pool="") == [1, 5 * GIB, 5 * GIB]
     assert read_application(sight, kind="Pod", workload="alone") == [1, GIB, GIB]
 
 
-def test_what_waits_for_a_pool_that_there_is_not_is_told_of_none() -> None:
+@pytest.mark.parametrize("pools", [("nowhere",), ("training", "other")], ids=["none", "several"])
+def test_what_waits_for_no_pool_or_one_of_several_is_told_of_none(pools: tuple[str, ...]) -> None:
     # Anybody may think of as many names as they like.
-    sight = build_sight([SHARED], [], [a_waiting("web-1", 2, pool="nowhere")])
-    assert read_application(sight, pool="") == [0, 0, 2 * GIB]
-
-
-def test_what_waits_for_one_of_several_pools_is_told_of_none() -> None:
-    selects = frozenset({(names.LABEL_POOL, "training"), (names.LABEL_POOL, "other")})
+    selects = frozenset((names.LABEL_POOL, pool) for pool in pools)
     pod = replace(a_waiting("web-1", 2), selects=selects)
     assert read_application(build_sight([SHARED], [], [pod]), pool="") == [0, 0, 2 * GIB]
 
 
-def test_applications_are_not_told_of_where_that_is_switched_off() -> None:
-    metrics = measure(build_sight([SHARED], [a_member()], PODS, per_application=False))
+@pytest.mark.parametrize(
+    ("switched_off", "unseen"),
+    [("per_application", {"namespace", "workload"}), ("per_node", {"node", "card"})],
+)
+def test_applications_nodes_and_cards_are_told_of_only_where_that_is_switched_on(
+    switched_off: str, unseen: set[str]
+) -> None:
+    metrics = measure(build_sight([SHARED], [a_member()], PODS, **{switched_off: False}))
     labels = {key for f in list_families(metrics) for s in f.samples for key in s.labels}
-    assert {"namespace", "workload"}.isdisjoint(labels)
+    assert unseen.isdisjoint(labels)
 
 
 # Nodes and cards.
@@ -283,13 +245,6 @@ def test_cards_that_only_the_ledger_knows_are_one_series_without_memory() -> Non
     assert len(read_all(metrics, "card_memory_allocated_bytes")) == 3
 
 
-def test_the_sums_of_cards_are_those_of_their_pool() -> None:
-    metrics = measure(SIGHT)
-    for series in ("memory_bytes", "memory_allocated_bytes"):
-        of_cards = read_all(metrics, f"card_{series}")
-        assert sum(of_cards.values()) == read(metrics, f"pool_{series}", pool="training")
-
-
 def test_each_node_says_its_state_and_the_reason() -> None:
     assert read_all(measure(SIGHT), "node_info") == {("training", "gpu-1", "ready", "Applied"): 1}
 
@@ -303,15 +258,6 @@ def test_of_two_pools_a_node_is_told_of_in_the_one_that_acts() -> None:
         of_pools = {pool for (pool,), value in read_all(metrics, f"pool_{series}").items() if value}
         assert of_pools == {"training"}
     assert read(metrics, "pool_memory_bytes", pool="training") == 30 * GIB
-
-
-def test_nodes_and_cards_are_told_only_where_that_is_switched_on() -> None:
-    metrics = measure(build_sight([SHARED], [a_member()], PODS, per_node=False))
-    assert not any(
-        {"node", "card"} & sample.labels.keys()
-        for family in list_families(metrics)
-        for sample in family.samples
-    )
 
 
 # How many there are.

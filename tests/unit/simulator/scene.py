@@ -85,11 +85,6 @@ class Scene:
     def fault(self, **faults: object) -> None:
         self.annotate_node(names.FAULT, json.dumps(faults))
 
-    def set_not_ready(self, message: str) -> None:
-        """Somebody other than the simulator finds the node not ready."""
-        condition = {"type": "Ready", "status": "False", "message": message}
-        self._node["status"]["conditions"] = [condition]
-
     def reboot(self) -> None:
         self._node["status"]["nodeInfo"]["bootID"] += "-again"
 
@@ -152,9 +147,6 @@ class Scene:
 
     def remove(self, name: str) -> None:
         del self._pods[name]
-
-    def terminate(self, name: str) -> None:
-        self._pods[name]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
     def play(self) -> None:
         """Take turns at this instant until nothing more is written."""

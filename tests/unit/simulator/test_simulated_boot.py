@@ -1,10 +1,9 @@
 """What a reboot ends, and what it keeps."""
 
-import json
 from collections.abc import Mapping
 
 from devcluster import names
-from tests.unit.simulator.scene import PLUGIN, Scene, serving
+from tests.unit.simulator.scene import Scene, serving
 
 ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
 SHARE = {"ack.node.gpu.schedule": "share"}
@@ -23,18 +22,6 @@ def running(
     scene.advance(1)
     assert scene.pod("a").ready
     return scene
-
-
-def test_a_reboot_lets_the_plugin_read_again() -> None:
-    scene = serving(ON)
-    scene.label(cgpu__disable__isolation="true")
-    scene.reboot()
-    scene.advance(0.1)
-    assert scene.allocatable() == "0"
-    scene.advance(1)
-    assert scene.allocatable() == "15"
-    read = json.loads(scene.pod(PLUGIN).annotations[names.READ])
-    assert read["labels"][names.DISABLE_ISOLATION] == "true"
 
 
 def test_the_module_leaves_only_with_a_reboot_after_its_removal() -> None:
@@ -63,57 +50,6 @@ def test_an_installer_that_runs_puts_removed_files_back_at_once() -> None:
     assert scene.node.annotations[names.MODULE] == "cgpu"
 
 
-def test_an_installer_that_comes_after_the_reboot_installs_again() -> None:
-    scene = serving(SHARE)
-    scene.annotate_node(names.UNINSTALL, "true")
-    scene.reboot()
-    scene.advance(1)
-    scene.add_component("cgpu-installer")
-    scene.advance(1)
-    assert scene.node.annotations[names.MODULE] == "cgpu"
-    assert names.UNINSTALL not in scene.node.annotations
-
-
-def test_a_pod_that_holds_devices_fails_for_good_before_its_plugin_is_back() -> None:
-    scene = running(serving(ON))
-    scene.reboot()
-    scene.advance(60)
-    assert scene.allocatable() == "15"
-    assert (scene.pod("a").phase, scene.pod("a").ready) == ("Failed", False)
-    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
-    assert "no healthy devices present" in scene.status("a")["message"]
-
-
-def test_its_devices_are_free_for_the_next_pod() -> None:
-    scene = running(serving(ON))
-    scene.reboot()
-    scene.advance(1)
-    scene.add_pod("b", {names.GPU_MEM: 15})
-    scene.advance(1)
-    assert scene.pod("b").ready
-
-
-def test_a_pod_with_a_whole_card_fails_as_well() -> None:
-    scene = Scene(edition="Basic")
-    scene.advance(1)
-    scene.add_pod("a", {names.WHOLE_CARD: 1})
-    scene.advance(1)
-    assert scene.pod("a").ready
-    scene.reboot()
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "1"
-    assert scene.pod("a").phase == "Failed"
-
-
-def test_a_pod_that_asks_for_no_device_runs_again() -> None:
-    scene = serving(ON)
-    scene.add_pod("a", {}, annotations={names.PLAYED: "true"})
-    scene.advance(1)
-    scene.reboot()
-    scene.advance(1)
-    assert scene.pod("a").ready
-
-
 def test_the_plugins_resources_are_zero_from_the_kubelets_start_until_it_registers() -> None:
     scene = serving(ON, period=10)
     scene.fault(start_delay_seconds=5)
@@ -135,13 +71,3 @@ def test_a_kubelet_that_is_held_back_judges_nobody_and_reports_nothing_until_it_
     scene.fault()
     scene.play()
     assert (scene.pod("a").phase, scene.allocatable()) == ("Failed", "0")
-
-
-def test_after_a_reboot_all_comes_to_rest() -> None:
-    scene = running(serving(ON))
-    scene.reboot()
-    scene.advance(5)
-    before = len(scene.turns)
-    scene.advance(3600)
-    assert scene.turns[-1].wake_at is None
-    assert all(not t.node_patch and not t.pod_writes for t in scene.turns[before:])

@@ -4,11 +4,9 @@ import pytest
 
 from devcluster import names
 from devcluster.simulator.faults import NO_FAULTS, FaultError, Faults, parse_faults
-from devcluster.simulator.plugin import Edition
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 SHARE = {"ack.node.gpu.schedule": "share"}
-CGPU = {"ack.node.gpu.schedule": "cgpu"}
 MEM3 = {names.GPU_MEM: 3}
 
 
@@ -32,56 +30,8 @@ def test_a_ready_plugin_can_stay_silently_at_zero_until_cleared() -> None:
     scene.advance(60)
     assert scene.pod(PLUGIN).ready
     assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    assert scene.pod("a").phase == "Failed"
     scene.fault()
     scene.advance(1)
-    assert scene.allocatable() == "15"
-
-
-@pytest.mark.parametrize("edition", ["Basic", "OpenSource"])
-def test_a_whole_card_plugin_that_was_evicted_can_stay_away_until_cleared(edition: Edition) -> None:
-    scene = Scene(edition=edition)
-    scene.add_component("device-plugin-evict-ds")
-    scene.advance(1)
-    scene.fault(whole_card_never_returns=True)
-    scene.remove("device-plugin-evict-ds")
-    scene.add_component("device-plugin-recover-ds")
-    scene.advance(60)
-    assert scene.pod("device-plugin-recover-ds").ready
-    assert not int(scene.allocatable(names.WHOLE_CARD) or 0)
-    scene.fault()
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "1"
-
-
-def test_a_whole_card_plugin_that_runs_is_left_alone_by_that() -> None:
-    scene = Scene(edition="OpenSource")
-    scene.advance(1)
-    scene.fault(whole_card_never_returns=True)
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "1"
-
-
-def test_resource_zero_leaves_a_plugin_alone_that_serves_already() -> None:
-    scene = serving(SHARE)
-    scene.fault(resource_zero=True)
-    scene.advance(1)
-    assert scene.allocatable() == "15"
-
-
-def test_delays_are_read_live() -> None:
-    scene = Scene(SHARE)
-    scene.fault(start_delay_seconds=100)
-    scene.add_component()
-    scene.advance(50)
-    assert not scene.pod(PLUGIN).ready
-    scene.fault(resource_delay_seconds=30)
-    scene.advance(29)
-    assert scene.pod(PLUGIN).ready
-    assert scene.allocatable() is None
-    scene.advance(2)
     assert scene.allocatable() == "15"
 
 
@@ -98,53 +48,13 @@ def test_a_failing_installer_crash_loops_and_loads_nothing_until_cleared() -> No
     assert scene.node.annotations[names.MODULE] == "cgpu"
 
 
-def test_a_slow_installer_loads_the_module_late() -> None:
-    scene = Scene(SHARE)
-    scene.fault(installer_delay_seconds=10)
-    scene.add_component("cgpu-installer")
-    scene.advance(9)
-    assert names.MODULE not in scene.node.annotations
-    scene.advance(2)
-    assert scene.node.annotations[names.MODULE] == "cgpu"
-
-
-def test_the_kubelet_refuses_at_once_while_the_api_server_still_shows_devices() -> None:
-    scene = serving(SHARE)
-    scene.fault(report_period_seconds=10)
-    scene.remove(PLUGIN)
-    scene.add_pod("a", MEM3)
-    scene.play()
-    assert scene.allocatable() == "15"
-    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
-
-
-def test_the_kubelets_grace_for_a_plugin_that_left_can_be_short() -> None:
-    scene = serving(SHARE)
-    scene.fault(capacity_expires_seconds=3)
-    scene.remove(PLUGIN)
-    scene.advance(2)
-    assert scene.capacity() == "15"
-    scene.advance(2)
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-
-
 def test_what_a_nodes_annotation_does_not_mention_is_as_usual() -> None:
     usual = Faults(report_period_seconds=0.5)
+    assert parse_faults(None) == NO_FAULTS
     assert parse_faults(None, usual) == usual
     assert parse_faults('{"no_cards": true}', usual) == Faults(
         no_cards=True, report_period_seconds=0.5
     )
-
-
-def test_a_slow_kubelet_leaves_a_bound_pod_pending_and_judges_it_then() -> None:
-    scene = serving(SHARE)
-    scene.fault(kubelet_delay_seconds=5)
-    scene.add_pod("a", MEM3)
-    scene.advance(4)
-    assert scene.pod("a").phase == "Pending"
-    scene.remove(PLUGIN)
-    scene.advance(2)
-    assert scene.pod("a").phase == "Failed"
 
 
 def test_a_node_that_is_not_ready_starts_nothing_until_cleared() -> None:
@@ -163,81 +73,6 @@ def test_a_node_that_is_not_ready_starts_nothing_until_cleared() -> None:
     assert scene.pod("cgpu-installer").ready
 
 
-def test_a_pod_bound_to_a_node_that_is_not_ready_is_judged_when_it_is_ready_again() -> None:
-    scene = serving(SHARE)
-    scene.fault(not_ready=True)
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    scene.remove(PLUGIN)
-    scene.fault()
-    scene.advance(1)
-    assert scene.pod("a").phase == "Failed"
-
-
-def test_pods_that_others_marked_on_a_node_that_is_not_ready_are_left_so() -> None:
-    scene = serving(SHARE)
-    scene.fault(not_ready=True)
-    scene.status(PLUGIN)["conditions"] = [{"type": "Ready", "status": "False"}]
-    scene.advance(1)
-    assert not scene.pod(PLUGIN).ready
-    scene.fault()
-    scene.advance(1)
-    assert scene.pod(PLUGIN).ready
-
-
-def test_a_not_ready_of_somebody_else_is_left_as_it_is() -> None:
-    scene = serving(SHARE)
-    scene.set_not_ready("the container runtime is down")
-    scene.advance(1)
-    assert scene.node.ready == "False"
-
-
-def test_a_plugin_can_count_in_mib_until_it_restarts() -> None:
-    scene = Scene(SHARE, cards=2)
-    scene.fault(memory_unit="MiB")
-    scene.add_component()
-    scene.advance(1)
-    assert (scene.capacity(), scene.allocatable()) == ("30720", "30720")
-    assert scene.allocatable(names.GPU_COUNT) == "2"
-    scene.fault()
-    scene.advance(1)
-    assert scene.allocatable() == "30720"
-    scene.annotate_pod(PLUGIN, names.RESTART, "1")
-    scene.advance(1)
-    assert scene.allocatable() == "30"
-
-
-def test_a_pod_that_asks_in_mib_gets_and_uses_mib() -> None:
-    scene = Scene(CGPU)
-    scene.annotate_node(names.MODULE, "cgpu")
-    scene.fault(memory_unit="MiB")
-    scene.add_component()
-    scene.advance(1)
-    scene.add_pod("a", {names.GPU_MEM: 4096}, annotations={names.USES_GIB: "4"})
-    scene.add_pod("b", {names.GPU_MEM: 4096})
-    scene.advance(1)
-    assert scene.pod("a").ready
-    assert scene.got("a")["visible_memory_mib"] == 4301
-    assert scene.got("a")["env"][names.MEM_DEV] == "15360"
-    assert scene.node.annotations[names.MEMORY_USED] == '{"0": 8.0}'
-
-
-def test_a_ready_plugin_can_find_no_cards_until_it_restarts() -> None:
-    scene = Scene(SHARE)
-    scene.fault(no_cards=True)
-    scene.add_component()
-    scene.advance(1)
-    assert scene.pod(PLUGIN).ready
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    assert scene.allocatable(names.GPU_COUNT) == "0"
-    scene.fault()
-    scene.advance(1)
-    assert scene.allocatable() == "0"
-    scene.annotate_pod(PLUGIN, names.RESTART, "1")
-    scene.advance(1)
-    assert (scene.allocatable(), scene.allocatable(names.GPU_COUNT)) == ("15", "1")
-
-
 def test_the_resource_of_the_mode_before_can_be_left_over_until_cleared() -> None:
     scene = serving(SHARE)
     scene.fault(keeps_old_resource=True)
@@ -253,20 +88,6 @@ def test_the_resource_of_the_mode_before_can_be_left_over_until_cleared() -> Non
     scene.fault()
     scene.advance(1)
     assert scene.allocatable() == "0"
-
-
-def test_a_left_over_resource_follows_its_plugin_again_when_that_is_back() -> None:
-    scene = serving(SHARE)
-    scene.fault(keeps_old_resource=True)
-    scene.remove(PLUGIN)
-    scene.add_component(name="second")
-    scene.fault(keeps_old_resource=True, no_cards=True)
-    scene.advance(1)
-    assert scene.allocatable() == "0"
-
-
-def test_no_annotation_means_no_fault() -> None:
-    assert parse_faults(None) == NO_FAULTS
 
 
 @pytest.mark.parametrize(

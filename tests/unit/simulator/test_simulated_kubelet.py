@@ -35,19 +35,6 @@ def test_a_pod_bound_after_the_kubelet_gave_the_plugin_up_fails_for_want_of_the_
     assert scene.status("a")["reason"] == f"OutOf{names.GPU_MEM}"
 
 
-def test_that_is_unexpected_where_another_pod_still_holds_a_device() -> None:
-    scene = serving(ON)
-    scene.add_pod("holder", MEM3)
-    scene.advance(1)
-    scene.remove(PLUGIN)
-    scene.advance(301)
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
-    assert "unregistered device" in scene.status("a")["message"]
-    assert scene.pod("holder").ready
-
-
 def test_a_pod_that_does_not_select_this_node_any_more_is_refused() -> None:
     scene = serving(ON)
     scene.add_pod("a", MEM3, nodeSelector={"cgpu.disable.isolation": "true"})
@@ -112,18 +99,6 @@ def test_the_oldest_assumed_pod_of_the_size_is_served_so_two_can_swap_cards() ->
     assert scene.pod("assumed-first").annotations[names.MEM_ASSIGNED] == "true"
 
 
-def test_a_pod_that_was_just_admitted_can_still_swap_cards_with_the_next() -> None:
-    scene = serving(ON, cards=2)
-    scene.fault(kubelet_delay_seconds=0.3)
-    scene.add_pod("bound-first", MEM3, annotations=assumed(0, 3, time=2))
-    scene.advance(0.2)
-    scene.add_pod("assumed-first", MEM3, annotations=assumed(1, 3, time=1))
-    scene.advance(0.2)
-    assert scene.pod("bound-first").phase == "Running"
-    scene.advance(0.2)
-    assert scene.got("assumed-first")["card"] == 0
-
-
 def test_without_an_assumed_pod_one_card_is_given_and_two_let_the_container_fail() -> None:
     one, two = serving(ON), serving(ON, cards=2)
     for scene in (one, two):
@@ -134,14 +109,6 @@ def test_without_an_assumed_pod_one_card_is_given_and_two_let_the_container_fail
     state = two.status("a")["containerStatuses"][0]["state"]
     assert state["waiting"]["message"] == "unknown device id: no-gpu-has-3GiB-to-run"
     assert two.pod("a").phase == "Pending"
-
-
-def test_two_containers_never_match_the_older_ledger_on_two_cards() -> None:
-    scene = serving(ON, cards=2)
-    scene.add_pod("a", MEM3, MEM4, annotations=assumed(0, 7))
-    scene.advance(1)
-    assert scene.got("a")["card"] == -1
-    assert scene.pod("a").annotations[names.MEM_ASSIGNED] == "false"
 
 
 def test_a_label_flip_changes_nothing_before_the_plugin_restarts() -> None:
@@ -193,30 +160,6 @@ def test_isolation_follows_from_what_was_read_the_module_and_the_environment(
     assert scene.got("a")["isolated"] is isolated
 
 
-def test_share_to_cgpu_isolates_only_after_module_and_plugin_restart() -> None:
-    scene = serving(SHARE, module=False)
-    scene.label(ack__node__gpu__schedule="cgpu")
-    scene.add_component("cgpu-installer")
-    scene.advance(1)
-    scene.add_pod("old-plugin", MEM3)
-    scene.advance(1)
-    scene.remove(PLUGIN)
-    scene.add_component(name="second")
-    scene.advance(1)
-    scene.add_pod("new-plugin", MEM3)
-    scene.advance(1)
-    assert not scene.got("old-plugin")["isolated"]
-    assert scene.got("new-plugin")["isolated"]
-
-
-def test_whether_isolation_survives_share_is_a_switch() -> None:
-    scene = serving(SHARE)
-    scene.fault(isolation_survives_share=False)
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    assert not scene.got("a")["isolated"]
-
-
 def test_mps_isolates_while_its_control_daemon_runs() -> None:
     scene = Scene({"ack.node.gpu.schedule": "mps"})
     scene.add_component("gpushare-mps-device-plugin-ds")
@@ -227,25 +170,6 @@ def test_mps_isolates_while_its_control_daemon_runs() -> None:
     scene.add_pod("with", MEM3)
     scene.advance(1)
     assert (scene.got("without")["isolated"], scene.got("with")["isolated"]) == (False, True)
-
-
-def test_whole_cards_go_to_one_pod_each() -> None:
-    scene = Scene(cards=2, edition="OpenSource")
-    scene.advance(1)
-    scene.add_pod("a", {names.WHOLE_CARD: 1})
-    scene.add_pod("b", {names.WHOLE_CARD: 1})
-    scene.advance(1)
-    assert [scene.got(name)["card"] for name in "ab"] == [0, 1]
-    assert not scene.got("a")["isolated"]
-
-
-def test_a_gpu_container_without_a_limit_sees_every_card_unisolated() -> None:
-    scene = serving(ON, cards=2)
-    scene.add_pod("a", {}, env={names.CGPU_DISABLE: "true"})
-    scene.advance(1)
-    assert scene.got("a")["cards"] == [0, 1]
-    assert not scene.got("a")["isolated"]
-    assert scene.pod("a").phase == "Pending"  # its status is KWOK's to write
 
 
 def test_a_container_restart_keeps_what_it_got() -> None:
@@ -288,10 +212,3 @@ def test_an_unisolated_one_takes_the_memory_and_a_later_neighbour_crashes() -> N
     scene.advance(1)
     assert scene.pod("b").ready
     assert names.MEMORY_USED not in scene.node.annotations
-
-
-def test_a_pod_that_never_restarts_fails_when_it_runs_out_of_memory() -> None:
-    scene = serving(ON)
-    scene.add_pod("a", MEM4, annotations={names.USES_GIB: "6"}, restartPolicy="Never")
-    scene.advance(1)
-    assert scene.pod("a").phase == "Failed"

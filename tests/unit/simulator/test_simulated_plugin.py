@@ -1,11 +1,8 @@
 """The device plugin and the components around it, as the node shows them."""
 
-import json
-
 import pytest
 
 from devcluster import names
-from devcluster.simulator.objects import Container
 from devcluster.simulator.plugin import Edition, find_edition
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
@@ -43,46 +40,6 @@ def test_a_deleted_plugin_takes_allocatable_to_zero_and_after_its_grace_capacity
     assert (scene.capacity(), scene.allocatable()) == ("15", "15")
 
 
-def test_a_terminating_plugin_has_left_already() -> None:
-    scene = serving(ON)
-    scene.terminate(PLUGIN)
-    scene.advance(1)
-    assert scene.allocatable() == "0"
-
-
-def test_what_a_plugin_read_is_recorded_and_does_not_follow_the_label() -> None:
-    scene = serving(ON)
-    scene.label(cgpu__disable__isolation="true")
-    scene.advance(1)
-    read = json.loads(scene.pod(PLUGIN).annotations[names.READ])
-    assert read == {"labels": ON, "module": "cgpu"}
-
-
-def test_a_plugin_container_restarted_in_place_reads_again_and_goes_through_zero() -> None:
-    scene = serving(ON)
-    scene.label(cgpu__disable__isolation="true")
-    scene.annotate_pod(PLUGIN, names.RESTART, "1")
-    scene.advance(0.1)
-    assert scene.allocatable() == "0"
-    scene.advance(1)
-    assert scene.allocatable() == "15"
-    assert scene.pod(PLUGIN).shown["main"].restarts == 1
-    read = json.loads(scene.pod(PLUGIN).annotations[names.READ])
-    assert read["labels"][names.DISABLE_ISOLATION] == "true"
-
-
-def test_the_last_plugin_to_register_wins_and_its_loss_empties_the_resource() -> None:
-    scene = serving(SHARE)
-    scene.add_component("gpushare-mps-device-plugin-ds")
-    scene.advance(1)
-    scene.remove(PLUGIN)
-    scene.advance(1)
-    assert scene.allocatable() == "15"
-    scene.remove("gpushare-mps-device-plugin-ds")
-    scene.advance(1)
-    assert scene.allocatable() == "0"
-
-
 def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -> None:
     scene = serving(SHARE)
     scene.label(ack__node__gpu__schedule="default")
@@ -91,13 +48,6 @@ def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -
     scene.advance(1)
     assert (scene.capacity(names.WHOLE_CARD), scene.allocatable(names.WHOLE_CARD)) == ("1", "1")
     assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-
-
-def test_core_mem_offers_memory_and_percentages() -> None:
-    scene = Scene({"ack.node.gpu.schedule": "core_mem"}, cards=2)
-    scene.add_component("gpushare-core-device-plugin-ds")
-    scene.advance(1)
-    assert (scene.allocatable(), scene.allocatable(names.GPU_CORE)) == ("30", "200")
 
 
 def test_an_installer_loads_the_module_which_outlives_it() -> None:
@@ -111,40 +61,13 @@ def test_an_installer_loads_the_module_which_outlives_it() -> None:
     assert scene.node.annotations[names.MODULE] == "cgpu"
 
 
-def test_a_basic_node_without_labels_offers_whole_cards() -> None:
-    scene = Scene(cards=2, edition="Basic")
+@pytest.mark.parametrize(("edition", "cards"), [("Basic", "2"), ("Professional", None)])
+def test_a_node_without_labels_offers_whole_cards_in_basic_only(
+    edition: Edition, cards: str | None
+) -> None:
+    scene = Scene(cards=2, edition=edition)
     scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "2"
-
-
-def test_a_professional_node_without_labels_offers_nothing() -> None:
-    scene = Scene(cards=2, edition="Professional")
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) is None
-
-
-def test_basic_sharing_takes_the_whole_card_away_until_it_is_recovered() -> None:
-    scene = Scene(edition="Basic")
-    scene.advance(1)
-    scene.label(cgpu="true")
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "0"
-    scene.label(cgpu="false")
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "0"
-    scene.add_component("device-plugin-recover-ds")
-    scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "1"
-
-
-def test_at_rest_nothing_is_written_and_nothing_is_due() -> None:
-    scene = serving(ON)
-    scene.add_component("cgpu-installer")
-    scene.advance(5)
-    before = len(scene.turns)
-    scene.advance(3600)
-    assert scene.turns[-1].wake_at is None
-    assert all(not t.node_patch and not t.pod_writes for t in scene.turns[before:])
+    assert scene.allocatable(names.WHOLE_CARD) == cards
 
 
 def test_a_restarted_simulator_takes_up_where_it_was() -> None:
@@ -158,20 +81,6 @@ def test_a_restarted_simulator_takes_up_where_it_was() -> None:
     scene.advance(5)
     assert all(not t.node_patch and not t.pod_writes for t in scene.turns[before:])
     assert (scene.pod(PLUGIN).annotations[names.READ], scene.got("a")) == (read, got)
-
-
-def test_a_resource_whose_plugin_left_while_the_simulator_was_away_goes_to_zero() -> None:
-    scene = serving(ON)
-    scene.remove(PLUGIN)
-    scene.restart_simulator()
-    scene.advance(1)
-    assert (scene.capacity(), scene.allocatable()) == ("15", "0")
-
-
-def test_a_container_reaches_for_gpus_by_environment_without_a_limit() -> None:
-    assert Container("c", {}, {names.CGPU_DISABLE: "true"}).is_unaccounted
-    assert not Container("c", {names.GPU_MEM: 1}, {names.CGPU_DISABLE: "true"}).is_unaccounted
-    assert not Container("c").is_unaccounted
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,8 @@
 """When the API server hears of what a kubelet knows, and what a restarted kubelet does."""
 
-import json
-
-import pytest
-
-from devcluster import names
-from devcluster.simulator.objects import Pod
 from tests.unit.simulator.scene import PLUGIN, Scene, serving
 
 ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
-MEM3 = {names.GPU_MEM: 3}
-
-
-def read_labels(pod: Pod) -> dict[str, str]:
-    """What the plugin has read of its node last."""
-    labels: dict[str, str] = json.loads(pod.annotations[names.READ])["labels"]
-    return labels
 
 
 def test_a_plugin_that_registers_shows_with_the_kubelets_next_report() -> None:
@@ -27,14 +14,6 @@ def test_a_plugin_that_registers_shows_with_the_kubelets_next_report() -> None:
     assert scene.allocatable() is None
     scene.advance(2)
     assert (scene.capacity(), scene.allocatable()) == ("15", "15")
-
-
-def test_the_number_of_cards_is_the_plugins_own_to_write_and_there_at_once() -> None:
-    scene = Scene(ON, period=10)
-    scene.advance(1)
-    scene.add_component()
-    scene.advance(1)
-    assert (scene.allocatable(names.GPU_COUNT), scene.allocatable()) == ("1", None)
 
 
 def test_a_lost_plugin_shows_with_the_kubelets_next_report() -> None:
@@ -56,84 +35,3 @@ def test_a_restart_between_two_reports_is_never_seen() -> None:
     scene.advance(60)
     assert scene.allocatable() == "15"
     assert all("status" not in (turn.node_patch or {}) for turn in scene.turns[before:])
-
-
-def test_a_report_is_every_period_from_the_kubelets_start() -> None:
-    scene = serving(ON, period=10)
-    scene.advance(7)
-    scene.annotate_node(names.RESTART_KUBELET, "1")
-    scene.advance(1)
-    scene.remove(PLUGIN)
-    scene.advance(8.9)
-    assert scene.allocatable() == "15"
-    scene.advance(0.2)
-    assert scene.allocatable() == "0"
-
-
-@pytest.mark.parametrize("again", ["kubelet", "signal"])
-def test_a_plugin_reads_again_in_place_when_its_kubelet_restarts_and_on_a_signal(
-    again: str,
-) -> None:
-    scene = serving(ON, period=10)
-    scene.add_pod("before", MEM3)
-    scene.advance(1)
-    before = len(scene.turns)
-    scene.label(cgpu__disable__isolation="true")
-    scene.advance(1)
-    assert read_labels(scene.pod(PLUGIN))[names.DISABLE_ISOLATION] == "false"
-    if again == "kubelet":
-        scene.annotate_node(names.RESTART_KUBELET, "1")
-    else:
-        scene.annotate_pod(PLUGIN, names.SIGNAL, "1")
-    scene.advance(20)
-    scene.add_pod("after", MEM3)
-    scene.advance(1)
-
-    assert read_labels(scene.pod(PLUGIN))[names.DISABLE_ISOLATION] == "true"
-    assert scene.pod(PLUGIN).ready
-    assert scene.pod(PLUGIN).shown["main"].restarts == 0
-    assert (scene.got("before")["isolated"], scene.got("after")["isolated"]) == (True, False)
-    assert scene.pod("before").ready
-    assert all("status" not in (turn.node_patch or {}) for turn in scene.turns[before:])
-
-
-def test_until_the_plugin_has_registered_anew_pods_are_refused() -> None:
-    scene = serving(ON, period=10)
-    scene.annotate_node(names.RESTART_KUBELET, "1")
-    scene.play()
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
-
-
-def test_a_kubelet_that_is_held_back_restarts_when_it_is_let_go() -> None:
-    scene = serving(ON)
-    scene.fault(not_ready=True)
-    scene.label(cgpu__disable__isolation="true")
-    scene.annotate_node(names.RESTART_KUBELET, "1")
-    scene.advance(60)
-    assert read_labels(scene.pod(PLUGIN))[names.DISABLE_ISOLATION] == "false"
-    scene.fault()
-    scene.advance(1)
-    assert read_labels(scene.pod(PLUGIN))[names.DISABLE_ISOLATION] == "true"
-
-
-def test_a_restarted_simulator_does_not_take_an_old_restart_for_a_new_one() -> None:
-    scene = serving(ON)
-    scene.annotate_node(names.RESTART_KUBELET, "1")
-    scene.annotate_pod(PLUGIN, names.SIGNAL, "1")
-    scene.advance(1)
-    scene.label(cgpu__disable__isolation="true")
-    scene.restart_simulator()
-    scene.advance(1)
-    assert read_labels(scene.pod(PLUGIN))[names.DISABLE_ISOLATION] == "false"
-
-
-def test_a_reboot_is_no_restart_of_the_kubelet_on_top() -> None:
-    scene = serving(ON)
-    scene.annotate_node(names.RESTART_KUBELET, "1")
-    scene.reboot()
-    scene.advance(5)
-    assert scene.pod(PLUGIN).ready
-    assert scene.allocatable() == "15"
-    assert scene.turns[-1].wake_at is None

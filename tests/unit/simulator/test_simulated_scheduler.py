@@ -35,10 +35,6 @@ def test_cards_are_counted_from_capacity_and_charged_from_both_ledgers() -> None
     assert cards == (Card(0, 15, 5), Card(1, 15, 4))
 
 
-def test_a_terminating_pod_is_released_at_once() -> None:
-    assert count_cards(BASIC, [held(0, 3, terminating=True)])[0].free == 15
-
-
 @pytest.mark.parametrize("broken", ["x", "", '{"0": 3}', '{"a": {"0": 3}}'])
 def test_a_broken_entry_charges_nothing(broken: str) -> None:
     notes = {names.ALLOCATION: broken}
@@ -60,17 +56,6 @@ def test_spread_takes_the_emptiest_card_on_professional_nodes_only() -> None:
 
 def test_free_memory_on_two_cards_does_not_add_up() -> None:
     assert choose_cards(pod(8), BASIC, (Card(0, 15, 8), Card(1, 15, 8))) == NO_CARD
-
-
-def test_an_overcommitted_card_has_no_room() -> None:
-    assert choose_cards(pod(1), BASIC, (Card(0, 15, 18),)) == NO_CARD
-
-
-def test_a_node_without_shared_memory_is_skipped() -> None:
-    whole = Node("n1", capacity={names.WHOLE_CARD: "1"})
-    assert choose_cards(pod(1), whole, count_cards(whole, [])) == (
-        "The node n1 is not for GPU share, need skip"
-    )
 
 
 def test_a_core_mem_node_refuses_a_pod_that_asks_for_memory_only() -> None:

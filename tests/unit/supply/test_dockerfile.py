@@ -50,7 +50,3 @@ def test_its_labels_are_what_the_project_says_of_itself() -> None:
     assert labels[f"{prefix}description"] == chart["description"]
     assert labels[f"{prefix}licenses"] == "Apache-2.0"
     assert {"version", "revision", "source"} <= {key.removeprefix(prefix) for key in labels}
-
-
-def test_no_bytecode_is_written_at_run_time() -> None:
-    assert parse_pairs(" ".join(FINAL.all("ENV")))["PYTHONDONTWRITEBYTECODE"] == "1"

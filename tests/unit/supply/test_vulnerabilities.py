@@ -20,12 +20,6 @@ def test_a_vulnerability_fails_and_is_named() -> None:
     assert "jinja2 2.11.2: PYSEC-2021-66" in verdict.line
 
 
-def test_packages_without_one_pass_and_are_counted() -> None:
-    verdict = judge(report(SOUND), "")
-    assert not verdict.is_failure
-    assert "no known vulnerability in 1 packages" in verdict.line
-
-
 def test_an_index_without_advisories_is_not_taken_for_good_news() -> None:
     verdict = judge(report(UNKNOWN), "No known vulnerabilities found")
     assert not verdict.is_failure
@@ -34,13 +28,6 @@ def test_an_index_without_advisories_is_not_taken_for_good_news() -> None:
 
 def test_a_package_that_was_left_out_fails() -> None:
     assert judge(report(SOUND, UNKNOWN), "").is_failure
-
-
-def test_where_nothing_answers_it_says_so_and_passes() -> None:
-    trace = "Traceback\nrequests.exceptions.ProxyError: HTTPSConnectionPool(...)"
-    verdict = judge("", trace)
-    assert not verdict.is_failure
-    assert "nothing was looked up" in verdict.line
 
 
 def test_any_other_failure_fails() -> None:

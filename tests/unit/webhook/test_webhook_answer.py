@@ -58,21 +58,9 @@ async def test_it_is_one_json_document_of_the_length_that_it_says(line: Line) ->
     assert first == "HTTP/1.1 200 OK"
     assert set(headers) == {"Content-Type", "Content-Length", "Date"}
     assert headers["Content-Type"] == "application/json"
-    assert orjson.loads(body)["kind"] == "AdmissionReview"
-
-
-async def test_it_is_dated_as_http_writes_dates(line: Line) -> None:
-    line.ask()
-    _, headers, _ = await line.read()
     assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", headers["Date"])
     assert abs(parsedate_to_datetime(headers["Date"]) - datetime.now(UTC)) < timedelta(minutes=1)
-
-
-async def test_calls_on_one_connection_are_answered_in_turn(line: Line) -> None:
-    line.ask(times=50)
-    for _ in range(50):
-        first, _, _ = await line.read()
-        assert first == "HTTP/1.1 200 OK"
+    assert orjson.loads(body)["kind"] == "AdmissionReview"
 
 
 @pytest.mark.parametrize(

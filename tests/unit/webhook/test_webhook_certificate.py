@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 
 from gpushare.certs.custody import LABELS, TLS
-from gpushare.certs.issue import CA_LIFETIME, LIFETIME
-from gpushare.certs.renewal import SPREAD
+from gpushare.certs.issue import LIFETIME
+from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError
 from gpushare.kube.webhookconfigurations import apply_ca_bundle, read_configuration
 from gpushare.observe.metrics import Metrics
 from tests.kit.certificates import (
     CONFIGURATION,
-    HOSTS,
     SECRET,
     Clock,
-    build_fake_api,
     served,
     start,
     stored,
@@ -30,170 +28,90 @@ from tests.kit.fakeapi import FakeApi
 MISSING = "MutatingWebhookConfiguration gpushare-webhook is not installed"
 
 
-@pytest.fixture
-def fake() -> FakeApi:
-    return build_fake_api()
-
-
-async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        assert certificate.find_flaw() == "no certificate yet"
-        await certificate.ensure()
+async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(
+    fake: FakeApi, api: ApiServer
+) -> None:
+    certificate = start(api)
+    assert certificate.find_flaw() == "no certificate yet"
+    await certificate.ensure()
     assert certificate.find_flaw() is None
     assert fake.objects[SECRET]["type"] == "kubernetes.io/tls"
     assert fake.objects[SECRET]["metadata"]["labels"] == LABELS
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_check_that_finds_all_well_writes_nothing(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-        fake.writes.clear()
-        await certificate.ensure()
-    assert fake.writes == []
-
-
-async def test_two_that_start_at_once_end_with_one_ca(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        first, second = start(api), start(api)
-        await asyncio.gather(first.ensure(), second.ensure())
-        assert await served(first.tls) == await served(second.tls)
-    assert [write for write in fake.writes if SECRET in write] == [f"POST {SECRET}"]
-    assert f"POST {SECRET}" in fake.conflicts
-    assert trusted_ca(fake) == stored(fake, "ca.crt")
-
-
-async def test_a_bundle_written_meanwhile_is_not_put_back(fake: FakeApi) -> None:
+async def test_a_bundle_written_meanwhile_is_not_put_back(fake: FakeApi, api: ApiServer) -> None:
     newer = base64.b64encode(b"newer").decode()
-    async with fake.connected() as api:
-        raw = await read_configuration(api, "gpushare-webhook")
-        assert raw is not None
-        webhooks = [{"name": "a", "clientConfig": {"url": "https://x", "caBundle": newer}}]
-        fake.put(CONFIGURATION, {"webhooks": webhooks})
-        with pytest.raises(ApiError) as refusal:
-            await apply_ca_bundle(api, "gpushare-webhook", raw, b"older")
+    raw = await read_configuration(api, "gpushare-webhook")
+    assert raw is not None
+    webhooks = [{"name": "a", "clientConfig": {"url": "https://x", "caBundle": newer}}]
+    fake.put(CONFIGURATION, {"webhooks": webhooks})
+    with pytest.raises(ApiError) as refusal:
+        await apply_ca_bundle(api, "gpushare-webhook", raw, b"older")
     assert refusal.value.is_conflict
     assert trusted_ca(fake) == b"newer"
 
 
-async def test_two_that_renew_at_once_end_with_one_certificate(fake: FakeApi) -> None:
+async def test_two_that_renew_at_once_end_with_one_certificate(
+    fake: FakeApi, api: ApiServer
+) -> None:
     clock = Clock()
-    async with fake.connected() as api:
-        first, second = start(api, clock), start(api, clock)
-        await asyncio.gather(first.ensure(), second.ensure())
-        fake.conflicts.clear()
-        clock.now += LIFETIME * 0.8
-        await asyncio.gather(first.ensure(), second.ensure())
-        assert await served(first.tls) == await served(second.tls)
+    first, second = start(api, clock), start(api, clock)
+    await asyncio.gather(first.ensure(), second.ensure())
+    fake.conflicts.clear()
+    clock.now += LIFETIME * 0.8
+    await asyncio.gather(first.ensure(), second.ensure())
+    assert await served(first.tls) == await served(second.tls)
     assert f"PUT {SECRET}" in fake.conflicts
 
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "%%%", "ca.crt": 7}])
 async def test_a_secret_without_use_is_filled_and_keeps_its_metadata(
-    fake: FakeApi, data: object
+    fake: FakeApi, api: ApiServer, data: object
 ) -> None:
     metadata = {"name": "gpushare-webhook-tls", "labels": {"team": "a"}}
     fake.put(SECRET, {"metadata": metadata, "type": TLS, "data": data})
-    async with fake.connected() as api:
-        await start(api).ensure()
+    await start(api).ensure()
     assert fake.objects[SECRET]["metadata"]["labels"] == {"team": "a"}
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_lost_secret_gets_back_the_ca_that_is_trusted(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-        before = fake.objects.pop(SECRET)["data"]
-        await certificate.ensure()
-    assert fake.objects[SECRET]["data"] == before
-
-
-async def test_a_certificate_that_grows_old_is_renewed_under_the_same_ca(fake: FakeApi) -> None:
+async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi, api: ApiServer) -> None:
     clock, metrics = Clock(), Metrics()
-    async with fake.connected() as api:
-        certificate = start(api, clock, metrics)
-        await certificate.ensure()
-        before, ca = stored(fake, "tls.crt"), trusted_ca(fake)
-        clock.now += LIFETIME * 0.8
-        await certificate.ensure()
-    assert stored(fake, "tls.crt") != before
-    assert trusted_ca(fake) == ca
-    expiry = metrics.registry.get_sample_value("gpushare_certificate_expiry_timestamp_seconds")
-    assert expiry == (clock.now + LIFETIME).timestamp()
-
-
-async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi) -> None:
-    clock, metrics = Clock(), Metrics()
-    async with fake.connected() as api:
-        follower = start(api, clock, metrics)
-        await follower.ensure()
-        clock.now += LIFETIME * 0.8
-        await start(api, clock).ensure()
-        fake.writes.clear()
-        await follower.ensure()
+    follower = start(api, clock, metrics)
+    await follower.ensure()
+    clock.now += LIFETIME * 0.8
+    await start(api, clock).ensure()
+    fake.writes.clear()
+    await follower.ensure()
     assert fake.writes == []
     expiry = metrics.registry.get_sample_value("gpushare_certificate_expiry_timestamp_seconds")
     assert expiry == (clock.now + LIFETIME).timestamp()
 
 
-async def test_a_ca_that_grows_old_is_followed_step_by_step(fake: FakeApi) -> None:
-    clock = Clock()
-    async with fake.connected() as api:
-        certificate = start(api, clock)
-        await certificate.ensure()
-        old = trusted_ca(fake)
-        clock.now += CA_LIFETIME * 0.8
-        await certificate.ensure()
-        joined, bridge = trusted_ca(fake), await served(certificate.tls)
-        assert joined.endswith(old)
-        assert joined != old
-        clock.now += SPREAD / 2
-        await certificate.ensure()
-        assert await served(certificate.tls) == bridge
-        clock.now += SPREAD / 2
-        await certificate.ensure()
-        assert await served(certificate.tls) != bridge
-        assert trusted_ca(fake) == joined
-        clock.now += CA_LIFETIME * 0.2
-        await certificate.ensure()
-    assert certificate.find_flaw() is None
-    assert trusted_ca(fake) + old == joined
-
-
-async def test_what_the_self_call_needs_is_what_the_api_server_goes_by(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        assert certificate.trust_pem is None
-        await certificate.ensure()
-    assert certificate.trust_pem == trusted_ca(fake)
-    assert certificate.hosts[0] == HOSTS[0]
-
-
-async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: FakeApi) -> None:
+async def test_a_configuration_that_comes_later_gets_the_ca_then(
+    fake: FakeApi, api: ApiServer
+) -> None:
     configuration = fake.objects.pop(CONFIGURATION)
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-        assert certificate.find_flaw() == MISSING
-        fake.put(CONFIGURATION, configuration)
-        await certificate.ensure()
+    certificate = start(api)
+    await certificate.ensure()
+    assert certificate.find_flaw() == MISSING
+    fake.put(CONFIGURATION, configuration)
+    await certificate.ensure()
     assert certificate.find_flaw() is None
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
 async def test_a_ca_bundle_of_somebody_else_is_replaced_and_nothing_beside_it(
     fake: FakeApi,
+    api: ApiServer,
 ) -> None:
     webhooks = [
         {"name": "a", "clientConfig": {"caBundle": "eA==", "url": "https://x"}, "newer": 1},
         {"name": "b", "clientConfig": {"service": {"name": "s"}}},
     ]
     fake.put(CONFIGURATION, {"webhooks": webhooks})
-    async with fake.connected() as api:
-        await start(api).ensure()
+    await start(api).ensure()
     written = fake.objects[CONFIGURATION]["webhooks"]
     bundle = written[0]["clientConfig"]["caBundle"]
     assert written == [
@@ -202,19 +120,17 @@ async def test_a_ca_bundle_of_somebody_else_is_replaced_and_nothing_beside_it(
     ]
 
 
-async def test_an_expired_certificate_is_said(fake: FakeApi) -> None:
+async def test_an_expired_certificate_is_said(fake: FakeApi, api: ApiServer) -> None:
     clock = Clock()
-    async with fake.connected() as api:
-        certificate = start(api, clock)
-        await certificate.ensure()
+    certificate = start(api, clock)
+    await certificate.ensure()
     clock.now += LIFETIME + timedelta(days=1)
     assert "expired" in str(certificate.find_flaw())
 
 
 async def test_the_key_is_left_in_no_file(
-    fake: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeApi, api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    async with fake.connected() as api:
-        await start(api).ensure()
+    await start(api).ensure()
     assert os.listdir(tmp_path) == []

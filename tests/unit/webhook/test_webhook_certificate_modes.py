@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gpushare.certs.custody import MANAGED_BY
-from gpushare.certs.identity import Authority
+from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import LIFETIME
+from gpushare.kube.client import ApiServer
 from gpushare.observe.metrics import Metrics
 from tests.kit.certificates import (
     CONFIGURATION,
@@ -17,7 +18,6 @@ from tests.kit.certificates import (
     SECRET,
     Clock,
     Mode,
-    build_fake_api,
     is_refused,
     put_bundle,
     put_foreign,
@@ -30,10 +30,7 @@ from tests.kit.certificates import (
 from tests.kit.fakeapi import FakeApi
 from tests.kit.foreigncerts import issue_foreign
 
-
-@pytest.fixture
-def fake() -> FakeApi:
-    return build_fake_api()
+FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
 
 
 @pytest.mark.parametrize(
@@ -53,43 +50,40 @@ def fake() -> FakeApi:
     ],
 )
 async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
-    fake: FakeApi, fields: dict[str, Any], words: str
+    fake: FakeApi, api: ApiServer, fields: dict[str, Any], words: str
 ) -> None:
     put_secret(fake, {"tls.crt": b"", "tls.key": b""}, **fields)
     metrics = Metrics()
-    async with fake.connected() as api:
-        certificate = start(api, metrics=metrics)
-        await certificate.ensure()
-        flaw = str(certificate.find_flaw())
-        assert words in flaw
-        assert "delete it, or set the certificate's mode" in flaw
-        assert is_refused(metrics)
-        assert fake.writes == []
-        fake.objects.pop(SECRET)
-        await certificate.ensure()
+    certificate = start(api, metrics=metrics)
+    await certificate.ensure()
+    flaw = str(certificate.find_flaw())
+    assert words in flaw
+    assert "delete it, or set the certificate's mode" in flaw
+    assert is_refused(metrics)
+    assert fake.writes == []
+    fake.objects.pop(SECRET)
+    await certificate.ensure()
     assert certificate.find_flaw() is None
     assert not is_refused(metrics)
 
 
-async def test_a_pair_that_we_did_not_make_is_not_overwritten(fake: FakeApi) -> None:
-    put_foreign(fake, issue_foreign(HOSTS, NOW))
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-    assert "it holds a certificate that is not ours" in str(certificate.find_flaw())
-    assert fake.writes == []
-
-
-async def test_while_a_secret_is_refused_what_was_served_goes_on(fake: FakeApi) -> None:
+@pytest.mark.parametrize(
+    ("mode", "first", "next_"),
+    [("self", None, FOREIGN), ("provided", FOREIGN, replace(FOREIGN, key_pem=OTHER.key_pem))],
+)
+async def test_while_a_secret_is_refused_what_was_served_goes_on(
+    fake: FakeApi, api: ApiServer, mode: Mode, first: Identity | None, next_: Identity
+) -> None:
     metrics = Metrics()
-    async with fake.connected() as api:
-        certificate = start(api, metrics=metrics)
-        await certificate.ensure()
-        before = await served(certificate.tls)
-        put_foreign(fake, issue_foreign(HOSTS, NOW))
-        fake.writes.clear()
-        await certificate.ensure()
-        assert await served(certificate.tls) == before
+    if first is not None:
+        put_foreign(fake, first)
+    certificate = start(api, metrics=metrics, mode=mode)
+    await certificate.ensure()
+    before = await served(certificate.tls)
+    put_foreign(fake, next_)
+    fake.writes.clear()
+    await certificate.ensure()
+    assert await served(certificate.tls) == before
     assert certificate.find_flaw() is None
     assert is_refused(metrics)
     assert fake.writes == []
@@ -97,54 +91,53 @@ async def test_while_a_secret_is_refused_what_was_served_goes_on(fake: FakeApi) 
 
 async def test_our_own_secret_that_was_made_immutable_is_served_until_it_expires(
     fake: FakeApi,
+    api: ApiServer,
 ) -> None:
     clock = Clock()
-    async with fake.connected() as api:
-        await start(api, clock).ensure()
-        fake.put(SECRET, {**fake.objects[SECRET], "immutable": True})
-        clock.now += LIFETIME * 0.8
-        late, metrics = start(api, clock, metrics := Metrics()), metrics
-        await late.ensure()
+    await start(api, clock).ensure()
+    fake.put(SECRET, {**fake.objects[SECRET], "immutable": True})
+    clock.now += LIFETIME * 0.8
+    late, metrics = start(api, clock, metrics := Metrics()), metrics
+    await late.ensure()
     assert late.find_flaw() is None
     assert is_refused(metrics)
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ec"])
 async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
-    fake: FakeApi, kind: str
+    fake: FakeApi, api: ApiServer, kind: str
 ) -> None:
     foreign = issue_foreign(HOSTS, NOW, kind=kind)
     put_foreign(fake, foreign)
-    async with fake.connected() as api:
-        certificate = start(api, mode="cert-manager")
-        await certificate.ensure()
-        assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
-        put_bundle(fake, foreign.trust_pem)
-        await certificate.ensure()
-        assert certificate.find_flaw() is None
-        assert await served(certificate.tls) == shown(foreign)
+    certificate = start(api, mode="cert-manager")
+    await certificate.ensure()
+    assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
+    put_bundle(fake, foreign.trust_pem)
+    await certificate.ensure()
+    assert certificate.find_flaw() is None
+    assert await served(certificate.tls) == shown(foreign)
     assert fake.writes == []
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_a_new_kind_of_key_leaves_nothing_of_the_old_one_behind(
-    fake: FakeApi, version: ssl.TLSVersion
+    fake: FakeApi, api: ApiServer, version: ssl.TLSVersion
 ) -> None:
-    async with fake.connected() as api:
-        certificate = start(api, mode="cert-manager")
-        for kind in ("rsa", "ec", "rsa"):
-            foreign = issue_foreign(HOSTS, NOW, kind=kind)
-            put_foreign(fake, foreign)
-            await certificate.ensure()
-            assert await served(certificate.tls, version) == shown(foreign)
+    certificate = start(api, mode="cert-manager")
+    for kind in ("rsa", "ec", "rsa"):
+        foreign = issue_foreign(HOSTS, NOW, kind=kind)
+        put_foreign(fake, foreign)
+        await certificate.ensure()
+        assert await served(certificate.tls, version) == shown(foreign)
 
 
-async def test_a_provided_ca_is_written_into_the_configuration(fake: FakeApi) -> None:
+async def test_a_provided_ca_is_written_into_the_configuration(
+    fake: FakeApi, api: ApiServer
+) -> None:
     foreign = issue_foreign(HOSTS, NOW)
     put_foreign(fake, foreign)
-    async with fake.connected() as api:
-        certificate = start(api, mode="provided")
-        await certificate.ensure()
+    certificate = start(api, mode="provided")
+    await certificate.ensure()
     assert certificate.find_flaw() is None
     assert trusted_ca(fake) == foreign.trust_pem
     assert fake.writes == [f"PATCH {CONFIGURATION}"]
@@ -152,78 +145,51 @@ async def test_a_provided_ca_is_written_into_the_configuration(fake: FakeApi) ->
 
 async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(
     fake: FakeApi,
+    api: ApiServer,
 ) -> None:
     foreign, other = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
     put_foreign(fake, replace(foreign, authority=Authority(b"", b"")))
-    async with fake.connected() as api:
-        certificate = start(api, mode="provided")
-        await certificate.ensure()
-        assert certificate.find_flaw() is None
-        put_bundle(fake, other.trust_pem)
-        await certificate.ensure()
-        assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
-        put_bundle(fake, foreign.trust_pem)
-        await certificate.ensure()
-        assert certificate.find_flaw() is None
+    certificate = start(api, mode="provided")
+    await certificate.ensure()
+    assert certificate.find_flaw() is None
+    put_bundle(fake, other.trust_pem)
+    await certificate.ensure()
+    assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
+    put_bundle(fake, foreign.trust_pem)
+    await certificate.ensure()
+    assert certificate.find_flaw() is None
     assert fake.writes == []
 
 
-async def test_a_bad_pair_of_somebody_else_is_refused_and_the_old_one_served_on(
-    fake: FakeApi,
-) -> None:
-    foreign, metrics = issue_foreign(HOSTS, NOW), Metrics()
-    mixed = replace(foreign, key_pem=issue_foreign(HOSTS, NOW, kind="ec").key_pem)
-    put_foreign(fake, foreign)
-    async with fake.connected() as api:
-        certificate = start(api, metrics=metrics, mode="provided")
-        await certificate.ensure()
-        assert not is_refused(metrics)
-        put_foreign(fake, mixed)
-        await certificate.ensure()
-        assert await served(certificate.tls) == shown(foreign)
-    assert certificate.find_flaw() is None
-    assert is_refused(metrics)
-
-
-async def test_a_key_that_tls_does_not_take_is_refused(fake: FakeApi) -> None:
-    # OpenSSL finds 1,024 bits too few.
-    put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
-    async with fake.connected() as api:
-        certificate = start(api, mode="provided")
-        await certificate.ensure()
-    assert "is refused" in str(certificate.find_flaw())
-
-
-async def test_the_ca_of_what_tls_refused_is_not_written(fake: FakeApi) -> None:
+async def test_the_ca_of_what_tls_refused_is_not_written(fake: FakeApi, api: ApiServer) -> None:
     foreign = issue_foreign(HOSTS, NOW)
     put_foreign(fake, foreign)
-    async with fake.connected() as api:
-        certificate = start(api, mode="provided")
-        await certificate.ensure()
-        put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
-        await certificate.ensure()
+    certificate = start(api, mode="provided")
+    await certificate.ensure()
+    put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
+    await certificate.ensure()
     assert trusted_ca(fake) == foreign.trust_pem
     assert certificate.find_flaw() is None
 
 
-async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: FakeApi) -> None:
-    async with fake.connected() as api:
-        certificate = start(api)
-        await certificate.ensure()
-        before = trusted_ca(fake)
-        put_foreign(fake, issue_foreign(HOSTS, NOW))
-        put_bundle(fake, b"")
-        await certificate.ensure()
+async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(
+    fake: FakeApi, api: ApiServer
+) -> None:
+    certificate = start(api)
+    await certificate.ensure()
+    before = trusted_ca(fake)
+    put_foreign(fake, issue_foreign(HOSTS, NOW))
+    put_bundle(fake, b"")
+    await certificate.ensure()
     assert trusted_ca(fake) == before
     assert certificate.find_flaw() is None
 
 
 @pytest.mark.parametrize("mode", ["cert-manager", "provided"])
 async def test_a_secret_that_somebody_else_is_to_write_is_awaited(
-    fake: FakeApi, mode: Mode
+    fake: FakeApi, api: ApiServer, mode: Mode
 ) -> None:
-    async with fake.connected() as api:
-        certificate = start(api, mode=mode)
-        await certificate.ensure()
+    certificate = start(api, mode=mode)
+    await certificate.ensure()
     assert f"does not exist: {mode} is to write it" in str(certificate.find_flaw())
     assert fake.writes == []

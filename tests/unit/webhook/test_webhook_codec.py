@@ -26,15 +26,6 @@ def test_a_review_says_what_is_done_to_which_object() -> None:
     assert review.uid == "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
-@pytest.mark.parametrize("absent", ["object", "dryRun", "namespace", "operation", "subResource"])
-def test_what_a_request_need_not_say_may_be_null_or_absent(absent: str) -> None:
-    review = build_review({})
-    review["request"][absent] = None
-    with_null = parse_pod_review(encode(review))
-    del review["request"][absent]
-    assert parse_pod_review(encode(review)) == with_null
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -42,7 +33,6 @@ def test_what_a_request_need_not_say_may_be_null_or_absent(absent: str) -> None:
         b"\xff\xfe",
         b"{",
         b"null",
-        b"[]",
         b"{}",
         b"[" * 100_000,
         b'{"apiVersion": NaN}',
@@ -50,16 +40,13 @@ def test_what_a_request_need_not_say_may_be_null_or_absent(absent: str) -> None:
         encode({**build_review({}), "kind": "Pod"}),
         encode({**build_review({}), "request": None}),
         encode(build_review({}, uid="")),
-        encode(build_review({}, uid=7)),
         encode(build_review([])),
         encode(build_review({}, dryRun="true")),
-        encode(build_review({}, operation=["CREATE"])),
-        encode(build_review({}, namespace=7)),
         encode(build_review({}, resource="pods")),
         encode(build_review({}, resource={"group": "", "version": "v1", "resource": {}})),
         encode(build_review({}, subResource=1)),
     ],
-    ids=range(20),
+    ids=range(16),
 )
 def test_what_is_no_review_is_malformed(body: bytes) -> None:
     for parse in (parse_pod_review, parse_workload_review):
@@ -81,13 +68,6 @@ def test_what_is_wrong_with_it_is_told_by_its_place_and_not_quoted(pod: Any) -> 
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_newer_field_of_any_kind_is_passed_over() -> None:
-    pod = build_gpu_pod()
-    newer = {**pod, "spec": {**pod["spec"], "newer": [{"a": 1e300}]}, "another": "x"}
-    body = encode(build_review(newer, newest={"a": None}))
-    assert parse_pod_review(body) == parse_pod_review(encode(build_review(pod)))
-
-
 def test_of_two_equal_keys_the_last_one_counts_as_it_does_for_the_api_server() -> None:
     body = encode(build_review({})).replace(b'"dryRun":false', b'"dryRun":false,"dryRun":true')
     assert parse_pod_review(body).dry_run
@@ -107,14 +87,11 @@ def test_an_answer_carries_uid_patch_and_warnings() -> None:
     }
 
 
-def test_an_answer_without_a_patch_names_no_patch_type() -> None:
+def test_an_answer_has_no_more_than_was_decided() -> None:
     answer = orjson.loads(build_answer("u-1"))
     assert answer["response"] == {"uid": "u-1", "allowed": True}
-
-
-def test_a_refusal_says_why() -> None:
-    answer = orjson.loads(build_answer("u-1", refusal="no pool isolates"))
-    assert answer["response"] == {
+    refused = orjson.loads(build_answer("u-1", refusal="no pool isolates"))
+    assert refused["response"] == {
         "uid": "u-1",
         "allowed": False,
         "status": {"code": 403, "reason": "Forbidden", "message": "no pool isolates"},

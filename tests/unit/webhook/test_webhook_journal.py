@@ -51,33 +51,23 @@ async def test_a_pod_that_is_sent_somewhere_is_one_line(logged: pytest.LogCaptur
     ]
 
 
-async def test_a_pod_that_is_refused_is_one_line(logged: pytest.LogCaptureFixture) -> None:
-    ask(build_admitter(build_memory(()), rules=Rules(denies=True)), {"name": "job"})
-    (line,) = await read_lines(logged)
-    assert (line["level"], line["reason"], line["pod"]) == ("WARNING", "NoEligiblePool", "job")
-    assert "pool" not in line
-
-
 @pytest.mark.parametrize(
-    ("annotations", "request_fields"),
-    [({"gpushare.io/inject": "disabled"}, {}), ({}, {"dryRun": True})],
+    ("metadata", "request_fields", "level"),
+    [
+        ({}, {}, "WARNING"),
+        ({"annotations": {"gpushare.io/inject": "disabled"}}, {}, "DEBUG"),
+        ({}, {"dryRun": True}, "DEBUG"),
+    ],
+    ids=["refused", "disabled", "dry run"],
 )
-async def test_a_decision_that_changes_nothing_is_no_news(
-    logged: pytest.LogCaptureFixture, annotations: Json, request_fields: Json
+async def test_a_refusal_is_a_warning_and_what_changes_nothing_no_news(
+    logged: pytest.LogCaptureFixture, metadata: Json, request_fields: Json, level: str
 ) -> None:
-    ask(build_admitter(), {"name": "job", "annotations": annotations}, **request_fields)
+    refusing = build_admitter(build_memory(()), rules=Rules(denies=True))
+    ask(refusing, {"name": "job", **metadata}, **request_fields)
     (line,) = await read_lines(logged)
-    assert line["level"] == "DEBUG"
-
-
-async def test_what_is_no_news_costs_nothing_where_nobody_asks_for_it(
-    logged: pytest.LogCaptureFixture,
-) -> None:
-    logged.set_level(logging.INFO, "gpushare")
-    admitter = build_admitter()
-    ask(admitter, {"name": "quiet"}, dryRun=True)
-    ask(admitter, {"name": "job"})
-    assert [line["pod"] for line in await read_lines(logged)] == ["job"]
+    assert line["level"] == level
+    assert "pool" not in line
 
 
 @pytest.mark.parametrize(

@@ -42,37 +42,16 @@ def test_a_watch_that_fell_silent_is_not_believed_until_it_is_heard_of_again(sil
     assert memory.find_gap() is None
 
 
-def test_pools_come_change_and_go() -> None:
+def test_pools_and_namespaces_come_and_go() -> None:
     memory = build_memory(pools=())
     memory.put_pool("training", None, TRAINING)
     memory.put_pool("inference", None, INFERENCE)
     assert set(memory.pools) == {TRAINING, INFERENCE}
     memory.put_pool("training", TRAINING, None)
     assert memory.pools == (INFERENCE,)
-
-
-def test_the_pools_of_two_calls_are_one_snapshot_while_nothing_changes() -> None:
-    memory = build_memory()
-    assert memory.pools is memory.pools
-
-
-def test_namespaces_come_and_go() -> None:
-    memory = build_memory()
     assert memory.find_namespace("default") == DEFAULT
     memory.put_namespace("default", DEFAULT, None)
     assert memory.find_namespace("default") is None
-
-
-async def test_a_namespace_that_comes_a_moment_later_is_waited_for() -> None:
-    memory = build_memory()
-    waiting = asyncio.create_task(memory.wait_for_namespace("new"))
-    await asyncio.sleep(0)
-    memory.put_namespace("other", None, Namespace("other"))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    memory.put_namespace("new", None, Namespace("new"))
-    await waiting
-    assert memory.find_namespace("new") == Namespace("new")
 
 
 async def test_a_namespace_that_a_busy_api_server_tells_of_late_is_waited_for(
@@ -86,6 +65,8 @@ async def test_a_namespace_that_a_busy_api_server_tells_of_late_is_waited_for(
     monkeypatch.setattr(loop, "time", lambda: later)
     for _ in range(3):
         await asyncio.sleep(0)
+    memory.put_namespace("other", None, Namespace("other"))
+    await asyncio.sleep(0)
     assert not waiting.done()
     memory.put_namespace("new", None, Namespace("new"))
     await waiting

@@ -11,16 +11,6 @@ from tests.kit.webhookclient import ask, connected, count
 from tests.kit.webhookserver import build_webhook
 
 
-async def test_each_outcome_is_counted() -> None:
-    metrics = Metrics()
-    async with connected(build_webhook(metrics=metrics)) as webhook:
-        await ask(webhook, build_review(build_gpu_pod()))
-        await ask(webhook, build_review(build_gpu_pod(nodeName="gpu-1")))
-        await ask(webhook, "nonsense")
-    reasons = ("Routed", "NotRouted", "MalformedReview")
-    assert [count(metrics, reason) for reason in reasons] == [1, 1, 1]
-
-
 async def test_calls_about_workloads_that_fail_are_none_about_pods() -> None:
     metrics = Metrics()
     async with connected(build_webhook(metrics=metrics)) as webhook:

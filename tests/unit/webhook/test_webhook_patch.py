@@ -119,19 +119,6 @@ def test_a_patch_applied_twice_changes_nothing_more(pod: Json, decision: Decisio
     assert plan_patch(once, decision) == []
 
 
-@pytest.mark.parametrize("absent", [{}, {"nodeSelector": None, "tolerations": None}])
-def test_an_absent_map_or_list_is_added_whole(absent: Json) -> None:
-    assert plan_patch({"metadata": {"annotations": None}, "spec": absent}, ALL) == [
-        {"op": "add", "path": "/spec/nodeSelector", "value": {**POOL, "a~b/c": "d"}},
-        {"op": "add", "path": "/spec/tolerations", "value": (SPOT, GPU)},
-        {
-            "op": "add",
-            "path": "/metadata/annotations",
-            "value": {ANNOTATION_DECISION: '{"v":1}'},
-        },
-    ]
-
-
 def test_into_what_is_there_only_what_is_missing_is_added() -> None:
     pod = build_gpu_pod(nodeSelector={"zone": "a"}, tolerations=[GPU])
     pod["metadata"]["annotations"] = {ANNOTATION_DECISION: "older"}
@@ -141,15 +128,6 @@ def test_into_what_is_there_only_what_is_missing_is_added() -> None:
         {"op": "add", "path": "/spec/tolerations/-", "value": SPOT},
         {"op": "add", "path": "/metadata/annotations/gpushare.io~1decision", "value": '{"v":1}'},
     ]
-
-
-def test_a_value_of_the_owners_stays() -> None:
-    pod = build_gpu_pod(nodeSelector={"gpushare.io/pool": "inference"})
-    assert plan_patch(pod, build_decision()) == []
-
-
-def test_where_nothing_was_decided_nothing_is_written() -> None:
-    assert plan_patch(build_gpu_pod(), Decision(Reason.NO_GPU_REQUEST, "")) == []
 
 
 @pytest.mark.parametrize(

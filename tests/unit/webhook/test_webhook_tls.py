@@ -26,14 +26,6 @@ async def served_certificate(port: int, trusting: ssl.SSLContext, name: str) -> 
         await writer.wait_closed()
 
 
-@pytest.mark.parametrize("name", [HOST, "127.0.0.1"])
-async def test_a_client_that_trusts_the_ca_reaches_it_by_each_of_its_names(name: str) -> None:
-    server, trusting, _ = build_tls()
-    webhook = build_webhook(build_memory(pools=()))
-    async with webhook.listening(server, host="127.0.0.1", port=0) as port:
-        assert await served_certificate(port, trusting, name)
-
-
 async def test_a_client_that_trusts_another_ca_is_not_fooled() -> None:
     server, _, _ = build_tls()
     _, trusting_another, _ = build_tls()

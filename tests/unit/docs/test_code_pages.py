@@ -1,0 +1,57 @@
+"""Pages that explain codes, and the codes in the program, are one."""
+
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from gpushare.core.adoption.remarks import LEFT_OUT
+from gpushare.core.adoption.remarks import Code as Remark
+from gpushare.core.doctor.finding import Code as Flaw
+from gpushare.core.migration.finding import Code, Finding
+from gpushare.names import Reason
+from tests.kit.pages import DOCS
+
+ROW = r"^\| `([A-Z]\w+)` \| .+ \|$"
+HEADING = r"^### (\w+)$"
+
+
+def read(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "line", "codes"),
+    [
+        ("adoption", ROW, Remark),
+        ("doctor", ROW, Flaw),
+        ("migration", ROW, Code),
+        ("reasons", HEADING, Reason),
+    ],
+)
+def test_a_page_explains_every_code_and_no_other(
+    page: str, line: str, codes: Iterable[str]
+) -> None:
+    assert sorted(re.findall(line, read(page), re.MULTILINE)) == sorted(codes)
+
+
+def test_every_reason_has_a_paragraph() -> None:
+    sections = re.split(HEADING, read("reasons"), flags=re.MULTILINE)[1:]
+    bodies = dict(zip(sections[::2], sections[1::2], strict=True))
+    assert [code for code, body in bodies.items() if len(body.strip()) < 40] == []
+
+
+def test_the_doctors_codes_have_their_severity_and_meaning() -> None:
+    table = [line for line in read("doctor").splitlines() if line.startswith("| `")]
+    assert table == [f"| `{code}` | {code.severity} | {code.meaning} |" for code in Flaw]
+
+
+def test_the_page_on_adoption_says_what_leaves_a_node_out() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read("adoption"), re.MULTILINE)
+    assert {code for code, of in rows if "left out" in of} == LEFT_OUT
+
+
+def test_what_the_page_on_migration_says_is_left_as_it_is_is_so() -> None:
+    table = read("migration").split("| left as it is | why |")[1].split("\n\n")[0]
+    left = {code for code in Code if Finding(code, "").is_left}
+    assert set(re.findall(r"^\| `([A-Z]\w+)` ", table, re.MULTILINE)) == left
