@@ -29,11 +29,11 @@ from tests.kit.members import (
     applied,
     expect_apply,
     expect_change,
+    expect_leaving,
     follow,
-    plan_leave_of,
     plan_of,
-    under_way,
-)  # fmt: skip
+    under_way,  # fmt: skip
+)
 from tests.kit.values import (
     MEMORY,
     NOW,
@@ -307,8 +307,7 @@ def test_a_node_that_counts_in_another_unit_can_still_leave_its_pool() -> None:
         labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 16384}, gpu_count=1
     )
     pool = a_pool(schedule="share", deleting=True, deletion_policy="Restore")
-    plan = plan_leave_of(node, PLUGIN, pool=pool, now=AT.now)
-    assert plan is not None
+    plan = expect_leaving(node, PLUGIN, pool=pool, now=AT.now)
     assert isinstance(plan.action, ReleaseNode)
 
 

@@ -16,7 +16,7 @@ from gpushare.core.records import Change, Drift, NodeRecords, Step, parse_record
 from gpushare.core.rollout import plan_after_look
 from gpushare.core.turn import OPEN
 from gpushare.names import Reason
-from tests.kit.members import OURS, SHARE, applied, plan_of
+from tests.kit.members import OURS, SHARE, applied, expect_idle, plan_of
 from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_node, a_plugin_pod, a_pool
 
 WANTED = {**SHARE, **OURS}
@@ -223,11 +223,7 @@ def test_a_member_gets_its_label_back_with_the_record_in_the_same_write() -> Non
 def test_a_member_with_a_rival_is_blocked_and_left_alone() -> None:
     drift, now = _fought()
     plan = _member("default", drift, now=now)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.LABEL_CONFLICT,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.LABEL_CONFLICT)
     assert [rival.manager for rival in plan.rivals] == ["sync"]
 
 
@@ -254,11 +250,7 @@ def test_no_plugin_is_restarted_while_a_rival_writes_during_a_change() -> None:
         owned=base.owned | annotations.keys(), unschedulable=True, owns_cordon=True,
     )  # fmt: skip
     plan = plan_of(node, a_pool(schedule="share"), PLUGIN, now=now)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.LABEL_CONFLICT,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.LABEL_CONFLICT)
 
 
 def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replaced() -> None:

@@ -26,6 +26,7 @@ from tests.kit.members import (
     applied,
     expect_apply,
     expect_change,
+    expect_idle,
     failed,
     follow,
     plan_of,
@@ -123,11 +124,7 @@ def test_a_failure_is_written_once() -> None:
     node = follow(node, plan_of(node, a_pool(), now=DEADLINE))
     for hours in range(1, 4):
         plan = plan_of(node, a_pool(), now=DEADLINE + timedelta(hours=hours))
-        assert (plan.state, plan.reason, plan.action) == (
-            NodeState.FAILED,
-            Reason.DEADLINE_EXCEEDED,
-            None,
-        )
+        expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
         assert plan.halts
 
 
@@ -354,11 +351,7 @@ def test_a_failed_change_to_what_the_pool_wants_no_more_begins_anew_from_there()
 def test_where_the_pool_wants_what_cant_be_done_the_failed_node_says_both() -> None:
     pool = a_pool(schedule="share", generation=2)
     plan = plan_of(_labelled(failed()), pool, now=LATER)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.FAILED,
-        Reason.DEADLINE_EXCEEDED,
-        None,
-    )
+    expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
     assert "cgpu-installer is not Ready" in plan.message
     assert "RequiresTeardown" in plan.message
     assert plan.halts == ""

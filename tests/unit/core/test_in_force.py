@@ -21,8 +21,9 @@ from tests.kit.members import (
     VERIFIED,
     applied,
     expect_apply,
+    expect_idle,
+    expect_leaving,
     failed,
-    plan_leave_of,
     plan_of,
     plan_once_noted,
     under_way,
@@ -112,18 +113,13 @@ def test_a_failed_node_begins_anew_when_the_spec_changes() -> None:
 
 def test_a_failed_node_says_why_the_new_spec_does_not_help() -> None:
     plan = plan_of(_failed(), a_pool(schedule="share"))
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.FAILED,
-        Reason.DEADLINE_EXCEEDED,
-        None,
-    )
+    expect_idle(plan, NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
     assert "RequiresTeardown" in plan.message
 
 
 def test_a_cordon_of_ours_without_a_record_is_lifted_before_the_node_is_released() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied(), unschedulable=True, owns_cordon=True)
-    plan = plan_leave_of(node)
-    assert plan is not None
+    plan = expect_leaving(node)
     assert not expect_apply(plan).cordon
 
 
@@ -164,8 +160,7 @@ def test_a_failed_node_waits_for_its_turn_as_a_failed_one() -> None:
 
 def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=frozenset())
-    plan = plan_leave_of(node)
-    assert plan is not None
+    plan = expect_leaving(node)
     assert isinstance(plan.action, ReleaseNode)
 
 

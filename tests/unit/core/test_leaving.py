@@ -12,7 +12,16 @@ from gpushare.core.records import Applied, NodeRecords
 from gpushare.core.world import World
 from gpushare.kube.nodes import build_release
 from gpushare.names import Reason
-from tests.kit.members import CGPU, OURS, SHARE, UNVERIFIED, applied, failed, plan_leave_of
+from tests.kit.members import (
+    CGPU,
+    OURS,
+    SHARE,
+    UNVERIFIED,
+    applied,
+    expect_leaving,
+    failed,
+    plan_leave_of,
+)
 from tests.kit.planned import plan_world
 from tests.kit.values import (
     LATER,
@@ -54,8 +63,7 @@ def test_retain_takes_no_label_away() -> None:
 
 
 def test_whole_card_begins_a_change_like_any_other() -> None:
-    plan = plan_leave_of(_left(SHARE, "share", NOTHING_FOUND), pool=_pool("WholeCard"))
-    assert plan is not None
+    plan = expect_leaving(_left(SHARE, "share", NOTHING_FOUND), pool=_pool("WholeCard"))
     assert isinstance(plan.action, ApplyNode)
     assert plan.action.cordon
     assert plan.takes_slot
@@ -70,8 +78,7 @@ def test_whole_card_keeps_the_mode_and_takes_the_pool_label_away_at_the_end() ->
 def test_a_pod_that_selects_the_pool_is_waited_for_before_its_label_goes() -> None:
     pod = a_gpu_pod(selects=frozenset({(names.LABEL_POOL, "training")}), requests={})
     node = _left(DEFAULT, "default", NOTHING_FOUND)
-    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pod, pool=_pool("WholeCard"))
-    assert plan is not None
+    plan = expect_leaving(node, WHOLE_CARD_PLUGIN, pod, pool=_pool("WholeCard"))
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
 
 
@@ -84,8 +91,7 @@ def test_restore_takes_away_what_was_not_there() -> None:
 def test_restore_writes_what_was_there_before_it_lets_go() -> None:
     found: dict[str, str | None] = {**DEFAULT, names.LABEL_PLACEMENT: "binpack"}
     node = _left({**DEFAULT, names.LABEL_PLACEMENT: "spread"}, "default", found)
-    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pool=_pool("Restore", placement="spread"))
-    assert plan is not None
+    plan = expect_leaving(node, WHOLE_CARD_PLUGIN, pool=_pool("Restore", placement="spread"))
     assert isinstance(plan.action, ApplyNode)
     assert plan.action.labels[names.LABEL_PLACEMENT] == "binpack"
     restored = _left({**DEFAULT, names.LABEL_PLACEMENT: "binpack"}, "default", found)
@@ -95,10 +101,9 @@ def test_restore_writes_what_was_there_before_it_lets_go() -> None:
 
 
 def test_what_is_no_known_mode_can_not_be_restored_and_says_so() -> None:
-    plan = plan_leave_of(
+    plan = expect_leaving(
         _left(SHARE, "share", {names.LABEL_SCHEDULE: "egpu"}), pool=_pool("Restore")
     )
-    assert plan is not None
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REQUIRES_PERSON)
     assert "egpu" in plan.message
 

@@ -19,6 +19,8 @@ from tests.kit.members import (
     applied,
     deferred,
     expect_apply,
+    expect_idle,
+    expect_leaving,
     plan_leave_of,
     plan_of,
     under_way,
@@ -57,11 +59,7 @@ def test_a_node_that_is_as_the_pool_says_is_ready_and_nothing_is_written() -> No
 def test_a_node_that_serves_nothing_any_more_is_reported_and_nothing_is_written() -> None:
     silent = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 0})
     plan = plan_of(silent, a_pool(), a_plugin_pod(), INSTALLER)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.RESOURCE_NOT_READY,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.RESOURCE_NOT_READY)
     away = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 15})
     assert plan_of(away, a_pool(), INSTALLER).reason is Reason.PLUGIN_RESTARTING
 
@@ -91,22 +89,14 @@ def test_a_new_node_with_gpu_pods_is_no_joining_one() -> None:
 def test_without_a_slot_the_node_waits_for_the_budget() -> None:
     node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
     plan = plan_of(node, a_pool(), slot_free=False)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.WAITING,
-        Reason.WAITING_FOR_BUDGET,
-        None,
-    )
+    expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_BUDGET)
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
 def test_pods_of_the_old_modes_resource_hold_up_a_professional_node(phase: str) -> None:
     node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
     plan = plan_of(node, a_pool(), a_gpu_pod("train-1", phase=phase))
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.WORKLOADS_PRESENT,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
     assert "default/train-1" in plan.message
 
 
@@ -125,11 +115,7 @@ def test_a_pod_that_selects_the_old_mode_holds_up_the_change() -> None:
 def test_leaving_isolation_for_share_is_never_attempted() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied())
     plan = plan_of(node, a_pool(schedule="share"))
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.REQUIRES_TEARDOWN,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.REQUIRES_TEARDOWN)
 
 
 def test_an_unknown_mode_on_the_node_is_left_for_a_person() -> None:
@@ -263,8 +249,7 @@ def test_after_its_rest_the_node_is_tried_again() -> None:
 
 
 def test_a_node_that_leaves_is_released_with_its_labels() -> None:
-    plan = plan_leave_of(a_node(labels={**CGPU, **OURS}, records=applied()))
-    assert plan is not None
+    plan = expect_leaving(a_node(labels={**CGPU, **OURS}, records=applied()))
     assert plan.action == ReleaseNode("gpu-1", "uid-of-gpu-1", VERIFIED)
 
 
@@ -275,8 +260,7 @@ def test_a_node_on_which_nothing_is_ours_is_not_touched() -> None:
 def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:
     records = under_way(Step.CORDONED)
     node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True, owns_cordon=True)
-    plan = plan_leave_of(node)
-    assert plan is not None
+    plan = expect_leaving(node)
     apply = expect_apply(plan)
     assert not apply.cordon
     assert names.ANNOTATION_CHANGE not in apply.annotations
@@ -284,8 +268,7 @@ def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:
 
 def test_a_node_that_leaves_after_its_labels_were_written_is_finished_first() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=under_way(Step.LABELLED), unschedulable=True)
-    plan = plan_leave_of(node)
-    assert plan is not None
+    plan = expect_leaving(node)
     assert plan.state is NodeState.UPDATING
     assert not isinstance(plan.action, ReleaseNode)
 

@@ -27,6 +27,7 @@ from tests.kit.members import (
     VERIFIED,
     applied,
     expect_apply,
+    expect_idle,
     follow,
     plan_of,
     plan_once_noted,
@@ -184,7 +185,7 @@ def test_who_was_known_before_stays_known() -> None:
 def test_where_the_pool_may_not_restart_it_is_told_with_the_command_that_helps() -> None:
     never = a_pool(edition="Basic", schedule="cgpu", device_plugin={"restart": "Never"})
     plan = plan_of(a_member(mode_unknown=True), never, *ALL)
-    assert (plan.state, plan.reason, plan.action) == (NodeState.BLOCKED, Reason.MODE_UNKNOWN, None)
+    expect_idle(plan, NodeState.BLOCKED, Reason.MODE_UNKNOWN)
     assert f"kubectl -n kube-system delete pod {PLUGIN.name}" in plan.message
 
 
@@ -203,7 +204,7 @@ def test_a_pool_that_does_not_act_tells_it_and_counts_it(reconcile: str, at: dat
     pool = a_pool(edition="Basic", schedule="cgpu", reconcile=reconcile)
     judged = Judged(Observed(node, ALL, parse_records(node)), is_busy=False)
     plan = hold_back(plan_of(node, pool, *ALL), judged, pool)
-    assert (plan.state, plan.reason, plan.action) == (NodeState.WAITING, Reason.MODE_UNKNOWN, None)
+    expect_idle(plan, NodeState.WAITING, Reason.MODE_UNKNOWN)
     assert f"reconcile is {reconcile}" in plan.message
     assert count_unknown(node) == (1, 0)
 

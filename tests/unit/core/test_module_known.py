@@ -23,6 +23,7 @@ from tests.kit.members import (
     OURS,
     SHARE,
     applied,
+    expect_leaving,
     plan_leave_of,
     plan_of,
     under_way,
@@ -168,8 +169,7 @@ def test_a_node_that_was_given_up_is_nobodys_although_it_is_known() -> None:
 
 def test_the_node_of_a_pool_that_isolates_is_given_up_once() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied(module=True))
-    plan = plan_leave_of(node)
-    assert plan is not None
+    plan = expect_leaving(node)
     assert isinstance(plan.action, ReleaseNode)
 
 
@@ -302,8 +302,7 @@ def test_a_node_that_leaves_keeps_what_a_label_may_have_brought_that_nobody_saw(
     assert isinstance(plan.action, ApplyNode)
     left = _written(_unseen(), plan.action)
     assert (parse_records(left).module, parse_records(left).mode_unknown) == (True, True)
-    released = plan_leave_of(left, PLUGIN)
-    assert released is not None
+    released = expect_leaving(left, PLUGIN)
     assert isinstance(released.action, ReleaseNode)
 
 

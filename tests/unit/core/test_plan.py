@@ -13,6 +13,7 @@ from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.records import Applied, Change, NodeRecords, Step
 from gpushare.core.world import World
 from gpushare.names import Reason
+from tests.kit.members import expect_idle
 from tests.kit.planned import Planned, plan_world
 from tests.kit.values import NOW, a_gpu_pod, a_node, a_pool, a_world
 
@@ -150,11 +151,7 @@ def test_a_node_with_a_broken_record_is_reported_and_left_alone() -> None:
         "gpu-0", "uid", labels={"group": "gpu"}, annotations={names.ANNOTATION_CHANGE: "{"}
     )
     (member,) = _plan(a_world(pools=(a_pool(),), nodes=(broken,))).members["training"]
-    assert (member.state, member.reason, member.action) == (
-        NodeState.BLOCKED,
-        Reason.RECORD_UNREADABLE,
-        None,
-    )
+    expect_idle(member, NodeState.BLOCKED, Reason.RECORD_UNREADABLE)
 
 
 _NODES = st.lists(

@@ -22,8 +22,9 @@ from tests.kit.members import (
     applied,
     expect_apply,
     expect_change,
+    expect_idle,
+    expect_leaving,
     follow,
-    plan_leave_of,
     plan_of,
 )
 from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
@@ -298,11 +299,7 @@ def test_the_node_that_is_back_is_in_service_and_remembers_the_failure() -> None
 
 def test_a_node_that_was_rolled_back_has_failed_until_somebody_resumes_it() -> None:
     plan = _next(_rolled_back(), NEW, INSTALLER)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.FAILED,
-        Reason.ROLLED_BACK,
-        None,
-    )
+    expect_idle(plan, NodeState.FAILED, Reason.ROLLED_BACK)
     assert plan.message == f"rolled back to share: {a_failure().message}"
     assert plan.halts
 
@@ -361,18 +358,15 @@ def _leaving(policy: str) -> Pool:
 
 def test_giving_a_node_back_is_not_rolled_back() -> None:
     node = _node(PRO, Schedule.SHARE, Schedule.DEFAULT, Step.LABELLED, restart=False)
-    plan = plan_leave_of(node, pool=_leaving("WholeCard"), now=LATER)
-    assert plan is not None
+    plan = expect_leaving(node, pool=_leaving("WholeCard"), now=LATER)
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
 
 
 def test_a_node_that_leaves_on_its_way_back_stays_cordoned() -> None:
-    plan = plan_leave_of(_begun(), NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
-    assert plan is not None
+    plan = expect_leaving(_begun(), NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
     assert expect_apply(plan).cordon
     left = follow(_begun(), plan)
-    released = plan_leave_of(left, NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
-    assert released is not None
+    released = expect_leaving(left, NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
     assert "it stays cordoned" in released.message
 
 

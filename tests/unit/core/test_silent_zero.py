@@ -17,10 +17,11 @@ from tests.kit.members import (
     NEVER,
     OURS,
     expect_change,
+    expect_idle,
     follow,
     plan_of,
-    under_way,
-)  # fmt: skip
+    under_way,  # fmt: skip
+)
 from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 DEADLINE = NOW + timedelta(minutes=10)
@@ -51,11 +52,7 @@ def _silent(*, now: datetime, pool: Pool | None = None, **more: Any) -> NodePlan
 
 def test_a_silent_plugin_has_some_time_before_anything_is_done() -> None:
     plan = _silent(now=NOW + timedelta(seconds=20))
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.UPDATING,
-        Reason.RESOURCE_NOT_READY,
-        None,
-    )
+    expect_idle(plan, NodeState.UPDATING, Reason.RESOURCE_NOT_READY)
     assert plan.wake_after_seconds == 40
 
 

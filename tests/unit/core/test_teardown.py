@@ -26,7 +26,7 @@ from tests.kit.members import (
     applied,
     expect_apply,
     expect_change,
-    plan_leave_of,
+    expect_leaving,
 )
 from tests.kit.teardowns import (
     LONG_AFTER,
@@ -359,8 +359,7 @@ def test_a_pool_that_changed_its_mind_after_the_labels_waits_for_the_end() -> No
 
 
 def test_a_node_without_a_pool_is_finished_by_hand() -> None:
-    plan = plan_leave_of(torn(Step.LABELLED), PLUGIN)
-    assert plan is not None
+    plan = expect_leaving(torn(Step.LABELLED), PLUGIN)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
 

@@ -11,7 +11,7 @@ from gpushare.core.actions import CreateJob, NodeState, Phase
 from gpushare.core.records import Failure, Step
 from gpushare.core.teardown import name_job
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, expect_apply
+from tests.kit.members import INSTALLER, expect_apply, expect_idle
 from tests.kit.teardowns import (
     LONG_AFTER,
     PLUGIN,
@@ -86,11 +86,7 @@ def test_it_is_made_once() -> None:
 
 def test_none_is_made_while_the_installer_or_a_pod_is_there() -> None:
     plan = plan_torn(LABELLED, by_job(), pods=[PLUGIN, INSTALLER])
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.UPDATING,
-        Reason.MODULE_REMOVAL,
-        None,
-    )
+    expect_idle(plan, NodeState.UPDATING, Reason.MODULE_REMOVAL)
     plan = plan_torn(LABELLED, by_job(), pods=[PLUGIN, a_gpu_pod()], now=LONG_AFTER)
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
 

@@ -24,6 +24,7 @@ from tests.kit.members import (
     applied,
     expect_apply,
     expect_change,
+    expect_idle,
     plan_of,
     under_way,
 )
@@ -116,11 +117,7 @@ def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
 
 def test_where_eviction_is_not_allowed_nothing_is_cordoned_for_it() -> None:
     plan = plan_of(a_settled(), EVICT, a_gpu_pod())
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.EVICTION_DISABLED,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.EVICTION_DISABLED)
     assert "eviction.enabled" in plan.message
     assert "default/train-1" in plan.message
 
@@ -223,11 +220,7 @@ def test_pods_that_hold_the_resource_are_evicted_by_their_uid_in_order() -> None
 
 def test_where_eviction_is_switched_off_meanwhile_nobody_is_evicted() -> None:
     plan: NodePlan = plan_of(_cordoned(), EVICT, a_gpu_pod(), may_evict=False)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.EVICTION_DISABLED,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.EVICTION_DISABLED)
     assert plan.halts == ""
 
 
