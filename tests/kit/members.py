@@ -155,6 +155,14 @@ def under_way(step: Step, **more: Any) -> NodeRecords:
     return applied(Schedule.SHARE).model_copy(update={"change": change.model_copy(update=update)})
 
 
+def on_basic(of: Schedule, to: Schedule, step: Step, **more: Any) -> NodeRecords:
+    """A change on the Basic edition that restarts the plugin, of a node that was in share."""
+    way = {"edition": Edition.BASIC, "of": of, "to": to, "restart": True, "labelled_at": NOW}
+    records = under_way(step, **{**way, **more})
+    before = applied(Schedule.SHARE, edition=Edition.BASIC)
+    return records.model_copy(update={"applied": before.applied})
+
+
 def change_of(records: NodeRecords) -> Change:
     assert records.change is not None
     return records.change
