@@ -231,6 +231,13 @@ def changing(name: str = "gpu-0", **more: Any) -> Node:
     return a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True, **more)
 
 
+def cordoned(records: NodeRecords, *, offered: int = 0, **more: Any) -> Node:
+    """A member that is labelled cgpu, and out of service by us."""
+    values: dict[str, Any] = {"gpu_count": 1, "unschedulable": True, "owns_cordon": True, **more}
+    offers = {MEMORY: offered}
+    return a_node(labels={**CGPU, **OURS}, records=records, allocatable=offers, **values)
+
+
 def has_failed(name: str = "gpu-0", **more: Any) -> Node:
     return a_node(name, {**CGPU, **OURS}, records=failed(**more), unschedulable=True)
 
