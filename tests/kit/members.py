@@ -206,6 +206,13 @@ def a_settled(name: str = "gpu-1", **more: Any) -> Node:
     return a_node(name, {**SHARE, **OURS}, records=applied(Schedule.SHARE), **more)
 
 
+def an_isolating(
+    name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any
+) -> Node:
+    """A member that is in mode cgpu, as the operator left it."""
+    return a_node(name, {**CGPU, **OURS}, records=records or applied(), **more)
+
+
 def a_failure(attempt: str = "training/1") -> Failure:
     return Failure(
         attempt=attempt,
