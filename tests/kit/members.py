@@ -201,9 +201,11 @@ def agreed(*kinds: Kind, to: str = "") -> PoolStatus:
     return PoolStatus(plan=PoolPlan(approved=approval))
 
 
-def a_settled(name: str = "gpu-1", **more: Any) -> Node:
+def a_settled(
+    name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any
+) -> Node:
     """A member that is in mode share, as the operator left it."""
-    return a_node(name, {**SHARE, **OURS}, records=applied(Schedule.SHARE), **more)
+    return a_node(name, {**SHARE, **OURS}, records=records or applied(Schedule.SHARE), **more)
 
 
 def an_isolating(
