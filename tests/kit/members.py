@@ -235,8 +235,8 @@ def failed(attempt: str = "training/1", **more: Any) -> NodeRecords:
     return under_way(**{"step": Step.RESTARTING, **values, **more})
 
 
-def changing(name: str = "gpu-0", **more: Any) -> Node:
-    records = under_way(Step.LABELLED)
+def changing(name: str = "gpu-0", *, joining: bool = False, **more: Any) -> Node:
+    records = under_way(Step.LABELLED, joining=joining)
     return a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True, **more)
 
 

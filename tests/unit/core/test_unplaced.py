@@ -63,14 +63,10 @@ def test_a_pod_that_nothing_is_wrong_with_is_no_case(pod: Pod, pools: dict[str, 
     assert _reason(pod, **pools) is None
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [_unrouted(), _unrouted(node="", phase="Pending", unschedulable=SAYS)],
-    ids=["runs", "waits"],
-)
-def test_a_pod_that_nobody_routed_is_one_unless_its_namespace_opts_out(pod: Pod) -> None:
-    assert _reason(pod, training=ROOM) is Reason.UNROUTED
-    assert judge_pod(pod, ONE, NOW, opted_out=True) is None
+def test_a_pod_that_nobody_routed_is_one_whether_it_runs_or_waits() -> None:
+    for pod in (_unrouted(), _unrouted(node="", phase="Pending", unschedulable=SAYS)):
+        assert _reason(pod, training=ROOM) is Reason.UNROUTED
+    assert judge_pod(_unrouted(), ONE, NOW, opted_out=True) is None
 
 
 @pytest.mark.parametrize(
