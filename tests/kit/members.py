@@ -12,7 +12,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.api.status import Approval, PoolPlan, PoolStatus
-from gpushare.core.actions import ApplyNode, NodePlan
+from gpushare.core.actions import ApplyNode, NodePlan, NodeState
 from gpushare.core.kinds import Kind, hash_kinds
 from gpushare.core.leaving import plan_leaving
 from gpushare.core.member import plan_member
@@ -98,6 +98,31 @@ def expect_change(plan: NodePlan) -> Change:
     return Change.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_CHANGE])
 
 
+def expect_applied(plan: NodePlan) -> Applied:
+    """What the plan says of the mode that is in force."""
+    return Applied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
+
+
+def expect_idle(plan: NodePlan | None, state: NodeState, reason: Reason) -> NodePlan:
+    """Nothing is done to the node, and this is what it says of itself."""
+    assert plan is not None
+    assert (plan.state, plan.reason, plan.action) == (state, reason, None)
+    return plan
+
+
+def written(node: Node, action: object) -> Node:
+    """The node once this was written to it; labels of others stay."""
+    assert isinstance(action, ApplyNode), action
+    return replace(
+        node,
+        labels={**node.labels, **action.labels},
+        annotations=action.annotations,
+        owned=frozenset({*action.labels, *action.annotations}),
+        unschedulable=action.cordon,
+        owns_cordon=action.cordon,
+    )
+
+
 def follow(node: Node, plan: NodePlan) -> Node:
     """The node as it is once this has been written to it."""
     apply = expect_apply(plan)
@@ -121,12 +146,26 @@ def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> 
     return plan
 
 
-def under_way(step: Step) -> NodeRecords:
+def under_way(step: Step, **more: Any) -> NodeRecords:
+    """A change from share to cgpu, labelled at NOW."""
     change = deferred(0).change
     assert change is not None
     labelled_at = None if step is Step.CORDONED else NOW
-    update = {"step": step, "not_before": None, "labelled_at": labelled_at}
+    update = {"step": step, "not_before": None, "labelled_at": labelled_at, **more}
     return applied(Schedule.SHARE).model_copy(update={"change": change.model_copy(update=update)})
+
+
+def on_basic(of: Schedule, to: Schedule, step: Step, **more: Any) -> NodeRecords:
+    """A change on the Basic edition that restarts the plugin, of a node that was in share."""
+    way = {"edition": Edition.BASIC, "of": of, "to": to, "restart": True, "labelled_at": NOW}
+    records = under_way(step, **{**way, **more})
+    before = applied(Schedule.SHARE, edition=Edition.BASIC)
+    return records.model_copy(update={"applied": before.applied})
+
+
+def change_of(records: NodeRecords) -> Change:
+    assert records.change is not None
+    return records.change
 
 
 def plan_leave_of(
@@ -134,6 +173,15 @@ def plan_leave_of(
 ) -> NodePlan | None:
     seen = Observed(node, pods, parse_records(node))
     return plan_leaving(seen, pool, Pass(now, plugin_daemonsets=PRO_INSTALLED), OPEN)
+
+
+def expect_leaving(
+    node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
+) -> NodePlan:
+    """What is planned for a node on which something is ours."""
+    plan = plan_leave_of(node, *pods, pool=pool, now=now)
+    assert plan is not None
+    return plan
 
 
 def a_kind(
@@ -153,9 +201,14 @@ def agreed(*kinds: Kind, to: str = "") -> PoolStatus:
     return PoolStatus(plan=PoolPlan(approved=approval))
 
 
-def a_settled(name: str = "gpu-1", **more: Any) -> Node:
+def a_settled(name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any) -> Node:
     """A member that is in mode share, as the operator left it."""
-    return a_node(name, {**SHARE, **OURS}, records=applied(Schedule.SHARE), **more)
+    return a_node(name, {**SHARE, **OURS}, records=records or applied(Schedule.SHARE), **more)
+
+
+def an_isolating(name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any) -> Node:
+    """A member that is in mode cgpu, as the operator left it."""
+    return a_node(name, {**CGPU, **OURS}, records=records or applied(), **more)
 
 
 def a_failure(attempt: str = "training/1") -> Failure:
@@ -168,22 +221,26 @@ def a_failure(attempt: str = "training/1") -> Failure:
     )
 
 
-def failed(attempt: str = "training/1", **more: object) -> NodeRecords:
+def failed(attempt: str = "training/1", **more: Any) -> NodeRecords:
     """A change from share to cgpu that failed in this attempt."""
-    records = under_way(Step.RESTARTING)
-    assert records.change is not None
-    update = {
+    values: dict[str, Any] = {
         "labelled_at": NOW - timedelta(hours=1),
         "plugins": (PluginPod(name="old", uid="old"),),
         "failure": a_failure(attempt),
-        **more,
     }
-    return records.model_copy(update={"change": records.change.model_copy(update=update)})
+    return under_way(**{"step": Step.RESTARTING, **values, **more})
 
 
-def changing(name: str = "gpu-0", **more: Any) -> Node:
-    records = under_way(Step.LABELLED)
+def changing(name: str = "gpu-0", *, joining: bool = False, **more: Any) -> Node:
+    records = under_way(Step.LABELLED, joining=joining)
     return a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True, **more)
+
+
+def cordoned(records: NodeRecords, *, offered: int = 0, **more: Any) -> Node:
+    """A member that is labelled cgpu, and out of service by us."""
+    values: dict[str, Any] = {"gpu_count": 1, "unschedulable": True, "owns_cordon": True, **more}
+    offers = {MEMORY: offered}
+    return a_node(labels={**CGPU, **OURS}, records=records, allocatable=offers, **values)
 
 
 def has_failed(name: str = "gpu-0", **more: Any) -> Node:

@@ -10,7 +10,6 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.status import PoolStatus
-from gpushare.core.isolationlabel import find_isolation_label
 from gpushare.core.modes import GPUSHARE_PLUGIN
 from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import NodeRecords
@@ -53,6 +52,31 @@ def a_pool(
     return Pool(**values)
 
 
+_ISOLATING: dict[tuple[str, str], dict[str, str]] = {
+    ("Professional", "cgpu"): {"ack.node.gpu.schedule": "cgpu"},
+    ("Professional", "core_mem"): {"ack.node.gpu.schedule": "core_mem"},
+    ("Basic", "cgpu"): {"cgpu": "true", "cgpu.disable.isolation": "false"},
+}
+"""Labels by edition and mode, of the modes that isolate by the kernel."""
+
+
+def _say_isolation(labels: Mapping[str, str], records: NodeRecords) -> dict[str, str]:
+    """The label for pods that require isolation, on a node that is as these records say."""
+    change, applied = records.change, records.applied
+    mode, is_verified = ("", ""), False
+    if change is not None and change.is_under_way and change.labelled_at is not None:
+        mode = (change.edition, change.to)
+    elif applied is not None:
+        mode = (applied.edition, applied.schedule)
+        is_verified = not applied.awaits_restart and not applied.mode_unknown
+    if mode in _ISOLATING:
+        is_true = is_verified and _ISOLATING[mode].items() <= labels.items()
+        return {"gpushare.io/isolation-verified": "true" if is_true else "false"}
+    if any(isolating.items() <= labels.items() for isolating in _ISOLATING.values()):
+        return {"gpushare.io/isolation-verified": "false"}
+    return {}
+
+
 def a_node(
     name: str = "gpu-1",
     labels: Mapping[str, str] | None = None,
@@ -66,8 +90,7 @@ def a_node(
     What those say of its isolation is on it, unless nothing is ours.
     """
     all_labels = {"group": "gpu", **(labels or {})}
-    bare = Node(name=name, uid=f"uid-of-{name}")
-    verified = find_isolation_label(bare, all_labels, records) if records else {}
+    verified = _say_isolation(all_labels, records) if records else {}
     if owned != frozenset():
         all_labels = verified | all_labels
     annotations = records.annotations() if records else {}

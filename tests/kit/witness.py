@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from difflib import unified_diff
+from hashlib import sha256
 
 from gpushare import names
 from gpushare.api.node import Node
@@ -26,7 +27,6 @@ from gpushare.core.admitted import find_admissions
 from gpushare.core.book import Book
 from gpushare.core.observed import Observed
 from gpushare.core.plan import Plan, Planner
-from gpushare.core.policy import build_attempt
 from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
 from gpushare.core.status import build_status
 from gpushare.core.transitions import Outcome
@@ -303,7 +303,7 @@ def _expect_turn(
     """Canaries first, and nothing after a failure."""
     others = {other: parse_records(world.nodes[other]) for other in members if other != name}
     for other, records in others.items():
-        failure, attempt = _find_failure(records), build_attempt(pool, world.nodes[other].retry)
+        failure, attempt = _find_failure(records), _name_attempt(pool, world.nodes[other])
         is_halted = failure is not None and failure.attempt == attempt
         assert not is_halted, f"{name} begins, although {other} failed: {failure}"
     proven = {other for other, records in others.items() if _is_proven(records, pool)}
@@ -312,6 +312,15 @@ def _expect_turn(
     # A node that succeeded counts only while it is ready, which its record does not say.
     is_early = len(proven) < canary <= len(changing)
     assert not is_early, f"{name} begins before {sorted(changing)} succeeded"
+
+
+def _name_attempt(pool: Pool, node: Node) -> str:
+    """The spec, and what people's annotations say: what a failure must name to count now."""
+    spec = f"{pool.name}/{pool.generation}"
+    if pool.retry == node.retry == "":
+        return spec
+    said = f"{pool.retry}\n{node.retry}"
+    return f"{spec}/{sha256(said.encode()).hexdigest()[:8]}"
 
 
 def _find_members(pool: Pool, world: World) -> set[str]:

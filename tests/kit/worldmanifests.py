@@ -1,12 +1,10 @@
 """A world of pools, nodes and pods as the API server has it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
-from gpushare.api.node import parse_node
-from gpushare.api.pod import Pod, parse_pod
-from gpushare.core.capacity import Capacity, observe_node_capacity, sum_capacity
 from tests.kit.builders import build_pod, build_pool
 from tests.kit.gpuworld import (
     POOL_LABEL,
@@ -68,28 +66,42 @@ def build_living_pool(pool: GpuPool) -> Json:
     raw["status"] = {
         "observedGeneration": 1,
         "nodes": {"matched": len(pool.nodes), "ready": ready},
-        "capacity": _build_capacity(count_capacity(pool)),
+        "capacity": count_capacity(pool),
     }
     return raw
 
 
-def count_capacity(pool: GpuPool) -> Capacity:
-    """What the operator makes of the pool's nodes and pods."""
-    observed = (
-        observe_node_capacity(
-            parse_node(build_node(pool, node)),
-            [
-                found
-                for holder in node.holders
-                if (found := _parse(_build_living_holder(pool, node, holder)))
-            ],
-        )
-        for node in pool.nodes
-    )
-    waiting = (
-        _parse(_build_waiting(pool, index, memory)) for index, memory in enumerate(pool.waiting)
-    )
-    return sum_capacity(observed, [pod for pod in waiting if pod])
+def count_capacity(pool: GpuPool) -> Json:
+    """What of the pool's nodes and pods stands in its status."""
+    cards = [card for node in pool.nodes if _offers(pool, node) for card in _list_cards(node)]
+    held = sum(sum(holder.cards.values()) for node in pool.nodes for holder in node.holders)
+    sizes = [node.card_memory if _offers(pool, node) else 0 for node in pool.nodes]
+    free = Counter(card for card in cards if card)
+    unit = "MiB" if max(sizes, default=0) >= 1024 else "GiB"
+    per_gib = 1024 if unit == "MiB" else 1
+    total = sum(node.cards * node.card_memory for node in pool.nodes if _offers(pool, node))
+    return {
+        "observedAt": _OBSERVED_AT,
+        "gpus": sum(node.cards for node in pool.nodes),
+        "memoryTotal": total // per_gib,
+        "memoryAllocated": held // per_gib,
+        "memoryRequested": (held + sum(pool.waiting)) // per_gib,
+        "unit": unit,
+        "largestCard": max(sizes, default=0) if all(sizes) else 0,
+        "freeBlocks": [{"size": size, "cards": free[size]} for size in sorted(free, reverse=True)],
+    }
+
+
+def _offers(pool: GpuPool, node: GpuNode) -> bool:
+    return node.has_plugin and pool.schedule in SHARING
+
+
+def _list_cards(node: GpuNode) -> Iterator[int]:
+    """What each card has free; nothing on a node that takes no pods."""
+    takes_pods = node.is_ready and not node.is_cordoned
+    for card in range(node.cards):
+        held = sum(holder.cards.get(card, 0) for holder in node.holders)
+        yield max(node.card_memory - held, 0) if takes_pods else 0
 
 
 def build_node(pool: GpuPool, node: GpuNode) -> Json:
@@ -181,41 +193,3 @@ def _build_containers(pod: Applicant) -> Iterator[Json]:
 def _build_requirement(requirement: Requirement) -> Json:
     key, operator, values = requirement
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
-
-
-def _build_living_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
-    ends = {"deletionTimestamp": _OBSERVED_AT} if holder.is_terminating else {}
-    return _give_life(build_holder(pool, node, holder), phase="Running", **ends)
-
-
-def _build_waiting(pool: GpuPool, index: int, memory: int) -> Json:
-    """A pod that was sent to the pool and has no node."""
-    pod = build_pod(f"{pool.name}-waits-{index}", gib=memory, selects={POOL_LABEL: pool.name})
-    return _give_life(pod, phase="Pending")
-
-
-def _give_life(pod: Json, *, phase: str, **metadata: str) -> Json:
-    """What the API server adds to the pod."""
-    uid = f"uid-of-{pod['metadata']['name']}"
-    living = {**pod["metadata"], "namespace": "default", "uid": uid, **metadata}
-    return {**pod, "metadata": living, "status": {"phase": phase}}
-
-
-def _parse(raw: Json) -> Pod | None:
-    return parse_pod(raw, plugin_namespace="kube-system")
-
-
-def _build_capacity(capacity: Capacity) -> Mapping[str, Any]:
-    """As it stands in a pool's status."""
-    return {
-        "observedAt": _OBSERVED_AT,
-        "gpus": capacity.gpus,
-        "memoryTotal": capacity.memory_total,
-        "memoryAllocated": capacity.memory_allocated,
-        "memoryRequested": capacity.memory_requested,
-        "largestFreeBlock": capacity.largest_free_block,
-        "strandedMemory": capacity.stranded_memory,
-        "unit": capacity.unit,
-        "largestCard": capacity.largest_card,
-        "freeBlocks": [{"size": size, "cards": cards} for size, cards in capacity.free_blocks],
-    }

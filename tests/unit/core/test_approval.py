@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import WorkloadPolicy
-from gpushare.api.status import Approval, PoolPlan, PoolStatus
-from gpushare.core.actions import NodePlan
+from gpushare.api.status import PoolPlan, PoolStatus
+from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.kinds import Kind, hash_kinds
 from gpushare.core.observed import Timing
-from gpushare.core.outlook import build_plan
 from gpushare.core.plan import Planner
 from gpushare.core.transitions import Outcome
 from gpushare.core.turn import find_approval, is_approved
@@ -25,6 +25,7 @@ from tests.kit.members import (
     agreed,
     applied,
     expect_apply,
+    expect_idle,
     failed,
     plan_of,
 )
@@ -33,6 +34,7 @@ from tests.kit.values import LATER, NOW, a_gpu_pod, a_node, a_pool, a_world
 
 FLIP = a_kind()
 FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)
+EVICTING = replace(FLIP, workloads=WorkloadPolicy.EVICT)
 FIRST, SECOND = a_settled("gpu-1"), a_settled("gpu-2")
 
 
@@ -47,12 +49,6 @@ def _only(world: World) -> NodePlan:
     return plan
 
 
-def _plan_status(pool: Pool, world: World) -> PoolPlan | None:
-    planner = Planner(Timing())
-    planner.update(world, None, NOW)
-    return build_plan(pool, planner.books[pool.name])
-
-
 # The hash.
 
 
@@ -61,120 +57,94 @@ def test_the_hash_does_not_depend_on_order_or_repetition() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "others",
     [
-        replace(FLIP, of="default"),
-        replace(FLIP, to="topology"),
-        replace(FLIP, outcome=Outcome.APPLY),
-        replace(FLIP, workloads=WorkloadPolicy.EVICT),
+        [replace(FLIP, of="default")],
+        [replace(FLIP, to="topology")],
+        [replace(FLIP, outcome=Outcome.APPLY)],
+        [EVICTING],
+        [FLIP, FOLLOW],
     ],
-    ids=["from", "to", "outcome", "policy"],
+    ids=["from", "to", "outcome", "policy", "one more"],
 )
-def test_each_part_of_a_kind_changes_the_hash(other: Kind) -> None:
-    assert hash_kinds([other]) != hash_kinds([FLIP])
-
-
-def test_one_more_kind_changes_the_hash() -> None:
-    assert hash_kinds([FLIP, FOLLOW]) != hash_kinds([FLIP])
-
-
-def test_no_kinds_have_no_hash() -> None:
-    assert hash_kinds([]) == ""
+def test_each_kind_and_each_part_of_it_changes_the_hash(others: list[Kind]) -> None:
+    assert hash_kinds(others) != hash_kinds([FLIP])
 
 
 def test_the_hash_of_a_kind_stays_the_same_for_ever() -> None:
     """People's approvals stand in specs: another hash for the same kinds would void them."""
     assert str(FLIP) == "share -> cgpu: apply and restart the plugin; workloads Wait"
     assert hash_kinds([FLIP]) == "9f2b209da3b5"
-
-
-def test_other_nodes_with_the_same_kind_of_change_have_the_same_hash() -> None:
-    pool = _manual()
-    one = _plan_status(pool, a_world(pools=(pool,), nodes=(FIRST,)))
-    others = (SECOND, a_settled("gpu-3"), a_settled("gpu-4"))
-    three = _plan_status(pool, a_world(pools=(pool,), nodes=others))
-    assert one is not None
-    assert three is not None
-    assert one.hash == three.hash == hash_kinds([FLIP])
+    assert hash_kinds([]) == ""
 
 
 # The approval.
 
 
-def test_an_approval_covers_the_kinds_of_the_plan_whose_hash_it_says() -> None:
-    pool = _manual(FLIP, FOLLOW)
-    found = find_approval(pool, [FOLLOW, FLIP])
-    assert found == Approval(
-        hash=hash_kinds([FLIP, FOLLOW]), kinds=tuple(sorted([str(FLIP), str(FOLLOW)]))
-    )
+def _kinds(pool: Pool, *left: Kind) -> tuple[str, ...] | None:
+    """What the approval of the pool covers; None without one."""
+    found = find_approval(pool, left)
+    assert found is None or found.hash == pool.spec.rollout.approved_plan
+    return found and found.kinds
 
 
-def test_a_hash_of_another_plan_is_no_approval() -> None:
-    assert find_approval(_manual(FOLLOW), [FLIP]) is None
+BOTH = tuple(sorted([str(FLIP), str(FOLLOW)]))
 
 
-@pytest.mark.parametrize("left", [[FLIP], [FOLLOW], []], ids=["one", "the other", "none"])
-def test_an_approval_is_kept_while_fewer_kinds_are_left(left: list[Kind]) -> None:
-    status = agreed(FLIP, FOLLOW)
-    assert status.plan is not None
-    assert find_approval(_manual(FLIP, FOLLOW, status=status), left) == status.plan.approved
+@pytest.mark.parametrize(
+    ("pool", "left", "kinds"),
+    [
+        (_manual(FLIP, FOLLOW), [FOLLOW, FLIP], BOTH),
+        (_manual(FOLLOW), [FLIP], None),
+        (_manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW)), [FLIP], BOTH),
+        (_manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW)), [FOLLOW], BOTH),
+        (_manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW)), [], BOTH),
+        (_manual(FLIP, status=agreed(FLIP)), [FLIP, FOLLOW], (str(FLIP),)),
+        (_manual(FOLLOW, status=agreed(FLIP)), [FLIP], None),
+        (_manual(status=agreed(FLIP)), [FLIP], None),
+        (a_pool(rollout={"approved_plan": hash_kinds([FLIP])}), [FLIP], None),
+    ],
+    ids=["same", "other", "one left", "other left", "none left", "new", "changed", "back", "auto"],
+)
+def test_an_approval_covers_what_was_agreed_to_while_its_hash_stands_in_the_spec(
+    pool: Pool, left: list[Kind], kinds: tuple[str, ...] | None
+) -> None:
+    assert _kinds(pool, *left) == kinds
 
 
-def test_an_approval_is_kept_as_it_was_given_when_a_new_kind_comes() -> None:
-    pool = _manual(FLIP, status=agreed(FLIP))
-    found = find_approval(pool, [FLIP, FOLLOW])
-    assert found is not None
-    assert found.kinds == (str(FLIP),)
-
-
-def test_an_approval_is_lost_with_another_hash() -> None:
-    pool = _manual(FOLLOW, status=agreed(FLIP))
-    assert find_approval(pool, [FLIP]) is None
-    assert not is_approved(pool, FLIP)
-
-
-def test_an_approval_is_lost_when_it_is_taken_back() -> None:
-    pool = _manual(status=agreed(FLIP))
-    assert find_approval(pool, [FLIP]) is None
-    assert not is_approved(pool, FLIP)
-
-
-def test_where_nobody_must_agree_there_is_no_approval_and_none_is_missing() -> None:
-    pool = a_pool(rollout={"approved_plan": hash_kinds([FLIP])})
-    assert find_approval(pool, [FLIP]) is None
-    assert is_approved(pool, FLIP)
-
-
-def test_what_was_agreed_to_counts_only_once_it_stands_in_the_status() -> None:
-    assert not is_approved(_manual(FLIP), FLIP)
-    assert not is_approved(_manual(FLIP, status=PoolStatus(plan=PoolPlan())), FLIP)
-    assert is_approved(_manual(FLIP, status=agreed(FLIP)), FLIP)
-
-
-def test_a_kind_that_was_not_agreed_to_is_not_approved() -> None:
-    pool = _manual(FLIP, status=agreed(FLIP))
-    assert not is_approved(pool, FOLLOW)
-    assert not is_approved(pool, replace(FLIP, workloads=WorkloadPolicy.EVICT))
+@pytest.mark.parametrize(
+    ("pool", "kind", "approved"),
+    [
+        (_manual(FLIP), FLIP, False),
+        (_manual(FLIP, status=PoolStatus(plan=PoolPlan())), FLIP, False),
+        (_manual(FLIP, status=agreed(FLIP)), FLIP, True),
+        (_manual(FLIP, status=agreed(FLIP)), FOLLOW, False),
+        (_manual(FLIP, status=agreed(FLIP)), EVICTING, False),
+        (_manual(FOLLOW, status=agreed(FLIP)), FLIP, False),
+        (_manual(status=agreed(FLIP)), FLIP, False),
+        (a_pool(rollout={"approved_plan": hash_kinds([FLIP])}), FLIP, True),
+    ],
+    ids=["unseen", "empty", "seen", "kind", "policy", "changed", "taken back", "automatic"],
+)
+def test_a_kind_is_approved_once_its_approval_stands_in_the_status(
+    pool: Pool, kind: Kind, approved: bool
+) -> None:
+    assert is_approved(pool, kind) is approved
 
 
 # The gate.
 
 
-def test_without_an_approval_no_node_begins_and_it_says_what_to_do() -> None:
-    plan = _only(a_world(pools=(_manual(),), nodes=(FIRST,)))
-    assert (plan.reason, plan.action) == (Reason.WAITING_FOR_APPROVAL, None)
+@pytest.mark.parametrize("node", [FIRST, a_node()], ids=["a member", "one that joins"])
+def test_without_an_approval_no_node_begins_and_it_says_what_to_do(node: Node) -> None:
+    plan = _only(a_world(pools=(_manual(),), nodes=(node,)))
+    expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_APPROVAL)
     assert "approvedPlan" in plan.message
-
-
-def test_a_node_that_joins_waits_for_the_approval_too() -> None:
-    plan = _only(a_world(pools=(_manual(),), nodes=(a_node(),)))
-    assert (plan.reason, plan.action) == (Reason.WAITING_FOR_APPROVAL, None)
 
 
 def test_a_node_that_joins_with_an_approved_kind_begins_beside_one_in_its_change() -> None:
     pool = _manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW))
-    joining = a_node("gpu-0")
-    plan = plan_world(a_world(pools=(pool,), nodes=(joining, FIRST, SECOND)))
+    plan = plan_world(a_world(pools=(pool,), nodes=(a_node("gpu-0"), FIRST, SECOND)))
     begun = [name for name, decided in plan.decided.items() if decided.action is not None]
     assert begun == ["gpu-0", "gpu-1"]
 
@@ -208,21 +178,14 @@ def test_an_approval_that_is_taken_back_holds_the_nodes_that_have_not_begun() ->
     assert planner.books["training"].plans["gpu-2"].reason is Reason.WAITING_FOR_APPROVAL
 
 
-def test_a_new_kind_stops_alone() -> None:
-    pool = _manual(FLIP, status=agreed(FLIP))
+@pytest.mark.parametrize("canary", [0, 1])
+def test_a_new_kind_stops_alone_and_takes_nobodys_turn(canary: int) -> None:
+    pool = _manual(FLIP, status=agreed(FLIP), canary=canary)
     new = a_node("gpu-0", {**OURS}, records=applied("default", plugins={}))
-    world = a_world(pools=(pool,), nodes=(new, FIRST))
-    plan = plan_world(world)
+    plan = plan_world(a_world(pools=(pool,), nodes=(new, FIRST)))
     assert [decided.node for decided in plan.decided.values() if decided.takes_slot] == ["gpu-1"]
     reasons = {member.node: member.reason for member in plan.members["training"]}
     assert reasons["gpu-0"] is Reason.WAITING_FOR_APPROVAL
-
-
-def test_a_node_that_waits_for_an_approval_takes_nobodys_turn() -> None:
-    pool = _manual(FLIP, status=agreed(FLIP), canary=1)
-    new = a_node("gpu-0", {**OURS}, records=applied("default", plugins={}))
-    decided = plan_world(a_world(pools=(pool,), nodes=(new, FIRST))).decided
-    assert expect_apply(decided["gpu-1"]).cordon
 
 
 def test_a_change_that_began_is_finished_though_its_approval_was_taken_back() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.node import Node
 from gpushare.core import plan as planning
 from gpushare.core.actions import NodePlan
 from gpushare.core.book import Book
@@ -21,7 +22,7 @@ from tests.kit.members import (
     some_settled,
 )
 from tests.kit.planned import Rollout, plan_world
-from tests.kit.values import MEMORY, PRO_INSTALLED, a_node, a_pool
+from tests.kit.values import MEMORY, a_node, a_pool, a_world
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 
@@ -40,11 +41,6 @@ def test_nodes_out_of_service_for_another_reason_use_the_budget() -> None:
     assert rollout.started == {"gpu-9"}
 
 
-@pytest.mark.parametrize(("size", "begun"), [(9, 1), (10, 1), (19, 1), (20, 2), (30, 3)])
-def test_a_percentage_is_of_the_pools_nodes(size: int, begun: int) -> None:
-    assert len(Rollout(*some_settled(size, 10), max_unavailable="10%").started) == begun
-
-
 def test_a_percentage_follows_the_pools_size() -> None:
     rollout = Rollout(*some_settled(18, 11), changing(), max_unavailable="10%")
     assert rollout.started == set()
@@ -57,18 +53,11 @@ def test_a_percentage_follows_the_pools_size() -> None:
 
 
 def test_the_nodes_of_another_pool_are_not_counted() -> None:
-    other = a_pool("other", nodes={"names": [f"gpu-{index}" for index in range(10, 20)]})
-    mine = a_pool(
-        nodes={"names": [f"gpu-{index}" for index in range(20)]},
-        rollout={"max_unavailable": "20%"},
-        priority=1,
-    )
-    nodes = tuple(replace(node, labels=dict(node.labels)) for node in some_settled(20, 0))
-    world = World(
-        pools=(mine, other),
-        nodes={node.name: node for node in nodes},
-        plugin_daemonsets=PRO_INSTALLED,
-    )
+    named = [f"gpu-{index}" for index in range(20)]
+    other = a_pool("other", nodes={"names": named[10:]})
+    rollout = {"max_unavailable": "20%"}
+    mine = a_pool(nodes={"names": named}, rollout=rollout, priority=1)
+    world = a_world(pools=(mine, other), nodes=tuple(some_settled(20, 0)))
     begun = [plan.node for plan in plan_world(world).members["training"] if plan.takes_slot]
     assert begun == ["gpu-0", "gpu-1"]
 
@@ -137,22 +126,23 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_a_halt_is_told_to_all_waiting_nodes_without_reading_them_again(
-    judged: list[str],
+@pytest.mark.parametrize(
+    ("first", "event", "read", "reason"),
+    [
+        (changing(), has_failed(), ["gpu-0"], Reason.ROLLOUT_HALTED),
+        (changing(), done("gpu-0"), ["gpu-0", "gpu-1"], Reason.WAITING_FOR_BUDGET),
+        (has_failed(), a_settled("gpu-7"), ["gpu-7"], Reason.ROLLOUT_HALTED),
+    ],
+    ids=["a halt", "a free slot", "a node that waits"],
+)
+def test_an_event_has_only_the_nodes_read_that_it_concerns(
+    judged: list[str], first: Node, event: Node, read: list[str], reason: Reason
 ) -> None:
-    rollout = Rollout(changing(), *some_settled(1000))
+    rollout = Rollout(first, *some_settled(1000))
     judged.clear()
-    rollout.set(has_failed())
-    assert rollout.reasons["gpu-1000"] is Reason.ROLLOUT_HALTED
-    assert judged == ["gpu-0"]
-
-
-def test_a_slot_that_falls_free_has_one_node_read_and_planned(judged: list[str]) -> None:
-    rollout = Rollout(changing(), *some_settled(1000))
-    judged.clear()
-    rollout.set(done("gpu-0"))
-    assert rollout.started == {"gpu-1"}
-    assert judged == ["gpu-0", "gpu-1"]
+    rollout.set(event)
+    assert judged == read
+    assert rollout.reasons["gpu-1000"] is reason
 
 
 @pytest.mark.parametrize("at_once", [1, "10%"])
@@ -184,19 +174,14 @@ def test_over_a_whole_rollout_each_node_is_decided_about_a_few_times(
     assert len(entered) <= 3 * size
 
 
-def test_an_event_of_a_node_that_waits_looks_at_no_other(judged: list[str]) -> None:
-    rollout = Rollout(has_failed(), *some_settled(1000))
-    judged.clear()
-    rollout.set(rollout.nodes["gpu-7"])
-    assert judged == ["gpu-7"]
-
-
 def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
     rollout = Rollout(*some_settled(2), approval="Manual")
     book = rollout.planner.books["training"]
     assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
     rollout.set(rollout.nodes["gpu-1"])
     rollout.set(rollout.nodes["gpu-2"])
+    rollout.pool = rollout.pool.model_copy(update={"generation": 2})
+    rollout.update(set())
     assert not book.take_turned()
 
 
@@ -206,14 +191,6 @@ def test_a_node_that_comes_to_wait_for_something_else_is_counted_again() -> None
     assert book.take_turned() == {Reason.WAITING_FOR_BUDGET: 2}
     rollout.set(has_failed())
     assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
-
-
-def test_nodes_that_wait_as_before_are_not_counted_again_when_the_pool_is_edited() -> None:
-    rollout = Rollout(changing(), *some_settled(2))
-    assert rollout.planner.books["training"].take_turned()
-    rollout.pool = rollout.pool.model_copy(update={"generation": 2})
-    rollout.update(set())
-    assert not rollout.planner.books["training"].take_turned()
 
 
 def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,30 +52,23 @@ def test_what_pods_hold_is_counted_card_by_card() -> None:
     )
 
 
-def test_a_pod_without_an_entry_in_the_ledger_is_asked_for_but_not_allocated() -> None:
-    capacity = observe_node_capacity(_node(), [_holder({}, asks=4)])
-    assert (capacity.allocated, capacity.requested, capacity.free_blocks) == (0, 4, (15, 11))
-
-
-def test_a_pod_that_is_being_deleted_counts_and_one_that_ended_does_not() -> None:
-    pods = [
-        _holder({0: 4}, deleting=True),
-        _holder({0: 3}, phase="Succeeded"),
-        _holder({0: 2}, phase="Failed"),
-    ]
+@pytest.mark.parametrize(
+    ("pods", "allocated", "requested", "free"),
+    [
+        ([_holder({}, asks=4)], 0, 4, (15, 11)),
+        ([_holder({0: 4}, deleting=True)], 4, 4, (11, 15)),
+        ([_holder({0: 4}, phase="Succeeded"), _holder({0: 4}, phase="Failed")], 0, 0, (15, 15)),
+        ([_holder({0: 10}), _holder({0: 8})], 18, 18, (0, 12)),
+        ([_holder({7: 5})], 0, 5, (15, 10)),
+    ],
+    ids=["not in the ledger", "deleted", "ended", "given out twice", "of no such card"],
+)
+def test_what_is_free_is_what_ledger_and_kube_scheduler_leave(
+    pods: list[Pod], allocated: int, requested: int, free: tuple[int, ...]
+) -> None:
     capacity = observe_node_capacity(_node(), pods)
-    assert (capacity.allocated, capacity.requested, capacity.requests) == (4, 4, (4,))
-
-
-def test_a_card_that_is_given_out_twice_has_nothing_free_and_counts_in_full() -> None:
-    capacity = observe_node_capacity(_node(), [_holder({0: 10}), _holder({0: 8})])
-    assert (capacity.allocated, capacity.free_blocks) == (18, (0, 12))
-
-
-def test_what_is_given_of_a_card_that_is_not_there_only_kube_scheduler_counts() -> None:
-    capacity = observe_node_capacity(_node(), [_holder({7: 5})])
-    assert (capacity.allocated, capacity.requested) == (0, 5)
-    assert capacity.free_blocks == (15, 10)
+    assert (capacity.allocated, capacity.requested) == (allocated, requested)
+    assert capacity.free_blocks == free
 
 
 def test_a_healthy_card_keeps_its_memory_where_another_is_unhealthy() -> None:
@@ -122,26 +116,27 @@ def test_a_node_that_takes_no_pods_has_no_free_block_but_keeps_its_total() -> No
         assert (capacity.total, capacity.allocated, capacity.free_blocks) == (30, 4, ())
 
 
+@pytest.mark.parametrize(
+    ("allocatable", "gpus", "capacity"),
+    [
+        ({names.RESOURCE_WHOLE_GPU: 8, MEMORY: 0}, 2, NodeCapacity(gpus=8)),
+        ({names.RESOURCE_TOPOLOGY_GPU: 8, MEMORY: 0}, 2, NodeCapacity(gpus=8)),
+        ({}, 2, NodeCapacity(gpus=2)),
+        ({MEMORY: 15}, 0, NodeCapacity(gpus=0, total=15)),
+    ],
+    ids=["whole cards", "topology", "nobody offers them", "the plugin counts none"],
+)
+def test_cards_are_counted_by_who_offers_them(
+    allocatable: dict[str, int], gpus: int, capacity: NodeCapacity
+) -> None:
+    assert observe_node_capacity(a_node(allocatable=allocatable, gpu_count=gpus), []) == capacity
+
+
 def test_while_the_plugin_is_away_a_node_has_its_cards_and_no_memory() -> None:
     node = a_node(allocatable={MEMORY: 0}, gpu_count=2)
     assert observe_node_capacity(node, [_holder({0: 4})]) == NodeCapacity(
         gpus=2, total=0, allocated=4, requested=4, requests=(4,), used={0: 4}
     )
-
-
-def test_a_node_whose_plugin_counts_no_cards_has_memory_and_no_block() -> None:
-    capacity = observe_node_capacity(a_node(allocatable={MEMORY: 15}), [])
-    assert (capacity.gpus, capacity.total, capacity.free_blocks) == (0, 15, ())
-
-
-def test_whole_cards_are_counted_by_their_own_plugin_and_have_no_memory() -> None:
-    for resource in (names.RESOURCE_WHOLE_GPU, names.RESOURCE_TOPOLOGY_GPU):
-        node = a_node(allocatable={resource: 8, MEMORY: 0}, gpu_count=2)
-        assert observe_node_capacity(node, []) == NodeCapacity(gpus=8)
-
-
-def test_cards_that_nobody_offers_are_counted_by_what_is_left_on_the_node() -> None:
-    assert observe_node_capacity(a_node(gpu_count=2), []) == NodeCapacity(gpus=2)
 
 
 def test_a_number_of_cards_that_can_not_be_costs_nothing() -> None:
@@ -185,21 +180,22 @@ def test_pods_that_wait_for_a_node_are_asked_for() -> None:
     assert (capacity.memory_allocated, capacity.memory_requested) == (4, 11)
 
 
-def test_memory_is_stranded_on_cards_that_the_median_pod_does_not_fit() -> None:
-    pods = (_holder({0: 10}), _holder({1: 3}))
-    fits, too_large = (a_gpu_pod(node="", requests={MEMORY: asks}) for asks in (5, 6))
-    assert _sum(_node(), pods=pods).stranded_memory == 0
-    assert _sum(_node(), pods=pods, pending=(fits,)).stranded_memory == 0
-    assert _sum(_node(), pods=pods, pending=(too_large,)).stranded_memory == 5
-
-
-def test_a_pod_on_several_cards_counts_by_what_it_asks_of_each() -> None:
-    spread = _holder({0: 6, 1: 6}, card_count=2)
-    assert _sum(_node(), pods=(spread,)).stranded_memory == 0
-
-
-def test_where_no_pod_asks_for_memory_none_is_stranded() -> None:
-    assert _sum(_node()).stranded_memory == 0
+@pytest.mark.parametrize(
+    ("pods", "pending", "stranded"),
+    [
+        ([], [], 0),
+        ([_holder({0: 10}), _holder({1: 3})], [], 0),
+        ([_holder({0: 10}), _holder({1: 3})], [5], 0),
+        ([_holder({0: 10}), _holder({1: 3})], [6], 5),
+        ([_holder({0: 6, 1: 6}, card_count=2)], [], 0),
+    ],
+    ids=["nobody asks", "they fit", "one more fits", "one is too large", "on several cards"],
+)
+def test_memory_is_stranded_on_cards_that_the_median_pod_does_not_fit(
+    pods: list[Pod], pending: list[int], stranded: int
+) -> None:
+    waiting = tuple(a_gpu_pod(node="", requests={MEMORY: asks}) for asks in pending)
+    assert _sum(_node(), pods=tuple(pods), pending=waiting).stranded_memory == stranded
 
 
 def test_cards_of_a_thousand_and_more_are_counted_in_mib_and_rounded_down() -> None:
@@ -224,13 +220,10 @@ def test_the_largest_card_is_not_known_while_a_node_offers_no_memory() -> None:
     assert _sum(_node(), away).largest_card == 0
 
 
-def test_a_pool_without_nodes_has_nothing() -> None:
-    assert sum_capacity([]) == Capacity()
-
-
 def test_a_request_beyond_all_bounds_still_fits_the_status() -> None:
     greedy = a_gpu_pod(node="", requests={MEMORY: 2**63 - 1})
     assert sum_capacity([], [greedy] * 3).memory_requested == MAX_FIGURE
+    assert sum_capacity([]) == Capacity()
 
 
 _PODS = st.lists(

@@ -22,19 +22,20 @@ from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
 from tests.kit.members import (
-    CGPU,
     INSTALLER,
-    OURS,
     SHARE,
     a_settled,
     applied,
+    change_of,
+    cordoned,
     expect_apply,
     expect_change,
+    expect_idle,
+    expect_leaving,
     follow,
-    plan_leave_of,
     plan_of,
-    under_way,
-)  # fmt: skip
+    under_way,  # fmt: skip
+)
 from tests.kit.values import (
     MEMORY,
     NOW,
@@ -133,76 +134,73 @@ def test_a_daemonset_that_lost_its_name_to_another_competes_with_that() -> None:
     assert find_serving([left], _mode("share")) == []
 
 
-def test_the_plugin_of_mig_devices_is_known_and_competes_with_nobody() -> None:
-    mig = a_plugin_pod("mig-1", daemonset="migparted-device-plugin")
-    assert identify_plugin(mig) == mig.daemonset
-    assert _compete(_offering(memory=15, whole=1), PLUGIN, mig) is None
+MIG = a_plugin_pod("mig-1", daemonset="migparted-device-plugin")
 
 
-def test_a_plugin_of_whole_cards_beside_shared_ones_gives_them_out_twice() -> None:
-    trouble = _compete(_offering(memory=15, whole=1), PLUGIN, NVIDIA_PLUGIN)
-    _expect(trouble, Reason.COMPETING_PLUGINS, NVIDIA_PLUGIN.daemonset, WHOLE, "given out twice")
+def test_the_plugin_of_mig_devices_is_known() -> None:
+    assert identify_plugin(MIG) == MIG.daemonset
 
 
-def test_a_plugin_that_gives_nothing_out_competes_with_nobody() -> None:
-    assert _compete(_offering(memory=15, whole=0), PLUGIN, NVIDIA_PLUGIN) is None
+BOTH, MEMORY_ALONE, CARDS = _offering(memory=15, whole=1), _offering(memory=15), _offering(whole=1)
 
 
-@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Pending"}])
-def test_a_plugin_that_leaves_or_has_yet_to_start_competes_with_nobody(
-    change: dict[str, Any],
+@pytest.mark.parametrize(
+    ("node", "other"),
+    [
+        (BOTH, MIG),
+        (_offering(memory=15, whole=0), NVIDIA_PLUGIN),
+        (MEMORY_ALONE, replace(CORE_PLUGIN, deleting=True)),
+        (MEMORY_ALONE, replace(CORE_PLUGIN, phase="Pending")),
+        (MEMORY_ALONE, a_plugin_pod("plugin-2")),
+    ],
+    ids=["of MIG devices", "gives nothing", "leaves", "has yet to start", "the same plugin"],
+)
+def test_a_plugin_that_serves_nothing_of_anothers_competes_with_nobody(
+    node: Node, other: Pod
 ) -> None:
-    assert _compete(_offering(memory=15), PLUGIN, replace(CORE_PLUGIN, **change)) is None
+    assert _compete(node, PLUGIN, other) is None
 
 
-def test_two_pods_of_one_plugin_do_not_compete() -> None:
-    assert _compete(_offering(memory=15), PLUGIN, a_plugin_pod("plugin-2")) is None
+@pytest.mark.parametrize("edition", ["Basic", "OpenSource"])
+@pytest.mark.parametrize("pod", [STATIC, NVIDIA_PLUGIN], ids=["static", "NVIDIA's"])
+def test_whoever_brings_whole_cards_where_no_daemonset_does_is_alone_with_them(
+    pod: Pod, edition: str
+) -> None:
+    assert _compete(CARDS, pod, schedule="default", edition=edition) is None
 
 
-def test_a_daemonset_beside_the_static_plugin_competes_and_the_file_is_what_must_go() -> None:
-    """As on Kubernetes 1.32 after an upgrade that left the static pods."""
-    trouble = _compete(_offering(whole=1), WHOLE_PLUGIN, STATIC, schedule="default")
-    _expect(
-        trouble,
-        Reason.COMPETING_PLUGINS,
-        "ack-nvidia-device-plugin and the static pod",
-        "move /etc/kubernetes/manifests/nvidia-device-plugin.yml out of that folder",
-        "deleting the pod ends nothing",
-    )
-
-
-def test_whoever_brings_whole_cards_where_no_daemonset_does_is_alone_with_them() -> None:
-    for pod in (STATIC, NVIDIA_PLUGIN):
-        for edition in ("Basic", "OpenSource"):
-            node = _offering(whole=1)
-            assert _compete(node, pod, schedule="default", edition=edition) is None
-
-
-def test_two_who_bring_whole_cards_compete_on_every_edition() -> None:
-    node = _offering(whole=1)
-    trouble = _compete(node, STATIC, NVIDIA_PLUGIN, schedule="default", edition="OpenSource")
-    _expect(trouble, Reason.COMPETING_PLUGINS, f"keep the DaemonSet {NVIDIA_PLUGIN.daemonset} off")
-
-
-def test_open_source_sharing_that_was_switched_off_and_still_serves_gives_cards_out_twice() -> None:
-    node = _offering(memory=15)
-    trouble = _compete(node, PLUGIN, schedule="default", edition="OpenSource")
-    _expect(trouble, Reason.COMPETING_PLUGINS, PLUGIN.daemonset, "given out twice")
+@pytest.mark.parametrize(
+    ("node", "pods", "mode", "words"),
+    [
+        (BOTH, (PLUGIN, NVIDIA_PLUGIN), ("share", "Professional"), (WHOLE, "given out twice")),
+        (
+            CARDS,
+            (WHOLE_PLUGIN, STATIC),
+            ("default", "Professional"),
+            ("the static pod", "move /etc/kubernetes/manifests/nvidia-device-plugin.yml"),
+        ),
+        (CARDS, (STATIC, NVIDIA_PLUGIN), ("default", "OpenSource"), (NVIDIA_PLUGIN.daemonset,)),
+        (MEMORY_ALONE, (PLUGIN,), ("default", "OpenSource"), (PLUGIN.daemonset, "twice")),
+    ],
+    ids=["whole beside shared", "left from an upgrade", "two of whole", "sharing switched off"],
+)
+def test_whoever_gives_out_what_another_does_too_competes(
+    node: Node, pods: tuple[Pod, ...], mode: tuple[str, str], words: tuple[str, ...]
+) -> None:
+    trouble = _compete(node, *pods, schedule=mode[0], edition=mode[1])
+    _expect(trouble, Reason.COMPETING_PLUGINS, *words)
 
 
 def test_competing_plugins_hold_a_node_at_rest_up() -> None:
-    node = _settled()
-    plan = plan_of(node, SHARE_POOL, PLUGIN, CORE_PLUGIN, now=AT.now)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.COMPETING_PLUGINS)
-    assert plan.action is None
+    plan = plan_of(_settled(), SHARE_POOL, PLUGIN, CORE_PLUGIN, now=AT.now)
+    expect_idle(plan, NodeState.BLOCKED, Reason.COMPETING_PLUGINS)
 
 
 def test_a_mode_is_not_recorded_as_verified_while_another_plugin_may_serve_it() -> None:
     node = a_node(labels={**SHARE}, allocatable={MEMORY: 15}, gpu_count=1)
-    alone = plan_of(node, SHARE_POOL, PLUGIN)
-    contested = plan_of(node, SHARE_POOL, PLUGIN, CORE_PLUGIN)
-    assert "gpushare.io/applied" in expect_apply(alone).annotations
-    assert "gpushare.io/applied" not in expect_apply(contested).annotations
+    for pods, verified in (([PLUGIN], True), ([PLUGIN, CORE_PLUGIN], False)):
+        apply = expect_apply(plan_of(node, SHARE_POOL, *pods))
+        assert ("gpushare.io/applied" in apply.annotations) is verified
 
 
 @pytest.mark.parametrize(
@@ -217,44 +215,35 @@ def test_in_a_change_the_plugin_that_goes_competes_with_nobody(of: str, leaves: 
 
 
 def test_a_change_is_not_over_while_a_third_plugin_serves_its_resource() -> None:
-    change = under_way(Step.LABELLED).change
-    assert change is not None
-    change = change.model_copy(update={"of": Schedule.DEFAULT, "to": Schedule.SHARE})
-    node, pods = _offering(memory=15), [PLUGIN, CORE_PLUGIN]
-    missing = verify_return(node, pods, change=change, was_zero=True, at=AT)
+    way = {"of": Schedule.DEFAULT, "to": Schedule.SHARE}
+    change, pods = change_of(under_way(Step.LABELLED, **way)), [PLUGIN, CORE_PLUGIN]
+    missing = verify_return(MEMORY_ALONE, pods, change=change, was_zero=True, at=AT)
     _expect(missing, Reason.COMPETING_PLUGINS, CORE_PLUGIN.daemonset)
-    assert verify_return(node, pods[:1], change=change, was_zero=True, at=AT) is None
+    assert verify_return(MEMORY_ALONE, pods[:1], change=change, was_zero=True, at=AT) is None
 
 
 # Resources that are left over.
 
 
-def test_a_resource_of_another_mode_is_left_over() -> None:
-    node = _offering(memory=15, whole=1)
-    trouble = _expect(
-        diagnose(node, [PLUGIN], _mode("share"), AT),
-        Reason.LEFT_OVER_RESOURCE,
-        WHOLE,
-        "restart the kubelet",
-    )
-    assert trouble.wait is None
-
-
 @pytest.mark.parametrize(
-    ("schedule", "node"),
+    ("schedule", "node", "left"),
     [
-        ("share", _offering(memory=15, whole=0, topology=0)),
-        ("core_mem", _offering(memory=15, core=100)),
-        ("disabled", _offering(whole=1)),
+        ("share", BOTH, WHOLE),
+        ("disabled", MEMORY_ALONE, MEMORY),
+        ("share", _offering(memory=15, whole=0, topology=0), None),
+        ("core_mem", _offering(memory=15, core=100), None),
+        ("disabled", CARDS, None),
     ],
 )
-def test_what_the_mode_has_and_what_is_zero_is_not_left_over(schedule: str, node: Node) -> None:
-    assert diagnose(node, [PLUGIN], _mode(schedule), AT) is None
-
-
-def test_a_node_that_is_disabled_may_offer_no_shared_resource() -> None:
-    trouble = diagnose(_offering(memory=15), [], _mode("disabled"), AT)
-    _expect(trouble, Reason.LEFT_OVER_RESOURCE, MEMORY)
+def test_a_resource_of_another_mode_is_left_over(
+    schedule: str, node: Node, left: str | None
+) -> None:
+    trouble = diagnose(node, [PLUGIN], _mode(schedule), AT)
+    if left is None:
+        assert trouble is None
+    else:
+        found = _expect(trouble, Reason.LEFT_OVER_RESOURCE, left, "restart the kubelet")
+        assert found.wait is None
 
 
 def test_a_resource_may_still_be_on_its_way_out_when_the_plugin_has_just_started() -> None:
@@ -268,11 +257,9 @@ def test_a_resource_may_still_be_on_its_way_out_when_the_plugin_has_just_started
 
 
 def test_a_resource_goes_with_the_plugin_that_is_being_deleted() -> None:
-    node = _offering(memory=15, whole=1)
     leaving = replace(WHOLE_PLUGIN, deleting=True)
-    trouble = diagnose(node, [PLUGIN, leaving], _mode("share"), AT)
-    assert trouble is not None
-    assert trouble.wait is not None
+    trouble = diagnose(BOTH, [PLUGIN, leaving], _mode("share"), AT)
+    assert _expect(trouble, Reason.LEFT_OVER_RESOURCE).wait is not None
 
 
 # Memory that is counted in another unit.
@@ -285,6 +272,11 @@ def test_a_resource_goes_with_the_plugin_that_is_being_deleted() -> None:
         (2048, 2, "GiB", "MiB"),
         (1280, 16, "MiB", "GiB"),
         (15, 1, "MiB", "GiB"),
+        (1280, 16, "GiB", ""),
+        (1023, 1, "GiB", ""),
+        (16384, 1, "MiB", ""),
+        (0, 1, "MiB", ""),
+        (16384, 0, "GiB", ""),
     ],
 )
 def test_a_plugin_that_counts_in_another_unit_than_the_installation_is_told(
@@ -292,19 +284,11 @@ def test_a_plugin_that_counts_in_another_unit_than_the_installation_is_told(
 ) -> None:
     node, at = _offering(memory=memory, gpu_count=cards), replace(AT, memory_unit=told)
     trouble = diagnose(node, [PLUGIN], _mode("share"), at)
-    words = (f"its plugin counts {counted}", f"--memory-unit={told}")
-    _expect(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
-
-
-@pytest.mark.parametrize(
-    ("memory", "cards", "told"),
-    [(1280, 16, "GiB"), (1023, 1, "GiB"), (16384, 1, "MiB"), (0, 1, "MiB"), (16384, 0, "GiB")],
-)
-def test_units_that_agree_or_can_not_be_told_are_no_trouble(
-    memory: int, cards: int, told: str
-) -> None:
-    node, at = _offering(memory=memory, gpu_count=cards), replace(AT, memory_unit=told)
-    assert diagnose(node, [PLUGIN], _mode("share"), at) is None
+    if counted:
+        words = (f"its plugin counts {counted}", f"--memory-unit={told}")
+        _expect(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
+    else:
+        assert trouble is None
 
 
 def test_a_node_that_counts_in_another_unit_is_recorded_and_held_up() -> None:
@@ -316,46 +300,46 @@ def test_a_node_that_counts_in_another_unit_is_recorded_and_held_up() -> None:
 
 
 def test_a_node_that_counts_in_another_unit_can_still_leave_its_pool() -> None:
-    records = applied(Schedule.SHARE).model_copy(
-        update={"found": {names.LABEL_SCHEDULE: "share", names.LABEL_POOL: None}}
-    )
-    node = a_node(
-        labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 16384}, gpu_count=1
-    )
+    found: dict[str, str | None] = {names.LABEL_SCHEDULE: "share", names.LABEL_POOL: None}
+    records = applied(Schedule.SHARE).model_copy(update={"found": found})
+    node = _settled(records=records, allocatable={MEMORY: 16384})
     pool = a_pool(schedule="share", deleting=True, deletion_policy="Restore")
-    plan = plan_leave_of(node, PLUGIN, pool=pool, now=AT.now)
-    assert plan is not None
-    assert isinstance(plan.action, ReleaseNode)
+    assert isinstance(expect_leaving(node, PLUGIN, pool=pool, now=AT.now).action, ReleaseNode)
 
 
 # Cards that are not found.
 
-
-def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one() -> None:
-    for cards, reason in ((0, Reason.NO_CARDS), (1, Reason.RESOURCE_NOT_READY)):
-        node = _offering(memory=0, gpu_count=cards)
-        _expect(verify_mode(node, [PLUGIN], _mode("share"), AT), reason, MEMORY)
+AWAY = a_plugin_pod(ready=False, ready_since=None)
 
 
-def test_that_no_card_was_found_is_said_after_the_plugin_had_its_time() -> None:
+@pytest.mark.parametrize(
+    ("cards", "pod", "schedule", "reason"),
+    [
+        (0, PLUGIN, "share", Reason.NO_CARDS),
+        (1, PLUGIN, "share", Reason.RESOURCE_NOT_READY),
+        (0, AWAY, "share", Reason.PLUGIN_RESTARTING),
+        (0, WHOLE_PLUGIN, "default", Reason.RESOURCE_NOT_READY),
+    ],
+    ids=["no card", "a silent plugin", "it has not looked", "whole cards are not counted"],
+)
+def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
+    cards: int, pod: Pod, schedule: str, reason: Reason
+) -> None:
+    node = _offering(memory=0, gpu_count=cards)
+    _expect(verify_mode(node, [pod], _mode(schedule), AT), reason)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason", "wake"),
+    [(20, Reason.RESOURCE_NOT_READY, 40), (60, Reason.NO_CARDS, None)],
+)
+def test_that_no_card_was_found_is_said_after_the_plugin_had_its_time(
+    seconds: int, reason: Reason, wake: float | None
+) -> None:
     node = _settled(allocatable={}, gpu_count=0)
-    early = plan_of(node, SHARE_POOL, PLUGIN, now=NOW + timedelta(seconds=20))
-    assert (early.state, early.reason) == (NodeState.BLOCKED, Reason.RESOURCE_NOT_READY)
-    assert early.wake_after_seconds == 40
-    late = plan_of(node, SHARE_POOL, PLUGIN, now=NOW + timedelta(seconds=60))
-    assert (late.state, late.reason) == (NodeState.BLOCKED, Reason.NO_CARDS)
-    assert late.wake_after_seconds is None
-
-
-def test_a_plugin_that_is_not_ready_has_not_looked_for_cards() -> None:
-    pod = a_plugin_pod(ready=False, ready_since=None)
-    missing = verify_mode(_offering(gpu_count=0), [pod], _mode("share"), AT)
-    _expect(missing, Reason.PLUGIN_RESTARTING)
-
-
-def test_whole_card_plugins_write_no_number_of_cards() -> None:
-    missing = verify_mode(_offering(gpu_count=0), [WHOLE_PLUGIN], _mode("default"), AT)
-    _expect(missing, Reason.RESOURCE_NOT_READY)
+    plan = plan_of(node, SHARE_POOL, PLUGIN, now=NOW + timedelta(seconds=seconds))
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, reason)
+    assert plan.wake_after_seconds == wake
 
 
 @pytest.mark.parametrize("renewed", [None, True])
@@ -363,16 +347,7 @@ def test_a_change_whose_plugin_finds_no_card_is_restarted_once_and_fails_for_tha
     renewed: bool | None,
 ) -> None:
     """A driver that came after the plugin is found by the second start."""
-    records = under_way(Step.RESTARTING)
-    assert records.change is not None
-    change = records.change.model_copy(update={"to": Schedule.CGPU, "renewed": renewed})
-    node = a_node(
-        labels={**CGPU, **OURS},
-        records=records.model_copy(update={"change": change}),
-        allocatable={MEMORY: 0},
-        unschedulable=True,
-        owns_cordon=True,
-    )
+    node = replace(cordoned(under_way(Step.RESTARTING, renewed=renewed)), gpu_count=0)
     plan = plan_of(node, a_pool(), PLUGIN, INSTALLER, now=NOW + timedelta(minutes=1))
     failure = expect_change(plan).failure
     if renewed is None:
@@ -380,7 +355,6 @@ def test_a_change_whose_plugin_finds_no_card_is_restarted_once_and_fails_for_tha
     else:
         assert failure is not None
         assert (plan.state, failure.reason) == (NodeState.FAILED, Reason.NO_CARDS)
-        assert "found no card" in failure.message
 
 
 def test_the_planner_knows_in_what_the_installation_counts() -> None:

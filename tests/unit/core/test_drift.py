@@ -1,47 +1,61 @@
 """Foreign changes of our labels: put back, counted, and given way to when they do not end."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.core.actions import ApplyNode, NodePlan, NodeState
-from gpushare.core.drift import PACE, WINDOW, WRITES_PER_PACE, Claim, Verdict, judge_drift
-from gpushare.core.leaving import plan_leaving
-from gpushare.core.observed import Observed, Pass, Timing
-from gpushare.core.records import Change, Drift, NodeRecords, Step, parse_records
+from gpushare.api.pool import Schedule
+from gpushare.core.actions import NodeState
+from gpushare.core.drift import PACE, WRITES_PER_PACE, Claim, Verdict, judge_drift
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.records import Drift, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look
-from gpushare.core.turn import OPEN
 from gpushare.names import Reason
-from tests.kit.members import OURS, SHARE, applied, plan_of
-from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_node, a_plugin_pod, a_pool
+from tests.kit.members import (
+    OURS,
+    SHARE,
+    applied,
+    expect_apply,
+    expect_idle,
+    expect_leaving,
+    plan_of,
+    under_way,
+    written,
+)
+from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 WANTED = {**SHARE, **OURS}
 FOUND = dict.fromkeys(WANTED)
 PLUGIN = a_plugin_pod()
+POOL = a_pool(schedule="share")
+FORCE = Claim("training/1", force=True)
 
 
 def _records(drift: Drift | None = None) -> NodeRecords:
     return applied("share").model_copy(update={"found": FOUND, "drift": drift})
 
 
-class Fight:
-    """A node whose mode label somebody keeps changing, minute by minute."""
+def foreign(value: str | None = "default", manager: str = "sync", **more: Any) -> Node:
+    """A node with `value` under the mode's key, which `manager` owns."""
+    labels = {**OURS, **({names.LABEL_SCHEDULE: value} if value is not None else {})}
+    managers = {names.LABEL_SCHEDULE: manager} if value is not None else {}
+    values: dict[str, Any] = {"owned": frozenset({names.LABEL_POOL}), **more}
+    return a_node(labels=labels, managers=managers, **values)
 
-    def __init__(self, claim: Claim = Claim("training/1")) -> None:  # noqa: B008
+
+class Fight:
+    """A node whose mode label somebody keeps changing."""
+
+    def __init__(self, claim: Claim = Claim("training/1"), *, flips: int = 0) -> None:  # noqa: B008
         self.claim = claim
         self.now = NOW
         self.drift: Drift | None = None
-
-    def node(self, value: str | None, manager: str = "sync", **more: object) -> Node:
-        """The node with `value` under the mode's key, which `manager` owns."""
-        labels = {**OURS, **({names.LABEL_SCHEDULE: value} if value is not None else {})}
-        managers = {names.LABEL_SCHEDULE: manager} if value is not None else {}
-        owned = frozenset({names.LABEL_POOL})
-        return a_node(labels=labels, owned=owned, managers=managers, **more)  # type: ignore[arg-type]
+        for _ in range(flips):
+            self.flip()
 
     def judge(self, node: Node, *, claim: Claim | None = None) -> Verdict:
         """What to do about it; a write that is due goes out."""
@@ -54,33 +68,30 @@ class Fight:
     def flip(self, value: str | None = "default", manager: str = "sync") -> Verdict:
         """Another foreign change, a little later."""
         self.now += timedelta(seconds=20)
-        return self.judge(self.node(value, manager))
+        return self.judge(foreign(value, manager))
 
 
 def test_the_next_foreign_change_keeps_what_a_newer_operator_wrote_of_the_last() -> None:
-    fight = Fight()
-    fight.flip()
+    fight = Fight(flips=1)
     assert fight.drift is not None
     fight.drift = Drift.model_validate_json(fight.drift.dump().replace("{", '{"mood":1,', 1))
     fight.flip()
     assert '"mood":1' in fight.drift.dump()
 
 
-def test_a_foreign_value_is_put_back_twice() -> None:
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("cgpu", ("sync keeps", "'cgpu'", "'share'")), (None, ("left no name", "removes it"))],
+    ids=["written", "removed"],
+)
+def test_the_third_by_the_same_manager_makes_it_a_rival(
+    value: str | None, words: tuple[str, ...]
+) -> None:
     fight = Fight()
-    assert [fight.flip().puts_back for _ in range(2)] == [True, True]
-
-
-def test_the_third_by_the_same_manager_makes_it_a_rival() -> None:
-    fight = Fight()
-    fight.flip()
-    fight.flip()
-    third = fight.flip("cgpu")
+    assert [fight.flip(value).puts_back for _ in range(2)] == [True, True]
+    third = fight.flip(value)
     assert third.given_up == {names.LABEL_SCHEDULE}
-    assert third.message == (
-        "sync keeps changing the label ack.node.gpu.schedule: it writes 'cgpu', "
-        "the pool says 'share'"
-    )
+    assert [word for word in words if word not in third.message] == []
 
 
 def test_different_managers_are_no_rivals_of_ours() -> None:
@@ -89,48 +100,22 @@ def test_different_managers_are_no_rivals_of_ours() -> None:
     assert all(not verdict.given_up for verdict in verdicts)
 
 
-def test_one_that_removes_the_key_leaves_no_name_and_is_a_rival_all_the_same() -> None:
-    fight = Fight()
-    fight.flip(None)
-    fight.flip(None)
-    third = fight.flip(None)
-    assert "left no name" in third.message
-    assert "removes it" in third.message
-
-
-def test_changes_that_are_far_apart_do_not_add_up() -> None:
-    fight = Fight()
-    for _ in range(5):
-        fight.now += WINDOW
-        assert not fight.flip().given_up
-
-
 @pytest.mark.parametrize(("seconds", "is_rival"), [(599, True), (601, False)])
 def test_the_third_change_makes_a_rival_only_within_ten_minutes_of_the_first(
     seconds: int, is_rival: bool
 ) -> None:
-    fight = Fight()
-    fight.flip()
-    first = fight.now
-    fight.flip()
-    fight.now = first + timedelta(seconds=seconds)
-    assert bool(fight.judge(fight.node("default")).given_up) is is_rival
+    fight = Fight(flips=2)
+    fight.now += timedelta(seconds=seconds - 20)
+    assert bool(fight.judge(foreign()).given_up) is is_rival
 
 
-def test_what_was_given_up_stays_so_however_long_it_lasts() -> None:
-    fight = Fight()
-    for _ in range(3):
-        fight.flip()
-    fight.now += timedelta(days=1)
-    assert fight.judge(fight.node("default")).given_up
-
-
-def test_giving_way_is_written_down_once() -> None:
-    fight = Fight()
-    for _ in range(3):
-        fight.flip()
+def test_what_was_given_up_is_written_down_once_and_stays_so_however_long_it_lasts() -> None:
+    fight = Fight(flips=3)
     before = fight.drift
-    assert fight.flip().record == before
+    fight.now += timedelta(days=1)
+    verdict = fight.judge(foreign())
+    assert verdict.given_up
+    assert verdict.record == before
 
 
 @pytest.mark.parametrize(
@@ -142,25 +127,20 @@ def test_giving_way_is_written_down_once() -> None:
     ],
 )
 def test_it_is_tried_again_when(node: dict[str, str], claim: Claim) -> None:
-    fight = Fight()
-    for _ in range(3):
-        fight.flip()
-    verdict = fight.judge(fight.node("default", **node), claim=claim)
+    verdict = Fight(flips=3).judge(foreign(**node), claim=claim)
     assert verdict.puts_back
     assert not verdict.given_up
 
 
 def test_the_rival_is_forgotten_when_the_value_is_ours_again() -> None:
-    fight = Fight()
-    for _ in range(3):
-        fight.flip()
-    fight.judge(fight.node("share"))
+    fight = Fight(flips=3)
+    fight.judge(foreign("share"))
     assert fight.drift is not None
     assert fight.drift.rivals == ()
 
 
 def test_force_puts_it_back_again_and_again_and_names_the_rival() -> None:
-    fight = Fight(Claim("training/1", force=True))
+    fight = Fight(FORCE)
     verdicts = [fight.flip() for _ in range(5)]
     assert all(verdict.puts_back for verdict in verdicts)
     assert not any(verdict.given_up for verdict in verdicts)
@@ -168,11 +148,11 @@ def test_force_puts_it_back_again_and_again_and_names_the_rival() -> None:
 
 
 def test_force_keeps_its_pace() -> None:
-    fight = Fight(Claim("training/1", force=True))
+    fight = Fight(FORCE)
     writes = 0
     for _ in range(600):
         fight.now += timedelta(seconds=0.1)
-        writes += fight.judge(fight.node("default")).wait is None
+        writes += fight.judge(foreign()).wait is None
     assert timedelta(minutes=1) == PACE
     assert writes == WRITES_PER_PACE
 
@@ -183,82 +163,47 @@ def test_the_first_take_over_is_no_drift() -> None:
 
 
 def test_the_record_survives_the_way_over_the_node() -> None:
-    fight = Fight()
-    for _ in range(3):
-        fight.flip()
-    records = _records(fight.drift)
+    records = _records(Fight(flips=3).drift)
     assert parse_records(a_node(records=records)) == records
 
 
 # What becomes of it on a member.
 
 
-def _member(value: str | None, drift: Drift | None, *, now: datetime, **pool: Any) -> NodePlan:
-    node = Fight().node(value, allocatable={MEMORY: 15})
-    annotations = _records(drift).annotations()
-    owned = node.owned | annotations.keys()
-    lost = Node(
-        node.name, node.uid, labels=node.labels, annotations=annotations, owned=owned,
-        managers=node.managers, boot_id="boot-1", allocatable={MEMORY: 15},
-    )  # fmt: skip
-    return plan_of(lost, a_pool(schedule="share", **pool), PLUGIN, now=now)
-
-
-def _fought(force: bool = False) -> tuple[Drift | None, datetime]:
-    fight = Fight(Claim("training/1", force=force))
-    for _ in range(4 if force else 3):
-        fight.flip()
-    return fight.drift, fight.now
+def _lost(value: str | None, records: NodeRecords, **more: Any) -> Node:
+    """A node with these records, whose mode label somebody else has."""
+    owned = frozenset({names.LABEL_POOL, *records.annotations()})
+    return foreign(value, records=records, owned=owned, allocatable={MEMORY: 15}, **more)
 
 
 def test_a_member_gets_its_label_back_with_the_record_in_the_same_write() -> None:
-    plan = _member("default", None, now=NOW)
+    plan = plan_of(_lost("default", _records()), POOL, PLUGIN)
     assert plan.reason is Reason.DRIFT_REPAIRED
-    assert isinstance(plan.action, ApplyNode)
-    assert plan.action.labels[names.LABEL_SCHEDULE] == "share"
-    assert names.ANNOTATION_DRIFT in plan.action.annotations
-    assert not plan.action.cordon
+    apply = expect_apply(plan)
+    assert (apply.cordon, apply.labels[names.LABEL_SCHEDULE]) == (False, "share")
+    assert names.ANNOTATION_DRIFT in apply.annotations
 
 
-def test_a_member_with_a_rival_is_blocked_and_left_alone() -> None:
-    drift, now = _fought()
-    plan = _member("default", drift, now=now)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.LABEL_CONFLICT,
-        None,
-    )
+@pytest.mark.parametrize("changes", [False, True], ids=["at rest", "during a change"])
+def test_a_member_with_a_rival_is_blocked_and_left_alone(changes: bool) -> None:
+    fight = Fight(flips=3)
+    records, out = _records(fight.drift), {}
+    if changes:
+        way = {"of": Schedule.DEFAULT, "to": Schedule.SHARE, "restart": True}
+        change = under_way(Step.LABELLED, **way).change
+        records = records.model_copy(update={"change": change})
+        out = {"unschedulable": True, "owns_cordon": True}
+    plan = plan_of(_lost("default", records, **out), POOL, PLUGIN, now=fight.now)
+    expect_idle(plan, NodeState.BLOCKED, Reason.LABEL_CONFLICT)
     assert [rival.manager for rival in plan.rivals] == ["sync"]
 
 
 def test_no_change_begins_while_force_fights() -> None:
-    drift, now = _fought(force=True)
-    plan = _member("share", drift, now=now, conflicts="Force", generation=1)
+    fight = Fight(FORCE, flips=4)
+    pool = a_pool(schedule="share", conflicts="Force")
+    plan = plan_of(_lost("share", _records(fight.drift)), pool, PLUGIN, now=fight.now)
     assert plan.reason is Reason.LABEL_CONFLICT
     assert not plan.takes_slot
-
-
-def test_no_plugin_is_restarted_while_a_rival_writes_during_a_change() -> None:
-    drift, now = _fought()
-    change = Change.model_validate(
-        {
-            "pool": "training", "edition": "Professional", "from": "default", "to": "share",
-            "step": Step.LABELLED, "since": NOW, "labelledAt": NOW, "restart": True,
-        }
-    )  # fmt: skip
-    records = _records(drift).model_copy(update={"change": change})
-    annotations = records.annotations()
-    base = Fight().node("default")
-    node = Node(
-        base.name, base.uid, labels=base.labels, annotations=annotations, managers=base.managers,
-        owned=base.owned | annotations.keys(), unschedulable=True, owns_cordon=True,
-    )  # fmt: skip
-    plan = plan_of(node, a_pool(schedule="share"), PLUGIN, now=now)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.LABEL_CONFLICT,
-        None,
-    )
 
 
 def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replaced() -> None:
@@ -268,43 +213,33 @@ def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replace
     records = applied("share", edition="Basic").model_copy(update={"found": dict.fromkeys(labels)})
     node = a_node(labels=labels, records=records, managers={isolation: "sync"})
     lost = replace(node, owned=node.owned - {isolation})
-    new_plugin = a_plugin_pod("new")
+    new = a_plugin_pod("new")
 
-    cordon = plan_of(lost, a_pool(schedule="share", edition="Basic"), new_plugin)
+    cordon = plan_of(lost, a_pool(schedule="share", edition="Basic"), new)
 
     assert cordon.reason is Reason.DRIFT_REPAIRED
-    assert isinstance(cordon.action, ApplyNode)
-    assert cordon.action.cordon
-    assert names.ANNOTATION_DRIFT not in cordon.action.annotations
-    cordoned = replace(lost, annotations=cordon.action.annotations, unschedulable=True)
-    seen = Observed(cordoned, (new_plugin,), parse_records(cordoned))
-    labelled = plan_after_look(seen, NOW, Timing())
-    assert labelled is not None
-    drift = parse_records(replace(cordoned, annotations=labelled.annotations)).drift
+    apply = expect_apply(cordon)
+    assert apply.cordon
+    assert names.ANNOTATION_DRIFT not in apply.annotations
+    cordoned = replace(lost, annotations=apply.annotations, unschedulable=True)
+    labelled = plan_after_look(Observed(cordoned, (new,), parse_records(cordoned)), NOW, Timing())
+    drift = parse_records(written(cordoned, labelled)).drift
     assert drift is not None
     assert [(repair.key, repair.manager) for repair in drift.repairs] == [(isolation, "sync")]
 
 
 def test_a_node_that_leaves_gives_its_drift_record_up_too() -> None:
-    drift, now = _fought()
-    node = a_node(labels=WANTED, records=_records(drift))
-    plan = plan_leaving(
-        Observed(node, (), parse_records(node)), None,
-        Pass(now, plugin_daemonsets=PRO_INSTALLED), OPEN,
-    )  # fmt: skip
-    assert plan is not None
-    assert plan.reason is Reason.LEAVING
+    fight = Fight(flips=3)
+    node = a_node(labels=WANTED, records=_records(fight.drift))
+    assert expect_leaving(node, now=fight.now).reason is Reason.LEAVING
 
 
 def test_writes_of_the_future_hold_nothing_up_for_long() -> None:
-    later = NOW + timedelta(days=9)
     fight = Fight()
+    later = NOW + timedelta(days=9)
     fight.drift = Drift(claim="training/1", writes=(later,) * WRITES_PER_PACE)
-    assert fight.judge(fight.node("default")).wait == PACE
+    assert fight.judge(foreign()).wait == PACE
 
 
 def test_what_was_counted_under_another_spec_counts_no_more() -> None:
-    fight = Fight()
-    fight.flip()
-    fight.flip()
-    assert fight.judge(fight.node("default"), claim=Claim("training/2")).puts_back
+    assert Fight(flips=2).judge(foreign(), claim=Claim("training/2")).puts_back

@@ -12,6 +12,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.core.doctor.finding import Code
+from gpushare.core.forecast.estimate import Estimate
 from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.kinds import hash_kinds
 from gpushare.core.records import Step
@@ -19,7 +20,6 @@ from gpushare.core.setup import Setup
 from tests.kit.members import VERIFIED, a_kind, a_settled, changing, done, has_failed, some_settled
 from tests.kit.teardowns import by_hand, torn
 from tests.kit.values import (
-    MEMORY,
     NOW,
     a_gpu_pod,
     a_node,
@@ -127,14 +127,18 @@ def test_a_node_that_waits_for_its_pods_has_no_wave_and_the_pods_are_named() -> 
     assert (second.pods, second.evicted) == (("default/train-1",), ())
 
 
-def test_pods_that_are_evicted_are_told_where_the_installation_allows_it() -> None:
+@pytest.mark.parametrize(
+    ("may_evict", "evicted", "blocker"),
+    [(True, ("default/train-1",), ""), (False, (), "EvictionDisabled")],
+)
+def test_pods_that_are_evicted_are_told_where_the_installation_allows_it(
+    may_evict: bool, evicted: tuple[str, ...], blocker: str
+) -> None:
     pool = a_pool(rollout={"workloads": "Evict"})
-    pod = a_gpu_pod(node="gpu-1")
-    (step,) = forecast(pool, some_settled(1), pod).steps
-    assert (step.pods, step.evicted, step.wave) == (("default/train-1",),) * 2 + (1,)
-    careful = Setup()
-    (step,) = forecast(pool, some_settled(1), pod, by=careful).steps
-    assert (step.evicted, step.blocker) == ((), "EvictionDisabled")
+    by = Setup(may_evict=may_evict)
+    (step,) = forecast(pool, some_settled(1), a_gpu_pod(node="gpu-1"), by=by).steps
+    assert (step.pods, step.evicted) == (("default/train-1",), evicted)
+    assert step.blocker == blocker
 
 
 def test_labels_that_change_are_told_and_those_that_stay_are_not() -> None:
@@ -158,26 +162,18 @@ def test_a_node_that_another_pool_has_is_told_with_its_owner() -> None:
     assert step.labels == {names.LABEL_POOL: "taker"}
 
 
-def test_a_node_that_leaves_is_told_by_the_pool_that_had_it() -> None:
+def test_a_node_that_leaves_is_told_by_the_pool_that_had_it_with_its_pods() -> None:
     pool = a_pool(nodes={"names": ["gpu-9"]}, deletion_policy="WholeCard", schedule="share")
     (step,) = forecast(pool, [a_settled("gpu-1")]).steps
-    assert (step.leaves, step.labels, step.removed) == (
-        True,
-        {SHARED: "default"},
-        (names.LABEL_POOL,),
-    )
-    assert step.kind is not None
-    assert step.kind.change == "share -> default"
-
-
-def test_a_node_that_leaves_names_the_pods_that_hold_it_up_and_what_comes_then() -> None:
-    pool = a_pool(nodes={"names": ["gpu-9"]}, deletion_policy="WholeCard", schedule="share")
-    busy = a_gpu_pod("busy", node="gpu-1", selects=frozenset({(names.LABEL_POOL, pool.name)}))
-    (step,) = forecast(pool, [a_settled("gpu-1")], busy).steps
-    assert step.blocker == "WorkloadsPresent"
-    assert [name.rpartition("/")[2] for name in step.pods] == ["busy"]
-    assert step.kind is not None
-    assert (step.kind.change, step.cordons) == ("share -> default", True)
+    assert (step.leaves, step.labels) == (True, {SHARED: "default"})
+    assert step.removed == (names.LABEL_POOL,)
+    selects = frozenset({(names.LABEL_POOL, pool.name)})
+    busy = a_gpu_pod("busy", node="gpu-1", selects=selects)
+    (held,) = forecast(pool, [a_settled("gpu-1")], busy).steps
+    assert (held.blocker, held.pods) == ("WorkloadsPresent", ("default/busy",))
+    for each in (step, held):
+        assert each.kind is not None
+        assert (each.kind.change, each.cordons) == ("share -> default", True)
 
 
 def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> None:
@@ -193,25 +189,23 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
 def test_how_long_a_module_takes_to_go_is_not_known_before_it_is_seen_to_be_gone(
     step: Step,
 ) -> None:
-    found = forecast(by_hand(), [torn(step, boot="boot-2")])
-    assert found.estimate is not None
-    assert (found.estimate.waves, found.estimate.expected, found.estimate.longest) == (
-        1,
-        None,
-        None,
-    )
-    assert found.estimate.basis.endswith("how long it takes until a kernel module is gone")
+    found = _estimate(forecast(by_hand(), [torn(step, boot="boot-2")]))
+    assert (found.waves, found.expected, found.longest) == (1, None, None)
+    assert "a kernel module" in found.basis
 
 
 def test_once_the_module_is_gone_a_teardown_ends_as_any_change() -> None:
     found = forecast(by_hand(), [torn(Step.RESTARTING, boot="boot-2")])
+    assert _estimate(found).expected is not None
+
+
+def _estimate(found: PoolForecast) -> Estimate:
     assert found.estimate is not None
-    assert found.estimate.expected is not None
+    return found.estimate
 
 
 def test_time_is_reckoned_from_the_slowest_that_was_measured() -> None:
-    found = forecast(a_pool(), some_settled(3)).estimate
-    assert found is not None
+    found = _estimate(forecast(a_pool(), some_settled(3)))
     # 2 s between two looks, 20 s for the slower DaemonSet, 12 s until the resource is believed.
     assert (found.waves, found.expected) == (3, 3 * timedelta(seconds=34))
     assert found.longest == 3 * timedelta(seconds=602)
@@ -219,34 +213,26 @@ def test_time_is_reckoned_from_the_slowest_that_was_measured() -> None:
 
 
 def test_a_pools_own_deadline_counts() -> None:
-    found = forecast(a_pool(rollout={"ready_timeout_seconds": 58}), some_settled(1)).estimate
-    assert found is not None
-    assert found.longest == timedelta(minutes=1)
+    pool = a_pool(rollout={"ready_timeout_seconds": 58})
+    assert _estimate(forecast(pool, some_settled(1))).longest == timedelta(minutes=1)
 
 
-def test_what_nobody_measured_is_not_guessed() -> None:
-    world = a_world(pools=(a_pool(),), nodes=tuple(some_settled(1)))
-    (found,) = forecast_pools(world, {"training"}, SETUP, NOW)
-    assert found.estimate is not None
-    assert (found.estimate.expected, found.estimate.longest) == (None, timedelta(seconds=602))
-    assert "no pod of gpushare-device-plugin-ds and cgpu-installer runs" in found.estimate.basis
-
-
-def test_a_pod_that_restarted_measures_nothing() -> None:
-    node = a_settled("gpu-1", allocatable={MEMORY: 15})
-    pods = tuple(
-        a_plugin_pod(name, node="x", daemonset=name, created=NOW, restarts=1) for name in STARTED
-    )
-    world = a_world(pools=(a_pool(),), nodes=(node,), pods=pods)
-    (found,) = forecast_pools(world, {"training"}, SETUP, NOW)
-    assert found.estimate is not None
-    assert found.estimate.expected is None
+@pytest.mark.parametrize(
+    "pods",
+    [(), tuple(a_plugin_pod(n, node="x", daemonset=n, created=NOW, restarts=1) for n in STARTED)],
+    ids=["none runs", "they restarted"],
+)
+def test_what_nobody_measured_is_not_guessed(pods: tuple[Pod, ...]) -> None:
+    world = a_world(pools=(a_pool(),), nodes=tuple(some_settled(1)), pods=pods)
+    (forecasted,) = forecast_pools(world, {"training"}, SETUP, NOW)
+    found = _estimate(forecasted)
+    assert (found.expected, found.longest) == (None, timedelta(seconds=602))
+    assert "no pod of gpushare-device-plugin-ds and cgpu-installer runs" in found.basis
 
 
 def test_where_pods_must_go_first_nobody_knows_the_time() -> None:
     pool = a_pool(rollout={"workloads": "CordonAndWait"})
-    found = forecast(pool, some_settled(2), a_gpu_pod(node="gpu-1")).estimate
-    assert found is not None
+    found = _estimate(forecast(pool, some_settled(2), a_gpu_pod(node="gpu-1")))
     assert (found.expected, found.longest) == (None, None)
     assert "on 1 node pods must go first" in found.basis
 

@@ -9,7 +9,6 @@ import pytest
 from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.records import Step
-from gpushare.core.world import World
 from gpushare.names import Reason
 from tests.kit.members import (
     a_settled,
@@ -19,15 +18,9 @@ from tests.kit.members import (
     under_way,
 )
 from tests.kit.planned import Rollout, plan_world
-from tests.kit.values import NOW, PRO_INSTALLED, a_node, a_pool
+from tests.kit.values import NOW, a_node, a_pool, a_world
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
-
-
-def test_a_failed_node_halts_its_pool_whatever_its_budget() -> None:
-    rollout = Rollout(has_failed(), *some_settled(3), **WIDE)
-    assert rollout.started == set()
-    assert [rollout.reasons[f"gpu-{index}"] for index in (1, 2, 3)] == [Reason.ROLLOUT_HALTED] * 3
 
 
 def test_a_pool_halts_in_the_pass_in_which_a_deadline_passes() -> None:
@@ -40,16 +33,22 @@ def test_a_pool_halts_in_the_pass_in_which_a_deadline_passes() -> None:
 
 
 def _at(step: Step, **more: object) -> Node:
-    records = under_way(step)
-    assert records.change is not None
-    records = records.model_copy(update={"change": records.change.model_copy(update=more)})
     node = a_settled("gpu-2", unschedulable=True, owns_cordon=True)
-    return replace(node, annotations=records.annotations())
+    return replace(node, annotations=under_way(step, **more).annotations())
 
 
-def test_labelled_nodes_are_finished_while_the_pool_is_halted() -> None:
-    rollout = Rollout(has_failed(), _at(Step.LABELLED), **WIDE)
-    assert rollout.reasons["gpu-2"] is not Reason.ROLLOUT_HALTED
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (_at(Step.LABELLED), Reason.LABELLED),
+        (_at(Step.CORDONED, joining=True), Reason.CORDONED),
+        (a_node("gpu-2", {"ack.node.gpu.schedule": "share"}), Reason.CORDONED),
+    ],
+    ids=["labelled", "cordoned and joining", "joining"],
+)
+def test_what_takes_no_capacity_away_goes_on_in_a_halted_pool(node: Node, reason: Reason) -> None:
+    rollout = Rollout(has_failed(), node, **WIDE)
+    assert rollout.reasons["gpu-2"] is reason
 
 
 def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> None:
@@ -57,16 +56,6 @@ def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> Non
     assert rollout.reasons["gpu-2"] is Reason.CORDONED
     rollout.update(set(), NOW + timedelta(minutes=10))
     assert set(rollout.reasons.values()) == {Reason.DEADLINE_EXCEEDED, Reason.ROLLOUT_HALTED}
-
-
-def test_a_node_that_joins_is_not_let_go_of_when_the_pool_halts() -> None:
-    rollout = Rollout(has_failed(), _at(Step.CORDONED, joining=True), **WIDE)
-    assert rollout.reasons["gpu-2"] is Reason.CORDONED
-
-
-def test_a_node_that_joins_begins_in_a_halted_pool() -> None:
-    joining = a_node("gpu-9", {"ack.node.gpu.schedule": "share"})
-    assert Rollout(has_failed(), joining).reasons["gpu-9"] is Reason.CORDONED
 
 
 def test_a_node_that_joined_and_failed_is_called_so_while_it_awaits_agreement() -> None:
@@ -77,18 +66,10 @@ def test_a_node_that_joined_and_failed_is_called_so_while_it_awaits_agreement() 
     assert first["gpu-5"] is rollout.reasons["gpu-5"] is Reason.DEADLINE_EXCEEDED
 
 
-def test_a_node_that_joined_and_failed_halts_nobody() -> None:
-    assert Rollout(has_failed(joining=True), *some_settled(2)).started == {"gpu-1"}
-
-
 def test_a_failure_halts_no_other_pool() -> None:
     rivals = a_pool("other", nodes={"names": ["gpu-9"]}, priority=200)
     node = replace(a_settled("gpu-9"), labels={**a_settled().labels, "gpushare.io/pool": "other"})
-    world = World(
-        pools=(a_pool(), rivals),
-        nodes={"gpu-0": has_failed(), "gpu-9": node},
-        plugin_daemonsets=PRO_INSTALLED,
-    )
+    world = a_world(pools=(a_pool(), rivals), nodes=(has_failed(), node))
     assert plan_world(world).decided["gpu-9"].takes_slot
 
 
@@ -149,5 +130,4 @@ def test_no_canary_is_waited_for_when_nodes_are_given_back() -> None:
 
 
 def test_the_budget_holds_when_nodes_are_given_back() -> None:
-    assert Rollout(*some_settled(4), pool=_deleted()).started == {"gpu-1"}
     assert len(Rollout(*some_settled(20, 10), pool=_deleted(max_unavailable="10%")).started) == 2

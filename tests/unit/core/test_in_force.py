@@ -1,6 +1,7 @@
 """What is in force on a node is not always what its labels say."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState, ReleaseNode
 from gpushare.core.inforce import find_in_force
-from gpushare.core.records import Change, NodeRecords, Step
+from gpushare.core.records import NodeRecords, Step
 from gpushare.names import Reason
 from tests.kit.members import (
     CGPU,
@@ -20,9 +21,12 @@ from tests.kit.members import (
     SHARE,
     VERIFIED,
     applied,
+    expect_applied,
     expect_apply,
+    expect_change,
+    expect_leaving,
     failed,
-    plan_leave_of,
+    follow,
     plan_of,
     plan_once_noted,
     under_way,
@@ -36,33 +40,29 @@ from tests.kit.values import (
 )
 
 
-def test_a_mode_that_was_labelled_by_hand_is_not_taken_for_one_that_is_in_force() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=applied(Schedule.SHARE))
-    apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1")))
-    assert apply.cordon
-    change = apply.annotations[names.ANNOTATION_CHANGE]
-    assert '"from":"share"' in change
-    assert '"restart":true' in change
-
-
-def test_isolation_that_was_unlabelled_by_hand_still_needs_its_teardown() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied())
-    for plugin in (a_plugin_pod("plugin-1"), a_plugin_pod("plugin-2")):
-        plan = plan_of(node, a_pool(schedule="share"), plugin)
-        assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
-
-
-def test_neither_a_label_nor_a_reboot_shows_that_the_module_is_gone() -> None:
-    records = applied(boot_id="boot-0")
-    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
-    plan = plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-2"))
-    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
-
-
-def test_a_change_whose_record_somebody_removed_is_begun_again() -> None:
+@pytest.mark.parametrize("ours", [False, True], ids=["in service", "its record was removed"])
+def test_a_mode_that_was_labelled_by_hand_is_not_taken_for_one_that_is_in_force(ours: bool) -> None:
     records = applied(Schedule.SHARE)
-    node = a_node(labels={**CGPU, **OURS}, records=records, unschedulable=True, owns_cordon=True)
-    assert expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"))).cordon
+    node = a_node(labels={**CGPU, **OURS}, records=records, unschedulable=ours, owns_cordon=ours)
+    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"))
+    assert expect_apply(plan).cordon
+    change = expect_change(plan)
+    assert (change.of, change.restart) == (Schedule.SHARE, True)
+    held = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod())
+    assert held.reason is Reason.WORKLOADS_PRESENT
+    assert ("The cordon is ours" in held.message) is ours
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-0"], ids=["same boot", "after a reboot"])
+@pytest.mark.parametrize("plugin", ["plugin-1", "plugin-2"], ids=["same plugin", "another"])
+def test_isolation_that_was_unlabelled_by_hand_still_needs_its_teardown(
+    plugin: str, boot: str
+) -> None:
+    records = applied(boot_id=boot)
+    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
+    plan = plan_of(node, a_pool(schedule="share"), a_plugin_pod(plugin))
+    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
+    assert plan.message.startswith("cgpu -> share:")
 
 
 def test_a_label_that_went_and_came_back_under_a_new_plugin_is_not_believed() -> None:
@@ -100,60 +100,31 @@ def test_pods_that_select_their_pool_hold_up_a_move_to_another() -> None:
     }
 
 
+OFFERS: dict[str, Any] = {"allocatable": {MEMORY: 15}, "gpu_count": 1}
+
+
 def _failed() -> Node:
     return a_node(labels={**CGPU, **OURS}, records=failed("training/0"), unschedulable=True)
 
 
-def test_a_failed_node_begins_anew_when_the_spec_changes() -> None:
-    apply = expect_apply(plan_of(_failed(), a_pool(schedule="default")))
-    change = apply.annotations[names.ANNOTATION_CHANGE]
-    assert '"from":"cgpu","to":"default"' in change
-
-
-def test_a_failed_node_says_why_the_new_spec_does_not_help() -> None:
-    plan = plan_of(_failed(), a_pool(schedule="share"))
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.FAILED,
-        Reason.DEADLINE_EXCEEDED,
-        None,
-    )
-    assert "RequiresTeardown" in plan.message
-
-
 def test_a_cordon_of_ours_without_a_record_is_lifted_before_the_node_is_released() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied(), unschedulable=True, owns_cordon=True)
-    plan = plan_leave_of(node)
-    assert plan is not None
+    plan = expect_leaving(node)
     assert not expect_apply(plan).cordon
 
 
 def test_a_reboot_that_changed_nothing_is_remembered_as_the_one_that_counts() -> None:
     records = applied(boot_id="boot-0", before=("train-1",))
     node = a_node(labels={**CGPU, **OURS}, records=records)
-    apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1", restarts=1)))
-    record = apply.annotations[names.ANNOTATION_APPLIED]
-    assert '"bootID":"boot-1"' in record
-    assert '"before":[]' in record
-
-
-def test_the_refusal_of_a_teardown_names_the_mode_that_is_still_there() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied())
-    message = plan_of(node, a_pool(schedule="share"), a_plugin_pod("plugin-2")).message
-    assert message.startswith("cgpu -> share:")
+    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1", restarts=1)))
+    assert (record.boot_id, record.before) == ("boot-1", ())
 
 
 def test_a_failed_node_keeps_its_cordon_when_its_next_change_is_dropped() -> None:
-    first = expect_apply(plan_of(_failed(), a_pool(schedule="default")))
-    begun = a_node(
-        labels={**CGPU, **OURS},
-        records=NodeRecords(
-            change=Change.model_validate_json(first.annotations[names.ANNOTATION_CHANGE])
-        ),
-        unschedulable=True,
-    )
-    back = expect_apply(plan_of(begun, a_pool(schedule="cgpu")))
-    assert back.cordon
-    assert '"to":"cgpu","step":"Labelled"' in back.annotations[names.ANNOTATION_CHANGE]
+    begun = follow(_failed(), plan_of(_failed(), a_pool(schedule="default")))
+    plan = plan_of(begun, a_pool(schedule="cgpu"))
+    assert expect_apply(plan).cordon
+    assert (expect_change(plan).to, expect_change(plan).step) == (Schedule.CGPU, Step.LABELLED)
 
 
 def test_a_failed_node_waits_for_its_turn_as_a_failed_one() -> None:
@@ -164,31 +135,14 @@ def test_a_failed_node_waits_for_its_turn_as_a_failed_one() -> None:
 
 def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=frozenset())
-    plan = plan_leave_of(node)
-    assert plan is not None
+    plan = expect_leaving(node)
     assert isinstance(plan.action, ReleaseNode)
 
 
 def test_a_restart_that_is_forbidden_meanwhile_is_not_begun() -> None:
-    records = under_way(Step.CORDONED)
-    assert records.change is not None
-    records = records.model_copy(
-        update={"change": records.change.model_copy(update={"restart": True})}
-    )
+    records = under_way(Step.CORDONED, restart=True)
     node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
     assert not expect_apply(plan_of(node, NEVER)).cordon
-
-
-def test_a_cordon_whose_record_somebody_removed_is_said_to_be_ours() -> None:
-    node = a_node(
-        labels={**CGPU, **OURS},
-        records=applied(Schedule.SHARE),
-        unschedulable=True,
-        owns_cordon=True,
-    )
-    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod())
-    assert plan.reason is Reason.WORKLOADS_PRESENT
-    assert "The cordon is ours" in plan.message
 
 
 @pytest.mark.parametrize(("phase", "in_force"), [("Pending", "share"), ("Running", "default")])
@@ -214,10 +168,8 @@ def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_o
     theirs: str, plugin: Pod, misread: bool
 ) -> None:
     """A pod that left with the foreign label, and came back with ours, has read ours."""
-    records = applied(put_back=theirs)
-    node = a_node(labels={**CGPU, **OURS}, records=records, allocatable={MEMORY: 15}, gpu_count=1)
-    installer = a_plugin_pod("installer", daemonset="cgpu-installer")
-    plan = plan_once_noted(node, a_pool(), plugin, installer)
+    node = a_node(labels={**CGPU, **OURS}, records=applied(put_back=theirs), **OFFERS)
+    plan = plan_once_noted(node, a_pool(), plugin, INSTALLER)
     assert (plan.reason is Reason.CORDONED) is misread
 
 
@@ -225,8 +177,7 @@ def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_o
 def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, told: str) -> None:
     records = applied().model_copy(update={"found": {names.LABEL_SCHEDULE: None}})
     labels = {**CGPU, **OURS, names.LABEL_SCHEDULE: theirs}
-    node = a_node(labels=labels, records=records, allocatable={MEMORY: 15}, gpu_count=1)
+    node = a_node(labels=labels, records=records, **OFFERS)
     node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
-    installer = a_plugin_pod("installer", daemonset="cgpu-installer")
-    apply = expect_apply(plan_of(node, a_pool(), a_plugin_pod("plugin-1"), installer))
-    assert f'"putBack":"{told}"' in apply.annotations[names.ANNOTATION_APPLIED]
+    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), INSTALLER)
+    assert expect_applied(plan).put_back == told

@@ -18,8 +18,9 @@ from gpushare.core.isolation import (
 )
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed
-from gpushare.core.records import Change, NodeRecords, Step, Teardown, parse_records
+from gpushare.core.records import Change, NodeRecords, Step, parse_records
 from tests.kit.members import OURS, applied, follow, plan_of
+from tests.kit.teardowns import a_teardown
 from tests.kit.values import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 MAIN = SharingContainer("main")
@@ -27,6 +28,10 @@ OPTING_OUT = SharingContainer("main", opts_out=True)
 UNCLEAR = SharingContainer("main", opts_out=None)
 PLUGIN = a_plugin_pod()
 CGPU, SHARE = (MODES[Edition.BASIC, mode].labels for mode in (Schedule.CGPU, Schedule.SHARE))
+
+
+KNOWN: dict[str, Any] = {"before": ("uid-of-train-1",), "admitted": {"uid-of-train-1": "cgpu"}}
+SHARED: dict[str, Any] = {**KNOWN, "admitted": {"uid-of-train-1": "share"}}
 
 
 def a_train(*containers: SharingContainer, **more: Any) -> Pod:
@@ -72,22 +77,18 @@ def test_a_pod_that_came_under_a_mode_has_what_that_gives(
     assert (claim.isolated, claim.is_stale) == (isolated, False)
 
 
-def test_a_pod_that_was_there_before_keeps_what_it_was_admitted_with() -> None:
-    node = a_member("share", before=("uid-of-train-1",), admitted={"uid-of-train-1": "cgpu"})
-    claim = claim_of(node, a_train())
-    assert (claim.admitted, claim.isolated, claim.is_stale) == (Schedule.CGPU, True, True)
-
-
-def test_a_pod_that_was_admitted_under_the_same_mode_before_is_not_stale() -> None:
+@pytest.mark.parametrize(("schedule", "stale"), [("share", True), ("cgpu", False)])
+def test_a_pod_that_was_there_before_keeps_what_it_was_admitted_with(
+    schedule: str, stale: bool
+) -> None:
     """There and back again: it is what the label says, though it is older than the label."""
-    node = a_member("cgpu", before=("uid-of-train-1",), admitted={"uid-of-train-1": "cgpu"})
-    assert not claim_of(node, a_train()).is_stale
+    claim = claim_of(a_member(schedule, **KNOWN), a_train())
+    assert (claim.admitted, claim.isolated, claim.is_stale) == (Schedule.CGPU, True, stale)
 
 
 def test_of_a_pod_that_is_still_listed_after_a_reboot_nothing_is_claimed() -> None:
     """Its kubelet could not admit it again, and fails it."""
-    known: dict[str, Any] = {"before": ("uid-of-train-1",), "admitted": {"uid-of-train-1": "cgpu"}}
-    node = a_member("share", boot_id="boot-0", **known)
+    node = a_member("share", boot_id="boot-0", **KNOWN)
     claim = claim_of(node, a_train())
     assert (claim.isolated, claim.is_stale) == (None, False)
     assert claim_of(node, a_train(name="later")).isolated is False
@@ -128,17 +129,11 @@ def test_only_what_runs_is_claimed_about(phase: str) -> None:
     assert not claim_isolation(Observed(node, (PLUGIN, a_train(phase=phase)), parse_records(node)))
 
 
-def test_what_a_plugin_that_reads_share_gives_beside_a_loaded_module_nobody_knows() -> None:
+def test_beside_a_loaded_module_only_who_came_before_it_is_known() -> None:
+    """What a plugin that reads share gives then, nobody knows."""
     node = a_member("share", Edition.PROFESSIONAL, module=True)
     assert claim_of(node, a_train()).isolated is None
-
-
-def test_who_came_before_the_module_is_known_all_the_same() -> None:
-    known: dict[str, Any] = {
-        "before": ("uid-of-train-1",),
-        "admitted": {"uid-of-train-1": "share"},
-    }
-    claim = claim_of(a_member("share", Edition.PROFESSIONAL, module=True, **known), a_train())
+    claim = claim_of(a_member("share", Edition.PROFESSIONAL, module=True, **SHARED), a_train())
     assert (claim.isolated, claim.is_stale) == (False, False)
 
 
@@ -150,8 +145,7 @@ def test_where_the_plugin_may_have_read_a_foreign_label_nothing_is_claimed() -> 
 
 def test_while_a_person_is_to_restart_the_plugin_only_who_came_before_the_label_is_known() -> None:
     """Its kubelet may have restarted since."""
-    known: dict[str, Any] = {"before": ("uid-of-train-1",), "admitted": {"uid-of-train-1": "share"}}
-    node = a_member("cgpu", awaits_restart=True, **known)
+    node = a_member("cgpu", awaits_restart=True, **SHARED)
     claim = claim_of(node, a_train())
     assert (claim.admitted, claim.isolated, claim.is_stale) == (Schedule.SHARE, False, True)
     assert claim_of(node, a_train(name="later")).isolated is None
@@ -207,22 +201,14 @@ def test_a_boot_that_was_not_recorded_is_not_taken_for_another_one(was: str) -> 
     assert claim_of(node, a_train()).isolated is (None if was == "train-1" else False)
 
 
-def test_after_a_teardowns_reboot_nothing_is_claimed_before_the_module_was_looked_for() -> None:
+@pytest.mark.parametrize(("step", "isolated"), [(Step.REBOOTED, None), (Step.RESTARTING, False)])
+def test_after_a_teardowns_reboot_nothing_is_claimed_before_the_module_was_looked_for(
+    step: Step, isolated: bool | None
+) -> None:
     labels = {**MODES[Edition.PROFESSIONAL, Schedule.SHARE].labels, **OURS}
-    for step, isolated in ((Step.REBOOTED, None), (Step.RESTARTING, False)):
-        change = Change(
-            pool="training",
-            edition=Edition.PROFESSIONAL,
-            of=Schedule.CGPU,
-            to=Schedule.SHARE,
-            step=step,
-            since=NOW,
-            labelled_at=NOW,
-            boot_id="boot-0",
-            teardown=Teardown(),
-        )
-        node = a_node(labels=labels, records=NodeRecords(found={}, change=change))
-        assert claim_of(node, a_train()).isolated is isolated
+    change = a_teardown(step, boot_id="boot-0").change
+    node = a_node(labels=labels, records=NodeRecords(found={}, change=change))
+    assert claim_of(node, a_train()).isolated is isolated
 
 
 def test_the_claims_of_a_node_are_added_up() -> None:
@@ -247,9 +233,7 @@ def test_a_pool_shows_so_many_stale_ones_and_counts_all() -> None:
 
 @pytest.mark.parametrize("hours", [-48, 48])
 def test_clocks_that_are_wrong_change_no_claim(hours: int) -> None:
-    known = {"uid-of-train-1": "cgpu"}
-    node = a_member("share", before=tuple(known), admitted=known)
-    started = NOW + timedelta(hours=hours)
+    node, started = a_member("share", **KNOWN), NOW + timedelta(hours=hours)
     pods = (replace(PLUGIN, ready_since=started), a_train(created=started))
     (claim,) = claim_isolation(Observed(node, pods, parse_records(node)))
     assert (claim.admitted, claim.is_stale) == (Schedule.CGPU, True)

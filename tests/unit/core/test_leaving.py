@@ -7,24 +7,34 @@ import pytest
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Pool
-from gpushare.core.actions import ApplyNode, NodePlan, NodeState, ReleaseNode
-from gpushare.core.records import Applied, NodeRecords
-from gpushare.core.world import World
+from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
 from gpushare.kube.nodes import build_release
 from gpushare.names import Reason
-from tests.kit.members import CGPU, OURS, SHARE, UNVERIFIED, applied, failed, plan_leave_of
+from tests.kit.members import (
+    OURS,
+    SHARE,
+    UNVERIFIED,
+    applied,
+    cordoned,
+    expect_apply,
+    expect_leaving,
+    failed,
+    follow,
+    plan_leave_of,
+)
 from tests.kit.planned import plan_world
 from tests.kit.values import (
     LATER,
     MEMORY,
-    PRO_INSTALLED,
     a_gpu_pod,
     a_node,
     a_plugin_pod,
     a_pool,
+    a_world,
 )  # fmt: skip
 
 DEFAULT = {names.LABEL_SCHEDULE: "default"}
+NOTHING_FOUND: dict[str, str | None] = {names.LABEL_SCHEDULE: None, names.LABEL_POOL: None}
 WHOLE_CARD_PLUGIN = a_plugin_pod("nvidia-1", daemonset="ack-nvidia-device-plugin")
 
 
@@ -45,96 +55,74 @@ def _release(plan: NodePlan | None) -> ReleaseNode:
     return plan.action
 
 
-NOTHING_FOUND: dict[str, str | None] = {names.LABEL_SCHEDULE: None, names.LABEL_POOL: None}
-
-
-def test_retain_takes_no_label_away() -> None:
-    node = _left(SHARE, "share", NOTHING_FOUND)
-    assert _release(plan_leave_of(node, pool=_pool("Retain"))).remove == {}
+@pytest.mark.parametrize(
+    ("schedule", "pool", "removed"),
+    [
+        ("share", _pool("Retain"), {}),
+        ("share", _pool("WholeCard", reconcile="Observe"), {}),
+        ("default", _pool("WholeCard"), OURS),
+        ("default", _pool("Restore"), {**DEFAULT, **OURS}),
+    ],
+    ids=["Retain", "observing", "WholeCard", "Restore"],
+)
+def test_the_policy_says_which_labels_go(
+    schedule: str, pool: Pool, removed: dict[str, str]
+) -> None:
+    labels, plugins = (DEFAULT, (WHOLE_CARD_PLUGIN,)) if schedule == "default" else (SHARE, ())
+    node = _left(labels, schedule, NOTHING_FOUND)
+    assert _release(plan_leave_of(node, *plugins, pool=pool)).remove == removed
 
 
 def test_whole_card_begins_a_change_like_any_other() -> None:
-    plan = plan_leave_of(_left(SHARE, "share", NOTHING_FOUND), pool=_pool("WholeCard"))
-    assert plan is not None
-    assert isinstance(plan.action, ApplyNode)
-    assert plan.action.cordon
+    plan = expect_leaving(_left(SHARE, "share", NOTHING_FOUND), pool=_pool("WholeCard"))
+    assert expect_apply(plan).cordon
     assert plan.takes_slot
-
-
-def test_whole_card_keeps_the_mode_and_takes_the_pool_label_away_at_the_end() -> None:
-    node = _left(DEFAULT, "default", NOTHING_FOUND)
-    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pool=_pool("WholeCard"))
-    assert _release(plan).remove == OURS
 
 
 def test_a_pod_that_selects_the_pool_is_waited_for_before_its_label_goes() -> None:
     pod = a_gpu_pod(selects=frozenset({(names.LABEL_POOL, "training")}), requests={})
     node = _left(DEFAULT, "default", NOTHING_FOUND)
-    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pod, pool=_pool("WholeCard"))
-    assert plan is not None
+    plan = expect_leaving(node, WHOLE_CARD_PLUGIN, pod, pool=_pool("WholeCard"))
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
-
-
-def test_restore_takes_away_what_was_not_there() -> None:
-    node = _left(DEFAULT, "default", NOTHING_FOUND)
-    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pool=_pool("Restore"))
-    assert _release(plan).remove == {**DEFAULT, **OURS}
 
 
 def test_restore_writes_what_was_there_before_it_lets_go() -> None:
     found: dict[str, str | None] = {**DEFAULT, names.LABEL_PLACEMENT: "binpack"}
     node = _left({**DEFAULT, names.LABEL_PLACEMENT: "spread"}, "default", found)
-    plan = plan_leave_of(node, WHOLE_CARD_PLUGIN, pool=_pool("Restore", placement="spread"))
-    assert plan is not None
-    assert isinstance(plan.action, ApplyNode)
-    assert plan.action.labels[names.LABEL_PLACEMENT] == "binpack"
-    restored = _left({**DEFAULT, names.LABEL_PLACEMENT: "binpack"}, "default", found)
-    assert (
-        _release(plan_leave_of(restored, WHOLE_CARD_PLUGIN, pool=_pool("Restore"))).remove == OURS
-    )
+    pool = _pool("Restore", placement="spread")
+    plan = expect_leaving(node, WHOLE_CARD_PLUGIN, pool=pool)
+    assert expect_apply(plan).labels[names.LABEL_PLACEMENT] == "binpack"
+    restored = follow(node, plan)
+    assert _release(plan_leave_of(restored, WHOLE_CARD_PLUGIN, pool=pool)).remove == OURS
 
 
 def test_what_is_no_known_mode_can_not_be_restored_and_says_so() -> None:
-    plan = plan_leave_of(
-        _left(SHARE, "share", {names.LABEL_SCHEDULE: "egpu"}), pool=_pool("Restore")
-    )
-    assert plan is not None
+    node = _left(SHARE, "share", {names.LABEL_SCHEDULE: "egpu"})
+    plan = expect_leaving(node, pool=_pool("Restore"))
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REQUIRES_PERSON)
     assert "egpu" in plan.message
 
 
-def test_an_observing_pool_that_is_deleted_leaves_all_as_it_is() -> None:
-    node = _left(SHARE, "share", NOTHING_FOUND)
-    assert _release(plan_leave_of(node, pool=_pool("WholeCard", reconcile="Observe"))).remove == {}
-
-
 def test_a_node_without_a_whole_card_plugin_does_not_hold_its_pool() -> None:
-    labels = {names.LABEL_GPUSHARE: "false", **OURS}
-    last = Applied.model_validate(
-        {"pool": "training", "edition": "OpenSource", "schedule": "default", "bootID": "boot-1"}
-    )
-    records = NodeRecords(found={names.LABEL_GPUSHARE: None}, applied=last)
-    node = a_node(labels=labels, records=records)
+    records = applied("default", edition="OpenSource", plugins={})
+    records = records.model_copy(update={"found": {names.LABEL_GPUSHARE: None}})
+    node = a_node(labels={names.LABEL_GPUSHARE: "false", **OURS}, records=records)
     plan = plan_leave_of(node, pool=_pool("WholeCard", edition="OpenSource", schedule="share"))
     assert _release(plan).remove == OURS
 
 
 def test_a_node_whose_change_failed_is_released_cordoned() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True, owns_cordon=True)
-    plan = plan_leave_of(node, pool=_pool("Retain"), now=LATER)
+    plan = expect_leaving(cordoned(failed()), pool=_pool("Retain"), now=LATER)
     assert _release(plan).remove == UNVERIFIED
-    assert plan is not None
     assert "stays cordoned" in plan.message
 
 
 def test_the_policy_is_that_of_the_pool_whose_label_the_node_carries() -> None:
     records = applied("share", pool="a", plugins={}).model_copy(update={"found": NOTHING_FOUND})
     node = a_node(labels={**SHARE, names.LABEL_POOL: "b"}, records=records)
-    pools = (
-        a_pool("a", deleting=True, deletion_policy="WholeCard"),
-        a_pool("b", deleting=True, deletion_policy="Retain"),
-    )
-    plan = plan_world(World(pools=pools, nodes={"gpu-1": node}, plugin_daemonsets=PRO_INSTALLED))
+    policies = {"a": "WholeCard", "b": "Retain"}
+    pools = tuple(a_pool(n, deleting=True, deletion_policy=p) for n, p in policies.items())
+    plan = plan_world(a_world(pools=pools, nodes=(node,)))
     assert isinstance(plan.decided["gpu-1"].action, ReleaseNode)
 
 

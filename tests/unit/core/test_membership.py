@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from gpushare import names
-from gpushare.api.pool import Nodes
+from gpushare.api.pool import Nodes, Pool
 from gpushare.api.selector import LabelSelector
 from gpushare.core.membership import decide_claim, find_owner, is_member, matches_selector
 from gpushare.core.records import NodeRecords
@@ -46,17 +46,17 @@ def test_all_requirements_of_a_selector_must_hold() -> None:
     assert not matches_selector(selector, {"a": "2", "b": ""})
 
 
-def test_a_named_node_is_a_member_without_any_label() -> None:
-    assert is_member(Nodes(names=("gpu-1",)), a_node("gpu-1"))
-
-
-def test_an_excluded_node_is_never_a_member() -> None:
-    nodes = Nodes(names=("gpu-1",), exclude=("gpu-1",))
-    assert not is_member(nodes, a_node("gpu-1"))
-
-
-def test_an_empty_selector_selects_nothing() -> None:
-    assert not is_member(Nodes(selector=LabelSelector(), names=("gpu-2",)), a_node("gpu-1"))
+@pytest.mark.parametrize(
+    ("nodes", "member"),
+    [
+        (Nodes(names=("gpu-1",)), True),
+        (Nodes(names=("gpu-1",), exclude=("gpu-1",)), False),
+        (Nodes(selector=LabelSelector(), names=("gpu-2",)), False),
+    ],
+    ids=["named, without any label", "named and excluded", "an empty selector"],
+)
+def test_a_node_is_a_member_by_its_name_unless_it_is_excluded(nodes: Nodes, member: bool) -> None:
+    assert is_member(nodes, a_node("gpu-1")) is member
 
 
 @pytest.mark.parametrize("label", sorted(names.CONTROL_PLANE_LABELS))
@@ -67,27 +67,32 @@ def test_a_control_plane_node_is_a_member_only_when_named(label: str) -> None:
     assert is_member(Nodes(selector=selector, names=("master",)), node)
 
 
-def test_the_higher_priority_wins_a_node() -> None:
-    low, high = a_pool("low", priority=1), a_pool("high", priority=2)
-    claim = decide_claim(a_node(), None, [low, high])
-    assert claim is not None
-    assert (claim.winner.name, [pool.name for pool in claim.losers]) == ("high", ["low"])
+def _claim(owner: str | None, *pools: Pool) -> tuple[str, list[str]]:
+    """Who gets the node, in whichever order the pools come, and who does not."""
+    found = [decide_claim(a_node(), owner, order) for order in (pools, pools[::-1])]
+    assert found[0] == found[1]
+    assert found[0] is not None
+    return found[0].winner.name, [pool.name for pool in found[0].losers]
 
 
 def test_the_higher_priority_takes_a_node_from_the_pool_that_has_it() -> None:
     owner, high = a_pool("owner", priority=1), a_pool("high", priority=2)
-    for pools in ([owner, high], [high, owner]):
-        claim = decide_claim(a_node(), "owner", pools)
-        assert claim is not None
-        assert (claim.winner.name, claim.losers) == ("high", (owner,))
+    assert _claim("owner", owner, high) == ("high", ["owner"])
 
 
-def test_equal_priorities_keep_the_current_owner() -> None:
-    old = a_pool("a-old", created=NOW - timedelta(days=1))
-    owner = a_pool("owner", created=NOW)
-    claim = decide_claim(a_node(), "owner", [old, owner])
-    assert claim is not None
-    assert claim.winner.name == "owner"
+@pytest.mark.parametrize(
+    ("owner", "older", "younger", "winner"),
+    [
+        ("owner", "a-old", "owner", "owner"),
+        (None, "z-old", "a-young", "z-old"),
+    ],
+    ids=["the owner keeps it", "the older one"],
+)
+def test_of_equal_priorities_the_owner_and_then_the_older_pool_wins(
+    owner: str | None, older: str, younger: str, winner: str
+) -> None:
+    old = a_pool(older, created=NOW - timedelta(days=1))
+    assert _claim(owner, old, a_pool(younger))[0] == winner
 
 
 def test_the_owner_is_the_pool_of_the_label_that_is_ours() -> None:
@@ -103,18 +108,8 @@ def test_a_pool_label_that_somebody_removed_or_wrote_does_not_move_a_node(
     assert find_owner(a_node(labels=labels), NodeRecords()) is None
 
 
-def test_without_an_owner_the_older_pool_wins_in_either_order() -> None:
-    old = a_pool("z-old", created=NOW - timedelta(days=1))
-    young = a_pool("a-young", created=NOW)
-    for pools in ([old, young], [young, old]):
-        claim = decide_claim(a_node(), None, pools)
-        assert claim is not None
-        assert claim.winner.name == "z-old"
-
-
-def test_of_pools_that_are_equally_old_the_first_by_name_wins_in_either_order() -> None:
-    one, other = a_pool("a"), a_pool("b")
-    assert decide_claim(a_node(), None, [one, other]) == decide_claim(a_node(), None, [other, one])
+def test_of_pools_that_are_equally_old_the_first_by_name_wins() -> None:
+    assert _claim(None, a_pool("b"), a_pool("a")) == ("a", ["b"])
 
 
 def test_a_pool_that_is_being_deleted_claims_nothing() -> None:

@@ -8,17 +8,16 @@ import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pod import SharingContainer
+from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import NodePlan, NodeState, ReleaseNode, build_apply
+from gpushare.core.actions import NodeState, ReleaseNode, build_apply
 from gpushare.core.isolation import observe_isolation
-from gpushare.core.leaving import plan_leaving
 from gpushare.core.modes import MODES
-from gpushare.core.observed import Observed, Pass, Timing
+from gpushare.core.observed import Observed, Timing
 from gpushare.core.plan import Planner
-from gpushare.core.records import Applied, Drift, parse_records
+from gpushare.core.records import Drift, parse_records
 from gpushare.core.restraint import hold_back
-from gpushare.core.world import Judged, World
+from gpushare.core.world import Judged
 from gpushare.names import Reason
 from tests.kit.members import (
     INSTALLER,
@@ -26,19 +25,24 @@ from tests.kit.members import (
     UNVERIFIED,
     VERIFIED,
     applied,
+    expect_applied,
     expect_apply,
+    expect_change,
+    expect_idle,
+    expect_leaving,
     follow,
     plan_of,
     plan_once_noted,
+    written,
 )
 from tests.kit.values import (
     MEMORY,
     NOW,
-    PRO_INSTALLED,
     a_gpu_pod,
     a_node,
     a_plugin_pod,
     a_pool,
+    a_world,
 )
 
 DISABLE = names.LABEL_CGPU_DISABLE_ISOLATION
@@ -47,6 +51,8 @@ PLUGIN = a_plugin_pod()
 TRAIN = a_gpu_pod(containers=(SharingContainer("main"),))
 ALL = (PLUGIN, INSTALLER, TRAIN)
 POOL = a_pool(edition="Basic", schedule="cgpu")
+SHARE_POOL = a_pool(edition="Basic", schedule="share")
+NEVER = a_pool(edition="Basic", schedule="cgpu", device_plugin={"restart": "Never"})
 LONG = NOW - timedelta(seconds=11)
 
 
@@ -72,8 +78,14 @@ def a_foreign(
     )
 
 
-def read_applied(plan: NodePlan) -> Applied:
-    return Applied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
+UNKNOWN = a_member(mode_unknown=True)
+IN_SHARE = a_node(
+    labels={**SHARE, **OURS},
+    records=applied("share", edition=Edition.BASIC).model_copy(
+        update={"found": {DISABLE: None, "cgpu": None}}
+    ),
+    allocatable={MEMORY: 15},
+)
 
 
 def count_unknown(node: Node) -> tuple[int, int]:
@@ -101,7 +113,7 @@ def test_a_foreign_label_that_stood_for_long_may_have_been_read(
     apply = expect_apply(plan := plan_of(node, POOL, *ALL))
     assert CGPU.items() <= apply.labels.items()
     assert not apply.cordon
-    assert bool(read_applied(plan).mode_unknown) is unknown
+    assert bool(expect_applied(plan).mode_unknown) is unknown
     assert (UNVERIFIED if unknown else VERIFIED).items() <= apply.labels.items()
     written = follow(node, plan)
     assert count_unknown(written) == ((1, 0) if unknown else (0, 1))
@@ -109,68 +121,52 @@ def test_a_foreign_label_that_stood_for_long_may_have_been_read(
     assert (after.reason is Reason.CORDONED) is unknown
 
 
-@pytest.mark.parametrize(
-    ("since_seconds", "unknown"),
-    [
-        pytest.param(3, True, id="written before the controller acted"),
-        pytest.param(8, False, id="written while it did"),
-    ],
-)
+@pytest.mark.parametrize(("seconds", "unknown"), [(3, True), (8, False)], ids=["before", "while"])
 def test_what_was_written_before_the_controller_acted_on_the_pool_may_have_been_read(
-    since_seconds: int, unknown: bool
+    seconds: int, unknown: bool
 ) -> None:
     """Nobody saw whether the kubelet restarted, however young the value is."""
     node = a_foreign("true", NOW - timedelta(seconds=5))
-    world = World(
-        pools=(POOL,),
-        nodes={node.name: node},
-        pods={node.name: ALL},
-        plugin_daemonsets=PRO_INSTALLED,
-        acting_since={POOL.name: NOW - timedelta(seconds=since_seconds)},
-    )
+    world = a_world(pools=(POOL,), nodes=(node,), pods=ALL)
+    world = replace(world, acting_since={POOL.name: NOW - timedelta(seconds=seconds)})
     (decision,) = Planner(Timing()).update(world, None, NOW).decisions
-    assert bool(read_applied(decision.plan).mode_unknown) is unknown
+    assert bool(expect_applied(decision.plan).mode_unknown) is unknown
 
 
 def test_a_plugin_that_is_not_ready_yet_makes_no_mode_known() -> None:
     """Also where the node waits for another change."""
-    node = a_member(mode_unknown=True)
-    waiting = a_pool(edition="Basic", schedule="share")
     starting = a_plugin_pod("plugin-2", ready=False)
-    plan = plan_of(node, waiting, starting, INSTALLER, TRAIN, slot_free=False)
+    plan = plan_of(UNKNOWN, SHARE_POOL, starting, INSTALLER, TRAIN, slot_free=False)
     assert plan.action is None
 
 
 def test_a_label_that_was_removed_may_have_been_read_where_that_says_another_mode() -> None:
-    records = applied("share", edition=Edition.BASIC)
-    records = records.model_copy(update={"found": {DISABLE: None, "cgpu": None}})
-    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
-    plan = plan_of(a_foreign(None, None, node), a_pool(edition="Basic", schedule="share"), *ALL)
-    assert read_applied(plan).mode_unknown
+    plan = plan_of(a_foreign(None, None, IN_SHARE), SHARE_POOL, *ALL)
+    assert expect_applied(plan).mode_unknown
 
 
-def test_a_plugin_that_is_gone_reads_the_label_that_is_put_back() -> None:
-    """The DaemonSets took it away."""
-    node = a_foreign("false", LONG, key="cgpu")
-    assert read_applied(plan_of(node, POOL, INSTALLER)).mode_unknown is None
-
-
-def test_a_value_of_another_plugins_mode_that_was_removed_for_a_moment_restarts_nothing() -> None:
-    """The DaemonSets take the plugin away, and it comes back by our label."""
-    plan = plan_of(a_foreign(None, None, key="cgpu"), POOL, *ALL)
-    assert read_applied(plan).mode_unknown is None
+@pytest.mark.parametrize(
+    ("value", "at", "pods"),
+    [("false", LONG, (INSTALLER,)), (None, None, ALL)],
+    ids=["the plugin is gone", "it was removed for a moment"],
+)
+def test_a_label_by_which_the_plugin_goes_is_read_by_one_that_comes_back(
+    value: str | None, at: datetime | None, pods: tuple[Pod, ...]
+) -> None:
+    """The DaemonSets take it away, and it comes back by our label."""
+    plan = plan_of(a_foreign(value, at, key="cgpu"), POOL, *pods)
+    assert expect_applied(plan).mode_unknown is None
 
 
 def test_the_restart_comes_once_and_its_return_makes_the_mode_known() -> None:
-    node = a_member(mode_unknown=True)
-    begun = plan_of(node, POOL, *ALL)
+    begun = plan_of(UNKNOWN, POOL, *ALL)
     assert begun.reason is Reason.CORDONED
-    assert '"restart":true' in expect_apply(begun).annotations[names.ANNOTATION_CHANGE]
-    other = a_plugin_pod("plugin-2")
-    again = plan_of(node, POOL, other, INSTALLER, TRAIN)
-    assert read_applied(again).mode_unknown is None
+    assert expect_change(begun).restart
+    others = (a_plugin_pod("plugin-2"), INSTALLER, TRAIN)
+    again = plan_of(UNKNOWN, POOL, *others)
+    assert expect_applied(again).mode_unknown is None
     assert VERIFIED.items() <= expect_apply(again).labels.items()
-    settled = plan_of(follow(node, again), POOL, other, INSTALLER, TRAIN)
+    settled = plan_of(follow(UNKNOWN, again), POOL, *others)
     assert (settled.state, settled.action) == (NodeState.READY, None)
 
 
@@ -182,18 +178,14 @@ def test_who_was_known_before_stays_known() -> None:
 
 
 def test_where_the_pool_may_not_restart_it_is_told_with_the_command_that_helps() -> None:
-    never = a_pool(edition="Basic", schedule="cgpu", device_plugin={"restart": "Never"})
-    plan = plan_of(a_member(mode_unknown=True), never, *ALL)
-    assert (plan.state, plan.reason, plan.action) == (NodeState.BLOCKED, Reason.MODE_UNKNOWN, None)
+    plan = expect_idle(plan_of(UNKNOWN, NEVER, *ALL), NodeState.BLOCKED, Reason.MODE_UNKNOWN)
     assert f"kubectl -n kube-system delete pod {PLUGIN.name}" in plan.message
 
 
 def test_a_plugin_that_awaits_its_restart_stays_so_over_somebody_elses_label() -> None:
-    never = a_pool(edition="Basic", schedule="cgpu", device_plugin={"restart": "Never"})
-    written = read_applied(
-        plan_of(a_foreign("true", LONG, a_member(awaits_restart=True)), never, *ALL)
-    )
-    assert (written.awaits_restart, written.mode_unknown) == (True, True)
+    node = a_foreign("true", LONG, a_member(awaits_restart=True))
+    record = expect_applied(plan_of(node, NEVER, *ALL))
+    assert (record.awaits_restart, record.mode_unknown) == (True, True)
 
 
 @pytest.mark.parametrize("reconcile", ["Observe", "Paused"])
@@ -203,52 +195,36 @@ def test_a_pool_that_does_not_act_tells_it_and_counts_it(reconcile: str, at: dat
     pool = a_pool(edition="Basic", schedule="cgpu", reconcile=reconcile)
     judged = Judged(Observed(node, ALL, parse_records(node)), is_busy=False)
     plan = hold_back(plan_of(node, pool, *ALL), judged, pool)
-    assert (plan.state, plan.reason, plan.action) == (NodeState.WAITING, Reason.MODE_UNKNOWN, None)
+    expect_idle(plan, NodeState.WAITING, Reason.MODE_UNKNOWN)
     assert f"reconcile is {reconcile}" in plan.message
     assert count_unknown(node) == (1, 0)
 
 
 def test_while_a_rival_holds_the_label_it_is_recorded_once() -> None:
-    repairs = [
-        {"key": DISABLE, "manager": "kubectl-label", "theirs": "true", "at": NOW} for _ in range(2)
-    ]
-    drift = Drift.model_validate({"claim": "training/1", "repairs": repairs})
+    repair = {"key": DISABLE, "manager": "kubectl-label", "theirs": "true", "at": NOW}
+    drift = Drift.model_validate({"claim": "training/1", "repairs": [repair, repair]})
     node = a_foreign("true", NOW)
-    records = parse_records(node).model_copy(update={"drift": drift})
-    notes = records.annotations()
+    notes = parse_records(node).model_copy(update={"drift": drift}).annotations()
     node = replace(node, annotations=notes, owned=node.owned | notes.keys())
     plan = plan_of(node, POOL, *ALL)
     assert plan.reason is Reason.LABEL_CONFLICT
-    assert read_applied(plan).mode_unknown
+    assert expect_applied(plan).mode_unknown
     assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
-    apply = expect_apply(plan)
-    given_up = replace(
-        node,
-        labels={**node.labels, **apply.labels},
-        annotations=apply.annotations,
-        owned=frozenset(apply.labels) | frozenset(apply.annotations),
-    )
-    assert plan_of(given_up, POOL, *ALL).action is None
+    assert plan_of(written(node, plan.action), POOL, *ALL).action is None
 
 
 # The label that pods select which require isolation.
 
 
-def test_somebody_elses_word_on_isolation_is_put_back() -> None:
-    node = a_foreign("true", NOW, a_member(mode_unknown=True), key=names.LABEL_ISOLATION_VERIFIED)
-    plan = plan_of(node, POOL, *ALL)
-    assert plan.reason is Reason.DRIFT_REPAIRED
-    assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
-
-
-def test_a_rivals_word_on_isolation_never_stays() -> None:
-    key = names.LABEL_ISOLATION_VERIFIED
-    node = a_member(mode_unknown=True)
+def test_somebody_elses_word_on_isolation_is_put_back_however_often_it_comes() -> None:
+    node, reasons = UNKNOWN, []
     for _ in range(5):
-        claimed = a_foreign("true", NOW, node, key=key)
+        claimed = a_foreign("true", NOW, node, key=names.LABEL_ISOLATION_VERIFIED)
         plan = plan_of(claimed, POOL, *ALL)
         assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
+        reasons.append(plan.reason)
         node = follow(claimed, plan)
+    assert (reasons[0], reasons[-1]) == (Reason.DRIFT_REPAIRED, Reason.LABEL_CONFLICT)
 
 
 def test_where_the_label_was_never_written_it_is_no_drift() -> None:
@@ -267,13 +243,10 @@ def test_a_value_that_came_with_the_node_does_not_stay() -> None:
 
 def test_nor_does_it_in_a_mode_without_isolation() -> None:
     """It is taken over, and then given up."""
-    records = applied("share", edition=Edition.BASIC).model_copy(update={"found": {}})
-    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
-    claimed = replace(node, labels={**node.labels, **VERIFIED})
-    pool = a_pool(edition="Basic", schedule="share")
-    plan = plan_of(claimed, pool, *ALL)
+    claimed = replace(IN_SHARE, labels={**IN_SHARE.labels, **VERIFIED})
+    plan = plan_of(claimed, SHARE_POOL, *ALL)
     assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
-    after = plan_of(follow(claimed, plan), pool, *ALL)
+    after = plan_of(follow(claimed, plan), SHARE_POOL, *ALL)
     assert names.LABEL_ISOLATION_VERIFIED not in expect_apply(after).labels
 
 
@@ -286,12 +259,10 @@ def test_a_mode_without_isolation_has_no_such_label() -> None:
 
 
 def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None:
-    pod = a_gpu_pod(selects=frozenset(VERIFIED.items()))
-    node = a_member()
-    leaving = plan_of(node, a_pool(edition="Basic", schedule="share"), PLUGIN, INSTALLER, pod)
+    pods = (PLUGIN, INSTALLER, a_gpu_pod(selects=frozenset(VERIFIED.items())))
+    leaving = plan_of(a_member(), SHARE_POOL, *pods)
     assert (leaving.reason, leaving.action) == (Reason.WORKLOADS_PRESENT, None)
-    unknown = a_member(mode_unknown=True)
-    assert plan_of(unknown, POOL, PLUGIN, INSTALLER, pod).reason is Reason.CORDONED
+    assert plan_of(UNKNOWN, POOL, *pods).reason is Reason.CORDONED
 
 
 # What a pool leaves to the next one.
@@ -300,24 +271,21 @@ def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None
 @pytest.mark.parametrize("doubt", ["mode_unknown", "awaits_restart"])
 def test_a_node_that_is_given_up_in_doubt_is_not_believed_by_the_next_pool(doubt: str) -> None:
     node = a_member(**{doubt: True})
-    noted = plan_leaving(Observed(node, ALL, parse_records(node)), None, Pass(NOW))
-    assert noted is not None
-    node = follow(node, noted)
-    release = plan_leaving(Observed(node, ALL, parse_records(node)), None, Pass(NOW))
-    assert release is not None
+    node = follow(node, expect_leaving(node, *ALL))
+    release = expect_leaving(node, *ALL)
     assert isinstance(release.action, ReleaseNode)
     assert names.LABEL_ISOLATION_VERIFIED in release.action.remove
     left = {k: v for k, v in node.annotations.items() if k not in names.RELEASED_ANNOTATIONS}
     taken = replace(node, annotations=left, owned=frozenset())
 
     first = plan_of(taken, POOL, *ALL)
-    assert read_applied(first).mode_unknown
+    assert expect_applied(first).mode_unknown
     assert UNVERIFIED.items() <= expect_apply(first).labels.items()
     assert plan_once_noted(taken, POOL, *ALL).reason is Reason.CORDONED
 
 
 def test_a_plugin_of_another_process_ends_what_was_left() -> None:
-    node = a_member(mode_unknown=True)
-    node = replace(node, annotations={**node.annotations, names.ANNOTATION_MODE_UNKNOWN: "true"})
-    plan = plan_of(node, POOL, a_plugin_pod("plugin-2"), INSTALLER, TRAIN)
+    notes = {**UNKNOWN.annotations, names.ANNOTATION_MODE_UNKNOWN: "true"}
+    others = (a_plugin_pod("plugin-2"), INSTALLER, TRAIN)
+    plan = plan_of(replace(UNKNOWN, annotations=notes), POOL, *others)
     assert names.ANNOTATION_MODE_UNKNOWN not in expect_apply(plan).annotations

@@ -35,17 +35,19 @@ def test_only_the_editions_own_keys_are_written(edition: Edition, schedule: Sche
     assert MODES[edition, schedule].labels.keys() <= own[edition]
 
 
-def test_a_basic_node_without_the_isolation_label_is_isolated() -> None:
-    assert find_schedule(Edition.BASIC, {"cgpu": "true"}) == Schedule.CGPU
-
-
-def test_only_exactly_true_switches_isolation_off() -> None:
-    labels = {"cgpu": "true", "cgpu.disable.isolation": "True"}
-    assert find_schedule(Edition.BASIC, labels) == Schedule.CGPU
-
-
-def test_an_unknown_value_is_reported_as_it_is() -> None:
-    assert find_schedule(Edition.PROFESSIONAL, {names.LABEL_SCHEDULE: "egpu"}) == "egpu"
+@pytest.mark.parametrize(
+    ("edition", "labels", "schedule"),
+    [
+        (Edition.BASIC, {"cgpu": "true"}, Schedule.CGPU),
+        (Edition.BASIC, {"cgpu": "true", "cgpu.disable.isolation": "True"}, Schedule.CGPU),
+        (Edition.PROFESSIONAL, {names.LABEL_SCHEDULE: "egpu"}, "egpu"),
+    ],
+    ids=["isolated unless said", "only exactly true", "an unknown value as it is"],
+)
+def test_labels_are_read_as_the_vendors_plugins_read_them(
+    edition: Edition, labels: dict[str, str], schedule: str
+) -> None:
+    assert find_schedule(edition, labels) == schedule
 
 
 def test_placement_is_written_only_where_the_pool_says_so() -> None:
@@ -58,14 +60,15 @@ def test_placement_is_written_only_where_the_pool_says_so() -> None:
     assert names.LABEL_PLACEMENT not in desired_labels("training", a_pool().spec)
 
 
-def test_labels_of_another_edition_that_share_gpus_are_found() -> None:
-    labels = {"cgpu": "true", "gpushare": "false", "ack.node.gpu.schedule": "share"}
-    assert find_other_edition_labels(Edition.PROFESSIONAL, labels) == {"cgpu": "true"}
-
-
-def test_another_editions_whole_card_labels_do_no_harm() -> None:
-    labels = {"ack.node.gpu.schedule": "default", "gpushare": "false"}
-    assert find_other_edition_labels(Edition.BASIC, labels) == {}
+@pytest.mark.parametrize(
+    ("edition", "found"), [(Edition.PROFESSIONAL, {"cgpu": "true"}), (Edition.BASIC, {})]
+)
+def test_labels_of_another_edition_are_found_where_they_share_gpus(
+    edition: Edition, found: dict[str, str]
+) -> None:
+    """Its labels of whole cards do no harm."""
+    labels = {"cgpu": "true", "gpushare": "false", "ack.node.gpu.schedule": "default"}
+    assert find_other_edition_labels(edition, labels) == found
 
 
 def test_only_core_mem_offers_a_second_resource() -> None:

@@ -14,7 +14,7 @@ from gpushare.core.leaving import plan_leaving
 from gpushare.core.modes import MODES
 from gpushare.core.module import may_have_module
 from gpushare.core.observed import Observed, Pass, Timing
-from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
+from gpushare.core.records import Failure, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.names import Reason
 from tests.kit.members import (
@@ -22,10 +22,16 @@ from tests.kit.members import (
     INSTALLER,
     OURS,
     SHARE,
+    a_settled,
+    an_isolating,
     applied,
+    expect_applied,
+    expect_apply,
+    expect_leaving,
     plan_leave_of,
     plan_of,
     under_way,
+    written,
 )
 from tests.kit.teardowns import PLUGIN, a_teardown, by_hand, plan_torn, torn
 from tests.kit.values import (
@@ -40,18 +46,12 @@ from tests.kit.values import (
 
 MIG_DEVICE = f"{names.RESOURCE_MIG_PREFIX}1g.5gb"
 DEFAULT = {names.LABEL_SCHEDULE: "default"}
-
-
-def _written(node: Node, apply: ApplyNode | None) -> Node:
-    assert apply is not None
-    return replace(
-        node,
-        labels={**node.labels, **apply.labels},
-        annotations=apply.annotations,
-        owned=frozenset({*apply.labels, *apply.annotations}),
-        unschedulable=apply.cordon,
-        owns_cordon=apply.cordon,
-    )
+SHARE_POOL = a_pool(schedule="share")
+SHARING = a_settled(allocatable={MEMORY: 15})
+UNSEEN = replace(
+    SHARING, owned=SHARING.owned - SHARE.keys(), managers=dict.fromkeys(SHARE, "kubectl")
+)
+"""While nobody looked somebody else took its label away and put it back."""
 
 
 def _finish(node: Node, pool: Pool) -> NodeRecords:
@@ -62,11 +62,11 @@ def _finish(node: Node, pool: Pool) -> NodeRecords:
         seen = Observed(node, pods, parse_records(node))
         match action:
             case ApplyNode():
-                node = _written(node, action)
+                node = written(node, action)
             case LookAgain():
-                node = _written(node, plan_after_look(seen, LATER, Timing()))
+                node = written(node, plan_after_look(seen, LATER, Timing()))
             case RecordPlugins():
-                node = _written(node, plan_restart(seen))
+                node = written(node, plan_restart(seen))
             case DeletePlugins():
                 pods = [a_plugin_pod("plugin-2")]
             case _:
@@ -89,23 +89,14 @@ def test_a_teardown_that_failed_is_not_forgotten_by_a_pool_that_changes_its_mind
     records = a_teardown(Step.LABELLED, failure=failure).model_copy(update={"applied": None})
     node = torn(Step.LABELLED, records=records)
     begun = plan_torn(node, a_pool(schedule="cgpu", generation=2))
-    assert isinstance(begun.action, ApplyNode)
 
-    expect_not_called_shared(_finish(_written(node, begun.action), by_hand(generation=3)))
+    expect_not_called_shared(_finish(written(node, begun.action), by_hand(generation=3)))
 
 
 def test_nor_is_the_mode_that_a_failed_change_to_default_left() -> None:
-    change = Change(
-        pool="training",
-        edition=Edition.PROFESSIONAL,
-        of=Schedule.CGPU,
-        to=Schedule.DEFAULT,
-        step=Step.LABELLED,
-        since=NOW,
-        labelled_at=NOW,
-        boot_id="boot-1",
-        failure=_failed(Step.LABELLED, Reason.DEADLINE_EXCEEDED),
-    )
+    failure = _failed(Step.LABELLED, Reason.DEADLINE_EXCEEDED)
+    way = {"of": Schedule.CGPU, "to": Schedule.DEFAULT}
+    change = under_way(Step.LABELLED, boot_id="boot-1", failure=failure, **way).change
     node = a_node(
         labels={**DEFAULT, **OURS},
         records=NodeRecords(found={}, change=change),
@@ -130,16 +121,15 @@ def test_an_installer_that_came_during_a_fight_over_the_label_is_noted() -> None
         plan = plan_of(node, pool, PLUGIN)
         if plan.reason is Reason.LABEL_CONFLICT and plan.action is None:
             break
-        assert isinstance(plan.action, ApplyNode)
-        node = replace(_written(node, plan.action), labels={**node.labels, **CGPU})
+            node = replace(written(node, plan.action), labels={**node.labels, **CGPU})
         node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
 
     # The operator gave way, so the label stays; its DaemonSet comes.
     noted = plan_of(node, pool, PLUGIN, INSTALLER).action
-    node = _written(node, noted) if isinstance(noted, ApplyNode) else node
+    node = written(node, noted) if isinstance(noted, ApplyNode) else node
     given_up = replace(node, labels={**node.labels, **SHARE})
     plan = plan_of(given_up, pool, PLUGIN, now=LATER)
-    after = _written(given_up, plan.action) if isinstance(plan.action, ApplyNode) else given_up
+    after = written(given_up, plan.action) if isinstance(plan.action, ApplyNode) else given_up
     assert _says_module(after)
 
 
@@ -162,57 +152,45 @@ def test_it_is_written_with_the_first_label_of_a_mode_that_loads_it() -> None:
     assert names.ANNOTATION_MODULE in labels.annotations
 
 
-def test_a_node_that_was_given_up_is_nobodys_although_it_is_known() -> None:
+def test_a_node_is_given_up_once_although_its_module_is_known() -> None:
+    node = an_isolating(records=applied(module=True))
+    assert isinstance(expect_leaving(node).action, ReleaseNode)
     assert plan_leave_of(_released(DEFAULT)) is None
-
-
-def test_the_node_of_a_pool_that_isolates_is_given_up_once() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=applied(module=True))
-    plan = plan_leave_of(node)
-    assert plan is not None
-    assert isinstance(plan.action, ReleaseNode)
 
 
 @pytest.mark.parametrize("labels", [{}, DEFAULT, SHARE], ids=["unlabelled", "default", "share"])
 def test_the_next_pool_believes_it_and_carries_it(labels: dict[str, str]) -> None:
-    found = _finish(_released(labels), by_hand())
-    expect_not_called_shared(found)
+    expect_not_called_shared(_finish(_released(labels), by_hand()))
     plan = plan_torn(_released(labels), by_hand())
     if isinstance(plan.action, ApplyNode):
         assert names.ANNOTATION_MODULE in plan.action.annotations
-        plan = plan_torn(_written(_released(labels), plan.action), by_hand())
+        plan = plan_torn(written(_released(labels), plan.action), by_hand())
     assert plan.reason is Reason.REQUIRES_TEARDOWN
 
 
 def test_a_pool_that_takes_whole_cards_carries_it_for_the_next_one() -> None:
     plan = plan_torn(_released(DEFAULT), a_pool(schedule="default"))
-    assert isinstance(plan.action, ApplyNode)
-    assert names.ANNOTATION_MODULE in plan.action.annotations
+    assert names.ANNOTATION_MODULE in expect_apply(plan).annotations
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["in line", "not ready"])
 def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool) -> None:
     node = a_node(labels={**DEFAULT, **OURS}, records=applied("default"), ready=ready)
-    plan = plan_of(node, a_pool(schedule="cgpu"), INSTALLER, slot_free=False)
-    assert isinstance(plan.action, ApplyNode)
-    assert not plan.action.cordon
-    seen = _written(node, plan.action)
+    plan = plan_of(node, a_pool(), INSTALLER, slot_free=False)
+    assert not expect_apply(plan).cordon
+    seen = written(node, plan.action)
     assert parse_records(seen).module
-    assert plan_of(seen, a_pool(schedule="cgpu"), INSTALLER, slot_free=False).action is None
+    assert plan_of(seen, a_pool(), INSTALLER, slot_free=False).action is None
 
 
 def test_an_installer_that_never_ran_has_loaded_nothing() -> None:
     bound = replace(INSTALLER, phase="Pending", ready=False)
-    node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
-    node = replace(node, allocatable={MEMORY: 15})
-    assert plan_of(node, a_pool(schedule="share"), PLUGIN, bound).action is None
+    assert plan_of(SHARING, SHARE_POOL, PLUGIN, bound).action is None
 
 
 def test_nothing_is_noted_on_a_node_that_is_to_be_left_alone() -> None:
-    node = a_node(
-        labels={**SHARE, **OURS}, records=applied(Schedule.SHARE), allocatable={MIG_DEVICE: 1}
-    )
-    plan = plan_of(node, a_pool(schedule="share"), PLUGIN, INSTALLER)
+    node = replace(SHARING, allocatable={MIG_DEVICE: 1})
+    plan = plan_of(node, SHARE_POOL, PLUGIN, INSTALLER)
     assert (plan.reason, plan.action) == (Reason.MIG_NODE, None)
 
 
@@ -222,44 +200,27 @@ def test_the_end_of_a_teardown_forgets_it_unless_an_installer_came_since(
 ) -> None:
     records = a_teardown(Step.RESTARTING).model_copy(update={"module": True})
     node = torn(Step.RESTARTING, boot="boot-2", records=records)
-    plan = plan_torn(node, by_hand(), pods=pods)
-    assert isinstance(plan.action, ApplyNode)
-    assert not plan.action.cordon
-    assert (names.ANNOTATION_MODULE in plan.action.annotations) is known
+    apply = expect_apply(plan_torn(node, by_hand(), pods=pods))
+    assert not apply.cordon
+    assert (names.ANNOTATION_MODULE in apply.annotations) is known
 
 
 def test_who_came_to_share_before_the_module_is_still_known_after_it() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
-    node = replace(node, allocatable={MEMORY: 15})
-    noted = plan_of(node, a_pool(schedule="share"), PLUGIN, INSTALLER, a_gpu_pod())
-    assert isinstance(noted.action, ApplyNode)
-    after = parse_records(_written(node, noted.action)).applied
-    assert after is not None
-    assert after.admitted == {"uid-of-train-1": Schedule.SHARE}
+    record = expect_applied(plan_of(SHARING, SHARE_POOL, PLUGIN, INSTALLER, a_gpu_pod()))
+    assert record.admitted == {"uid-of-train-1": Schedule.SHARE}
 
 
 def test_a_label_that_somebody_put_back_while_nobody_looked_may_have_brought_an_installer() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
-    strange = replace(
-        node, owned=node.owned - SHARE.keys(), managers=dict.fromkeys(SHARE, "kubectl")
-    )
-
-    plan = plan_of(strange, a_pool(schedule="share"), PLUGIN)
-
-    assert isinstance(plan.action, ApplyNode)
-    noted = parse_records(_written(strange, plan.action))
-    assert noted.module
-    assert noted.applied is not None
-    assert noted.applied.mode_unknown
+    plan = plan_of(UNSEEN, SHARE_POOL, PLUGIN)
+    assert parse_records(written(UNSEEN, plan.action)).module
+    assert expect_applied(plan).mode_unknown
 
 
 def _plan_drifted(schedule: str, *, acting_since: datetime, pod: Pod = PLUGIN) -> NodeRecords:
     """What is noted where somebody wrote `schedule` a second ago on a node in `share`."""
-    node = a_node(
-        labels={**SHARE, **OURS},
-        records=applied(Schedule.SHARE).model_copy(update={"found": {names.LABEL_SCHEDULE: None}}),
-        allocatable={MEMORY: 15},
-    )
+    found: dict[str, str | None] = {names.LABEL_SCHEDULE: None}
+    records = applied(Schedule.SHARE).model_copy(update={"found": found})
+    node = a_settled(records=records, allocatable={MEMORY: 15})
     node = replace(
         node,
         labels={**node.labels, names.LABEL_SCHEDULE: schedule},
@@ -267,9 +228,8 @@ def _plan_drifted(schedule: str, *, acting_since: datetime, pod: Pod = PLUGIN) -
         managers={names.LABEL_SCHEDULE: "kubectl"},
         written_at={names.LABEL_SCHEDULE: NOW - timedelta(seconds=1)},
     )
-    plan = plan_of(node, a_pool(schedule="share"), pod, acting_since=acting_since)
-    assert isinstance(plan.action, ApplyNode)
-    return parse_records(_written(node, plan.action))
+    plan = plan_of(node, SHARE_POOL, pod, acting_since=acting_since)
+    return parse_records(written(node, plan.action))
 
 
 @pytest.mark.parametrize("schedule", ["share", "default", "cgpu"])
@@ -280,39 +240,20 @@ def test_before_a_label_that_nobody_saw_being_written_another_may_have_brought_i
 
 
 def test_a_label_that_was_seen_being_written_brought_none_though_its_plugin_is_in_doubt() -> None:
-    found = _plan_drifted(
-        "default", acting_since=NOW - timedelta(minutes=1), pod=a_plugin_pod(restarts=1)
-    )
+    earlier = NOW - timedelta(minutes=1)
+    found = _plan_drifted("default", acting_since=earlier, pod=a_plugin_pod(restarts=1))
     assert found.applied is not None
-    assert found.applied.mode_unknown
-    assert not found.module
-
-
-def _unseen() -> Node:
-    """In share; while nobody looked somebody else took its label away and put it back."""
-    node = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
-    managers = dict.fromkeys(SHARE, "kubectl")
-    return replace(node, owned=node.owned - SHARE.keys(), managers=managers)
+    assert (found.applied.mode_unknown, found.module) == (True, False)
 
 
 def test_a_node_that_leaves_keeps_what_a_label_may_have_brought_that_nobody_saw() -> None:
-    plan = plan_leave_of(_unseen(), PLUGIN)
-
-    assert plan is not None
-    assert isinstance(plan.action, ApplyNode)
-    left = _written(_unseen(), plan.action)
+    left = written(UNSEEN, expect_leaving(UNSEEN, PLUGIN).action)
     assert (parse_records(left).module, parse_records(left).mode_unknown) == (True, True)
-    released = plan_leave_of(left, PLUGIN)
-    assert released is not None
-    assert isinstance(released.action, ReleaseNode)
+    assert isinstance(expect_leaving(left, PLUGIN).action, ReleaseNode)
 
 
 def test_a_node_that_leaves_keeps_a_doubt_that_could_not_be_stored() -> None:
-    node = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
-    seen = Observed(node, [PLUGIN], parse_records(node), is_doubtful=True)
-
+    seen = Observed(SHARING, [PLUGIN], parse_records(SHARING), is_doubtful=True)
     plan = plan_leaving(seen, None, Pass(NOW))
-
     assert plan is not None
-    assert isinstance(plan.action, ApplyNode)
-    assert parse_records(_written(node, plan.action)).mode_unknown
+    assert parse_records(written(SHARING, plan.action)).mode_unknown

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolPlan
 from gpushare.core.actions import NodePlan, NodeState
@@ -22,11 +23,14 @@ from tests.kit.members import (
     CGPU,
     INSTALLER,
     OURS,
+    SHARE,
+    a_failure,
     a_kind,
     a_settled,
     agreed,
     applied,
-    failed,
+    changing,
+    has_failed,
     under_way,
 )
 from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
@@ -34,6 +38,12 @@ from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
 TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN, teardown="teardown Manual")
 FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)
 REFUSED = a_kind("mps", "cgpu", Outcome.REQUIRES_PERSON)
+TURNS = {
+    Reason.WAITING_FOR_BUDGET,
+    Reason.WAITING_FOR_CANARY,
+    Reason.WAITING_FOR_APPROVAL,
+    Reason.ROLLOUT_HALTED,
+}
 DONE = NodePlan("done", NodeState.READY, Reason.APPLIED, "as the pool says", labelled=True)
 
 
@@ -61,11 +71,14 @@ def _expect_plan(*plans: NodePlan, pool: Pool | None = None) -> PoolPlan:
     return plan
 
 
-def _rollout(world: World) -> tuple[bool, Reason, str]:
-    (pool,) = world.pools
+def _plan(world: World) -> Book:
     planner = Planner(Timing())
     planner.update(world, None, NOW)
-    return judge_rollout(pool, planner.books[pool.name])
+    return planner.books[world.pools[0].name]
+
+
+def _rollout(world: World) -> tuple[bool, Reason, str]:
+    return judge_rollout(world.pools[0], _plan(world))
 
 
 # The steps.
@@ -74,11 +87,8 @@ def _rollout(world: World) -> tuple[bool, Reason, str]:
 def test_a_step_says_what_becomes_of_a_node_and_what_holds_it_up() -> None:
     held = _waiting(reason=Reason.WORKLOADS_PRESENT, pods=3)
     (step,) = _expect_plan(held).steps
-    assert (step.node, step.change, step.outcome) == (
-        "gpu-1",
-        "share -> cgpu",
-        "apply and restart the plugin",
-    )
+    assert (step.node, step.change) == ("gpu-1", "share -> cgpu")
+    assert step.outcome == "apply and restart the plugin"
     assert (step.restarts_plugin, step.reboots) == (True, False)
     assert (step.pods, step.blocker) == (3, "WorkloadsPresent")
 
@@ -88,15 +98,7 @@ def test_a_teardown_reboots_and_restarts_no_plugin() -> None:
     assert (step.restarts_plugin, step.reboots) == (False, True)
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        Reason.WAITING_FOR_BUDGET,
-        Reason.WAITING_FOR_CANARY,
-        Reason.WAITING_FOR_APPROVAL,
-        Reason.ROLLOUT_HALTED,
-    ],
-)
+@pytest.mark.parametrize("reason", sorted(TURNS))
 def test_waiting_for_its_turn_is_no_blocker(reason: Reason) -> None:
     (step,) = _expect_plan(_waiting(reason=reason)).steps
     assert step.blocker == ""
@@ -153,24 +155,17 @@ def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
     [
         ([_waiting()], "share -> cgpu on 1 node: the device plugin restarts"),
         (
-            [_waiting("a"), _waiting("b")],
-            "share -> cgpu on 2 nodes: the device plugin restarts",
-        ),
-        (
             [_waiting("a"), _waiting("b", reason=Reason.WORKLOADS_PRESENT)],
             "share -> cgpu on 2 nodes: the device plugin restarts; 1 waits for pods to finish",
         ),
-        (
-            [_waiting(kind=FOLLOW)],
-            "default -> cgpu on 1 node: the plugins follow the labels",
-        ),
+        ([_waiting(kind=FOLLOW)], "default -> cgpu on 1 node: the plugins follow the labels"),
         (
             [_waiting("a", TEARDOWN), _waiting("b", REFUSED)],
             "cgpu -> share on 1 node: the kernel module goes, with a reboot (teardown Manual); "
             "mps -> cgpu on 1 node: needs a person, and is not done by itself",
         ),
     ],
-    ids=["one node", "two", "pods", "labels alone", "not by itself"],
+    ids=["one node", "two, and pods", "labels alone", "not by itself"],
 )
 def test_the_summary_says_each_kind_in_a_sentence(plans: list[NodePlan], summary: str) -> None:
     assert _expect_plan(*plans).summary == summary
@@ -194,21 +189,19 @@ def test_any_number_of_odd_modes_can_be_agreed_to() -> None:
 
 def test_a_pool_that_only_observes_says_its_plan() -> None:
     pool = a_pool(reconcile="Observe")
-    planner = Planner(Timing())
-    planner.update(a_world(pools=(pool,), nodes=(a_settled("a"), a_settled("b"))), None, NOW)
-    plan = build_plan(pool, planner.books["training"])
+    nodes = (a_settled("a"), a_settled("b"))
+    plan = build_plan(pool, _plan(a_world(pools=(pool,), nodes=nodes)))
     assert plan is not None
     assert plan.hash == hash_kinds([a_kind()])
     assert [step.node for step in plan.steps] == ["a", "b"]
 
 
-def test_a_change_that_is_about_to_begin_has_no_blocker() -> None:
-    pool, node = a_pool(), a_settled()
-    planner = Planner(Timing())
-    world = a_world(pools=(pool,), nodes=(node,))
+@pytest.mark.parametrize("busy", [frozenset(), frozenset({"gpu-1"})], ids=["decided", "written"])
+def test_a_change_that_is_about_to_begin_has_no_blocker(busy: frozenset[str]) -> None:
+    planner, world = Planner(Timing()), a_world(pools=(a_pool(),), nodes=(a_settled(),))
     planner.update(world, None, NOW)
-    planner.update(replace(world, busy=frozenset({"gpu-1"})), {"gpu-1"}, NOW)
-    plan = build_plan(pool, planner.books["training"])
+    planner.update(replace(world, busy=busy), {"gpu-1"}, NOW)
+    plan = build_plan(a_pool(), planner.books["training"])
     assert plan is not None
     assert [step.blocker for step in plan.steps] == [""]
 
@@ -238,92 +231,67 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
 # RolloutComplete.
 
 
-def test_a_rollout_is_complete_when_nothing_is_under_way_or_left() -> None:
-    assert judge_rollout(a_pool(), _book(DONE))[:2] == (True, Reason.NOTHING_LEFT)
-
-
-def test_a_pool_without_nodes_has_nothing_left_to_roll_out() -> None:
-    assert judge_rollout(a_pool(), Book())[0]
+@pytest.mark.parametrize("plans", [[DONE], []], ids=["all is done", "no nodes"])
+def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[NodePlan]) -> None:
+    assert judge_rollout(a_pool(), _book(*plans))[:2] == (True, Reason.NOTHING_LEFT)
 
 
 def test_a_rollout_that_goes_on_counts_what_is_in_its_change_and_what_is_left() -> None:
-    changing = a_node("gpu-1", {**CGPU, **OURS}, records=under_way(Step.LABELLED),
-                      unschedulable=True)  # fmt: skip
-    world = a_world(pools=(a_pool(),), nodes=(changing, a_settled("gpu-2"), a_settled("gpu-3")))
-    assert _rollout(world) == (
-        False,
-        Reason.UPDATING,
-        "1 nodes are in their change, 2 are left",
-    )
+    nodes = (changing("gpu-1"), a_settled("gpu-2"), a_settled("gpu-3"))
+    holds, reason, message = _rollout(a_world(pools=(a_pool(),), nodes=nodes))
+    assert (holds, reason) == (False, Reason.UPDATING)
+    assert message.startswith("1 nodes are in their change, 2 are left")
 
 
-def test_a_node_that_waits_for_pods_is_left() -> None:
-    world = a_world(pools=(a_pool(),), nodes=(a_settled(),), pods=(a_gpu_pod(),))
-    assert _rollout(world)[:2] == (False, Reason.WORKLOADS_PRESENT)
+STRANGE = a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"})
+JOINED_TOO_LATE = has_failed("gpu-1", joining=True)
+CORDONED = replace(
+    a_settled(unschedulable=True, owns_cordon=True),
+    annotations=under_way(Step.CORDONED).annotations(),
+)
+WAITS = a_pool(rollout={"workloads": "CordonAndWait"})
+MANUAL = a_pool(rollout={"approval": "Manual"})
+GIVEN_BACK = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approval": "Manual"})
 
 
-def test_a_node_that_needs_a_person_is_left() -> None:
-    world = a_world(
-        pools=(a_pool(),), nodes=(a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"}),)
-    )
-    assert _rollout(world)[:2] == (False, Reason.REQUIRES_PERSON)
-
-
-def test_a_rollout_is_not_complete_while_a_node_waits_under_its_cordon() -> None:
-    pool = a_pool(rollout={"workloads": "CordonAndWait"})
-    records = under_way(Step.CORDONED)
-    cordoned = a_settled(unschedulable=True, owns_cordon=True)
-    cordoned = replace(cordoned, annotations=records.annotations())
-    world = a_world(pools=(pool,), nodes=(cordoned,), pods=(a_gpu_pod(),))
-    assert _rollout(world)[:2] == (False, Reason.UPDATING)
-
-
-def test_a_rollout_is_not_complete_while_a_node_that_joined_has_failed() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=failed(joining=True), unschedulable=True)
-    world = a_world(pools=(a_pool(),), nodes=(node,))
-    assert not _rollout(world)[0]
+@pytest.mark.parametrize(
+    ("pool", "nodes", "reason"),
+    [
+        (a_pool(), [a_settled()], Reason.WORKLOADS_PRESENT),
+        (a_pool(), [STRANGE], Reason.REQUIRES_PERSON),
+        (WAITS, [CORDONED], Reason.UPDATING),
+        (a_pool(), [JOINED_TOO_LATE], Reason.UPDATING),
+        (MANUAL, [has_failed("gpu-0"), a_settled("gpu-2")], Reason.ROLLOUT_HALTED),
+        (GIVEN_BACK, [a_settled()], Reason.WORKLOADS_PRESENT),
+    ],
+    ids=["pods", "a person", "under its cordon", "it joined", "halted first", "given back"],
+)
+def test_a_rollout_is_not_complete_while_a_node_is_left_and_says_what_it_waits_for(
+    pool: Pool, nodes: list[Node], reason: Reason
+) -> None:
+    world = a_world(pools=(pool,), nodes=tuple(nodes), pods=(a_gpu_pod(),))
+    assert _rollout(world)[:2] == (False, reason)
 
 
 def test_a_label_that_is_put_back_is_no_rollout() -> None:
-    node = a_node(labels={"ack.node.gpu.schedule": "share", **OURS}, records=applied(),
-                  owned=frozenset())  # fmt: skip
-    world = a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(),))
-    assert _rollout(world)[0]
+    node = a_node(labels={**SHARE, **OURS}, records=applied(), owned=frozenset())
+    assert _rollout(a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(),)))[0]
 
 
-def test_a_halted_rollout_says_what_failed_and_how_many_are_left() -> None:
-    node = a_node("gpu-1", {**CGPU, **OURS}, records=failed(), unschedulable=True)
-    world = a_world(pools=(a_pool(),), nodes=(node, a_settled("gpu-2"), a_settled("gpu-3")))
-    holds, reason, message = _rollout(world)
+def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> None:
+    failures = [has_failed(name) for name in ("gpu-9", "gpu-1", "gpu-5")]
+    nodes = (*failures, a_settled("gpu-2"), a_settled("gpu-3"))
+    holds, reason, message = _rollout(a_world(pools=(a_pool(),), nodes=nodes))
     assert (holds, reason) == (False, Reason.ROLLOUT_HALTED)
-    assert "gpu-1 failed at the step Restarting: cgpu-installer is not Ready" in message
-    assert "2 nodes are left to change" in message
-    assert "gpushare.io/retry" in message
-
-
-def test_of_several_failed_nodes_the_first_by_name_is_named() -> None:
-    nodes = [
-        a_node(name, {**CGPU, **OURS}, records=failed(), unschedulable=True)
-        for name in ("gpu-9", "gpu-2", "gpu-5")
-    ]
-    assert "gpu-2 failed" in _rollout(a_world(pools=(a_pool(),), nodes=tuple(nodes)))[2]
+    for told in ("gpu-1 failed at the step Restarting", "2 nodes are left", "gpushare.io/retry"):
+        assert told in message
 
 
 def test_a_failure_that_mended_itself_on_the_last_node_leaves_the_rollout_complete() -> None:
-    change = failed().change
-    assert change is not None
-    late = applied(of="share", failure=change.failure)
+    late = applied(of="share", failure=a_failure())
     node = a_node(labels={**CGPU, **OURS}, records=late, allocatable={MEMORY: 15})
     world = a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(), INSTALLER))
     assert _rollout(world)[:2] == (True, Reason.NOTHING_LEFT)
-
-
-def test_a_plan_that_nobody_agreed_to_says_its_kinds_and_its_hash() -> None:
-    pool = a_pool(rollout={"approval": "Manual"})
-    holds, reason, message = _rollout(a_world(pools=(pool,), nodes=(a_settled(),)))
-    assert (holds, reason) == (False, Reason.WAITING_FOR_APPROVAL)
-    assert str(a_kind()) in message
-    assert hash_kinds([a_kind()]) in message
 
 
 def test_only_the_kinds_that_are_new_are_said_to_lack_an_approval() -> None:
@@ -336,35 +304,19 @@ def test_only_the_kinds_that_are_new_are_said_to_lack_an_approval() -> None:
     assert hash_kinds([a_kind(), FOLLOW]) in message
 
 
-def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself() -> None:
-    pool = a_pool(rollout={"approval": "Manual"})
-    assert judge_rollout(pool, _book(_waiting(kind=REFUSED)))[1] is Reason.UPDATING
-    unapproved = judge_rollout(pool, _book(_waiting(kind=TEARDOWN)))[1]
-    assert unapproved is Reason.WAITING_FOR_APPROVAL
-
-
-def test_a_halt_is_told_before_a_missing_approval() -> None:
-    pool = a_pool(rollout={"approval": "Manual"})
-    node = a_node("gpu-1", {**CGPU, **OURS}, records=failed(), unschedulable=True)
-    world = a_world(pools=(pool,), nodes=(node, a_settled("gpu-2")))
-    assert _rollout(world)[1] is Reason.ROLLOUT_HALTED
-
-
-def test_a_node_that_is_given_back_needs_no_approval_and_asks_for_none() -> None:
-    pool = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approval": "Manual"})
-    world = a_world(pools=(pool,), nodes=(a_settled(),), pods=(a_gpu_pod(),))
-    assert _rollout(world)[1] is not Reason.WAITING_FOR_APPROVAL
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(REFUSED, Reason.UPDATING), (TEARDOWN, Reason.WAITING_FOR_APPROVAL)],
+    ids=["not done by itself", "done"],
+)
+def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself(kind: Kind, reason: Reason) -> None:
+    assert judge_rollout(MANUAL, _book(_waiting(kind=kind)))[1] is reason
 
 
 def test_a_node_that_leaves_the_pool_is_no_part_of_what_is_agreed_to() -> None:
-    rollout = {"approval": "Manual"}
-    pool = a_pool(deletion_policy="WholeCard", rollout=rollout, nodes={"names": ["gpu-2"]})
-    planner = Planner(Timing())
-    world = a_world(
-        pools=(pool,), nodes=(a_settled("gpu-1"), a_settled("gpu-2")), pods=(a_gpu_pod(),)
-    )
-    planner.update(world, None, NOW)
-    book = planner.books["training"]
+    pool = a_pool(deletion_policy="WholeCard", nodes={"names": ["gpu-2"]})
+    nodes = (a_settled("gpu-1"), a_settled("gpu-2"))
+    book = _plan(a_world(pools=(pool,), nodes=nodes, pods=(a_gpu_pod(),)))
     assert book.plans["gpu-1"].reason is Reason.WORKLOADS_PRESENT
     plan = build_plan(pool, book)
     assert plan is not None
@@ -375,4 +327,3 @@ def test_the_condition_is_in_the_status() -> None:
     conditions = build_status(a_pool(), _book(_waiting()), NOW).conditions
     (found,) = [c for c in conditions if c.type == Condition.ROLLOUT_COMPLETE]
     assert (found.status, found.reason) == ("False", "Updating")
-    assert found.message == "0 nodes are in their change, 1 are left"

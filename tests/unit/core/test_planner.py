@@ -10,17 +10,23 @@ from hypothesis import strategies as st
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
-from gpushare.api.pool import Pool, Schedule
+from gpushare.api.pool import Pool
 from gpushare.api.status import Leaving, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.blockers import Blocker
 from gpushare.core.book import Book
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
-from gpushare.core.records import Step
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.members import CGPU, OURS, SHARE, applied, deferred, under_way
+from tests.kit.members import (
+    SHARE,
+    a_settled,
+    an_isolating,
+    applied,
+    changing,
+    deferred,
+)
 from tests.kit.planned import plan_world, read_books
 from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_gpu_pod, a_node, a_pool
 
@@ -32,29 +38,21 @@ POOLS = (
     a_pool("still", schedule="share", reconcile="Paused", nodes={"names": ("gpu-3", "gpu-4")}),
 )
 
+LEFT = applied("share", pool="gone")
 NODES = {
     "new": a_node(),
     "elsewhere": replace(a_node(), labels={}),
-    "settled": a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE)),
-    "right": a_node(labels={**CGPU, **OURS}, records=applied(Schedule.CGPU)),
-    "drifted": a_node(labels={**SHARE, names.LABEL_POOL: "x"}, records=applied(Schedule.CGPU)),
-    "cordoned": a_node(
-        labels={**SHARE, **OURS}, records=applied(Schedule.SHARE), unschedulable=True
-    ),
-    "down": a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE), ready=False),
-    "changing": a_node(
-        labels={**CGPU, **OURS}, records=under_way(Step.LABELLED), unschedulable=True
-    ),
-    "deferred": a_node(labels={**SHARE, **OURS}, records=deferred(0.4)),
+    "settled": a_settled(),
+    "right": an_isolating(),
+    "drifted": a_node(labels={**SHARE, names.LABEL_POOL: "x"}, records=applied()),
+    "cordoned": a_settled(unschedulable=True),
+    "down": a_settled(ready=False),
+    "changing": changing(),
+    "deferred": a_settled(records=deferred(0.4)),
     "left": a_node(
-        labels={**SHARE, names.LABEL_POOL: "gone"}, records=applied(Schedule.SHARE, pool="gone")
+        labels={**SHARE, names.LABEL_POOL: "gone"}, records=applied("share", pool="gone")
     ),
-    "full": a_node(
-        labels={**CGPU, **OURS},
-        records=applied(Schedule.CGPU),
-        allocatable={MEMORY: 30},
-        gpu_count=2,
-    ),
+    "full": an_isolating(allocatable={MEMORY: 30}, gpu_count=2),
     "mig": a_node(allocatable={"nvidia.com/mig-1g.5gb": 1}),
 }
 NAMES = tuple(f"gpu-{index}" for index in range(5))
@@ -170,18 +168,6 @@ def _without_slots(books: Mapping[str, tuple[NodePlan, ...]]) -> dict[str, dict[
             if not plan.takes_slot and plan.reason is not Reason.WAITING_FOR_BUDGET
         }
     return {name: plans for name, plans in kept.items() if plans}
-
-
-def test_an_event_of_one_node_looks_at_no_other() -> None:
-    planner = Planner(Timing())
-    nodes = {
-        name: replace(NODES["settled"], name=name, uid=name)
-        for name in (f"gpu-{index}" for index in range(50))
-    }
-    world = World(pools=(a_pool(schedule="share"),), nodes=nodes, plugin_daemonsets=PRO_INSTALLED)
-    planner.update(world, None, NOW)
-    plan = planner.update(world, {"gpu-7"}, NOW)
-    assert [decision.plan.node for decision in plan.decisions] == ["gpu-7"]
 
 
 def test_a_slot_that_falls_free_goes_to_the_next_by_name() -> None:

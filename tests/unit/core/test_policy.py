@@ -13,13 +13,12 @@ from tests.kit.values import a_node, a_pool
 TIMING = Timing(ready_timeout=timedelta(seconds=90))
 
 
-def test_without_a_timeout_of_its_own_the_installations_holds() -> None:
-    assert build_policy(a_pool(), a_node(), TIMING).ready_timeout == timedelta(seconds=90)
-
-
-def test_the_pools_timeout_goes_before_the_installations() -> None:
-    pool = a_pool(rollout={"ready_timeout_seconds": 5})
-    assert build_policy(pool, a_node(), TIMING).ready_timeout == timedelta(seconds=5)
+@pytest.mark.parametrize(("rollout", "seconds"), [({}, 90), ({"ready_timeout_seconds": 5}, 5)])
+def test_the_pools_timeout_goes_before_the_installations(
+    rollout: dict[str, int], seconds: float
+) -> None:
+    policy = build_policy(a_pool(rollout=rollout), a_node(), TIMING)
+    assert policy.ready_timeout == timedelta(seconds=seconds)
 
 
 def test_without_a_pool_nothing_is_forced_evicted_or_rolled_back() -> None:
@@ -53,11 +52,8 @@ def test_a_node_stays_cordoned_for_its_pods_unless_the_pool_waits_first(
     assert Policy(workloads=workloads).stays_cordoned is stays
 
 
-def test_without_retries_the_attempt_is_the_specs_generation() -> None:
+def test_the_attempt_is_the_specs_generation_and_what_retries_say() -> None:
     assert build_attempt(a_pool(), "") == "training/1"
-
-
-def test_equal_specs_and_retries_are_one_attempt() -> None:
     first, again = a_pool(retry="monday"), a_pool(retry="monday")
     assert build_attempt(first, "x") == build_attempt(again, "x")
 

@@ -8,7 +8,7 @@ import pytest
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import ApplyNode, NodeState
+from gpushare.core.actions import NodeState
 from gpushare.core.records import (
     Applied,
     Change,
@@ -55,12 +55,27 @@ FAILURE = Failure(
 )
 
 
+ODD = FAILURE.model_copy(update={"reason": "Sulks"})
+_SINCE = NOW.isoformat(timespec="milliseconds")
+
+
 def _with(annotation: str, text: str) -> Node:
     return Node("gpu-1", "uid", annotations={annotation: text})
 
 
-def test_records_survive_the_way_to_the_node_and_back() -> None:
-    records = NodeRecords(found={"cgpu": None}, change=CHANGE, applied=APPLIED, module=True)
+@pytest.mark.parametrize(
+    "records",
+    [
+        NodeRecords(),
+        NodeRecords(found={"cgpu": None}, change=CHANGE, applied=APPLIED, module=True),
+        NodeRecords(change=CHANGE.model_copy(update={"failure": FAILURE, "renewed": True})),
+        NodeRecords(change=CHANGE.model_copy(update={"undoes": FAILURE})),
+        NodeRecords(change=CHANGE.model_copy(update={"failure": ODD})),
+        NodeRecords(applied=APPLIED.model_copy(update={"of": Schedule.CGPU, "failure": FAILURE})),
+    ],
+    ids=["none", "at rest", "failed", "taken back", "for an unknown reason", "came too late"],
+)
+def test_records_survive_the_way_to_the_node_and_back(records: NodeRecords) -> None:
     assert parse_records(a_node(records=records)) == records
 
 
@@ -91,59 +106,35 @@ def test_an_old_record_of_a_mode_reads_as_it_was_meant_and_is_written_as_it_was(
     assert record.dump() == _OLD_APPLIED
 
 
+def _with_old(labels: dict[str, str], text: str) -> Node:
+    """A node that is done, and all ours, with this record."""
+    notes = {names.ANNOTATION_APPLIED: text, names.ANNOTATION_FOUND: "{}"}
+    owned = frozenset(labels) | frozenset(notes)
+    node = a_node(labels=labels, allocatable={MEMORY: 15}, owned=owned)
+    return replace(node, annotations=notes)
+
+
 def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
     """An upgrade of the operator restarts no plugin, and writes no node."""
-    labels = {"cgpu": "true", "cgpu.disable.isolation": "true", names.LABEL_POOL: "training"}
-    notes = {names.ANNOTATION_APPLIED: _OLD_APPLIED, names.ANNOTATION_FOUND: "{}"}
-    node = replace(
-        a_node(labels=labels, allocatable={MEMORY: 15}),
-        annotations=notes,
-        owned=frozenset(labels) | frozenset(notes),
-    )
+    node = _with_old({"cgpu": "true", "cgpu.disable.isolation": "true", **OURS}, _OLD_APPLIED)
     pool = a_pool(schedule="share", edition="Basic")
     plan = plan_of(node, pool, a_plugin_pod("1"), INSTALLER)
     assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
 
 
 def test_nor_do_they_on_a_node_whose_mode_says_by_itself_that_the_module_is_loaded() -> None:
-    labels = {names.LABEL_SCHEDULE: "cgpu", names.LABEL_POOL: "training", **VERIFIED}
     text = _OLD_APPLIED.replace('"Basic"', '"Professional"').replace('"share"', '"cgpu"')
-    notes = {names.ANNOTATION_APPLIED: text, names.ANNOTATION_FOUND: "{}"}
-    node = replace(
-        a_node(labels=labels, allocatable={MEMORY: 15}),
-        annotations=notes,
-        owned=frozenset(labels) | frozenset(notes),
-    )
-    plugin = a_plugin_pod("1")
+    node, plugin = _with_old({**CGPU, **OURS, **VERIFIED}, text), a_plugin_pod("1")
     assert plan_of(node, a_pool(schedule="cgpu"), plugin, INSTALLER).action is None
     waiting = plan_of(node, a_pool(schedule="share"), plugin, INSTALLER)
     assert (waiting.reason, waiting.action) == (Reason.REQUIRES_TEARDOWN, None)
-    begun = plan_of(node, a_pool(schedule="default"), plugin, INSTALLER).action
-    assert isinstance(begun, ApplyNode)
+    begun = expect_apply(plan_of(node, a_pool(schedule="default"), plugin, INSTALLER))
     assert names.ANNOTATION_MODULE in begun.annotations
 
 
 @pytest.mark.parametrize("text", ["loaded", "", "{", '{"v":2}'])
 def test_whatever_stands_there_of_the_kernel_module_counts_as_loaded(text: str) -> None:
     assert parse_records(_with(names.ANNOTATION_MODULE, text)).module
-
-
-def test_a_change_that_failed_and_one_that_takes_it_back_survive_the_way_to_the_node() -> None:
-    failed = CHANGE.model_copy(update={"failure": FAILURE, "renewed": True})
-    undone = CHANGE.model_copy(update={"undoes": FAILURE})
-    late = APPLIED.model_copy(update={"of": Schedule.CGPU, "failure": FAILURE})
-    for change in (failed, undone):
-        records = NodeRecords(change=change, applied=late)
-        assert parse_records(a_node(records=records)) == records
-
-
-def test_a_failure_for_a_reason_that_nobody_knows_can_be_read() -> None:
-    odd = CHANGE.model_copy(update={"failure": FAILURE.model_copy(update={"reason": "Sulks"})})
-    assert parse_records(a_node(records=NodeRecords(change=odd))).change == odd
-
-
-def test_a_node_without_annotations_has_no_records() -> None:
-    assert parse_records(a_node()) == NodeRecords()
 
 
 @pytest.mark.parametrize("annotation", sorted(names.RELEASED_ANNOTATIONS))
@@ -187,32 +178,20 @@ def test_it_is_kept_through_every_step_that_changes_the_record() -> None:
         assert json.loads(written[annotation])["mood"] == {"level": [1, 2]}
 
 
-def test_a_record_of_a_newer_version_is_refused() -> None:
-    newer = APPLIED.dump().replace('"v":1', '"v":2')
-    with pytest.raises(RecordError, match="newer operator"):
-        parse_records(_with(names.ANNOTATION_APPLIED, newer))
-
-
-def test_a_change_between_modes_that_nobody_knows_is_refused() -> None:
-    odd = CHANGE.dump().replace('"from":"share"', '"from":"egpu"')
-    with pytest.raises(RecordError):
-        parse_records(_with(names.ANNOTATION_CHANGE, odd))
-
-
-def test_found_keeps_the_value_that_was_there_before_we_came() -> None:
-    node = a_node(labels={"cgpu": "false"})
-    found = extend_found(None, node, frozenset({"cgpu", "cgpu.disable.isolation"}))
-    assert found == {"cgpu": "false", "cgpu.disable.isolation": None}
-
-
-def test_found_is_never_overwritten() -> None:
-    node = a_node(labels={"cgpu": "true"})
-    assert extend_found({"cgpu": "false"}, node, frozenset({"cgpu"})) == {"cgpu": "false"}
-
-
-def test_a_key_that_we_own_already_was_not_found() -> None:
-    node = a_node(labels={"cgpu": "true"}, owned=frozenset({"cgpu"}))
-    assert extend_found(None, node, frozenset({"cgpu"})) == {}
+@pytest.mark.parametrize(
+    ("before", "owned", "found"),
+    [
+        (None, False, {"cgpu": "true", "cgpu.disable.isolation": None}),
+        ({"cgpu": "false"}, False, {"cgpu": "false", "cgpu.disable.isolation": None}),
+        (None, True, {"cgpu.disable.isolation": None}),
+    ],
+    ids=["before we came", "never overwritten", "ours already"],
+)
+def test_found_keeps_the_value_that_was_there_before_we_came(
+    before: dict[str, str | None] | None, owned: bool, found: dict[str, str | None]
+) -> None:
+    node = a_node(labels={"cgpu": "true"}, owned=frozenset({"cgpu"} if owned else ()))
+    assert extend_found(before, node, frozenset({"cgpu", "cgpu.disable.isolation"})) == found
 
 
 @pytest.mark.parametrize(
@@ -220,8 +199,13 @@ def test_a_key_that_we_own_already_was_not_found() -> None:
     [
         ('"edition":"Basic"', '"edition":"OpenSource"'),
         ('"to":"cgpu"', '"to":"mps"'),
+        ('"from":"share"', '"from":"egpu"'),
         ('"labelledAt":"2026-01-02T04:04:05.000+00:00",', ""),
-        ('"since":"2026-01-02T03:04:05.000+00:00"', '"since":"2026-01-02T03:04:05"'),
+        (_SINCE, "2026-01-02T03:04:05"),
+        (_SINCE, "9999-12-31T23:59:59-14:00"),
+        (_SINCE, "0001-01-01T00:00:00+14:00"),
+        (_SINCE, "1999-12-31T00:00:00Z"),
+        ('"training"', '"bad name!!"'),
     ],
 )
 def test_a_change_that_can_not_be_is_refused(text: str, instead: str) -> None:
@@ -230,22 +214,13 @@ def test_a_change_that_can_not_be_is_refused(text: str, instead: str) -> None:
         parse_records(_with(names.ANNOTATION_CHANGE, CHANGE.dump().replace(text, instead)))
 
 
-def test_a_mode_that_the_edition_does_not_have_was_never_applied() -> None:
-    odd = APPLIED.dump().replace('"schedule":"share"', '"schedule":"mps"')
-    with pytest.raises(RecordError):
-        parse_records(_with(names.ANNOTATION_APPLIED, odd))
-
-
 @pytest.mark.parametrize(
-    "moment", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "1999-12-31T00:00:00Z"]
+    ("text", "instead", "told"),
+    [('"schedule":"share"', '"schedule":"mps"', "no mode mps"), ('"v":1', '"v":2', "newer")],
+    ids=["a mode that the edition lacks", "a newer version"],
 )
-def test_a_time_at_the_end_of_the_calendar_can_not_be_read(moment: str) -> None:
-    text = CHANGE.dump().replace(NOW.isoformat(timespec="milliseconds"), moment)
-    with pytest.raises(RecordError):
-        parse_records(Node("gpu-1", "uid", annotations={names.ANNOTATION_CHANGE: text}))
-
-
-def test_a_pool_that_can_not_be_one_can_not_be_read() -> None:
-    text = CHANGE.dump().replace('"training"', '"bad name!!"')
-    with pytest.raises(RecordError):
-        parse_records(Node("gpu-1", "uid", annotations={names.ANNOTATION_CHANGE: text}))
+def test_what_was_never_applied_by_this_version_is_refused(
+    text: str, instead: str, told: str
+) -> None:
+    with pytest.raises(RecordError, match=told):
+        parse_records(_with(names.ANNOTATION_APPLIED, APPLIED.dump().replace(text, instead)))

@@ -13,24 +13,28 @@ from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import LookAgain, NodePlan, NodeState, RecordPlugins
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Timing
-from gpushare.core.records import Applied, Change, NodeRecords, PluginPod, Step, parse_records
+from gpushare.core.records import PluginPod, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_give_way
 from gpushare.names import Reason
 from tests.kit.members import (
+    INSTALLER,
     OURS,
     a_failure,
     applied,
+    change_of,
+    expect_applied,
     expect_apply,
     expect_change,
+    expect_idle,
+    expect_leaving,
     follow,
-    plan_leave_of,
     plan_of,
+    under_way,
 )
 from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 BASIC, PRO = Edition.BASIC, Edition.PROFESSIONAL
 OLD, NEW = a_plugin_pod("old"), a_plugin_pod("new")
-INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
 DAEMONSETS = frozenset({"gpushare-device-plugin-ds", "cgpu-installer"})
 
 
@@ -46,21 +50,10 @@ def _node(
     **more: Any,
 ) -> Node:
     """A cordoned node whose change failed in the pool's first attempt."""
-    change = Change(
-        **{
-            "pool": "training",
-            "edition": edition,
-            "of": of,
-            "to": to,
-            "step": step,
-            "since": NOW,
-            "labelled_at": NOW,
-            "restart": (edition, of, to) != (PRO, Schedule.DEFAULT, Schedule.SHARE),
-            "plugins": (PluginPod(name="old", uid="old"),) if step is Step.RESTARTING else (),
-            "failure": a_failure(),
-            **more,
-        }
-    )
+    plugins = (PluginPod(name="old", uid="old"),) if step is Step.RESTARTING else ()
+    values = {"of": of, "to": to, "plugins": plugins, "failure": a_failure()}
+    restart = (edition, of, to) != (PRO, Schedule.DEFAULT, Schedule.SHARE)
+    change = under_way(step, **{"edition": edition, "restart": restart, **values, **more}).change
     records = applied(of, edition=edition, plugins={"old": 0})
     labels = {**MODES[edition, to].labels, **OURS}
     return a_node(
@@ -93,18 +86,10 @@ def _after_look(node: Node, *pods: Pod) -> Node:
 
 def _rolled_back() -> Node:
     """The node in service again, in the mode that it had."""
-    applied_back = Applied(
-        pool="training",
-        edition=BASIC,
-        schedule=Schedule.SHARE,
-        of=Schedule.CGPU,
-        boot_id="boot-1",
-        plugins={"new": 0},
-        failure=a_failure(),
-    )
     labels = {**MODES[BASIC, Schedule.SHARE].labels, **OURS}
-    found = dict.fromkeys(labels)
-    records = NodeRecords(found=found, applied=applied_back)
+    back = {"of": Schedule.CGPU, "plugins": {"new": 0}, "failure": a_failure()}
+    records = applied(Schedule.SHARE, edition=BASIC, **back)
+    records = records.model_copy(update={"found": dict.fromkeys(labels)})
     return a_node(labels=labels, records=records, allocatable={MEMORY: 15})
 
 
@@ -112,64 +97,50 @@ def test_a_change_that_failed_is_taken_back_from_the_cordon_on() -> None:
     plan = _next(_node(), NEW, INSTALLER)
     change = expect_change(plan)
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.ROLLED_BACK)
-    assert (change.of, change.to, change.step) == (
-        Schedule.CGPU,
-        Schedule.SHARE,
-        Step.CORDONED,
-    )
+    assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.SHARE, Step.CORDONED)
     assert (change.restart, change.undoes, change.failure) == (True, a_failure(), None)
     assert expect_apply(plan).cordon
+    assert plan.halts
 
 
 def test_the_failure_is_written_before_it_is_taken_back() -> None:
-    plan = _next(_node(failure=None), minutes=10)
-    change = expect_change(plan)
+    change = expect_change(_next(_node(failure=None), minutes=10))
     assert change.failure is not None
     assert (change.of, change.to) == (Schedule.SHARE, Schedule.CGPU)
-
-
-def test_without_a_rollback_in_the_spec_the_node_stays_as_it_is() -> None:
-    plan = _next(_node(), NEW, INSTALLER, pool=a_pool(edition=BASIC))
-    assert (plan.state, plan.action) == (NodeState.FAILED, None)
 
 
 def test_where_the_plugins_follow_the_labels_none_is_restarted_on_the_way_back() -> None:
     node = _node(PRO, Schedule.DEFAULT, Schedule.SHARE)
     change = expect_change(_next(node, pool=_pool(PRO, "share")))
-    assert (change.of, change.to, change.restart) == (
-        Schedule.SHARE,
-        Schedule.DEFAULT,
-        False,
-    )
+    assert (change.of, change.to, change.restart) == (Schedule.SHARE, Schedule.DEFAULT, False)
 
 
 @pytest.mark.parametrize(
-    ("of", "to", "why"),
+    ("node", "pool", "why"),
     [
-        (Schedule.SHARE, Schedule.CGPU, "memory isolation stays on until"),
-        (Schedule.DEFAULT, Schedule.DISABLED, "another plugin or a DRA driver"),
+        (_node(PRO, step=Step.LABELLED), _pool(PRO), "memory isolation stays on until"),
+        (
+            _node(PRO, Schedule.DEFAULT, Schedule.DISABLED, Step.LABELLED),
+            _pool(PRO, "disabled"),
+            "another plugin or a DRA driver",
+        ),
+        (_node(of=Schedule.CGPU), _pool(), "there is no other mode"),
+        (_node(), _pool(device_plugin={"restart": "Never"}), "devicePlugin.restart is Never"),
     ],
-    ids=["a teardown", "a person"],
+    ids=["a teardown", "a person", "a restart alone", "no restart allowed"],
 )
-def test_what_the_table_does_not_allow_is_not_taken_back_and_says_why(
-    of: Schedule, to: Schedule, why: str
+def test_what_can_not_be_taken_back_stays_cordoned_and_says_why(
+    node: Node, pool: Pool, why: str
 ) -> None:
-    plan = _next(_node(PRO, of, to, Step.LABELLED), OLD, a_gpu_pod(), pool=_pool(PRO, str(to)))
+    plan = _next(node, OLD, a_gpu_pod(), pool=pool)
     assert plan.state is NodeState.FAILED
     assert plan.halts
-    assert f"not rolled back ({to} -> {of}: {why}" in plan.message
-    assert "the node stays cordoned until this is mended" in plan.message
-
-
-def test_a_restart_alone_has_no_other_mode_to_go_back_to() -> None:
-    plan = _next(_node(of=Schedule.CGPU), pool=_pool())
-    assert (plan.state, plan.action) == (NodeState.FAILED, None)
-    assert "there is no other mode to go back to" in plan.message
+    assert why in plan.message
+    assert "stays cordoned" in plan.message
 
 
 def test_pods_that_the_way_back_would_harm_are_waited_for() -> None:
-    starting = a_gpu_pod(phase="Pending")
-    plan = _next(_node(), starting)
+    plan = _next(_node(), a_gpu_pod(phase="Pending"))
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
     assert "rolled back to share later: pods that have yet to start" in plan.message
     assert _next(_node()).reason is Reason.ROLLED_BACK
@@ -181,60 +152,41 @@ def test_a_node_that_joins_is_not_rolled_back() -> None:
 
 
 def test_a_node_that_comes_back_before_its_rollback_began_is_finished() -> None:
-    node = replace(_node(), allocatable={MEMORY: 15})
-    apply = expect_apply(_next(node, a_plugin_pod("new"), INSTALLER))
-    assert not apply.cordon
-    assert '"schedule":"cgpu"' in apply.annotations[names.ANNOTATION_APPLIED]
+    plan = _next(replace(_node(), allocatable={MEMORY: 15}), NEW, INSTALLER)
+    assert not expect_apply(plan).cordon
+    assert expect_applied(plan).schedule is Schedule.CGPU
 
 
 # On the way back.
 
 
-def test_the_rollback_is_a_change_like_any_other() -> None:
+def test_the_rollback_is_a_change_like_any_other_with_a_deadline_of_its_own() -> None:
     node = _begun()
     assert _next(node, NEW, INSTALLER).action == LookAgain("gpu-1")
     node = _after_look(node, NEW, INSTALLER)
     assert MODES[BASIC, Schedule.SHARE].labels.items() <= node.labels.items()
-    assert _next(node, NEW, INSTALLER).action == RecordPlugins("gpu-1")
-
-
-def test_the_rollback_has_a_deadline_of_its_own() -> None:
-    node = _after_look(_begun(), NEW, INSTALLER)
     plan = _next(node, NEW, INSTALLER)
-    assert plan.deadline == LATER + timedelta(minutes=10)
+    assert (plan.action, plan.deadline) == (RecordPlugins("gpu-1"), LATER + timedelta(minutes=10))
 
 
-@pytest.mark.parametrize("labelled", [False, True], ids=["cordoned", "labelled"])
-def test_the_pool_is_halted_all_the_while(*, labelled: bool) -> None:
-    node = _after_look(_begun(), NEW, INSTALLER) if labelled else _begun()
-    assert _next(_node(), NEW, INSTALLER).halts
-    assert _next(node, NEW, INSTALLER).halts.startswith("gpu-1 failed at the step Restarting")
+def _with_change(node: Node, **more: object) -> Node:
+    records = parse_records(node)
+    change = change_of(records).model_copy(update=more)
+    return replace(node, annotations=records.model_copy(update={"change": change}).annotations())
 
 
 def test_a_rollback_that_fails_is_not_rolled_back() -> None:
-    node = _after_look(_begun(), NEW, INSTALLER)
-    records = parse_records(node)
-    assert records.change is not None
-    failing = records.change.model_copy(update={"failure": a_failure()})
-    node = replace(node, annotations=records.model_copy(update={"change": failing}).annotations())
+    node = _with_change(_after_look(_begun(), NEW, INSTALLER), failure=a_failure())
     plan = _next(node, NEW, INSTALLER, minutes=80)
-    assert plan.state is NodeState.FAILED
-    assert isinstance(plan.action, RecordPlugins)
+    assert (plan.state, plan.action) == (NodeState.FAILED, RecordPlugins("gpu-1"))
     assert plan.halts
-    change = parse_records(node).change
-    assert change is not None
-    assert change.to is Schedule.SHARE
 
 
 def test_a_rollback_is_dropped_when_the_spec_changes_and_the_change_is_tried_again() -> None:
     node, pool = _begun(), _pool(generation=2)
     plan = _next(node, NEW, INSTALLER, pool=pool)
     change = expect_change(plan)
-    assert (change.of, change.to, change.step) == (
-        Schedule.SHARE,
-        Schedule.CGPU,
-        Step.LABELLED,
-    )
+    assert (change.of, change.to, change.step) == (Schedule.SHARE, Schedule.CGPU, Step.LABELLED)
     assert (change.failure, change.undoes) == (a_failure(), None)
     assert expect_apply(plan).cordon
     again = expect_change(_next(follow(node, plan), NEW, INSTALLER, pool=pool))
@@ -251,8 +203,7 @@ def test_a_dropped_rollback_never_takes_the_old_plugin_for_one_that_read_the_lab
     node = follow(node, _next(node, OLD, INSTALLER, pool=pool))
     node = follow(node, _next(node, OLD, INSTALLER, pool=pool))
     node = replace(node, allocatable={MEMORY: 15})
-    plan = _next(node, OLD, INSTALLER, pool=pool)
-    assert isinstance(plan.action, RecordPlugins)
+    assert isinstance(_next(node, OLD, INSTALLER, pool=pool).action, RecordPlugins)
 
 
 def test_a_rollback_that_is_labelled_already_is_finished_whatever_the_spec_says() -> None:
@@ -262,8 +213,8 @@ def test_a_rollback_that_is_labelled_already_is_finished_whatever_the_spec_says(
 
 
 def test_a_pod_that_came_meanwhile_ends_the_rollback_and_it_is_tried_again_later() -> None:
-    node, starting = _begun(), a_gpu_pod(phase="Pending")
-    node = _after_look(node, NEW, INSTALLER, starting)
+    starting = a_gpu_pod(phase="Pending")
+    node = _after_look(_begun(), NEW, INSTALLER, starting)
     assert node.unschedulable
     held = _next(node, NEW, INSTALLER, starting)
     assert held.state is NodeState.FAILED
@@ -273,37 +224,28 @@ def test_a_pod_that_came_meanwhile_ends_the_rollback_and_it_is_tried_again_later
 
 def test_a_person_who_uncordons_a_node_on_its_way_back_does_not_put_it_in_service() -> None:
     node = replace(_begun(), unschedulable=False)
-    apply = expect_apply(_next(node, NEW, INSTALLER))
-    assert apply.cordon
+    assert expect_apply(_next(node, NEW, INSTALLER)).cordon
 
 
 # Back.
 
 
 def test_the_node_that_is_back_is_in_service_and_remembers_the_failure() -> None:
+    new = (PluginPod(name="new", uid="new"),)
     node = _after_look(_begun(), NEW, INSTALLER)
-    change = parse_records(node).change
-    assert change is not None
-    done = change.model_copy(
-        update={"step": Step.RESTARTING, "plugins": (PluginPod(name="new", uid="new"),)}
-    )
-    records = parse_records(node).model_copy(update={"change": done})
-    node = replace(node, annotations=records.annotations(), allocatable={MEMORY: 15})
-    apply = expect_apply(_next(node, a_plugin_pod("newer"), INSTALLER, minutes=65))
-    assert not apply.cordon
-    record = Applied.model_validate_json(apply.annotations[names.ANNOTATION_APPLIED])
+    node = _with_change(node, step=Step.RESTARTING, plugins=new)
+    node = replace(node, allocatable={MEMORY: 15})
+    plan = _next(node, a_plugin_pod("newer"), INSTALLER, minutes=65)
+    assert not expect_apply(plan).cordon
+    record = expect_applied(plan)
     assert (record.schedule, record.of) == (Schedule.SHARE, Schedule.CGPU)
     assert record.failure == a_failure()
 
 
 def test_a_node_that_was_rolled_back_has_failed_until_somebody_resumes_it() -> None:
     plan = _next(_rolled_back(), NEW, INSTALLER)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.FAILED,
-        Reason.ROLLED_BACK,
-        None,
-    )
-    assert plan.message == f"rolled back to share: {a_failure().message}"
+    expect_idle(plan, NodeState.FAILED, Reason.ROLLED_BACK)
+    assert a_failure().message in plan.message
     assert plan.halts
 
 
@@ -350,36 +292,23 @@ def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
 # A node that leaves.
 
 
-def _leaving(policy: str) -> Pool:
-    return a_pool(
-        schedule="share",
-        deletion_policy=policy,
-        rollout={"on_failure": "Rollback"},
-        deleting=True,
-    )
-
-
 def test_giving_a_node_back_is_not_rolled_back() -> None:
     node = _node(PRO, Schedule.SHARE, Schedule.DEFAULT, Step.LABELLED, restart=False)
-    plan = plan_leave_of(node, pool=_leaving("WholeCard"), now=LATER)
-    assert plan is not None
+    rollout = {"on_failure": "Rollback"}
+    pool = a_pool(deleting=True, schedule="share", deletion_policy="WholeCard", rollout=rollout)
+    plan = expect_leaving(node, pool=pool, now=LATER)
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
 
 
 def test_a_node_that_leaves_on_its_way_back_stays_cordoned() -> None:
-    plan = plan_leave_of(_begun(), NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
-    assert plan is not None
+    pool = a_pool(edition=BASIC, deleting=True)
+    plan = expect_leaving(_begun(), NEW, pool=pool, now=LATER)
     assert expect_apply(plan).cordon
-    left = follow(_begun(), plan)
-    released = plan_leave_of(left, NEW, pool=a_pool(edition=BASIC, deleting=True), now=LATER)
-    assert released is not None
+    released = expect_leaving(follow(_begun(), plan), NEW, pool=pool, now=LATER)
     assert "it stays cordoned" in released.message
 
 
 def test_giving_way_without_a_record_of_a_failure_lets_go() -> None:
-    node = _begun()
-    records = parse_records(node)
-    assert records.change is not None
-    fresh = records.change.model_copy(update={"labelled_at": None, "undoes": None})
-    seen = Observed(node, (), records.model_copy(update={"change": fresh}))
+    node = _with_change(_begun(), labelled_at=None, undoes=None)
+    seen = Observed(node, (), parse_records(node))
     assert not plan_give_way(seen, why="the pool changed", now=NOW).cordon

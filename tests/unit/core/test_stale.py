@@ -12,7 +12,7 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status
 from gpushare.names import Condition, Reason
-from tests.kit.members import OURS, applied, plan_of
+from tests.kit.members import OURS, applied, expect_idle, plan_of
 from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
 REPORT = a_pool(schedule="share", edition="Basic")
@@ -46,30 +46,18 @@ def test_they_are_evicted_where_the_pool_says_so() -> None:
 
 def test_where_the_installation_does_not_allow_it_that_is_said() -> None:
     plan = plan_of(a_flipped(), EVICT, *PARTS, a_train())
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.BLOCKED,
-        Reason.EVICTION_DISABLED,
-        None,
-    )
+    expect_idle(plan, NodeState.BLOCKED, Reason.EVICTION_DISABLED)
     assert "eviction.enabled" in plan.message
 
 
 def test_a_node_waits_for_its_turn() -> None:
     plan = plan_of(a_flipped(), EVICT, *PARTS, a_train(), may_evict=True, slot_free=False)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.WAITING,
-        Reason.WAITING_FOR_BUDGET,
-        None,
-    )
+    expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_BUDGET)
 
 
 def test_until_they_are_gone_the_node_is_in_its_turn_and_they_are_not_asked_again() -> None:
     plan = plan_of(a_flipped(), EVICT, *PARTS, a_train(deleting=True), may_evict=True)
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.UPDATING,
-        Reason.STALE_ISOLATION,
-        None,
-    )
+    expect_idle(plan, NodeState.UPDATING, Reason.STALE_ISOLATION)
     assert plan.takes_slot
 
 

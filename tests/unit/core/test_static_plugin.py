@@ -6,16 +6,25 @@ from typing import Any
 
 import pytest
 
+from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import ApplyNode, NodeState
-from gpushare.core.modes import MODES
+from gpushare.core.diagnosis import NotYet
+from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Change, NodeRecords, PluginPod, Step, parse_records
 from gpushare.core.rollout import plan_restart
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import LABEL_SCHEDULE, Reason
-from tests.kit.members import OURS, a_settled, expect_change, plan_of, under_way
+from tests.kit.members import (
+    OURS,
+    a_settled,
+    change_of,
+    expect_applied,
+    expect_change,
+    plan_of,
+    under_way,
+)
 from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_static_plugin, installed
 
 WHOLE = "nvidia.com/gpu"
@@ -26,67 +35,73 @@ RECOVER = a_plugin_pod("recover-1", daemonset="nvidia-device-plugin-recover")
 RECOVERABLE = GPUSHARE_ALONE | {RECOVER.daemonset}
 BY_RECOVER = replace(AT, plugin_daemonsets=installed(RECOVERABLE))
 SHARED, DEFAULT = (MODES[Edition.PROFESSIONAL, Schedule(name)] for name in ("share", "default"))
-OFFERS_NONE = a_node(allocatable={WHOLE: 0})
+POOL = a_pool(schedule="default")
+OFFERS, OFFERS_NONE = a_node(allocatable={WHOLE: 2}), a_node(allocatable={WHOLE: 0})
 
 
 def _change(step: Step, of: str, to: str, **more: Any) -> Change:
-    change = under_way(step).change
-    assert change is not None
-    return change.model_copy(update={"of": Schedule(of), "to": Schedule(to), **more})
+    return change_of(under_way(step, of=Schedule(of), to=Schedule(to), **more))
+
+
+def _missing(node: Node, pods: list[Pod], mode: Mode = DEFAULT, at: Pass = AT) -> NotYet:
+    missing = verify_mode(node, pods, mode, at)
+    assert missing is not None
+    return missing
 
 
 def test_the_static_plugin_serves_whole_cards() -> None:
-    assert verify_mode(a_node(allocatable={WHOLE: 2}), [STATIC], DEFAULT, AT) is None
+    assert verify_mode(OFFERS, [STATIC], DEFAULT, AT) is None
 
 
-@pytest.mark.parametrize("change", [{"ready": False}, {"deleting": True}])
-def test_a_static_plugin_that_is_not_ready_serves_nothing(change: dict[str, Any]) -> None:
-    pod = replace(STATIC, **change)
-    missing = verify_mode(a_node(allocatable={WHOLE: 2}), [pod], DEFAULT, AT)
-    assert missing is not None
-    assert missing.reason is Reason.PLUGIN_RESTARTING
-
-
-def test_the_static_plugin_serves_no_shared_mode() -> None:
-    missing = verify_mode(a_node(allocatable={MEMORY: 15}), [STATIC], SHARED, AT)
-    assert missing is not None
-    assert missing.reason is Reason.PLUGIN_RESTARTING
+@pytest.mark.parametrize(
+    ("node", "pod", "mode"),
+    [
+        (OFFERS, replace(STATIC, ready=False), DEFAULT),
+        (OFFERS, replace(STATIC, deleting=True), DEFAULT),
+        (a_node(allocatable={MEMORY: 15}), STATIC, SHARED),
+    ],
+    ids=["not ready", "being deleted", "a shared mode"],
+)
+def test_it_serves_nothing_else_nor_before_it_is_ready(node: Node, pod: Pod, mode: Mode) -> None:
+    assert _missing(node, [pod], mode).reason is Reason.PLUGIN_RESTARTING
 
 
 def test_a_static_plugin_that_gives_nothing_is_mended_by_the_vendors_steps_on_the_node() -> None:
-    missing = verify_mode(OFFERS_NONE, [STATIC], DEFAULT, AT)
-    assert missing is not None
+    missing = _missing(OFFERS_NONE, [STATIC])
     assert missing.reason is Reason.STATIC_PLUGIN
-    assert "deleting its pod restarts nothing" in missing.message
     assert "copy /etc/kubernetes/manifests/nvidia-device-plugin.yml out" in missing.message
-    assert "wait 5 s" in missing.message
     assert "never leave a copy in the folder" in missing.message
 
 
 def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
-    at = Pass(NOW + timedelta(seconds=20))
-    missing = verify_mode(OFFERS_NONE, [STATIC], DEFAULT, at)
-    assert missing is not None
+    missing = _missing(OFFERS_NONE, [STATIC], at=Pass(NOW + timedelta(seconds=20)))
     assert (missing.reason, missing.wait) == (Reason.RESOURCE_NOT_READY, timedelta(seconds=40))
 
 
-def test_a_node_with_the_static_plugin_needs_no_daemonset_for_whole_cards() -> None:
-    node, pool = a_settled(allocatable={MEMORY: 15}), a_pool(schedule="default")
-    without = plan_of(node, pool, PLUGIN, daemonsets=GPUSHARE_ALONE)
-    assert (without.state, without.reason) == (NodeState.BLOCKED, Reason.COMPONENT_MISSING)
-    plan = plan_of(node, pool, PLUGIN, STATIC, daemonsets=GPUSHARE_ALONE)
-    assert plan.reason is Reason.CORDONED
-
-
-def test_a_recover_daemonset_is_enough_to_leave_a_shared_mode_for_whole_cards() -> None:
-    node, pool = a_settled(allocatable={MEMORY: 15}), a_pool(schedule="default")
-    plan = plan_of(node, pool, PLUGIN, daemonsets=RECOVERABLE)
-    assert plan.reason is Reason.CORDONED
+@pytest.mark.parametrize(
+    ("pods", "daemonsets", "reason"),
+    [
+        ((PLUGIN,), GPUSHARE_ALONE, Reason.COMPONENT_MISSING),
+        ((PLUGIN, STATIC), GPUSHARE_ALONE, Reason.CORDONED),
+        ((PLUGIN,), RECOVERABLE, Reason.CORDONED),
+    ],
+    ids=["none", "the static plugin", "a recover DaemonSet"],
+)
+def test_to_leave_a_shared_mode_some_form_of_the_whole_card_plugin_must_be_there(
+    pods: tuple[Pod, ...], daemonsets: frozenset[str], reason: Reason
+) -> None:
+    plan = plan_of(a_settled(), POOL, *pods, daemonsets=daemonsets)
+    assert plan.reason is reason
+    if reason is Reason.COMPONENT_MISSING:
+        for told in (DEFAULT.plugin, RECOVER.daemonset, "nvidia-device-plugin.yml back"):
+            assert told in plan.message
 
 
 @pytest.mark.parametrize("pods", [[RECOVER], [RECOVER, STATIC], [STATIC]])
 def test_whole_cards_that_a_recover_daemonset_brought_back_are_verified(pods: list[Pod]) -> None:
-    assert verify_mode(a_node(allocatable={WHOLE: 2}), pods, DEFAULT, BY_RECOVER) is None
+    assert verify_mode(OFFERS, pods, DEFAULT, BY_RECOVER) is None
+    change = _change(Step.RESTARTING, "share", "default", restart=True)
+    assert verify_return(OFFERS, pods, change=change, was_zero=False, at=BY_RECOVER) is None
 
 
 @pytest.mark.parametrize(
@@ -101,30 +116,12 @@ def test_whole_cards_that_a_recover_daemonset_brought_back_are_verified(pods: li
 def test_what_a_recover_daemonset_still_owes_is_told(
     pods: list[Pod], allocatable: dict[str, int], told: str
 ) -> None:
-    missing = verify_mode(a_node(allocatable=allocatable), pods, DEFAULT, BY_RECOVER)
-    assert missing is not None
-    assert told in missing.message
+    assert told in _missing(a_node(allocatable=allocatable), pods, at=BY_RECOVER).message
 
 
 def test_a_recover_daemonset_stands_in_for_no_plugin_that_is_in_the_cluster() -> None:
     at = replace(AT, plugin_daemonsets=installed(RECOVERABLE | {DEFAULT.plugin}))
-    missing = verify_mode(a_node(allocatable={WHOLE: 2}), [RECOVER], DEFAULT, at)
-    assert missing is not None
-    assert missing.reason is Reason.PLUGIN_RESTARTING
-
-
-@pytest.mark.parametrize("pods", [[RECOVER], [RECOVER, STATIC]])
-def test_a_restart_that_a_recover_daemonset_ends_is_verified(pods: list[Pod]) -> None:
-    change = _change(Step.RESTARTING, "share", "default", restart=True)
-    node = a_node(allocatable={WHOLE: 1})
-    assert verify_return(node, pods, change=change, was_zero=False, at=BY_RECOVER) is None
-
-
-def test_without_any_form_of_the_whole_card_plugin_it_is_said_how_the_static_pod_returns() -> None:
-    plan = plan_of(a_settled(), a_pool(schedule="default"), PLUGIN, daemonsets=GPUSHARE_ALONE)
-    assert plan.reason is Reason.COMPONENT_MISSING
-    for told in (DEFAULT.plugin, RECOVER.daemonset, "nvidia-device-plugin.yml back"):
-        assert told in plan.message
+    assert _missing(OFFERS, [RECOVER], at=at).reason is Reason.PLUGIN_RESTARTING
 
 
 def test_the_static_plugin_stands_in_for_no_other_daemonset() -> None:
@@ -134,9 +131,8 @@ def test_the_static_plugin_stands_in_for_no_other_daemonset() -> None:
 
 def test_a_node_at_rest_with_the_static_plugin_is_ready() -> None:
     node = a_node(labels={LABEL_SCHEDULE: "default"}, allocatable={WHOLE: 2})
-    plan = plan_of(node, a_pool(schedule="default"), STATIC, daemonsets=GPUSHARE_ALONE)
-    assert isinstance(plan.action, ApplyNode)
-    assert '"schedule":"default"' in plan.action.annotations["gpushare.io/applied"]
+    plan = plan_of(node, POOL, STATIC, daemonsets=GPUSHARE_ALONE)
+    assert expect_applied(plan).schedule is Schedule.DEFAULT
 
 
 def test_a_change_to_shared_cards_says_what_the_static_plugin_must_leave() -> None:
@@ -163,32 +159,28 @@ def test_the_static_plugin_is_never_recorded_for_a_restart() -> None:
     assert STATIC.name not in str(action)
 
 
+def _cordoned(change: Change, allocatable: dict[str, int] | None = None) -> Node:
+    labels = {LABEL_SCHEDULE: "default", **OURS}
+    records = under_way(change.step).model_copy(update={"change": change})
+    node = a_node(labels=labels, records=records, allocatable=allocatable or {})
+    return replace(node, unschedulable=True, owns_cordon=True)
+
+
 def test_the_static_plugin_is_never_deleted_whatever_stands_in_the_record() -> None:
     recorded = (PluginPod(name=STATIC.name, uid=STATIC.uid),)
     change = _change(Step.RESTARTING, "share", "default", restart=True, plugins=recorded)
-    node = a_node(
-        labels={LABEL_SCHEDULE: "default", **OURS},
-        records=under_way(Step.RESTARTING).model_copy(update={"change": change}),
-        unschedulable=True,
-        owns_cordon=True,
-        allocatable={WHOLE: 1},
+    plan = plan_of(
+        _cordoned(change, {WHOLE: 1}),
+        POOL,
+        STATIC,
+        now=NOW + timedelta(seconds=5),
     )
-    plan = plan_of(node, a_pool(schedule="default"), STATIC, now=NOW + timedelta(seconds=5))
     assert plan.action is None
 
 
 def test_a_change_that_fails_for_the_static_plugin_says_the_vendors_steps_to_the_end() -> None:
     change = _change(Step.LABELLED, "share", "default")
-    node = a_node(
-        labels={LABEL_SCHEDULE: "default", **OURS},
-        records=under_way(Step.LABELLED).model_copy(update={"change": change}),
-        unschedulable=True,
-        owns_cordon=True,
-    )
-    plan = plan_of(node, a_pool(schedule="default"), STATIC, now=NOW + timedelta(minutes=10))
+    plan = plan_of(_cordoned(change), POOL, STATIC, now=NOW + timedelta(minutes=10))
     failure = expect_change(plan).failure
     assert failure is not None
-    assert (
-        "the node does not offer nvidia.com/gpu (allocatable is 0), 600 s after the labels"
-        in failure.message
-    )
+    assert "nvidia.com/gpu (allocatable is 0), 600 s after the labels" in failure.message

@@ -7,11 +7,10 @@ import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.core.actions import ApplyNode
 from gpushare.core.observed import Observed
 from gpushare.core.records import NodeRecords, parse_records
 from gpushare.names import Reason
-from tests.kit.members import CGPU, INSTALLER, OURS, applied, plan_of
+from tests.kit.members import CGPU, INSTALLER, OURS, applied, plan_of, written
 from tests.kit.teardowns import PLUGIN, by_hand, plan_torn
 from tests.kit.values import MEMORY, a_node, a_plugin_pod, a_pool
 
@@ -36,18 +35,10 @@ def _annotate(value: str) -> dict[str, str]:
     return {**NOTED.annotations, names.ANNOTATION_MODULE: value}
 
 
-def _write(node: Node, action: object) -> Node:
-    assert isinstance(action, ApplyNode)
-    owned = frozenset({*action.labels, *action.annotations})
-    return replace(
-        node, labels={**node.labels, **action.labels}, annotations=action.annotations, owned=owned
-    )
-
-
 def _settle(node: Node) -> Node:
     """As its pool of whole cards leaves it."""
     action = plan_of(node, POOL, WHOLE_CARDS).action
-    return node if action is None else _write(node, action)
+    return node if action is None else written(node, action)
 
 
 def test_a_replaced_disk_asks_for_no_teardown() -> None:
@@ -102,7 +93,7 @@ def test_two_changes_one_after_the_other_prove_nothing() -> None:
 def test_a_kernel_that_changes_while_a_node_awaits_its_teardown_is_noted() -> None:
     upgraded = replace(NOTED, kernel_version="kernel-2")
     plan = plan_torn(upgraded, by_hand(), pods=[WHOLE_CARDS])
-    noted = _write(upgraded, plan.action)
+    noted = written(upgraded, plan.action)
     assert parse_records(replace(noted, machine_id="machine-2")).module
     again = plan_torn(noted, by_hand(), pods=[WHOLE_CARDS])
     assert (again.reason, again.action) == (Reason.REQUIRES_TEARDOWN, None)
@@ -110,7 +101,7 @@ def test_a_kernel_that_changes_while_a_node_awaits_its_teardown_is_noted() -> No
 
 def test_a_mode_that_isolates_is_noted_on_the_new_disk() -> None:
     replaced = replace(_on(CGPU, applied(module=True)), **OTHER_DISK)
-    noted = _write(replaced, plan_of(replaced, a_pool(), PLUGIN, INSTALLER).action)
+    noted = written(replaced, plan_of(replaced, a_pool(), PLUGIN, INSTALLER).action)
     assert "machine-2" in noted.annotations[names.ANNOTATION_MODULE]
     assert parse_records(noted).module
     assert plan_torn(noted, by_hand()).reason is Reason.REQUIRES_TEARDOWN
@@ -118,5 +109,5 @@ def test_a_mode_that_isolates_is_noted_on_the_new_disk() -> None:
 
 def test_an_installer_on_the_new_disk_is_noted_there() -> None:
     replaced = replace(NOTED, **OTHER_DISK)
-    noted = _write(replaced, plan_of(replaced, POOL, WHOLE_CARDS, INSTALLER).action)
+    noted = written(replaced, plan_of(replaced, POOL, WHOLE_CARDS, INSTALLER).action)
     assert Observed(noted, (), parse_records(noted)).records.module

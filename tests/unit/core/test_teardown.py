@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import LookAgain, NodeState, RecordPlugins
 from gpushare.core.drift import PATIENCE
 from gpushare.core.observed import Observed, Pass
-from gpushare.core.records import Applied, Change, NodeRecords, Step, parse_records
+from gpushare.core.records import NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.names import Reason
 from tests.kit.members import (
@@ -22,11 +21,16 @@ from tests.kit.members import (
     SHARE,
     a_failure,
     a_kind,
+    a_settled,
     agreed,
+    an_isolating,
     applied,
+    expect_applied,
     expect_apply,
     expect_change,
-    plan_leave_of,
+    expect_idle,
+    expect_leaving,
+    written,
 )
 from tests.kit.teardowns import (
     LONG_AFTER,
@@ -40,39 +44,24 @@ from tests.kit.teardowns import (
     torn,
     write,
 )
-from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 START, DONE = names.TEARDOWN_START, names.TEARDOWN_DONE
-
-
-def _isolating(**more: Any) -> Node:
-    return a_node(labels={**CGPU, **OURS}, records=applied(), **more)
-
-
-def _sharing_with_module(**more: Any) -> Node:
-    """It reads share, and a module was loaded beside it."""
-    records = applied(Schedule.SHARE, module=True)
-    return a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15}, **more)
 
 
 # Who begins it.
 
 
-def test_nothing_begins_before_a_person_says_so() -> None:
-    plan = plan_torn(_isolating(), by_hand())
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REQUIRES_TEARDOWN)
-    assert plan.action is None
-    assert "annotate the node gpushare.io/teardown=start" in plan.message
-
-
 @pytest.mark.parametrize("said", ["", DONE, "Start", "yes"])
 def test_only_start_begins_it(said: str) -> None:
-    assert plan_torn(_isolating(teardown=said), by_hand()).action is None
+    plan = plan_torn(an_isolating(teardown=said), by_hand())
+    expect_idle(plan, NodeState.BLOCKED, Reason.REQUIRES_TEARDOWN)
+    assert "annotate the node gpushare.io/teardown=start" in plan.message
 
 
 @pytest.mark.parametrize("pool", [by_hand(), by_job()], ids=["by hand", "by a Job"])
 def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
-    plan = plan_torn(_isolating(teardown=START), pool)
+    plan = plan_torn(an_isolating(teardown=START), pool)
     change = expect_change(plan)
     assert plan.takes_slot
     assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.SHARE, Step.CORDONED)
@@ -81,14 +70,14 @@ def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
 
 
 def test_jobs_begin_by_themselves_only_where_the_installation_allows_it() -> None:
-    assert plan_torn(_isolating(), by_job()).takes_slot
-    plan = plan_torn(_isolating(), by_job(), may_tear_down=False)
+    assert plan_torn(an_isolating(), by_job()).takes_slot
+    plan = plan_torn(an_isolating(), by_job(), may_tear_down=False)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
     assert "teardown.jobs.enabled" in plan.message
 
 
 def test_pods_of_the_old_mode_are_waited_for_first() -> None:
-    plan = plan_torn(_isolating(teardown=START), by_hand(), pods=[PLUGIN, a_gpu_pod()])
+    plan = plan_torn(an_isolating(teardown=START), by_hand(), pods=[PLUGIN, a_gpu_pod()])
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
 
 
@@ -96,15 +85,15 @@ def test_who_agreed_to_a_teardown_by_hand_did_not_agree_to_jobs() -> None:
     kinds = {
         plan.kind
         for pool in (by_hand(), by_job(), by_job("Sentinel"))
-        if (plan := plan_torn(_isolating(), pool))
+        if (plan := plan_torn(an_isolating(), pool))
     }
     assert len({str(kind) for kind in kinds}) == 3
     assert all(kind is not None and kind.is_done and kind.reboots for kind in kinds)
 
 
 def test_a_teardown_that_began_by_hand_stays_so_until_somebody_agrees_to_jobs() -> None:
-    manual = plan_torn(_isolating(), by_hand()).kind
-    job = plan_torn(_isolating(), by_job()).kind
+    manual = plan_torn(an_isolating(), by_hand()).kind
+    job = plan_torn(an_isolating(), by_job()).kind
     assert manual is not None
     assert job is not None
     for kind, reason in ((manual, NodeState.BLOCKED), (job, NodeState.UPDATING)):
@@ -128,36 +117,27 @@ def test_it_is_dropped_before_the_labels_when_nobody_wants_it_any_more() -> None
 def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
     node = torn(Step.CORDONED, boot="boot-7")
     apply = plan_after_look(Observed(node, (), parse_records(node)), LATER, Pass(LATER).timing)
-    assert apply is not None
-    change = Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])
+    change = change_of(written(node, apply))
     assert (change.step, change.boot_id) == (Step.LABELLED, "boot-7")
-    assert apply.labels[names.LABEL_SCHEDULE] == "share"
 
 
 # A node that reads share already.
 
 
-def test_a_module_that_somebody_loaded_is_torn_down_too() -> None:
-    plan = plan_torn(_sharing_with_module(), by_hand())
-    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
-    change = expect_change(plan_torn(_sharing_with_module(teardown=START), by_hand()))
-    assert (change.of, change.to) == (Schedule.SHARE, Schedule.SHARE)
-    assert change.teardown is not None
-
-
 def test_its_labels_and_records_are_kept_all_the_same() -> None:
-    node = replace(_sharing_with_module(teardown=START), labels={"group": "gpu", **OURS})
-    apply = expect_apply(plan_torn(node, by_hand()))
-    assert apply.labels == {**SHARE, **OURS}
-    assert not apply.cordon
+    node = a_settled(records=applied(Schedule.SHARE, module=True), teardown=START)
+    apply = expect_apply(plan_torn(replace(node, labels={"group": "gpu", **OURS}), by_hand()))
+    assert (apply.cordon, apply.labels) == (False, {**SHARE, **OURS})
 
 
-def test_from_default_a_module_that_stayed_loaded_is_torn_down_on_the_way() -> None:
-    default = {names.LABEL_SCHEDULE: "default"}
-    records = applied(Schedule.DEFAULT, module=True)
-    node = a_node(labels={**default, **OURS}, records=records, teardown=START)
-    change = expect_change(plan_torn(node, by_hand()))
-    assert (change.of, change.to) == (Schedule.DEFAULT, Schedule.SHARE)
+@pytest.mark.parametrize("schedule", [Schedule.SHARE, Schedule.DEFAULT])
+def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule: Schedule) -> None:
+    labels = {names.LABEL_SCHEDULE: schedule, **OURS}
+    node = a_node(labels=labels, records=applied(schedule, module=True))
+    plan = plan_torn(node, by_hand())
+    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
+    change = expect_change(plan_torn(replace(node, teardown=START), by_hand()))
+    assert (change.of, change.to) == (schedule, Schedule.SHARE)
     assert change.teardown is not None
 
 
@@ -211,12 +191,15 @@ def test_a_word_that_is_taken_back_and_said_again_counts() -> None:
     assert expect_written(plan_torn(again, by_hand())).step is Step.RESTARTING
 
 
-def test_a_word_that_is_not_understood_is_shown_beside_what_is_expected() -> None:
-    plan = plan_torn(_isolating(teardown="Start " * 99), by_hand())
-    assert "gpushare.io/teardown is 'Start Start" in plan.message
-    assert "annotate the node gpushare.io/teardown=start" in plan.message
-    plan = plan_torn(torn(Step.REBOOTED, boot="boot-2", teardown="Done"), by_hand())
-    assert "gpushare.io/teardown is 'Done'" in plan.message
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (an_isolating(teardown="Start " * 99), "gpushare.io/teardown is 'Start Start"),
+        (torn(Step.REBOOTED, boot="boot-2", teardown="Done"), "gpushare.io/teardown is 'Done'"),
+    ],
+)
+def test_a_word_that_is_not_understood_is_shown(node: Node, told: str) -> None:
+    assert told in plan_torn(node, by_hand()).message
 
 
 @pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
@@ -230,8 +213,8 @@ def test_another_boot_is_written_down_whenever_it_is_seen(step: Step, pool: Pool
 
 def test_after_the_reboot_the_persons_word_is_waited_for() -> None:
     plan = plan_torn(torn(Step.REBOOTED, boot="boot-2"), by_hand(), now=LONG_AFTER)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
-    assert (plan.action, plan.deadline) == (None, None)
+    expect_idle(plan, NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
+    assert plan.deadline is None
 
 
 def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_module() -> None:
@@ -241,13 +224,12 @@ def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_modul
     plan = plan_torn(seen, by_hand(), pods=[a_plugin_pod("plugin-1", ready=False)], now=LONG_AFTER)
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.PLUGIN_RESTARTING)
     assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
-    apply = expect_apply(plan_torn(seen, by_hand(), now=LONG_AFTER))
+    plan = plan_torn(seen, by_hand(), now=LONG_AFTER)
+    apply, after = expect_apply(plan), expect_applied(plan)
     assert not apply.cordon
-    after = Applied.model_validate_json(apply.annotations[names.ANNOTATION_APPLIED])
+    assert apply.annotations.keys().isdisjoint({names.ANNOTATION_MODULE, names.ANNOTATION_CHANGE})
     assert (after.schedule, after.of) == (Schedule.SHARE, Schedule.CGPU)
-    assert names.ANNOTATION_MODULE not in apply.annotations
     assert (after.boot_id, after.before) == ("boot-2", ())
-    assert names.ANNOTATION_CHANGE not in apply.annotations
 
 
 def test_a_boot_that_was_not_known_at_the_labels_is_no_reboot() -> None:
@@ -320,24 +302,20 @@ def test_labels_are_put_back_and_the_step_stays(step: Step) -> None:
 
 def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarted() -> None:
     node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
-    records = a_teardown(Step.RESTARTING)
-    verified = replace(_label_by_hand(node), annotations=records.annotations())
-    change = expect_written(plan_torn(verified, by_hand()))
+    verified = replace(node, annotations=a_teardown(Step.RESTARTING).annotations())
+    change = expect_written(plan_torn(_label_by_hand(verified), by_hand()))
     assert change.teardown is not None
     assert (change.step, change.restart, change.teardown.attempt) == (Step.REBOOTED, True, 2)
     again = replace(node, annotations=NodeRecords(change=change).annotations())
     again = replace(again, owned=frozenset({*SHARE, *OURS, *again.annotations}))
     plan = plan_torn(again, by_hand(), now=LONG_AFTER)
-    assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
+    expect_idle(plan, NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
     anew = replace(again, teardown=START)
     again = replace(write(anew, plan_torn(anew, by_hand())), teardown=DONE)
-    plan = plan_torn(again, by_hand(), now=LONG_AFTER)
-    assert expect_written(plan).labelled_at == LONG_AFTER
-    plan = plan_torn(again, by_hand())
-    assert isinstance(plan.action, RecordPlugins)
-    restart = plan_restart(Observed(again, (PLUGIN,), parse_records(again)))
-    assert restart is not None
-    assert '"step":"Restarting"' in restart.annotations[names.ANNOTATION_CHANGE]
+    assert expect_written(plan_torn(again, by_hand(), now=LONG_AFTER)).labelled_at == LONG_AFTER
+    assert isinstance(plan_torn(again, by_hand()).action, RecordPlugins)
+    restarted = written(again, plan_restart(Observed(again, (PLUGIN,), parse_records(again))))
+    assert change_of(restarted).step is Step.RESTARTING
 
 
 def test_a_rival_is_known_at_every_step_also_on_a_node_that_had_no_record() -> None:
@@ -359,8 +337,7 @@ def test_a_pool_that_changed_its_mind_after_the_labels_waits_for_the_end() -> No
 
 
 def test_a_node_without_a_pool_is_finished_by_hand() -> None:
-    plan = plan_leave_of(torn(Step.LABELLED), PLUGIN)
-    assert plan is not None
+    plan = expect_leaving(torn(Step.LABELLED), PLUGIN)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
 
@@ -371,6 +348,6 @@ def test_a_teardown_that_followed_a_failed_change_and_is_dropped_leaves_the_modu
 
 
 def test_the_kinds_of_a_teardown_are_kinds_like_others() -> None:
-    kind = plan_torn(_isolating(), by_hand()).kind
+    kind = plan_torn(an_isolating(), by_hand()).kind
     assert str(kind) == "cgpu -> share: needs a teardown; workloads Wait; teardown Manual"
     assert str(a_kind()) == "share -> cgpu: apply and restart the plugin; workloads Wait"

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from gpushare.api.job import JobState
+from gpushare.api.job import Job, JobState
+from gpushare.api.node import Node
 from gpushare.api.pool import Schedule
 from gpushare.core.actions import CreateJob, NodeState, Phase
-from gpushare.core.records import Failure, Step
+from gpushare.core.records import Step
 from gpushare.core.teardown import name_job
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, expect_apply
+from tests.kit.members import INSTALLER, a_failure, expect_apply, expect_idle
 from tests.kit.teardowns import (
     LONG_AFTER,
     PLUGIN,
@@ -30,11 +32,18 @@ from tests.kit.values import LATER, NOW, a_gpu_pod, a_pool
 LABELLED, UNINSTALLED = torn(Step.LABELLED), torn(Step.UNINSTALLED)
 REBOOTED = torn(Step.REBOOTED, boot="boot-2")
 BROKEN = "Job has reached the specified backoff limit"
+REMOVED, REMOVED_FOR_KURED = (
+    a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE, leaves_sentinel=leaves)
+    for leaves in (False, True)
+)
+AGAIN = by_job(generation=2)
 SEEN_LOADED = a_job(REBOOTED, Phase.VERIFY, JobState.FAILED, BROKEN)
 
 
-def _failed(reason: Reason, step: Step, attempt: str = "training/1") -> Failure:
-    return Failure(attempt=attempt, step=step, reason=reason, message="it broke", at=NOW)
+def _failed(step: Step, **more: Any) -> Node:
+    """A node whose change failed at this step."""
+    failure = a_failure().model_copy(update={"step": step})
+    return torn(step, records=a_teardown(step, failure=failure), **more)
 
 
 # Names.
@@ -55,13 +64,10 @@ def test_a_jobs_name_is_that_of_node_change_attempt_and_phase_and_short() -> Non
     assert all(len(name) <= 63 for name in found)
 
 
-def test_a_name_stays_the_same_from_step_to_step() -> None:
+def test_a_name_stays_the_same_from_step_to_step_but_of_the_verification_only_in_one_boot() -> None:
+    third = replace(REBOOTED, boot_id="boot-3")
     names = {name_job(node, change_of(node), Phase.UNINSTALL) for node in (LABELLED, REBOOTED)}
     assert len(names) == 1
-
-
-def test_but_of_a_job_that_looks_for_the_module_only_in_one_boot() -> None:
-    third = replace(REBOOTED, boot_id="boot-3")
     names = {name_job(node, change_of(node), Phase.VERIFY) for node in (REBOOTED, third)}
     assert len(names) == 2
 
@@ -79,18 +85,13 @@ def test_a_job_is_made_that_removes_the_module(reboot: str, leaves: bool) -> Non
 
 def test_it_is_made_once() -> None:
     plan = plan_torn(LABELLED, by_job(), a_job(LABELLED, Phase.UNINSTALL))
-    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.MODULE_REMOVAL)
-    assert plan.action is None
+    expect_idle(plan, NodeState.UPDATING, Reason.MODULE_REMOVAL)
     assert plan.deadline == NOW + timedelta(minutes=10)
 
 
 def test_none_is_made_while_the_installer_or_a_pod_is_there() -> None:
     plan = plan_torn(LABELLED, by_job(), pods=[PLUGIN, INSTALLER])
-    assert (plan.state, plan.reason, plan.action) == (
-        NodeState.UPDATING,
-        Reason.MODULE_REMOVAL,
-        None,
-    )
+    expect_idle(plan, NodeState.UPDATING, Reason.MODULE_REMOVAL)
     plan = plan_torn(LABELLED, by_job(), pods=[PLUGIN, a_gpu_pod()], now=LONG_AFTER)
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
 
@@ -113,46 +114,40 @@ def test_a_job_that_is_complete_moves_the_node_on() -> None:
 
 def test_a_job_that_failed_fails_the_change_and_says_where_its_log_is() -> None:
     job = a_job(LABELLED, Phase.UNINSTALL, JobState.FAILED, BROKEN)
-    plan = plan_torn(LABELLED, by_job(rollout={"on_failure": "Rollback"}), job)
-    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.TEARDOWN_FAILED)
-    assert f"kubectl logs -n gpushare-teardown job/{job.name}" in plan.message
-    assert BROKEN in plan.halts
+    plan = plan_torn(LABELLED, by_job(), job)
     failure = expect_written(plan).failure
     assert failure is not None
-    assert failure.reason == Reason.TEARDOWN_FAILED
+    assert plan.state is NodeState.FAILED
+    assert {plan.reason, failure.reason} == {Reason.TEARDOWN_FAILED}
+    assert f"kubectl logs -n gpushare-teardown job/{job.name}" in plan.message
+    assert BROKEN in plan.halts
 
 
-def test_a_teardown_is_never_rolled_back() -> None:
-    failure = _failed(Reason.TEARDOWN_FAILED, Step.LABELLED)
-    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
-    plan = plan_torn(node, by_job(rollout={"on_failure": "Rollback"}), now=LATER)
+@pytest.mark.parametrize("policy", ["Halt", "Rollback"])
+def test_a_teardown_that_failed_is_neither_rolled_back_nor_made_again(policy: str) -> None:
+    """Its Job may be forgotten by now."""
+    pool = by_job(rollout={"on_failure": policy})
+    plan = plan_torn(_failed(Step.LABELLED), pool, now=LONG_AFTER)
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
-    assert "a teardown is not rolled back" in plan.message
+    assert ("a teardown is not rolled back" in plan.message) is (policy == "Rollback")
     assert plan.halts
 
 
-def test_a_failed_removal_is_not_made_again_once_its_job_is_forgotten() -> None:
-    failure = _failed(Reason.DEADLINE_EXCEEDED, Step.LABELLED)
-    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
-    plan = plan_torn(node, by_job(), now=LONG_AFTER)
-    assert (plan.state, plan.action) == (NodeState.FAILED, None)
-
-
 def test_it_is_made_again_by_a_retry_under_another_name() -> None:
-    failure = _failed(Reason.TEARDOWN_FAILED, Step.LABELLED)
-    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
+    node = _failed(Step.LABELLED)
     failed = a_job(node, Phase.UNINSTALL, JobState.FAILED, BROKEN)
-    again = write(node, plan_torn(node, by_job(generation=2), failed, now=LATER))
-    plan = plan_torn(again, by_job(generation=2), failed, now=LATER)
+    again = write(node, plan_torn(node, AGAIN, failed, now=LATER))
+    plan = plan_torn(again, AGAIN, failed, now=LATER)
     assert isinstance(plan.action, CreateJob)
     assert plan.action.name != failed.name
 
 
-def test_where_jobs_were_switched_off_meanwhile_the_node_says_so_without_a_deadline() -> None:
-    for node in (LABELLED, REBOOTED):
-        plan = plan_torn(node, by_job(), now=LONG_AFTER, may_tear_down=False)
-        assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
-        assert plan.action is None
+@pytest.mark.parametrize("node", [LABELLED, REBOOTED], ids=["labelled", "rebooted"])
+def test_where_jobs_were_switched_off_meanwhile_the_node_says_so_without_a_deadline(
+    node: Node,
+) -> None:
+    plan = plan_torn(node, by_job(), now=LONG_AFTER, may_tear_down=False)
+    expect_idle(plan, NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
 
 
 def test_a_job_that_runs_is_waited_for_although_the_pool_says_by_hand_now() -> None:
@@ -163,23 +158,23 @@ def test_a_job_that_runs_is_waited_for_although_the_pool_says_by_hand_now() -> N
 # The reboot.
 
 
-@pytest.mark.parametrize(("reboot", "told"), [("Person", "reboot it"), ("Sentinel", "kured")])
-def test_somebody_else_reboots_in_a_window_of_theirs(reboot: str, told: str) -> None:
-    plan = plan_torn(UNINSTALLED, by_job(reboot), now=LONG_AFTER)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.REBOOT_NEEDED)
-    assert (plan.action, plan.deadline) == (None, None)
-    assert told in plan.message
-
-
 @pytest.mark.parametrize(
-    ("reboot", "leaves", "told"),
-    [("Sentinel", False, "left nothing for kured"), ("Person", True, "kured reboots it")],
+    ("reboot", "jobs", "told"),
+    [
+        ("Person", (), "reboot it"),
+        ("Sentinel", (), "kured"),
+        ("Sentinel", (REMOVED,), "left nothing for kured"),
+        ("Person", (REMOVED_FOR_KURED,), "kured reboots it"),
+    ],
 )
-def test_kured_is_spoken_of_where_the_job_has_left_its_file(
-    reboot: str, leaves: bool, told: str
+def test_somebody_else_reboots_in_a_window_of_theirs(
+    reboot: str, jobs: tuple[Job, ...], told: str
 ) -> None:
-    removed = a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE, leaves_sentinel=leaves)
-    assert told in plan_torn(UNINSTALLED, by_job(reboot), removed).message
+    """Kured is spoken of where the Job has left its file, or is to."""
+    plan = plan_torn(UNINSTALLED, by_job(reboot), *jobs, now=LONG_AFTER)
+    expect_idle(plan, NodeState.BLOCKED, Reason.REBOOT_NEEDED)
+    assert plan.deadline is None
+    assert told in plan.message
 
 
 # The verification.
@@ -195,11 +190,10 @@ def test_after_another_boot_a_job_looks_for_the_module() -> None:
 
 def test_but_not_while_the_removal_still_runs_or_the_node_is_not_ready() -> None:
     running = a_job(REBOOTED, Phase.UNINSTALL)
-    assert plan_torn(REBOOTED, by_job(), running).action is None
     former = replace(running, name="gpushare-uninstall-of-a-former-attempt")
-    assert plan_torn(REBOOTED, by_job(), former).action is None
-    node = torn(Step.REBOOTED, boot="boot-2", ready=False)
-    plan = plan_torn(node, by_job())
+    for job in (running, former):
+        assert plan_torn(REBOOTED, by_job(), job).action is None
+    plan = plan_torn(torn(Step.REBOOTED, boot="boot-2", ready=False), by_job())
     assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
     assert plan.deadline is not None
 
@@ -227,7 +221,7 @@ def test_where_it_sees_one_no_second_reboot_is_asked_for() -> None:
 
 def test_a_retry_begins_again_at_the_removal_in_the_boot_that_is() -> None:
     failed = write(REBOOTED, plan_torn(REBOOTED, by_job(), SEEN_LOADED))
-    change = expect_written(plan_torn(failed, by_job(generation=2), now=LATER))
+    change = expect_written(plan_torn(failed, AGAIN, now=LATER))
     assert change.teardown is not None
     assert (change.step, change.boot_id) == (Step.LABELLED, "boot-2")
     assert (change.teardown.attempt, change.failure) == (2, None)
@@ -236,19 +230,17 @@ def test_a_retry_begins_again_at_the_removal_in_the_boot_that_is() -> None:
 def test_a_retry_in_yet_another_boot_looks_for_the_module_before_it_asks_for_one_more() -> None:
     failed = write(REBOOTED, plan_torn(REBOOTED, by_job(), SEEN_LOADED))
     rebooted = replace(failed, boot_id="boot-3")
-    again = write(rebooted, plan_torn(rebooted, by_job(generation=2), now=LATER))
-    plan = plan_torn(again, by_job(generation=2), SEEN_LOADED, now=LATER)
+    again = write(rebooted, plan_torn(rebooted, AGAIN, now=LATER))
+    plan = plan_torn(again, AGAIN, SEEN_LOADED, now=LATER)
     assert isinstance(plan.action, CreateJob)
     assert plan.action.phase is Phase.VERIFY
     seen = a_job(again, Phase.VERIFY, JobState.FAILED, BROKEN)
-    loaded = write(again, plan_torn(again, by_job(generation=2), seen, now=LATER))
+    loaded = write(again, plan_torn(again, AGAIN, seen, now=LATER))
     assert expect_written(plan_torn(loaded, by_job(generation=3))).step is Step.LABELLED
 
 
 def test_a_job_that_still_runs_is_waited_for_before_the_node_may_isolate_again() -> None:
-    failure = _failed(Reason.DEADLINE_EXCEEDED, Step.LABELLED)
-    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, failure=failure))
-    pool = a_pool(schedule="cgpu", generation=2)
+    node, pool = _failed(Step.LABELLED), a_pool(generation=2)
     runs, ended = (a_job(node, Phase.UNINSTALL, s) for s in (JobState.RUNNING, JobState.FAILED))
     plan = plan_torn(node, pool, runs)
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
@@ -257,11 +249,9 @@ def test_a_job_that_still_runs_is_waited_for_before_the_node_may_isolate_again()
 
 
 def test_a_verification_that_hung_is_tried_again_without_another_removal() -> None:
-    failure = _failed(Reason.DEADLINE_EXCEEDED, Step.REBOOTED)
-    records = a_teardown(Step.REBOOTED, failure=failure)
-    node = torn(Step.REBOOTED, boot="boot-2", records=records)
-    again = write(node, plan_torn(node, by_job(generation=2), now=LATER))
-    plan = plan_torn(again, by_job(generation=2), a_job(node, Phase.VERIFY), now=LATER)
+    node = _failed(Step.REBOOTED, boot="boot-2")
+    again = write(node, plan_torn(node, AGAIN, now=LATER))
+    plan = plan_torn(again, AGAIN, a_job(node, Phase.VERIFY), now=LATER)
     assert isinstance(plan.action, CreateJob)
     assert plan.action.phase is Phase.VERIFY
 

@@ -13,7 +13,7 @@ from gpushare.core.rollout import plan_after_look
 from gpushare.core.teardown import name_job
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.members import CGPU, INSTALLER, OURS
+from tests.kit.members import CGPU, INSTALLER, OURS, written
 from tests.kit.teardowns import (
     PLUGIN,
     a_job,
@@ -35,19 +35,8 @@ def _settle(node: Node, pool: Pool) -> tuple[Node, NodePlan]:
         plan = plan_torn(node, pool)
         if not isinstance(plan.action, ApplyNode):
             return node, plan
-        node = _written(node, plan.action)
+        node = written(node, plan.action)
     raise AssertionError(f"writes without an end: {plan}")
-
-
-def _written(node: Node, apply: ApplyNode) -> Node:
-    return replace(
-        node,
-        labels={**node.labels, **apply.labels},
-        annotations=apply.annotations,
-        owned=frozenset({*apply.labels, *apply.annotations}),
-        unschedulable=apply.cordon,
-        owns_cordon=apply.cordon,
-    )
 
 
 def expect_unverified(plan: NodePlan) -> None:
@@ -58,7 +47,7 @@ def test_done_that_is_left_from_the_last_teardown_says_nothing_of_this_one() -> 
     node = torn(Step.CORDONED, teardown=DONE)
     labels = plan_after_look(Observed(node, (PLUGIN,), parse_records(node)), NOW, Timing())
     assert labels is not None
-    rebooted = replace(_written(node, labels), boot_id="boot-2")
+    rebooted = replace(written(node, labels), boot_id="boot-2")
     node, plan = _settle(rebooted, by_job())
     assert isinstance(plan.action, CreateJob)
 
@@ -82,18 +71,16 @@ def test_done_is_said_anew_after_a_foreign_label_may_have_loaded_the_module_agai
         owned=node.owned - {names.LABEL_SCHEDULE},
     )
     plan = plan_torn(node, by_hand(), pods=[PLUGIN, INSTALLER])
-    assert isinstance(plan.action, ApplyNode)
 
-    _, plan = _settle(_written(node, plan.action), by_hand())
+    _, plan = _settle(written(node, plan.action), by_hand())
     expect_unverified(plan)
 
 
 def test_done_does_not_count_while_the_installer_is_there() -> None:
     node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
     plan = plan_torn(node, by_hand(), pods=[PLUGIN, INSTALLER])
-    assert isinstance(plan.action, ApplyNode)
     # Nor once it has left: it may have loaded the module since that was said.
-    _, plan = _settle(_written(node, plan.action), by_hand())
+    _, plan = _settle(written(node, plan.action), by_hand())
     expect_unverified(plan)
 
 
@@ -101,8 +88,7 @@ def test_nor_where_a_job_has_seen_the_module_in_this_boot() -> None:
     node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
     failed = a_job(node, Phase.VERIFY, JobState.FAILED, "it is loaded")
     plan = plan_torn(node, by_hand(), failed)
-    assert isinstance(plan.action, ApplyNode)
-    plan = plan_torn(_written(node, plan.action), by_hand(), failed)
+    plan = plan_torn(written(node, plan.action), by_hand(), failed)
     assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.MODULE_STILL_LOADED)
 
 

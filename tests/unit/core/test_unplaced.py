@@ -8,7 +8,7 @@ import pytest
 from gpushare import names
 from gpushare.api.pod import Pod
 from gpushare.core.capacity import Capacity, NodeCapacity
-from gpushare.core.unplaced import GRACE, PoolRoom, group_by_pool, judge_pod
+from gpushare.core.unplaced import GRACE, PoolRoom, UnplacedPod, group_by_pool, judge_pod
 from gpushare.names import Reason
 from tests.kit.values import MEMORY, NOW, a_gpu_pod
 
@@ -16,6 +16,7 @@ SAYS = "0/3 nodes are available: 3 Insufficient aliyun.com/gpu-mem."
 OLD = NOW - timedelta(minutes=1)
 A_CAPACITY = Capacity(memory_total=80, largest_card=40, free_blocks=((10, 1),))
 ROOM = PoolRoom(nodes=2, ready=2, capacity=A_CAPACITY)
+ONE = {"training": ROOM}
 
 
 def _waiting(asks: int = 4, *, pools: tuple[str, ...] = ("training",), **more: Any) -> Pod:
@@ -35,64 +36,64 @@ def _unrouted(**more: Any) -> Pod:
     return a_gpu_pod(unrouted=True, created=OLD, **more)
 
 
+def _judge(pod: Pod, **pools: PoolRoom | None) -> UnplacedPod:
+    unplaced = judge_pod(pod, pools, NOW)
+    assert unplaced is not None
+    return unplaced
+
+
 def _reason(pod: Pod, **pools: PoolRoom | None) -> Reason | None:
     unplaced = judge_pod(pod, pools, NOW)
     return unplaced.reason if unplaced is not None else None
 
 
-def test_a_pod_that_runs_where_it_was_sent_is_no_case() -> None:
-    sent = a_gpu_pod(selects=frozenset({(names.LABEL_POOL, "training")}), created=OLD)
-    assert _reason(sent, training=ROOM) is None
+@pytest.mark.parametrize(
+    ("pod", "pools"),
+    [
+        (a_gpu_pod(selects=frozenset({(names.LABEL_POOL, "training")}), created=OLD), ONE),
+        (_unrouted(), {}),
+        (_unrouted(phase="Failed"), ONE),
+        (_unrouted(deleting=True), ONE),
+        (_waiting(deleting=True), ONE),
+        (_waiting(unschedulable=""), ONE),
+    ],
+    ids=["runs where sent", "without any pool", "ended", "goes", "waits and goes", "is only new"],
+)
+def test_a_pod_that_nothing_is_wrong_with_is_no_case(pod: Pod, pools: dict[str, PoolRoom]) -> None:
+    assert _reason(pod, **pools) is None
 
 
 def test_a_pod_that_nobody_routed_is_one_whether_it_runs_or_waits() -> None:
     for pod in (_unrouted(), _unrouted(node="", phase="Pending", unschedulable=SAYS)):
         assert _reason(pod, training=ROOM) is Reason.UNROUTED
+    assert judge_pod(_unrouted(), ONE, NOW, opted_out=True) is None
 
 
-def test_it_is_told_of_the_pool_that_it_is_for_where_there_is_such_a_one() -> None:
-    pools = {"training": ROOM, "inference": ROOM}
-    for named, told in (
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
         (("training",), "training"),
         (("training", "nowhere"), "training"),
         (("nowhere",), ""),
         (("inference", "training"), ""),
-    ):
-        unplaced = judge_pod(_waiting(pools=named), pools, NOW)
-        assert unplaced is not None
-        assert unplaced.pool == told
+    ],
+)
+def test_it_is_told_of_the_pool_that_it_is_for_where_there_is_such_a_one(
+    named: tuple[str, ...], told: str
+) -> None:
+    assert _judge(_waiting(pools=named), training=ROOM, inference=ROOM).pool == told
 
 
-def test_without_any_pool_nobody_could_have_routed_it() -> None:
-    assert _reason(_unrouted()) is None
-
-
-def test_a_pod_of_a_namespace_that_opts_out_is_sent_nowhere_on_purpose() -> None:
-    assert judge_pod(_unrouted(), {"training": ROOM}, NOW, opted_out=True) is None
-
-
-def test_a_pod_without_a_card_on_its_node_is_told_so() -> None:
-    by_hand = judge_pod(_unrouted(), {"training": ROOM}, NOW)
-    by_scheduler = judge_pod(_unrouted(cards={0: 4}), {"training": ROOM}, NOW)
-    assert by_hand is not None
-    assert by_scheduler is not None
-    assert "without a card" in by_hand.message
-    assert "without a card" not in by_scheduler.message
+@pytest.mark.parametrize(("cards", "told"), [({}, True), ({0: 4}, False)], ids=["by hand", "not"])
+def test_a_pod_without_a_card_on_its_node_is_told_so(cards: dict[int, int], told: bool) -> None:
+    message = _judge(_unrouted(cards=cards), training=ROOM).message
+    assert ("without a card" in message) is told
 
 
 def test_a_pod_that_is_young_is_not_judged_yet() -> None:
     for age, reason in ((GRACE - timedelta(seconds=1), None), (GRACE, Reason.UNROUTED)):
         pod = a_gpu_pod(unrouted=True, created=NOW - age)
         assert _reason(pod, training=ROOM) is reason
-
-
-def test_a_pod_that_ended_or_is_being_deleted_is_nobodys_care() -> None:
-    for pod in (_unrouted(phase="Failed"), _unrouted(deleting=True), _waiting(deleting=True)):
-        assert _reason(pod, other=ROOM) is None
-
-
-def test_a_pod_that_the_scheduler_has_not_tried_is_only_new() -> None:
-    assert _reason(_waiting(unschedulable="")) is None
 
 
 NO_NODES = PoolRoom(nodes=0, ready=0, capacity=Capacity())
@@ -123,8 +124,7 @@ def test_each_pod_that_waits_has_its_reason(
 
 
 def test_a_pool_that_does_not_exist_is_named() -> None:
-    unplaced = judge_pod(_waiting(), {"inference": ROOM}, NOW)
-    assert unplaced is not None
+    unplaced = _judge(_waiting(), inference=ROOM)
     assert unplaced.reason is Reason.POOL_NOT_FOUND
     assert "pool training" in unplaced.message
 
@@ -145,9 +145,7 @@ def test_a_pod_on_several_cards_needs_its_share_free_on_each() -> None:
 
 
 def test_a_pod_that_selects_a_mode_is_told_what_the_scheduler_says() -> None:
-    pod = _waiting(selects=frozenset({("cgpu", "true")}))
-    unplaced = judge_pod(pod, {"training": ROOM}, NOW)
-    assert unplaced is not None
+    unplaced = _judge(_waiting(selects=frozenset({("cgpu", "true")})), training=ROOM)
     assert unplaced.reason is Reason.UNSCHEDULABLE
     assert SAYS in unplaced.message
 
@@ -161,8 +159,7 @@ def test_a_pod_of_whole_cards_is_ours_only_where_it_selects_a_pool() -> None:
 
 def test_a_message_names_the_unit_in_which_the_pod_asks() -> None:
     capacity = Capacity(memory_total=31, unit="MiB", largest_card=16_130)
-    unplaced = judge_pod(_waiting(20_000), {"training": PoolRoom(2, 2, capacity)}, NOW)
-    assert unplaced is not None
+    unplaced = _judge(_waiting(20_000), training=PoolRoom(2, 2, capacity))
     assert "20000 MiB" in unplaced.message
 
 
@@ -175,6 +172,14 @@ def test_a_pod_that_selects_two_pools_is_pending_for_both() -> None:
 
 
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
+BY_API_SERVER = (
+    'running Bind plugin "DefaultBinder": Post "https://10.0.0.1:6443/api/v1/namespaces/default/'
+    'pods/p/binding": net/http: TLS handshake timeout'
+)
+BY_WEBHOOK = (
+    'running Bind plugin "DefaultBinder": Internal error occurred: failed calling webhook '
+    '"v.e": failed to call webhook: Post "https://policy.e.svc:443/v?timeout=10s": EOF'
+)
 REFUSED = "failed bind with extender at URL http://10.0.0.9:32766/gpushare-scheduler/bind, code 500"
 
 
@@ -182,12 +187,13 @@ def _failed(message: str, asks: int = 4, **more: Any) -> Pod:
     return _waiting(asks, unschedulable=message, unscheduled=("SchedulerError", message), **more)
 
 
-def test_a_scheduler_whose_extender_is_away_is_named_with_the_extenders_address() -> None:
-    for selects in (frozenset({(names.LABEL_POOL, "training")}), frozenset()):
-        unplaced = judge_pod(_failed(UNREACHED, selects=selects), {"training": ROOM}, NOW)
-        assert unplaced is not None
-        assert unplaced.reason is Reason.SCHEDULER_UNAVAILABLE
-        assert "http://10.0.0.9:32766/gpushare-scheduler" in unplaced.message
+@pytest.mark.parametrize("selects", [[(names.LABEL_POOL, "training")], []], ids=["pool", "none"])
+def test_a_scheduler_whose_extender_is_away_is_named_with_the_extenders_address(
+    selects: list[tuple[str, str]],
+) -> None:
+    unplaced = _judge(_failed(UNREACHED, selects=frozenset(selects)), training=ROOM)
+    assert unplaced.reason is Reason.SCHEDULER_UNAVAILABLE
+    assert "http://10.0.0.9:32766/gpushare-scheduler" in unplaced.message
 
 
 def test_an_extender_that_is_away_hides_nothing_that_its_return_does_not_mend() -> None:
@@ -196,33 +202,24 @@ def test_an_extender_that_is_away_hides_nothing_that_its_return_does_not_mend() 
     assert _reason(_failed(UNREACHED, 40), training=ROOM) is Reason.SCHEDULER_UNAVAILABLE
 
 
-def test_an_extender_that_answers_is_not_said_to_be_away() -> None:
-    for message in (REFUSED, "Operation cannot be fulfilled on pods/binding"):
-        unplaced = judge_pod(_failed(message), {"training": ROOM}, NOW)
-        assert unplaced is not None
-        assert unplaced.reason is Reason.UNSCHEDULABLE
-    assert _reason(_failed(REFUSED.replace("500", "502")), training=ROOM) is (
-        Reason.SCHEDULER_UNAVAILABLE
-    )
-
-
 @pytest.mark.parametrize(
-    "message",
+    ("message", "reason"),
     [
-        'running Bind plugin "DefaultBinder": Post "https://10.0.0.1:6443/api/v1/namespaces/default/'
-        'pods/p/binding": net/http: TLS handshake timeout',
-        'running Bind plugin "DefaultBinder": Internal error occurred: failed calling webhook '
-        '"v.e": failed to call webhook: Post "https://policy.e.svc:443/v?timeout=10s": EOF',
+        (REFUSED, Reason.UNSCHEDULABLE),
+        ("Operation cannot be fulfilled on pods/binding", Reason.UNSCHEDULABLE),
+        (BY_API_SERVER, Reason.UNSCHEDULABLE),
+        (BY_WEBHOOK, Reason.UNSCHEDULABLE),
+        (REFUSED.replace("500", "502"), Reason.SCHEDULER_UNAVAILABLE),
+        (f"binding rejected: {UNREACHED}", Reason.SCHEDULER_UNAVAILABLE),
     ],
-    ids=["the API server", "a webhook"],
+    ids=["refused", "a conflict", "the API server", "a webhook", "a gateway", "at the binding"],
 )
-def test_what_else_a_scheduler_could_not_reach_is_not_taken_for_its_extender(message: str) -> None:
-    unplaced = judge_pod(_failed(message), {"training": ROOM}, NOW)
-    assert unplaced is not None
-    assert unplaced.reason is Reason.UNSCHEDULABLE
-    assert message in unplaced.message
-    away = f"binding rejected: {UNREACHED}"
-    assert _reason(_failed(away), training=ROOM) is Reason.SCHEDULER_UNAVAILABLE
+def test_an_extender_that_answers_is_not_said_to_be_away(message: str, reason: Reason) -> None:
+    assert _reason(_failed(message), training=ROOM) is reason
+
+
+def test_what_else_a_scheduler_could_not_reach_is_told_as_it_says() -> None:
+    assert BY_API_SERVER in _judge(_failed(BY_API_SERVER), training=ROOM).message
 
 
 def _says(refused: int) -> str:
@@ -242,8 +239,7 @@ def _room(*free: int) -> PoolRoom:
 
 
 def test_an_extender_that_refuses_a_node_with_room_is_stale_and_the_remedy_is_told() -> None:
-    unplaced = judge_pod(_waiting(unschedulable=_says(2)), {"training": _room(3, 10)}, NOW)
-    assert unplaced is not None
+    unplaced = _judge(_waiting(unschedulable=_says(2)), training=_room(3, 10))
     assert unplaced.reason is Reason.EXTENDER_STALE
     assert "n1" in unplaced.message
     assert "rollout restart deployment/gpushare-schd-extender" in unplaced.message
@@ -268,21 +264,20 @@ def test_a_roomy_node_that_something_else_refused_says_nothing_of_the_extender()
     assert _reason(_waiting(unschedulable=says), training=_room(10)) is Reason.UNSCHEDULABLE
 
 
-def test_a_pod_that_another_pool_would_take_now_is_told_so_with_the_command() -> None:
-    for owner, by_hand in (("replicaset", False), ("", True)):
-        pod = _waiting(20, ranked_pools=("gone", "full", "roomy"), owner=owner)
-        roomy = PoolRoom(2, 2, Capacity(memory_total=80, largest_card=40, free_blocks=((30, 1),)))
-        pools = {"training": ROOM, "full": ROOM, "roomy": roomy}
-        unplaced = judge_pod(pod, pools, NOW)
-        assert unplaced is not None
-        assert unplaced.reason is Reason.NO_FREE_BLOCK
-        assert "Pool roomy" in unplaced.message
-        assert f"kubectl -n {pod.namespace} delete pod {pod.name}" in unplaced.message
-        assert ("from its manifest" in unplaced.message) is by_hand
+ROOMY = PoolRoom(2, 2, Capacity(memory_total=80, largest_card=40, free_blocks=((30, 1),)))
+
+
+@pytest.mark.parametrize(("owner", "by_hand"), [("replicaset", False), ("", True)])
+def test_a_pod_that_another_pool_would_take_now_is_told_so_with_the_command(
+    owner: str, by_hand: bool
+) -> None:
+    pod = _waiting(20, ranked_pools=("gone", "full", "roomy"), owner=owner)
+    unplaced = _judge(pod, training=ROOM, full=ROOM, roomy=ROOMY)
+    assert unplaced.reason is Reason.NO_FREE_BLOCK
+    assert "Pool roomy" in unplaced.message
+    assert f"kubectl -n {pod.namespace} delete pod {pod.name}" in unplaced.message
+    assert ("from its manifest" in unplaced.message) is by_hand
 
 
 def test_a_pod_that_no_other_pool_could_take_is_offered_none() -> None:
-    roomy = PoolRoom(2, 2, Capacity(memory_total=80, largest_card=40, free_blocks=((30, 1),)))
-    unplaced = judge_pod(_waiting(20), {"training": ROOM, "roomy": roomy}, NOW)
-    assert unplaced is not None
-    assert "roomy" not in unplaced.message
+    assert "roomy" not in _judge(_waiting(20), training=ROOM, roomy=ROOMY).message

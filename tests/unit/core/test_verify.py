@@ -9,7 +9,7 @@ from gpushare.core.observed import Pass
 from gpushare.core.records import PluginPod, Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, under_way
+from tests.kit.members import INSTALLER, change_of, under_way
 from tests.kit.values import NOW, a_node, a_plugin_pod
 
 MEMORY, CORE, WHOLE = "aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "nvidia.com/gpu"
@@ -17,22 +17,24 @@ CORE_MEM = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM]
 OPEN_DEFAULT = MODES[Edition.OPEN_SOURCE, Schedule.DEFAULT]
 
 
+READY = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
+
+
 @pytest.mark.parametrize(
     ("allocatable", "missing"),
     [({MEMORY: 15}, CORE), ({CORE: 100}, MEMORY), ({MEMORY: 15, CORE: 0}, CORE)],
 )
 def test_core_mem_offers_memory_and_compute(allocatable: dict[str, int], missing: str) -> None:
-    pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
-    lacks = verify_mode(a_node(allocatable=allocatable), pods, CORE_MEM, Pass(NOW))
+    lacks = verify_mode(a_node(allocatable=allocatable), READY, CORE_MEM, Pass(NOW))
     assert lacks is not None
     assert lacks.reason is Reason.RESOURCE_NOT_READY
     assert missing in lacks.message
 
 
-def test_core_mem_is_verified_once_both_are_offered() -> None:
-    pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
-    node = a_node(allocatable={MEMORY: 15, CORE: 100})
-    assert verify_mode(node, pods, CORE_MEM, Pass(NOW)) is None
+@pytest.mark.parametrize("ready", [True, False], ids=["ready", "its kubelet is away"])
+def test_core_mem_is_verified_once_both_are_offered(ready: bool) -> None:
+    node = a_node(allocatable={MEMORY: 15, CORE: 100}, ready=ready)
+    assert verify_mode(node, READY, CORE_MEM, Pass(NOW)) is None
 
 
 @pytest.mark.parametrize("allocatable", [{}, {WHOLE: 0}, {MEMORY: 0}])
@@ -47,11 +49,8 @@ def test_open_source_default_without_whole_cards_is_reported_and_complete(
     assert verify_mode(node, [], OPEN_DEFAULT, Pass(NOW)) is None
 
 
-def test_open_source_default_with_whole_cards_lacks_nothing() -> None:
-    assert find_missing_whole_card(a_node(allocatable={WHOLE: 1}), OPEN_DEFAULT) is None
-
-
 def test_only_open_source_default_may_lack_its_whole_cards() -> None:
+    assert find_missing_whole_card(a_node(allocatable={WHOLE: 1}), OPEN_DEFAULT) is None
     others = [mode for mode in MODES.values() if mode is not OPEN_DEFAULT]
     assert [mode for mode in others if find_missing_whole_card(a_node(), mode)] == []
 
@@ -72,17 +71,9 @@ def test_of_a_node_that_is_not_ready_that_is_said_first() -> None:
     assert "cgpu-core-installer is not Ready" in lacks.message
 
 
-def test_a_node_that_lacks_nothing_is_in_its_mode_though_its_kubelet_is_away() -> None:
-    pods = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
-    node = a_node(allocatable={MEMORY: 15, CORE: 100}, ready=False)
-    assert verify_mode(node, pods, CORE_MEM, Pass(NOW)) is None
-
-
 def test_a_recorded_plugin_pod_that_is_still_there_is_not_its_own_successor() -> None:
     recorded = (PluginPod(name="old", uid="old"),)
-    change = under_way(Step.RESTARTING).change
-    assert change is not None
-    change = change.model_copy(update={"restart": True, "plugins": recorded})
+    change = change_of(under_way(Step.RESTARTING, restart=True, plugins=recorded))
     node, old, new = a_node(allocatable={MEMORY: 15}), a_plugin_pod("old"), a_plugin_pod("new")
     missing = verify_return(node, [INSTALLER, old], change=change, was_zero=True, at=Pass(NOW))
     assert missing is not None
