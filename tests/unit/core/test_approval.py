@@ -85,7 +85,7 @@ def _kinds(pool: Pool, *left: Kind) -> tuple[str, ...] | None:
     """What the approval of the pool covers; None without one."""
     found = find_approval(pool, left)
     assert found is None or found.hash == pool.spec.rollout.approved_plan
-    return found and found.kinds
+    return found.kinds if found else None
 
 
 BOTH = tuple(sorted([str(FLIP), str(FOLLOW)]))

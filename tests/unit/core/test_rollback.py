@@ -87,7 +87,7 @@ def _after_look(node: Node, *pods: Pod) -> Node:
 def _rolled_back() -> Node:
     """The node in service again, in the mode that it had."""
     labels = {**MODES[BASIC, Schedule.SHARE].labels, **OURS}
-    back = {"of": Schedule.CGPU, "plugins": {"new": 0}, "failure": a_failure()}
+    back: dict[str, Any] = {"of": Schedule.CGPU, "plugins": {"new": 0}, "failure": a_failure()}
     records = applied(Schedule.SHARE, edition=BASIC, **back)
     records = records.model_copy(update={"found": dict.fromkeys(labels)})
     return a_node(labels=labels, records=records, allocatable={MEMORY: 15})

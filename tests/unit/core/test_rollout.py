@@ -105,7 +105,7 @@ def test_a_write_fails_where_the_node_moved_on_since_it_was_decided() -> None:
 
 def _sharing(said: Mapping[str, str], before: Applied | None = None, **change: Any) -> Node:
     """Cordoned on its way from whole cards to sharing, with somebody's labels on it."""
-    way = {"of": Schedule.DEFAULT, "to": Schedule.SHARE, **change}
+    way: dict[str, Any] = {"of": Schedule.DEFAULT, "to": Schedule.SHARE, **change}
     records = members.under_way(Step.CORDONED, **way).model_copy(update={"applied": before})
     return a_node(labels={**said, **members.OURS}, records=records, unschedulable=True)
 
@@ -297,7 +297,7 @@ def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone(
 
 def _from_default(**offered: int) -> Node:
     allocatable = {MEMORY: 15, **offered}
-    way = {"of": Schedule.DEFAULT, "restart": False}
+    way: dict[str, Any] = {"of": Schedule.DEFAULT, "restart": False}
     return _at(Step.LABELLED, node={"allocatable": allocatable}, **way)
 
 
