@@ -17,6 +17,7 @@ from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
+from tests.kit.foreigncerts import issue_foreign
 from tests.kit.kubeconfigs import build_plugin_user, write_kubeconfig
 from tests.kit.tls import HOST, build_tls
 
@@ -149,6 +150,26 @@ async def test_a_server_is_told_who_asks_only_where_it_is_known(
                 await ask(path)
 
 
+async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
+    tls, _, authority = build_tls()
+    mine = issue_foreign(("me",), NOW, kind="ec")
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    tls.load_verify_locations(cadata=mine.authority.certificate_pem.decode())
+    (tmp_path / "me.crt").write_bytes(mine.certificate_pem)
+    (tmp_path / "me.key").write_bytes(mine.key_pem)
+    files = {"client-certificate": "me.crt", "client-key": "me.key"}
+    data = {
+        "client-certificate-data": encode(mine.certificate_pem),
+        "client-key-data": encode(mine.key_pem),
+    }
+    async with serving(tls) as url:
+        trusted = encode(authority.certificate_pem)
+        cluster = {"server": url, "certificate-authority-data": trusted}
+        for user in (files, data, files | data):
+            path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
+            assert (await ask(path))["has_certificate"]
+
+
 async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_path: Path) -> None:
     tls, _, _ = build_tls()
     user = TOKEN | {
@@ -179,6 +200,7 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
         ({"server": None}, "`$.server`"),
         ({"server": "10.0.0.2"}, "its server is '10.0.0.2', expected a URL"),
         ({"server": "https://"}, "expected a URL"),
+        ({"server": "https://[::1"}, "expected a URL"),
         ({"certificate-authority": "none.crt"}, "its certificate-authority can't be read"),
         ({"certificate-authority-data": "%"}, "its certificate-authority-data is no base64"),
         ({"certificate-authority-data": "4pyT"}, "its certificate-authority is of no use"),

@@ -8,9 +8,9 @@ from aiohttp import web
 from gpushare.api.pool import Pool
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.kube.errors import MalformedAnswerError
-from gpushare.kube.pools import list_pools, list_pools_for_removal
+from gpushare.kube.pools import drop_finalizer, list_pools, list_pools_for_removal
 from tests.kit.builders import build_pool
-from tests.kit.fakeapi import Answer, served_by
+from tests.kit.fakeapi import Answer, FakeApi, served_by
 
 Json = dict[str, Any]
 
@@ -76,3 +76,11 @@ async def test_from_a_list_of_something_else_nothing_is_concluded(item: object) 
     async with served_by(pages_of([stored("a"), item])) as api:  # type: ignore[list-item]
         with pytest.raises(MalformedAnswerError):
             await list_pools(api)
+
+
+async def test_a_pool_that_is_gone_has_no_finalizer_to_drop() -> None:
+    async with served_by(pages_of([stored("a")])) as api:
+        (pool,) = (await list_pools(api)).pools
+    assert isinstance(pool, Pool)
+    async with FakeApi().connected() as api:
+        assert not await drop_finalizer(api, pool)

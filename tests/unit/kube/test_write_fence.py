@@ -44,8 +44,13 @@ class Front:
     """Called when the head of such a request is there."""
     received: list[bytes] = field(default_factory=list)
     """What came on each connection."""
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    """One for each connection."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.append(task)
         number = len(self.received)
         self.received.append(b"")
         with contextlib.suppress(ConnectionError):
@@ -57,6 +62,8 @@ class Front:
                 if b"\r\n\r\n" in chunk:
                     writer.write(ANSWER)
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[ApiServer]:
@@ -71,6 +78,8 @@ class Front:
             host = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             async with connect(Credentials(host, trusting, _be_anybody)) as api:
                 yield api
+            # A socket that is still open when the test ends is a warning.
+            await asyncio.gather(*self.tasks)
 
 
 async def _be_anybody() -> None:

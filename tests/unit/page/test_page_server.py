@@ -108,11 +108,27 @@ async def test_a_ticket_of_whom_it_is_not_for_leads_nowhere_and_stays_good(
         assert (await client.ask_path(client.ticket)).status == 303
 
 
+async def test_the_address_without_its_last_slash_leads_to_the_page() -> None:
+    async with serving() as client:
+        answer = await client.ask_path(client.path.removesuffix("/"))
+    assert (answer.status, answer.headers["Location"]) == (303, client.path)
+
+
 @pytest.mark.parametrize("path", ["", "main.js", "page.css", "icon.svg", "state", "nothing"])
 async def test_every_answer_has_the_headers_that_keep_other_sites_out(path: str) -> None:
     async with serving() as client:
         answer = await client.ask(path)
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
+
+async def test_who_asks_under_another_name_or_from_another_site_gets_only_a_refusal() -> None:
+    async with serving() as client:
+        rebound = await client.ask("state", Host=f"attacker.example:{client.port}")
+        foreign = await client.ask("state", Sec_Fetch_Site="cross-site")
+        posted = await client.ask("state", "POST")
+    assert [each.status for each in (rebound, foreign, posted)] == [421, 403, 405]
+    assert not any(b"pools" in each.body for each in (rebound, foreign, posted))
+    assert rebound.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("path", ["../main.py", "..%2fmain.py", "%2e%2e/guard.py", "guard.py", "."])
@@ -133,6 +149,15 @@ async def test_another_start_of_the_program_tells_everything_anew() -> None:
     told = orjson.loads(feed.tell())
     assert not orjson.loads(feed.tell(told["epoch"], told["version"]))["whole"]
     assert orjson.loads(build_feed().tell(told["epoch"], told["version"]))["whole"]
+
+
+async def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"port {port} of 127.0.0.1 can't be had") as told:
+            async with PageServer(build_feed()).listening(port):
+                pass
+    assert told.value.exit_code is Exit.FAILURE
 
 
 async def test_nobody_but_this_machine_can_reach_it() -> None:

@@ -70,6 +70,19 @@ def test_whenever_a_page_asks_it_ends_up_with_the_whole_state(
             assert known == state
 
 
+def test_of_many_nodes_only_the_one_that_changed_is_told() -> None:
+    versions = Versions()
+    many = {f"n{number}": 0 for number in range(1000)}
+    versions.take(build_state({"blue": many}, {}, 3))
+    seen = versions.version
+    versions.take(build_state({"blue": {**many, "n7": 1}}, {}, 3))
+
+    told = versions.tell(seen)
+
+    assert [pool["nodes"] for pool in told["pools"]] == [[{"name": "n7", "figure": 1}]]
+    assert (told["waiting"], told["gone"]) == (None, {})
+
+
 def test_who_knows_a_version_that_there_is_not_is_told_everything() -> None:
     versions = Versions()
     versions.take(build_state({"blue": {"n1": 1}}, {}, 0))
