@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpushare.cli.exits import Exit
 from tests.kit.bench import Bench
-from tests.kit.commandline import run_command
+from tests.kit.commandline import expect_told, run_command
 from tests.kit.spaces import a_space
 
 Json = dict[str, Any]
@@ -103,3 +104,9 @@ def test_a_limit_on_whole_cards_gives_them_to_a_pod_that_shares(cluster: Bench) 
     pod = migrate(cluster)["Pod"]
     pod["metadata"]["name"] = "anew"
     assert asks_of(kubectl(cluster, "create", manifest=pod)) == {WHOLE: "2", MEMORY: "15"}
+
+
+def test_a_namespace_that_there_is_not(cluster: Bench) -> None:
+    command = ("migrate", "workloads", "-n", "visoin")
+    ended = run_command(*command, kubeconfig=cluster.cluster.kubeconfig)
+    expect_told(ended, Exit.NOT_FOUND, "did you mean vision?")

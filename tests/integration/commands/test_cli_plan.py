@@ -154,6 +154,7 @@ def test_what_failed_is_tried_again_and_the_agreement_stays(manual: Bench) -> No
     expect_reason(manual, "n1", "DeadlineExceeded")
     expect_reason(manual, "n2", "RolloutHalted")
 
+    expect_told(run(manual, "retry", "n11"), Exit.NOT_FOUND, "did you mean n1?")
     tried = read(manual, "retry", "n1", "--dry-run")
     assert (tried["object"], tried["written"], tried["dryRun"]) == ("node/n1", False, True)
     assert read_retry(manual.node("n1")) is None

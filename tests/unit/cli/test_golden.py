@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.api.cluster import Cluster
+from gpushare.api.cluster import Cluster, Kind
 from gpushare.cli.snapshots import build_snapshot, parse_snapshot
 from tests.kit.builders import build_pod
+from tests.kit.cards import build_card_node
 from tests.kit.commandline import run_command
 from tests.kit.gpuworld import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
@@ -25,6 +26,8 @@ ANSWERS = GOLDEN / "answers"
 CASES = sorted(str(file.relative_to(ANSWERS).with_suffix("")) for file in ANSWERS.rglob("*.txt"))
 IS_WRITTEN = os.environ.get("GOLDEN") == "write"
 PROMPT = "$ gpushare "
+BY_NAME = "by-name"
+"""How clusters are called that somebody reads who may list nothing."""
 
 
 def read_cluster(name: str) -> Cluster:
@@ -57,15 +60,30 @@ def build_clusters() -> dict[str, Cluster]:
     ]
     haunted = [LabelledNode("a"), LabelledNode("b", extra_plugins=["cgpu-installer"])]
     open_source = [LabelledNode(name, "OpenSource", "share") for name in ("a", "b")]
-    agreed, later = build_raw_pool(), build_raw_pool()
+    agreed, later, shared = build_raw_pool(), build_raw_pool(), build_raw_pool()
     agreed["spec"]["rollout"] = {"approval": "Manual", "approvedPlan": "21626ecea6bf"}
     later["metadata"]["name"], later["spec"]["schedule"] = "later", "quantum"
+    shared["spec"]["placement"] = "spread"
+    shared["metadata"]["managedFields"] = [
+        {
+            "manager": "boss",
+            "operation": "Update",
+            "fieldsV1": {"f:spec": {"f:placement": {}}},
+        }
+    ]
+    bare = build_card_node("bare", gpus=None, total=None)
     unlabelled = LabelledNode("plain", "Basic", "cgpu", labels={"cgpu.disable.isolation": None})
+    whole = read_cluster("shared.json")
+    trainer = whole.pods[3:4]
     return {
-        "not-installed.json": replace(read_cluster("shared.json"), pools=None),
+        "not-installed.json": replace(whole, pools=None),
+        "by-name.json": Cluster(whole.taken_at, whole.nodes[:1], trainer, whole.pools),
+        "by-name-pod.json": Cluster(whole.taken_at, pods=trainer),
         "empty.json": build_labelled_cluster([]),
         "plain.json": build_cluster(),
         "agreed.json": build_cluster(pools=[agreed]),
+        "bare.json": build_cluster(nodes=[bare]),
+        "boss.json": build_cluster(pools=[shared]),
         "later.json": build_cluster(pools=[build_raw_pool(), later]),
         "labelled.json": build_labelled_cluster(labelled),
         "haunted.json": build_labelled_cluster(haunted),
@@ -93,6 +111,13 @@ def answer(command: str) -> str:
     return f"{PROMPT}{command}\n{ended.out}{told}--- exit code {ended.code}\n"
 
 
+def parse_kept(text: bytes, name: str) -> Cluster:
+    """As it was read from the API server: a snapshot does not tell who may list what."""
+    cluster = parse_snapshot(text, name)
+    unread = {kind: f'cannot list resource "{kind}"' for kind in Kind}
+    return replace(cluster, unread=unread) if name.startswith(BY_NAME) else cluster
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_an_answer_is_the_one_that_is_kept(
     kept: Path, case: str, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +125,7 @@ def test_an_answer_is_the_one_that_is_kept(
     file = ANSWERS / f"{case}.txt"
     expected = file.read_text()
     monkeypatch.chdir(kept)
+    monkeypatch.setattr("gpushare.cli.access.parse_snapshot", parse_kept)
     found = answer(expected.partition("\n")[0].removeprefix(PROMPT))
     if IS_WRITTEN:
         file.write_text(found)

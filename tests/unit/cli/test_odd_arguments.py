@@ -104,15 +104,27 @@ def test_what_is_no_key_of_a_label_is_refused(command: tuple[str, ...], key: str
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("pool",), ("pool", "training", "-f", "pool.yaml"), ("node", "n1")]
-)
-def test_a_plan_is_of_a_pool_or_of_manifests(arguments: tuple[str, ...]) -> None:
-    expect_refused("plan", *arguments)
-
-
-@pytest.mark.parametrize(
     "arguments",
-    [(), ("-A", "-n", "a"), ("-f", "a", "-l", "a=b"), ("-A", "-R"), ("-A", "--snapshot", "a")],
+    [
+        ("plan",),
+        ("plan", "pool"),
+        ("plan", "pool", "training", "-f", "pool.yaml"),
+        ("plan", "node", "n1"),
+        ("explain",),
+        ("explain", "pod"),
+        ("explain", "deployment", "web"),
+        ("explain", "pod", "web", "-f", "a.yaml"),
+        ("explain", "node", "gpu-1", "-n", "default"),
+        ("explain", "pool", "training", "-n", "default"),
+        ("explain", "pool", "training", "-R"),
+        ("migrate", "workloads"),
+        ("migrate", "workloads", "-A", "-n", "a"),
+        ("migrate", "workloads", "-f", "a", "-l", "a=b"),
+        ("migrate", "workloads", "-A", "-R"),
+        ("migrate", "workloads", "-A", "--snapshot", "a"),
+        ("render", "device-plugin"),
+    ],
+    ids=" ".join,
 )
-def test_workloads_are_those_of_a_cluster_or_of_files(arguments: tuple[str, ...]) -> None:
-    expect_refused("migrate", "workloads", *arguments)
+def test_what_does_not_go_together_is_no_command_line(arguments: tuple[str, ...]) -> None:
+    expect_refused(*arguments)

@@ -104,13 +104,6 @@ def test_a_pod_that_waits_is_not_counted_against_itself(tmp_path: Path) -> None:
     assert said["pools"][0]["figures"]["free"] == 15
 
 
-def test_other_kinds_are_skipped_and_named(snapshot: Path) -> None:
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
-    other = {**build_workload("Deployment", "x", pod=build_pod("x")), "apiVersion": "acme.io/v1"}
-    said = explain_all(snapshot, service, other)
-    assert (said["objects"], said["skipped"]) == ([], ["Service/web", "Deployment/x"])
-
-
 def test_lists_are_taken_apart(snapshot: Path) -> None:
     pods = {"kind": "List", "items": [{"kind": "PodList", "items": [build_pod("p")]}]}
     assert [each["name"] for each in explain_all(snapshot, pods)["objects"]] == ["p"]
@@ -142,15 +135,6 @@ def test_the_namespace_is_the_objects_own_or_the_one_that_is_given(snapshot: Pat
     assert [each["namespace"] for each in said] == ["default", "vision"]
     assert said[0]["notes"] == []
     assert said[1]["notes"] == ["Namespace vision does not exist yet; taken as one without labels."]
-
-
-def test_where_the_webhook_is_never_asked_nothing_is_said_to_be_written(snapshot: Path) -> None:
-    system = json.loads(snapshot.read_text())
-    system["namespaces"].append({"metadata": {"name": "kube-system", "uid": "2"}})
-    snapshot.write_text(json.dumps(system))
-    shown = explain(snapshot, yaml.safe_dump(build_pod("p")), "-n", "kube-system").out
-    assert "The webhook is never asked about kube-system" in shown
-    assert "What is written" not in shown
 
 
 def test_standard_input_is_read(snapshot: Path) -> None:
@@ -188,39 +172,3 @@ def test_what_the_installation_says_can_be_told(snapshot: Path) -> None:
 )
 def test_what_is_no_manifest_is_a_sentence(snapshot: Path, text: str, says: str) -> None:
     expect_told(explain(snapshot, text), Exit.MANIFEST, says)
-
-
-def test_a_file_that_is_not_there(snapshot: Path) -> None:
-    file = str(snapshot.parent / "pod.yaml")
-    ended = run_command("explain", "-f", file, "--snapshot", str(snapshot))
-    expect_told(ended, Exit.MANIFEST, f"{file}: No such file or directory")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("pod",),
-        ("deployment", "web"),
-        ("pod", "web", "-f", "a.yaml"),
-        ("node", "gpu-1", "-n", "default"),
-        ("pool", "training", "-n", "default"),
-        ("pool", "training", "-R"),
-    ],
-)
-def test_what_is_no_command_line_is_a_mistake_of_its_own(arguments: tuple[str, ...]) -> None:
-    assert run_command("explain", *arguments).code == Exit.USAGE
-
-
-def test_a_pool_whose_spec_cant_be_read_says_so(tmp_path: Path) -> None:
-    pool = keep_object(Kind.POOLS, build_living_pool("later", schedule="quantum"))
-    assert pool is not None
-    file = tmp_path / "cluster.json"
-    file.write_bytes(build_snapshot(Cluster(NOW, pools=(pool,))))
-    shown = run_command("explain", "pool", "later", "--snapshot", str(file))
-    assert shown.code == 0
-    assert "SpecInvalid: its spec can't be read" in shown.out
-    pod = tmp_path / "pod.yaml"
-    pod.write_text(yaml.safe_dump(build_pod("p")))
-    said = run_command("explain", "-f", str(pod), "--snapshot", str(file))
-    assert "Pool later is left out: its spec can't be read" in said.out

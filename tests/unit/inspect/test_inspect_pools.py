@@ -9,7 +9,6 @@ import pytest
 
 from gpushare.api.cluster import Cluster, Kind, keep_object
 from gpushare.api.node import MAX_CARDS
-from gpushare.cli.exits import Exit
 from gpushare.cli.inspectpools import _note
 from gpushare.cli.snapshots import build_snapshot
 from gpushare.core.actions import NodePlan, NodeState
@@ -20,7 +19,7 @@ from gpushare.core.records import NodeRecords
 from gpushare.names import Reason
 from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
 from tests.kit.cards import build_card_node, build_holder
-from tests.kit.commandline import expect_told, run_command
+from tests.kit.commandline import run_command
 from tests.kit.members import a_settled
 from tests.kit.values import MEMORY, a_node, a_plugin_pod, a_pool, a_world
 from tests.kit.values import NOW as APPLIED_AT
@@ -276,16 +275,6 @@ def test_entries_for_cards_that_there_are_not_are_shown_within_bounds(show: Show
     (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
     assert len(pool["nodes"][0]["cards"]) == MAX_CARDS
     assert pool["memoryAllocatedGiB"] == 2
-
-
-def test_a_namespace_that_there_is_not_is_said_so_with_one_that_looks_alike(
-    tmp_path: Path,
-) -> None:
-    space = {"metadata": {"name": "default", "uid": "default"}}
-    file = tmp_path / "cluster.json"
-    file.write_bytes(build_snapshot(Cluster(NOW, namespaces=(space,))))
-    ended = run_command("inspect", "--pools", "-n", "Defualt", "--snapshot", str(file))
-    expect_told(ended, Exit.NOT_FOUND, "there is no namespace Defualt; did you mean default?")
 
 
 def test_a_pool_whose_status_cannot_be_read_is_said_so(show: Shown) -> None:

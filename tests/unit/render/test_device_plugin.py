@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from gpushare.api.pod import parse_pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.cli.exits import Exit
 from gpushare.core.modes import MODES
 from gpushare.core.plugins import identify_plugin, is_plugin_of
 from gpushare.render.deviceplugin import parse_node_selector, render_device_plugin
-from tests.kit.commandline import expect_told, run_command
 
 IMAGE = "registry.example.com/gpushare-plugin:v2"
 SHARE = MODES[Edition.OPEN_SOURCE, Schedule.SHARE]
@@ -48,29 +46,10 @@ def test_it_runs_where_a_pool_of_the_edition_switches_sharing_on() -> None:
     assert render()["DaemonSet"]["spec"]["template"]["spec"]["nodeSelector"] == SHARE.labels
 
 
-def test_its_account_is_the_one_that_has_its_rights() -> None:
-    found = render(namespace="gpu-system")
-    account = found["ServiceAccount"]["metadata"]
-    assert found["ClusterRoleBinding"]["subjects"] == [{"kind": "ServiceAccount", **account}]
-    assert (
-        found["ClusterRoleBinding"]["roleRef"]["name"] == found["ClusterRole"]["metadata"]["name"]
-    )
-    template = found["DaemonSet"]["spec"]["template"]["spec"]
-    assert template["serviceAccountName"] == account["name"]
-    assert found["DaemonSet"]["metadata"]["namespace"] == account["namespace"] == "gpu-system"
-
-
 def test_it_gets_no_right_to_kubelets_and_secrets() -> None:
     rules = render()["ClusterRole"]["rules"]
     resources = {resource for rule in rules for resource in rule["resources"]}
     assert resources == {"nodes", "nodes/status", "pods", "events"}
-
-
-@pytest.mark.parametrize("unit", ["GiB", "MiB"])
-def test_it_counts_in_the_unit_that_was_asked_for(unit: str) -> None:
-    (container,) = render(memory_unit=unit)["DaemonSet"]["spec"]["template"]["spec"]["containers"]
-    assert f"--memory-unit={unit}" in container["command"]
-    assert container["image"] == IMAGE
 
 
 def test_a_change_of_it_restarts_no_plugin_by_itself() -> None:
@@ -108,12 +87,3 @@ def test_labels_are_read_as_kubectl_writes_them() -> None:
             parse_node_selector([term])
     with pytest.raises(ValueError, match="named twice"):
         parse_node_selector(["a=b", "a=c"])
-
-
-def test_a_mistake_is_told_in_a_sentence() -> None:
-    ended = run_command("render", "device-plugin", "--image", IMAGE, "--node-selector", "x")
-    expect_told(ended, Exit.USAGE, "KEY=VALUE is expected")
-
-
-def test_without_an_image_there_is_no_manifest() -> None:
-    assert run_command("render", "device-plugin").code == 2
