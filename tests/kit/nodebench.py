@@ -42,11 +42,11 @@ class NodeBench(Bench):
         self.edition = edition
         install_plugin(self.cluster, edition, cards=CARDS, card_gib=CARD_GIB)
 
-    def run_pod(self, name: str, *, gib: int = 2, **options: Any) -> str:
+    def run_pod(self, name: str, *, gib: int | None = 2, **options: Any) -> str:
         """A GPU pod, once it runs; the webhook routes it to the pool `training`."""
         return str(expect_running(self, self.send_pod(name, gib, **options))["metadata"]["name"])
 
-    def send_pod(self, name: str, *gibs: int, **options: Any) -> str:
+    def send_pod(self, name: str, *gibs: int | None, **options: Any) -> str:
         """A GPU pod with a container for each of `gibs`, which only waits to be told to end."""
         pod = build_pod(name, gib=gibs[0], terminationGracePeriodSeconds=0, **options)
         (first,) = pod["spec"]["containers"]
