@@ -24,7 +24,7 @@ from bench.core.rig import LABELS, Rig, is_labelled, open_rig
 from bench.core.session import own_cluster, run, say
 from devcluster.cluster import Cluster
 from gpushare.kube.events import COUNT_SECONDS
-from tests.kit.operator import fetch
+from tests.kit.cluster.operator_processes import fetch
 
 _FEW = 100
 _EVENTS = 2000

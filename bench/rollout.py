@@ -25,10 +25,10 @@ from bench.core.session import own_cluster, run, say
 from bench.core.waiting import BenchError
 from bench.core.ways import PACE, SHARE
 from devcluster.cluster import Cluster
-from tests.kit.audit import AuditTail
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pool
-from tests.kit.operator import wait_ready
+from tests.kit.cluster.audit_log import AuditTail
+from tests.kit.cluster.operator_processes import wait_ready
+from tests.kit.values.manifests import build_pool
 
 _MOST_RATIO = 1.2
 """The longest that a rollout may take, by what its nodes would take one budget after another."""

@@ -9,9 +9,9 @@ from hypothesis import settings
 
 from devcluster.cluster import Cluster
 from devcluster.installation import OperatorProcess
-from tests.kit.audit import expect_rights_sufficed
 from tests.kit.bench import Bench
-from tests.kit.operator import KUBELET_PERIOD_SECONDS
+from tests.kit.cluster.audit_log import expect_rights_sufficed
+from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 from tests.rights import leave_rights
 
 # A busy machine is no finding: tests have a time limit as a whole. A suite plays the same examples

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kit.operator import SOURCE_VARIABLE
+from tests.kit.cluster.operator_processes import SOURCE_VARIABLE
 
 PROJECT = Path(__file__).resolve().parent.parent
 _UNIT_SECONDS, _TIMEOUT_SECONDS = 60, 300

@@ -13,9 +13,9 @@ import orjson
 import yaml
 
 from devcluster.installation import Installation
+from tests.integration.install.uninstall_hook import POOLS_GO, render_hook
 from tests.kit.bench import Bench
-from tests.kit.rights import find_used, list_rights
-from tests.kit.uninstallation import POOLS_GO, render_hook
+from tests.kit.cluster.rbac_rights import find_used, list_rights
 
 FOLDER_VARIABLE = "GPUSHARE_RIGHTS"
 """Folder where each session leaves what it saw; without it, none does."""

@@ -14,7 +14,7 @@ from bench.core.waiting import until
 from devcluster import names
 from devcluster.editions import load_edition
 from devcluster.nodes import build_gpu_node
-from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod
+from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL, build_pod
 
 POOL = "bench"
 PLUGIN = "gpushare-device-plugin-ds"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.kit.builders import build_pod
-from tests.kit.reviews import build_review, encode
+from tests.kit.values.admission_reviews import build_review, encode
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

@@ -23,8 +23,8 @@ from gpushare.observe.connections import shrink_read_buffers
 from gpushare.observe.logs import configure_logs
 from gpushare.settings import Settings
 from gpushare.webhook.role import spare_collector
-from tests.kit.poolviews import CARD, a_room, a_view
-from tests.kit.webhookserver import build_memory, build_webhook
+from tests.kit.values.pool_views import CARD, a_room, a_view
+from tests.kit.values.webhook_server import build_memory, build_webhook
 
 _PATH = "/mutate-pods"
 _PATCH = base64.b64encode(

@@ -19,9 +19,9 @@ from devcluster.cluster import Cluster
 from devcluster.installation import Installation, OperatorProcess
 from devcluster.processes import observe_processes
 from devcluster.startup import tail
-from tests.kit.audit import AuditTail
-from tests.kit.builders import build_pool
-from tests.kit.operator import read_metric, wait_ready
+from tests.kit.cluster.audit_log import AuditTail
+from tests.kit.cluster.operator_processes import read_metric, wait_ready
+from tests.kit.values.manifests import build_pool
 
 PLACEMENT = "binpack"
 LABELS = {POOL_LABEL: POOL, PLACEMENT_LABEL: PLACEMENT}

@@ -12,7 +12,7 @@ from types import FrameType
 import typer
 
 from devcluster.cluster import Cluster
-from tests.kit.operator import KUBELET_PERIOD_SECONDS
+from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 
 
 @contextmanager

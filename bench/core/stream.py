@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from bench.core.api import Json
 from bench.core.waiting import BenchError
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
+from tests.kit.values.manifests import build_pod
 
 LOST = "UnexpectedAdmissionError"
 """The kubelet's reason for a pod whose devices are gone when it comes: Failed, for good."""

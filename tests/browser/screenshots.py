@@ -9,7 +9,7 @@ from playwright.sync_api import sync_playwright
 
 from devcluster.chromium import ensure_chromium
 from tests.browser.browsing import start_browser
-from tests.kit.pageserver import showing_page
+from tests.browser.ui_server import showing_page
 
 SNAPSHOT = Path(__file__).with_name("cluster.json")
 WIDTH, HEIGHT = 1280, 1010

@@ -8,12 +8,12 @@ import pytest
 
 from devcluster.nodes import remove_nodes
 from tests.browser.conftest import Open
-from tests.kit.arrange import given_sharing_pool, place_pod
+from tests.browser.ui_server import ShownPage, showing_page
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pool
-from tests.kit.commandline import start_command
-from tests.kit.expect import expect_pool_ready, expect_running
-from tests.kit.pageserver import ShownPage, showing_page
+from tests.kit.cluster.command_line import start_command
+from tests.kit.cluster.expect import expect_pool_ready, expect_running
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
+from tests.kit.values.manifests import build_pool
 
 
 @pytest.fixture

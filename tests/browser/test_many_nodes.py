@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Open
-from tests.kit.pageserver import ShownPage, showing_page
+from tests.browser.ui_server import ShownPage, showing_page
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.pageserver import ShownPage, showing_page
+from tests.browser.ui_server import ShownPage, showing_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

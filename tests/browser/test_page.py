@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import Open
-from tests.kit.commandline import start_command
-from tests.kit.pageserver import ShownPage, showing_page
+from tests.browser.ui_server import ShownPage, showing_page
+from tests.kit.cluster.command_line import start_command
 
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize

@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.kit.audit import AuditTail
 from tests.kit.bench import Bench
+from tests.kit.cluster.audit_log import AuditTail
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import orjson
 
 from devcluster.apiserver import ApiError
 from tests.kit.bench import NODES, SYSTEM_PODS, Bench
-from tests.kit.expect import read_change
-from tests.kit.faultproxy import Request, Rule
+from tests.kit.cluster.expect import read_change
+from tests.kit.cluster.fault_proxy import Request, Rule
 
 Json = dict[str, Any]
 

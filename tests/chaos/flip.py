@@ -15,18 +15,18 @@ from devcluster import names
 from devcluster.installation import OperatorProcess
 from tests.chaos.crash import Crash, Side, Write
 from tests.chaos.watching import Watching
-from tests.kit.arrange import place_pod
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_gpu_memory,
     expect_pool_ready,
     expect_running,
     find_condition,
 )
-from tests.kit.faultproxy import FaultProxy
-from tests.kit.operator import wait_ready
+from tests.kit.cluster.fault_proxy import FaultProxy
+from tests.kit.cluster.operator_processes import wait_ready
+from tests.kit.cluster.sharing_pools import place_pod
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
-from tests.kit.operator import read_metric
+from tests.kit.cluster.operator_processes import read_metric
 
 BRIEF_SECONDS = 10.0
 """The operator answers for what it puts back sooner: no plugin that runs has read it."""

@@ -29,7 +29,7 @@ from tests.chaos.isolation_script import (
     write_script,
 )
 from tests.kit.bench import NODES, Bench
-from tests.kit.builders import build_pool
+from tests.kit.values.manifests import build_pool
 
 TEARDOWN = "gpushare.io/teardown"
 _ALL_CRASHES_SECONDS = 600.0

@@ -15,7 +15,7 @@ from tests.chaos.isolation_judge import (
     sum_findings,
 )
 from tests.chaos.isolation_sight import NodeView, Sight
-from tests.kit.expect import read_change
+from tests.kit.cluster.expect import read_change
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from devcluster.apiserver import ApiError
 from devcluster.nodes import reboot_node, restart_kubelet
 from tests.chaos.isolation_oracle import Oracle, Span
 from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod
+from tests.kit.values.manifests import build_pod
 
 _GONE = 404
 

@@ -25,8 +25,8 @@ from devcluster.errors import DevclusterError
 from tests.chaos.crash import Crash, Side, Write
 from tests.chaos.flip import MEMBERS, Flip, standing
 from tests.kit.bench import Bench
-from tests.kit.difference import find_differences
-from tests.kit.operator import KUBELET_PERIOD_SECONDS
+from tests.kit.cluster.object_diff import find_differences
+from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 
 Json = dict[str, Any]
 

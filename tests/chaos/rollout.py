@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.chaos.watching import Watching
-from tests.kit.arrange import given_sharing_pool
+from tests.integration.outages.fault_scenario import is_settled
 from tests.kit.bench import Bench
-from tests.kit.expect import expect, expect_pool_ready, read_change
-from tests.kit.scenario import is_settled
+from tests.kit.cluster.expect import expect, expect_pool_ready, read_change
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 
 MEMBERS = ("n1", "n2", "n3", "n4")
 BUDGET = 2

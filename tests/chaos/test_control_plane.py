@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from devcluster.cluster import Cluster
+from tests.chaos.process_supervisor import Supervisor
 from tests.chaos.rollout import CONVERGES_SECONDS, standing_rollout
 from tests.kit.bench import Bench
-from tests.kit.supervisor import Supervisor
 
 PAUSE_SECONDS = 30
 CONTROLLERS_SECONDS = 30

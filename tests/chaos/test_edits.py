@@ -6,8 +6,8 @@ import pytest
 
 from tests.chaos.rollout import BUDGET, Rollout, standing_rollout
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect_gone
+from tests.kit.cluster.expect import expect_gone
+from tests.kit.values.manifests import build_pool
 
 POOL_PATH = f"{POOLS}/training"
 

@@ -2,15 +2,21 @@
 
 import pytest
 
+from tests.chaos.lease_audit import find_late_writes
 from tests.chaos.rollout import BUDGET, MEMBERS, standing_rollout
-from tests.kit.audit import OURS, AuditTail, Call
+from tests.integration.outages.fault_scenario import ISOLATION
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import expect, expect_pool_ready, expect_running, find_condition, read_change
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.operator import CONTROLLER_LEASE
-from tests.kit.scenario import ISOLATION
-from tests.kit.tenure import find_late_writes
+from tests.kit.cluster.audit_log import OURS, AuditTail, Call
+from tests.kit.cluster.expect import (
+    expect,
+    expect_pool_ready,
+    expect_running,
+    find_condition,
+    read_change,
+)
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.operator_processes import CONTROLLER_LEASE
+from tests.kit.values.manifests import build_pod
 
 BY_US = (OURS.encode(),)
 WATCHES_NODES = "/nodes[?].*watch"

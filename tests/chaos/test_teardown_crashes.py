@@ -8,16 +8,16 @@ import pytest
 
 from devcluster.installation import TEARDOWN_NAMESPACE, OperatorProcess
 from tests.kit.bench import Bench
-from tests.kit.expect import expect, expect_step
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.installations import teardown_jobs_allowed
-from tests.kit.teardownjobs import TEARDOWN_JOBS
-from tests.kit.teardownstory import (
+from tests.kit.cluster.expect import expect, expect_step
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.installations import teardown_jobs_allowed
+from tests.kit.cluster.node_teardown import (
     expect_isolating,
     expect_shared_for_good,
     given_isolating_pool,
     reboot,
 )
+from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS
 
 WRITES = "PATCH|POST"
 TARGETS = rf"/api/v1/nodes/n1\b|/namespaces/{TEARDOWN_NAMESPACE}/jobs\b"

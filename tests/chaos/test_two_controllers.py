@@ -7,13 +7,13 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
+from tests.chaos.lease_audit import find_claims, find_late_writes, find_writers
+from tests.chaos.process_supervisor import Supervisor
 from tests.chaos.rollout import standing_rollout
-from tests.kit.audit import OURS, AuditTail
 from tests.kit.bench import Bench
-from tests.kit.expect import expect
-from tests.kit.operator import CONTROLLER_LEASE
-from tests.kit.supervisor import Supervisor
-from tests.kit.tenure import find_claims, find_late_writes, find_writers
+from tests.kit.cluster.audit_log import OURS, AuditTail
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.operator_processes import CONTROLLER_LEASE
 
 LONG_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "10", "GPUSHARE_LEASE_RENEW_SECONDS": "1"}
 """Nobody loses it but by dying, however busy the machine is."""

@@ -25,7 +25,7 @@ import orjson
 from devcluster.kubeconfig import read_own_kubeconfig
 from tests.chaos.judge import Judge, Rules, Violation
 from tests.chaos.sight import Deletion, parse_node, parse_pod
-from tests.kit.audit import AuditTail
+from tests.kit.cluster.audit_log import AuditTail
 
 Json = dict[str, Any]
 

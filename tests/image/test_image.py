@@ -19,8 +19,8 @@ import typer
 
 from devcluster.images import ADDED_MB_LIMIT
 from gpushare.cli.main import app
-from tests.kit.dockerfile import Replay, parse_dockerfile
-from tests.kit.emptycluster import EmptyCluster, served
+from tests.image.dockerfile import Replay, parse_dockerfile
+from tests.unit.controller.empty_api import EmptyCluster, served
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "operator/gpushare"

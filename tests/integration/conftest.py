@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.toolchain import PROMETHEUS, find_binaries
 from tests.kit.bench import Bench
-from tests.kit.installations import installed_with
+from tests.kit.cluster.installations import installed_with
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from devcluster.cluster import Cluster
 from devcluster.editions import Edition, install_edition
 from devcluster.nodes import add_nodes, build_gpu_node
 from devcluster.waiting import wait_until
-from tests.kit.audit import AuditTrail
-from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL
-from tests.kit.operator import Operators
-from tests.kit.watch import Recording
+from tests.kit.cluster.audit_log import AuditTrail
+from tests.kit.cluster.operator_processes import Operators
+from tests.kit.cluster.watch_recording import Recording
+from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL
 
 Json = dict[str, Any]
 

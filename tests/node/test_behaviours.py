@@ -11,10 +11,10 @@ from devcluster.node.cluster import NodeCluster
 from devcluster.node.plugins import import_plugin
 from devcluster.node.release import NodeRelease
 from devcluster.nodes import add_nodes, build_gpu_node
-from tests.kit.behaviours import BEHAVIOURS, Behaviour
 from tests.kit.bench import Bench
-from tests.kit.gpustage import RealStage, SimulatedStage, Stage
 from tests.kit.nodebench import CARD_GIB, CARDS, NodeBench
+from tests.node.behaviours import BEHAVIOURS, Behaviour
+from tests.node.gpu_node import RealStage, SimulatedStage, Stage
 
 Stages = tuple[Stage, Stage]
 

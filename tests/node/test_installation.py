@@ -18,17 +18,17 @@ from devcluster.node.release import DEV, REPOSITORY, NodeRelease
 from devcluster.release import COMPONENTS
 from gpushare.core.actions import CreateJob, Phase
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.audit import OURS
 from tests.kit.bench import PODS, POOLS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.commandline import run_command
-from tests.kit.dryruns import DryRuns, count_lost, expect_routed
-from tests.kit.expect import expect, expect_pool_ready
-from tests.kit.handover import measure_hand_over
-from tests.kit.inventory import take_inventory
-from tests.kit.releases import expect_left
-from tests.kit.replicas import LEASES, Replicas
-from tests.kit.teardownjobs import TEARDOWN_JOBS, TEARDOWN_PODS
+from tests.kit.cluster.audit_log import OURS
+from tests.kit.cluster.command_line import run_command
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.expect import expect, expect_pool_ready
+from tests.kit.cluster.helm_release import expect_left
+from tests.kit.cluster.inventory import take_inventory
+from tests.kit.cluster.lease_handover import measure_hand_over
+from tests.kit.cluster.replicas import LEASES, Replicas
+from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

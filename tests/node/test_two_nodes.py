@@ -11,10 +11,10 @@ from devcluster.node.machine import find_obstacle
 from devcluster.node.release import NodeRelease, provide_image
 from devcluster.release import COMPONENTS
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.dryruns import DryRuns, count_lost, expect_routed
-from tests.kit.expect import expect_pool_ready
-from tests.kit.replicas import Replicas
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.expect import expect_pool_ready
+from tests.kit.cluster.replicas import Replicas
+from tests.kit.values.manifests import build_pod, build_pool
 
 pytestmark = pytest.mark.long
 

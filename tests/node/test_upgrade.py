@@ -10,10 +10,10 @@ from devcluster.node.cluster import NodeCluster
 from devcluster.node.release import NodeRelease, provide_image
 from devcluster.startup import PROJECT
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.dryruns import DryRuns, count_lost, expect_routed
-from tests.kit.expect import expect_pool_ready
-from tests.kit.replicas import Replicas
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.expect import expect_pool_ready
+from tests.kit.cluster.replicas import Replicas
+from tests.kit.values.manifests import build_pod, build_pool
 
 PODS_PER_SECOND = 20
 BEFORE = "before"

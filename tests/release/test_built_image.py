@@ -18,7 +18,7 @@ from devcluster import images
 from devcluster.images import build_operator_image, build_program_image
 from devcluster.node.machine import ensure_packages
 from devcluster.startup import PROJECT
-from tests.kit.registry import run_registry
+from tests.release.oci_registry import run_registry
 
 pytestmark = [
     pytest.mark.skipif(

@@ -14,7 +14,7 @@ import yaml
 
 from devcluster.startup import CHART, PROJECT
 from devcluster.toolchain import ensure_binaries
-from tests.kit.registry import run_registry
+from tests.release.oci_registry import run_registry
 
 REPOSITORY = "ghcr.io/owner/gpushare-operator"
 IMAGE_DIGEST = f"sha256:{'5' * 64}"

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from devcluster.errors import CommandError
-from tests.kit.bench import Bench
-from tests.kit.chartmatrix import (
+from tests.integration.chart.chart_values import (
     build_all_on,
     read_oldest_kubernetes,
     render_manifests,
     render_objects,
 )
+from tests.kit.bench import Bench
 
 Json = dict[str, Any]
 Release = tuple[int, int]

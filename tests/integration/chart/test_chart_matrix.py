@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from devcluster.installation import NAMESPACE, apply_crds
-from tests.kit.bench import Bench
-from tests.kit.chartmatrix import (
+from tests.integration.chart.chart_values import (
     JOBS_NAMESPACE,
     Values,
     build_all_on,
@@ -20,7 +19,8 @@ from tests.kit.chartmatrix import (
     list_distinct,
     render_objects,
 )
-from tests.kit.expect import expect
+from tests.kit.bench import Bench
+from tests.kit.cluster.expect import expect
 
 Json = dict[str, Any]
 

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE, Installation
+from tests.integration.install.uninstall_hook import POOLS_GO, render_hook
 from tests.kit.bench import Bench
-from tests.kit.rights import Right, list_rights
-from tests.kit.uninstallation import POOLS_GO, render_hook
+from tests.kit.cluster.rbac_rights import Right, list_rights
 
 Json = dict[str, Any]
 

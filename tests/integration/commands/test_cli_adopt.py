@@ -8,12 +8,12 @@ import pytest
 
 from devcluster.editions import EDITIONS, Edition
 from gpushare.cli.exits import Exit
+from tests.integration.nodechange.node_modes import LOOKS, expect_offer
 from tests.kit.bench import NODES, POOLS, SYSTEM_PODS, Bench
-from tests.kit.commandline import Ended, expect_told, run_command
-from tests.kit.expect import expect_pool_ready, expect_reason
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.modes import LOOKS, expect_offer
-from tests.kit.persons import a_reader
+from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.expect import expect_pool_ready, expect_reason
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.users import a_reader
 
 Json = dict[str, Any]
 

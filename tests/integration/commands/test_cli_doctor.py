@@ -16,10 +16,10 @@ from gpushare.certs.issue import issue_authority
 from gpushare.cli.exits import Exit
 from gpushare.core.doctor.grants import Scope, list_grants
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pool
-from tests.kit.commandline import Ended, expect_told, run_command
-from tests.kit.expect import expect, expect_pool_ready
-from tests.kit.persons import a_person
+from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.expect import expect, expect_pool_ready
+from tests.kit.cluster.users import a_person
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

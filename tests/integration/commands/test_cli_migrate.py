@@ -12,8 +12,8 @@ import yaml
 
 from gpushare.cli.exits import Exit
 from tests.kit.bench import Bench
-from tests.kit.commandline import expect_told, run_command
-from tests.kit.spaces import a_space
+from tests.kit.cluster.command_line import expect_told, run_command
+from tests.kit.cluster.namespaces import a_space
 
 Json = dict[str, Any]
 NAMESPACE = "vision"

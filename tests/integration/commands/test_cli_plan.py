@@ -8,11 +8,9 @@ import pytest
 import yaml
 
 from gpushare.cli.exits import Exit
-from tests.kit.arrange import given_sharing_pool, place_pod
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.commandline import Ended, expect_told, run_command
-from tests.kit.expect import (
+from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
     expect_reason,
@@ -20,7 +18,9 @@ from tests.kit.expect import (
     find_condition,
     is_out_of_service,
 )
-from tests.kit.persons import a_desk, a_rule
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
+from tests.kit.cluster.users import a_desk, a_rule
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

@@ -18,20 +18,20 @@ from devcluster.installation import NAMESPACE, Installation
 from devcluster.kubectlplugin import write_plugin
 from gpushare.cli.exits import Exit
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.commandline import Ended, expect_told, run_command
-from tests.kit.expect import (
+from tests.kit.cluster.account_kubeconfig import write_kubeconfig
+from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.expect import (
     expect,
     expect_allocated,
     expect_pool_ready,
     expect_running,
     is_unschedulable,
 )
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.persons import a_desk, a_person, a_reader, a_rule
-from tests.kit.podcreation import DECISION, expect_sent, kubectl_create
-from tests.kit.spaces import default_space
-from tests.kit.tokens import write_kubeconfig
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.pod_admission import DECISION, expect_sent, kubectl_create
+from tests.kit.cluster.users import a_desk, a_person, a_reader, a_rule
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

@@ -8,16 +8,16 @@ import pytest
 import yaml
 
 from devcluster.installation import TEARDOWN_IMAGE
+from tests.integration.commands.recording_extender import PlainExtender
 from tests.kit.bench import PODS, Bench
-from tests.kit.builders import build_pod
-from tests.kit.commandline import run_command
-from tests.kit.expect import expect
-from tests.kit.installations import teardown_jobs_allowed
-from tests.kit.ownscheduler import scheduled_by
-from tests.kit.plainextender import PlainExtender
-from tests.kit.teardownjobs import TEARDOWN_JOBS
-from tests.kit.teardownstory import expect_isolating, given_isolating_pool
-from tests.kit.tls import build_tls
+from tests.kit.cluster.command_line import run_command
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.installations import teardown_jobs_allowed
+from tests.kit.cluster.node_teardown import expect_isolating, given_isolating_pool
+from tests.kit.cluster.scheduler import scheduled_by
+from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS
+from tests.kit.values.manifests import build_pod
+from tests.kit.values.tls import build_tls
 
 Json = dict[str, Any]
 IMAGE = "registry.example.com/gpushare-plugin:v2"

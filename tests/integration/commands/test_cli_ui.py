@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from gpushare.cli.exits import Exit
-from tests.kit.arrange import given_sharing_pool, place_pod
+from tests.browser.ui_server import ShownPage, showing_page
 from tests.kit.bench import Bench
-from tests.kit.commandline import run_command
-from tests.kit.expect import expect, expect_allocated, expect_running
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.pageserver import ShownPage, showing_page
-from tests.kit.persons import a_reader
+from tests.kit.cluster.command_line import run_command
+from tests.kit.cluster.expect import expect, expect_allocated, expect_running
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
+from tests.kit.cluster.users import a_reader
 
 Json = dict[str, Any]
 

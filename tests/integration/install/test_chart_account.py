@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from devcluster.installation import Installation
-from tests.kit.accountattacks import ATTACKS, BYSTANDER, NODE, POOL, Attack
-from tests.kit.audit import THIEF
+from tests.integration.install.account_attacks import ATTACKS, BYSTANDER, NODE, POOL, Attack
+from tests.integration.install.stolen_token import APPLY, JSON_PATCH, MERGE_PATCH, StolenToken
 from tests.kit.bench import DAEMONSETS, NODES, PLUGIN, PODS, POOLS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod, build_pool, build_workload
-from tests.kit.expect import expect
-from tests.kit.stolentoken import APPLY, JSON_PATCH, MERGE_PATCH, StolenToken
+from tests.kit.cluster.audit_log import THIEF
+from tests.kit.cluster.expect import expect
+from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 Json = dict[str, Any]
 

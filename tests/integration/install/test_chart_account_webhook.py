@@ -10,7 +10,7 @@ import pytest
 
 from devcluster.installation import Installation
 from gpushare.certs.issue import issue_authority
-from tests.kit.accountattacks import (
+from tests.integration.install.account_attacks import (
     CONFIGURATION,
     SECRET,
     SECRET_ATTACKS,
@@ -18,9 +18,9 @@ from tests.kit.accountattacks import (
     WEBHOOK_ATTACKS,
     Attack,
 )
+from tests.integration.install.stolen_token import JSON_PATCH, StolenToken
 from tests.kit.bench import Bench
-from tests.kit.expect import expect
-from tests.kit.stolentoken import JSON_PATCH, StolenToken
+from tests.kit.cluster.expect import expect
 
 POLICIES = ("gpushare-webhook-configuration", "gpushare-webhook-secrets")
 ATTACKS = {**WEBHOOK_ATTACKS, **SECRET_ATTACKS}

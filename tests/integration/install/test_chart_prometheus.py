@@ -8,12 +8,12 @@ import yaml
 
 from devcluster.startup import CHART
 from devcluster.waiting import wait_until
-from tests.kit.arrange import given_sharing_pool
+from tests.integration.install.prometheus_server import Prometheus, exporter, prometheus
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_workload
+from tests.kit.cluster.expect import expect, expect_labels, find_condition
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.dashboards import FILES, list_known, list_queries, read
-from tests.kit.expect import expect, expect_labels, find_condition
-from tests.kit.prometheus import Prometheus, exporter, prometheus
+from tests.kit.values.manifests import build_pod, build_workload
 
 GIB, MIB = 2**30, 2**20
 POOL = "gpushare.io/pool"

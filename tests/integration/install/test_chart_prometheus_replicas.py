@@ -9,13 +9,13 @@ import yaml
 
 from devcluster.installation import OperatorProcess
 from devcluster.startup import CHART
-from tests.kit.arrange import given_sharing_pool
+from tests.integration.install.prometheus_server import Prometheus, prometheus
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_workload
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.dashboards import FILES, list_queries, read
-from tests.kit.expect import expect
-from tests.kit.operator import read_metric
-from tests.kit.prometheus import Prometheus, prometheus
+from tests.kit.values.manifests import build_pod, build_workload
 
 GIB = 2**30
 POOL = "gpushare.io/pool"

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from devcluster.startup import CHART
+from tests.integration.chart.chart_values import Values, render_objects
 from tests.kit.bench import Bench
-from tests.kit.chartmatrix import Values, render_objects
 from tests.kit.dashboards import FILES, list_queries, read
 
 Json = dict[str, Any]

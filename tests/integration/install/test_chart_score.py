@@ -12,8 +12,13 @@ import pytest
 import yaml
 
 from devcluster.toolchain import KUBE_SCORE, ensure_binaries
+from tests.integration.chart.chart_values import (
+    Values,
+    build_all_on,
+    read_oldest_kubernetes,
+    render_manifests,
+)
 from tests.kit.bench import Bench
-from tests.kit.chartmatrix import Values, build_all_on, read_oldest_kubernetes, render_manifests
 
 RENDERINGS: Mapping[str, Values] = {
     "default": {},

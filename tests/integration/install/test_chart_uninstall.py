@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from devcluster.installation import NAMESPACE
+from tests.integration.install.uninstall_hook import HOOK, POOLS_GO, find_job, render_hook
 from tests.kit.bench import Bench
-from tests.kit.uninstallation import HOOK, POOLS_GO, find_job, render_hook
 
 Json = dict[str, Any]
 

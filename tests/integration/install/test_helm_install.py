@@ -14,20 +14,17 @@ from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE
 from devcluster.processnode.addresses import reach
 from devcluster.release import COMPONENTS, Release, find_pid
-from tests.kit.arrange import POOL, expect_each_restarted_once, plugin_names
+from tests.integration.install.endpoint_slices import SLICES, listed_until
 from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.dryruns import DryRuns, count_lost, expect_routed
-from tests.kit.endpoints import SLICES, listed_until
-from tests.kit.expect import (
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.expect import (
     expect,
     expect_labels,
     expect_pool_ready,
     expect_running,
     read_change,
 )
-from tests.kit.inventory import take_inventory
-from tests.kit.releases import (
+from tests.kit.cluster.helm_release import (
     GPU_NODES,
     expect_left,
     list_nodes,
@@ -35,7 +32,10 @@ from tests.kit.releases import (
     read_process,
     start_bare_cluster,
 )
-from tests.kit.replicas import Replicas
+from tests.kit.cluster.inventory import take_inventory
+from tests.kit.cluster.replicas import Replicas
+from tests.kit.cluster.sharing_pools import POOL, expect_each_restarted_once, plugin_names
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

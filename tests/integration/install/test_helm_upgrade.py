@@ -6,19 +6,19 @@ from pathlib import Path
 
 from devcluster.release import COMPONENTS, Release, find_pid
 from devcluster.startup import PROJECT
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.dryruns import DryRuns, count_lost, expect_routed
-from tests.kit.expect import expect_pool_ready
-from tests.kit.inventory import take_inventory
-from tests.kit.previous import PreviousChart
-from tests.kit.releases import (
+from tests.integration.install.previous_version import PreviousChart
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.expect import expect_pool_ready
+from tests.kit.cluster.helm_release import (
     GPU_NODES,
     expect_left,
     no_node_notices,
     read_process,
     start_bare_cluster,
 )
-from tests.kit.replicas import Replicas
+from tests.kit.cluster.inventory import take_inventory
+from tests.kit.cluster.replicas import Replicas
+from tests.kit.values.manifests import build_pod, build_pool
 
 PODS_PER_SECOND = 20
 

@@ -15,11 +15,11 @@ from devcluster.editions import install_edition
 from devcluster.installation import NAMESPACE
 from devcluster.names import NVIDIA_COUNT, SCHEDULE
 from devcluster.nodes import add_nodes, build_gpu_node
+from tests.integration.install.page_terminal import CONFIGURATION, Terminal, start_operator, tell
 from tests.kit.bench import PODS
-from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_workload
-from tests.kit.operator import KUBELET_PERIOD_SECONDS
-from tests.kit.pages import DOCS, PROJECT, Page
-from tests.kit.terminal import CONFIGURATION, Terminal, start_operator, tell
+from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
+from tests.kit.values.doc_pages import DOCS, PROJECT, Page
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_workload
 
 README = Page(PROJECT / "README.md")
 INSTALL = Page(DOCS / "install.md")

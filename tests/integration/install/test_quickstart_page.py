@@ -10,10 +10,10 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.names import NVIDIA_COUNT, NVIDIA_MEM, NVIDIA_NAME
 from devcluster.nodes import add_nodes, build_gpu_node
+from tests.integration.install.page_terminal import Terminal, start_operator
 from tests.kit.bench import PODS
-from tests.kit.builders import build_pod
-from tests.kit.pages import DOCS, Page
-from tests.kit.terminal import Terminal, start_operator
+from tests.kit.values.doc_pages import DOCS, Page
+from tests.kit.values.manifests import build_pod
 
 QUICKSTART = Page(DOCS / "quickstart-kind.md")
 NOT_TYPED: Mapping[str, str] = {

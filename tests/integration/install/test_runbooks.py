@@ -8,13 +8,13 @@ import pytest
 
 from devcluster.kubectlplugin import write_plugin
 from devcluster.startup import PROJECT
-from tests.kit.arrange import given_sharing_pool
+from tests.integration.chart.chart_values import render_objects
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.chartmatrix import render_objects
-from tests.kit.expect import expect
-from tests.kit.operator import read_metric
-from tests.kit.pages import DOCS, Page
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.doc_pages import DOCS, Page
+from tests.kit.values.manifests import build_pod
 
 COMMANDS = tuple(dict.fromkeys(Page(DOCS / "runbooks.md").commands))
 PLACEHOLDERS = {"POOL": "training", "NODE": "n1", "POD": "lost", "NAMESPACE": "default"}

@@ -10,8 +10,8 @@ import yaml
 from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE, Installation
 from devcluster.names import SYSTEM_NAMESPACE
 from tests.kit.bench import Bench
-from tests.kit.pages import DOCS, Page
-from tests.kit.rights import list_rights
+from tests.kit.cluster.rbac_rights import list_rights
+from tests.kit.values.doc_pages import DOCS, Page
 
 PAGES = [Page(DOCS / f"security-questions{language}.md") for language in ("", ".zh-CN")]
 PLACES = {

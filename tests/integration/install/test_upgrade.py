@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from devcluster.editions import Edition
-from tests.kit.arrange import given_sharing_pool, place_pod, plugin_names
+from tests.integration.install.previous_version import PreviousVersion
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.difference import find_differences
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_isolated,
     expect_pool_ready,
@@ -18,8 +16,10 @@ from tests.kit.expect import (
     expect_running,
     expect_step,
 )
-from tests.kit.previous import PreviousVersion
-from tests.kit.releases import VERIFIED
+from tests.kit.cluster.helm_release import VERIFIED
+from tests.kit.cluster.object_diff import find_differences
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod, plugin_names
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

@@ -9,18 +9,8 @@ import yaml
 
 from devcluster import names
 from devcluster.apiserver import ApiError
-from tests.kit.arrange import (
-    POOL,
-    expect_each_restarted_once,
-    expect_isolated_from_now_on,
-    given_sharing_pool,
-    place_pod,
-    plugin_names,
-    plugin_uids,
-)
 from tests.kit.bench import DAEMONSETS, NO_REPORT_SECONDS, NODES, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_isolated,
     expect_labels,
@@ -30,6 +20,16 @@ from tests.kit.expect import (
     expect_step,
     read_change,
 )
+from tests.kit.cluster.sharing_pools import (
+    POOL,
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    given_sharing_pool,
+    place_pod,
+    plugin_names,
+    plugin_uids,
+)
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

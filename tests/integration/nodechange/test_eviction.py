@@ -9,11 +9,10 @@ import yaml
 
 from devcluster import names
 from devcluster.installation import Installation, OperatorProcess
-from tests.kit.arrange import POOL, expect_isolated_from_now_on, given_sharing_pool, place_pod
-from tests.kit.audit import OURS
 from tests.kit.bench import BUDGETS, PODS, Bench
-from tests.kit.builders import build_pod, build_workload
-from tests.kit.expect import (
+from tests.kit.cluster.audit_log import OURS
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
@@ -22,9 +21,15 @@ from tests.kit.expect import (
     expect_running,
     is_isolated,
 )
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.operator import CONTROLLER_LEASE, read_metric
-from tests.kit.told import read_events
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.operator_processes import CONTROLLER_LEASE, read_metric
+from tests.kit.cluster.sharing_pools import (
+    POOL,
+    expect_isolated_from_now_on,
+    given_sharing_pool,
+    place_pod,
+)
+from tests.kit.values.manifests import build_pod, build_workload
 
 Json = dict[str, Any]
 

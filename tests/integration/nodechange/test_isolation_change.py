@@ -4,18 +4,8 @@ import pytest
 
 from devcluster import names
 from devcluster.editions import Edition
-from tests.kit.arrange import (
-    expect_each_restarted_once,
-    expect_isolated_from_now_on,
-    expect_one_node_at_a_time,
-    given_sharing_pool,
-    place_pod,
-    plugin_names,
-    plugin_uids,
-)
 from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, NODES, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_allocated,
     expect_gpu_memory,
@@ -32,7 +22,17 @@ from tests.kit.expect import (
     read_change,
     read_record,
 )
-from tests.kit.hearing import hearing
+from tests.kit.cluster.sharing_pools import (
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    expect_one_node_at_a_time,
+    given_sharing_pool,
+    place_pod,
+    plugin_names,
+    plugin_uids,
+)
+from tests.kit.cluster.watch_events import hearing
+from tests.kit.values.manifests import build_pod, build_pool
 
 FOUR = ("n1", "n2", "n3", "n4")
 MODE = "ack.node.gpu.schedule"

@@ -2,15 +2,8 @@
 
 from typing import Any
 
-from tests.kit.arrange import (
-    expect_each_restarted_once,
-    given_sharing_pool,
-    place_pod,
-    plugin_names,
-)
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_labels,
     expect_pool_ready,
@@ -20,6 +13,13 @@ from tests.kit.expect import (
     is_isolated,
     is_unschedulable,
 )
+from tests.kit.cluster.sharing_pools import (
+    expect_each_restarted_once,
+    given_sharing_pool,
+    place_pod,
+    plugin_names,
+)
+from tests.kit.values.manifests import build_pod
 
 DISABLE = "cgpu.disable.isolation"
 VERIFIED = "gpushare.io/isolation-verified"

@@ -4,10 +4,10 @@ from itertools import pairwise, permutations
 
 import pytest
 
+from tests.integration.nodechange.node_modes import LOOKS, WHOLE, expect_mode, take_tour
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect_labels, expect_pool_ready, expect_reason
-from tests.kit.modes import LOOKS, WHOLE, expect_mode, take_tour
+from tests.kit.cluster.expect import expect_labels, expect_pool_ready, expect_reason
+from tests.kit.values.manifests import build_pool
 
 TOUR = ("default", "share", "cgpu", "share", "default", "cgpu", "default")
 

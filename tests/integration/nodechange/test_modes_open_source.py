@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.integration.nodechange.node_modes import LOOKS, expect_mode, take_tour
 from tests.kit.bench import GPU_MEM, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect_labels, expect_pool_ready, expect_reason
-from tests.kit.modes import LOOKS, expect_mode, take_tour
+from tests.kit.cluster.expect import expect_labels, expect_pool_ready, expect_reason
+from tests.kit.values.manifests import build_pool
 
 pytestmark = pytest.mark.usefixtures("operator")
 

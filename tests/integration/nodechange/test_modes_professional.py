@@ -5,10 +5,7 @@ from itertools import pairwise, permutations
 import pytest
 
 from gpushare.names import Reason
-from tests.kit.bench import Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect, expect_labels, expect_reason
-from tests.kit.modes import (
+from tests.integration.nodechange.node_modes import (
     LOOKS,
     MODE,
     expect_mode,
@@ -17,6 +14,9 @@ from tests.kit.modes import (
     our_node_writes,
     take_tour,
 )
+from tests.kit.bench import Bench
+from tests.kit.cluster.expect import expect, expect_labels, expect_reason
+from tests.kit.values.manifests import build_pool
 
 WITHOUT_MODULE = (
     "default", "topology", "default", "mps", "default", "share", "default", "disabled",

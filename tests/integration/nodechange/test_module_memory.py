@@ -6,9 +6,9 @@ import pytest
 
 from devcluster import names
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect, expect_gone, expect_pool_ready, find_condition
-from tests.kit.teardownstory import expect_shared_for_good, reboot, remove_module
+from tests.kit.cluster.expect import expect, expect_gone, expect_pool_ready, find_condition
+from tests.kit.cluster.node_teardown import expect_shared_for_good, reboot, remove_module
+from tests.kit.values.manifests import build_pool
 
 
 @pytest.mark.usefixtures("operator")

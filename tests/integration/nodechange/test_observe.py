@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
     expect_pool_ready,
     expect_reason,
 )
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

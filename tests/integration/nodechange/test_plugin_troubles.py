@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from devcluster.plugins import build_nvidia_plugin
-from tests.kit.arrange import plugin_uids
 from tests.kit.bench import DAEMONSETS, NODES, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect, expect_labels, expect_pool_ready, expect_reason
+from tests.kit.cluster.expect import expect, expect_labels, expect_pool_ready, expect_reason
+from tests.kit.cluster.sharing_pools import plugin_uids
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

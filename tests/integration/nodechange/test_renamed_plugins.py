@@ -8,11 +8,11 @@ import pytest
 from devcluster import names
 from devcluster.editions import install_daemonsets, load_edition
 from devcluster.installation import Installation
+from tests.integration.install.stolen_token import StolenToken
 from tests.kit.bench import DAEMONSETS, PLUGIN, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod, build_pool, build_workload
-from tests.kit.commandline import run_command
-from tests.kit.expect import expect, expect_pool_ready, expect_reason
-from tests.kit.stolentoken import StolenToken
+from tests.kit.cluster.command_line import run_command
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_reason
+from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 RENAMED = "ack-gpushare-plugin"
 VALUE = f"pluginDaemonSets.{PLUGIN}"

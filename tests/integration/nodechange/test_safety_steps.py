@@ -13,19 +13,9 @@ from typing import Any
 import pytest
 
 from devcluster import names
-from tests.kit.arrange import (
-    POOL,
-    expect_each_restarted_once,
-    expect_isolated_from_now_on,
-    given_sharing_pool,
-    place_pod,
-    plugin_names,
-    plugin_uids,
-)
-from tests.kit.audit import Call
 from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, POOLS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import (
+from tests.kit.cluster.audit_log import Call
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_isolated,
@@ -37,7 +27,17 @@ from tests.kit.expect import (
     read_change,
     started_at,
 )
-from tests.kit.faultproxy import FaultProxy, Rule
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.sharing_pools import (
+    POOL,
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    given_sharing_pool,
+    place_pod,
+    plugin_names,
+    plugin_uids,
+)
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

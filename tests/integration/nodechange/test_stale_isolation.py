@@ -5,18 +5,18 @@ import pytest
 from devcluster import names
 from devcluster.installation import OperatorProcess
 from devcluster.nodes import reboot_node
-from tests.kit.arrange import given_sharing_pool, place_pod
 from tests.kit.bench import PODS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
     expect_running,
     find_condition,
     is_isolated,
 )
-from tests.kit.operator import read_metric
-from tests.kit.told import read_events
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
+from tests.kit.values.manifests import build_pod, build_pool
 
 
 def expect_isolation(bench: Bench, status: str, **counts: int) -> str:

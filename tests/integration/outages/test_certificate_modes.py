@@ -9,14 +9,14 @@ import pytest
 from devcluster.installation import OperatorProcess
 from gpushare.certs.identity import Identity
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.certificatewatch import NAME, SECRET, SECRETS
-from tests.kit.expect import expect
-from tests.kit.foreigncerts import issue_foreign
-from tests.kit.installations import installed_with
-from tests.kit.operator import fetch, read_metric
-from tests.kit.podcreation import CONFIGURATION, expect_sent
-from tests.kit.spaces import default_space
+from tests.kit.cluster.certificate_watch import NAME, SECRET, SECRETS
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.installations import installed_with
+from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.operator_processes import fetch, read_metric
+from tests.kit.cluster.pod_admission import CONFIGURATION, expect_sent
+from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.manifests import build_pod
 
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")
 

@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 
 from gpushare.certs.flaws import find_foreign_flaw
+from tests.integration.outages.new_connections import NewClients
+from tests.integration.webhook.webhook_replicas import two_webhooks
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.certificatewatch import (
+from tests.kit.cluster.certificate_watch import (
     NAME,
     SECRET,
     SECRETS,
     CertificateWatch,
     read_identity,
 )
-from tests.kit.dryruns import DryRuns, count_lost, expect_routed
-from tests.kit.expect import expect
-from tests.kit.foreigncerts import issue_foreign
-from tests.kit.newclients import NewClients
-from tests.kit.operator import read_metric
-from tests.kit.podcreation import CONFIGURATION
-from tests.kit.selection import select
-from tests.kit.webhooks import two_webhooks
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.pod_admission import CONFIGURATION
+from tests.kit.cluster.selected_cases import select
+from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

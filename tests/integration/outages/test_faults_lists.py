@@ -7,11 +7,18 @@ import orjson
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.kit.arrange import plugin_uids
+from tests.integration.outages.fault_scenario import (
+    MEMBERS,
+    TOO_OLD,
+    WATCH,
+    Scenario,
+    expect_repaired,
+    standing,
+)
 from tests.kit.bench import NODES, Bench
-from tests.kit.expect import expect
-from tests.kit.faultproxy import Request, Rule
-from tests.kit.scenario import MEMBERS, TOO_OLD, WATCH, Scenario, expect_repaired, standing
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.fault_proxy import Request, Rule
+from tests.kit.cluster.sharing_pools import plugin_uids
 
 LISTS = "/(nodes|pods|daemonsets)[?]limit="
 WRITES_BEFORE_COMPACTION = 20

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.integration.outages.fault_scenario import NO_WATCH, WATCH, Scenario, standing
 from tests.kit.bench import Bench
-from tests.kit.faultproxy import Rule
-from tests.kit.scenario import NO_WATCH, WATCH, Scenario, standing
+from tests.kit.cluster.fault_proxy import Rule
 
 pytestmark = pytest.mark.long
 

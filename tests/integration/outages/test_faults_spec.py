@@ -8,9 +8,14 @@ import yaml
 
 from devcluster.apiserver import ApiError
 from devcluster.startup import PROJECT
+from tests.integration.outages.fault_scenario import (
+    LIST_OF_POOLS,
+    Scenario,
+    expect_repaired,
+    standing,
+)
 from tests.kit.bench import POOLS, Bench
-from tests.kit.expect import expect, find_condition
-from tests.kit.scenario import LIST_OF_POOLS, Scenario, expect_repaired, standing
+from tests.kit.cluster.expect import expect, find_condition
 
 INVALID = "SpecInvalid"
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpusharepools.gpushare.io"

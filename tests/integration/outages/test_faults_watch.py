@@ -5,11 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect
-from tests.kit.faultproxy import Rule
-from tests.kit.scenario import (
+from tests.integration.outages.fault_scenario import (
     MEMBERS,
     POOL,
     TOO_OLD,
@@ -18,8 +14,12 @@ from tests.kit.scenario import (
     expect_repaired,
     standing,
 )
-from tests.kit.selection import select
-from tests.kit.watch import Recording
+from tests.kit.bench import POOLS, Bench
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.fault_proxy import Rule
+from tests.kit.cluster.selected_cases import select
+from tests.kit.cluster.watch_recording import Recording
+from tests.kit.values.manifests import build_pool
 
 KINDS = ("nodes", "pods", "daemonsets", "gpusharepools")
 OWN_KINDS = ("nodes", "pods", "daemonsets")

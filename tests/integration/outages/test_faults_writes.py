@@ -8,10 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.kit.bench import NODES, Bench
-from tests.kit.expect import expect, expect_gone, expect_labels
-from tests.kit.faultproxy import Rule
-from tests.kit.scenario import (
+from tests.integration.outages.fault_scenario import (
     LIST_OF_POOLS,
     MEMBERS,
     NO_WATCH,
@@ -22,6 +19,9 @@ from tests.kit.scenario import (
     is_settled,
     standing,
 )
+from tests.kit.bench import NODES, Bench
+from tests.kit.cluster.expect import expect, expect_gone, expect_labels
+from tests.kit.cluster.fault_proxy import Rule
 
 NODE = "/api/v1/nodes/n1[?]"
 PLUGIN = "/pods/gpushare-device-plugin-ds"

@@ -24,8 +24,8 @@ from gpushare.kube.kubeconfig import load_kubeconfig
 from gpushare.kube.owncredentials import SERVICE_ACCOUNT, load_own_credentials
 from gpushare.kube.session import load_credentials
 from tests.kit.bench import Bench
-from tests.kit.commandline import run_command
-from tests.kit.kubeconfigs import (
+from tests.kit.cluster.command_line import run_command
+from tests.kit.cluster.kubeconfigs import (
     PLUGIN_VERSION,
     build_answer,
     build_plugin_user,

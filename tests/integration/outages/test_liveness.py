@@ -6,11 +6,11 @@ from functools import partial
 from urllib.error import HTTPError
 
 from devcluster.installation import OperatorProcess
+from tests.integration.outages.fault_scenario import WATCH
 from tests.kit.bench import Bench
-from tests.kit.expect import expect
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.operator import fetch, read_metric
-from tests.kit.scenario import WATCH
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.operator_processes import fetch, read_metric
 
 DEAF_SECONDS = 45
 """As short as it may be set."""

@@ -11,20 +11,20 @@ import pytest
 import yaml
 
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import POOL, given_sharing_pool
-from tests.kit.audit import Call
+from tests.integration.outages.log_lines import SUBJECT, Json, news, read_lines
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_workload
-from tests.kit.expect import (
+from tests.kit.cluster.audit_log import Call
+from tests.kit.cluster.denying_policy import RefusedNode
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
     expect_pool_ready,
     expect_reason,
 )
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.loglines import SUBJECT, Json, news, read_lines
-from tests.kit.refusal import RefusedNode
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
+from tests.kit.values.manifests import build_pod, build_workload
 
 PLACEMENT = "ack.node.gpu.placement"
 SECRET = "hunter2-of-the-tenant"

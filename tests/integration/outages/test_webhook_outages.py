@@ -10,21 +10,21 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool, build_workload
-from tests.kit.expect import expect
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.operator import fetch, wait_ready
-from tests.kit.podcreation import count_calls, expect_sent
-from tests.kit.spaces import Space, a_space, default_space
-from tests.kit.standin import (
+from tests.integration.webhook.fake_webhook import (
     ROUTED,
     blackholed,
     serving,
     with_a_foreign_certificate,
     with_an_expired_certificate,
 )
-from tests.kit.told import read_events
+from tests.kit.bench import Bench
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.operator_processes import fetch, wait_ready
+from tests.kit.cluster.pod_admission import count_calls, expect_sent
+from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 Outage = Callable[[Bench], AbstractContextManager[None]]
 

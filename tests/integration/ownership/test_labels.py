@@ -7,8 +7,7 @@ import pytest
 
 from devcluster.nodes import add_nodes, build_gpu_node
 from tests.kit.bench import DAEMONSETS, NODES, POOLS, Bench
-from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_gpu_memory,
@@ -17,8 +16,9 @@ from tests.kit.expect import (
     expect_reason,
     expect_running,
 )
-from tests.kit.hearing import hearing
-from tests.kit.operator import PATIENT
+from tests.kit.cluster.operator_processes import PATIENT
+from tests.kit.cluster.watch_events import hearing
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
 MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"

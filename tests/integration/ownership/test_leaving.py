@@ -8,10 +8,11 @@ import pytest
 
 from devcluster import names
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import given_sharing_pool
+from tests.integration.nodechange.node_modes import LOOKS, expect_offer
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.denying_policy import SENTENCE, RefusedNode
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
@@ -20,9 +21,8 @@ from tests.kit.expect import (
     expect_running,
     find_condition,
 )
-from tests.kit.modes import LOOKS, expect_offer
-from tests.kit.refusal import SENTENCE, RefusedNode
-from tests.kit.told import read_events
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
 Json = dict[str, Any]
 

@@ -10,9 +10,7 @@ import pytest
 from devcluster.apiserver import ApiError
 from gpushare.api.selector import LabelSelector
 from gpushare.core.membership import matches_selector
-from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.selectors import (
+from tests.integration.ownership.label_selectors import (
     EDGES,
     LONGEST_KEY,
     LONGEST_VALUE,
@@ -22,6 +20,8 @@ from tests.kit.selectors import (
     build_label_sets,
     render_selector,
 )
+from tests.kit.bench import POOLS, Bench
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from devcluster.nodes import build_gpu_node
-from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import NODES, Bench
-from tests.kit.builders import NODE_POOL_LABEL, build_pool
-from tests.kit.expect import expect, expect_pool_ready, find_condition
+from tests.kit.cluster.expect import expect, expect_pool_ready, find_condition
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pool
 
 Json = dict[str, Any]
 

@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 
 from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import NODE_POOL_LABEL, build_pool
-from tests.kit.expect import expect, expect_gone, expect_labels, expect_pool_ready, expect_reason
+from tests.kit.cluster.expect import (
+    expect,
+    expect_gone,
+    expect_labels,
+    expect_pool_ready,
+    expect_reason,
+)
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pool
 
 Json = dict[str, Any]
 

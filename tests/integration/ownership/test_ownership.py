@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import given_sharing_pool, plugin_uids
+from tests.integration.ownership.label_conflict import (
+    Rival,
+    busiest_minute,
+    our_label_writes,
+    write_label,
+)
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
@@ -20,9 +25,9 @@ from tests.kit.expect import (
     expect_reason,
     find_condition,
 )
-from tests.kit.operator import read_metric
-from tests.kit.rival import Rival, busiest_minute, our_label_writes, write_label
-from tests.kit.told import read_events
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.sharing_pools import given_sharing_pool, plugin_uids
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

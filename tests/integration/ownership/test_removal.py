@@ -9,11 +9,10 @@ from urllib.error import HTTPError
 import pytest
 
 from devcluster.installation import NAMESPACE, OperatorProcess
-from tests.kit.arrange import given_sharing_pool
+from tests.integration.install.uninstall_hook import POOLS_GO, uninstall
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.certificatewatch import forget_certificate
-from tests.kit.expect import (
+from tests.kit.cluster.certificate_watch import forget_certificate
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
@@ -21,9 +20,10 @@ from tests.kit.expect import (
     expect_reason,
     expect_running,
 )
-from tests.kit.operator import fetch
-from tests.kit.pages import DOCS, Page
-from tests.kit.uninstallation import POOLS_GO, uninstall
+from tests.kit.cluster.operator_processes import fetch
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.doc_pages import DOCS, Page
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

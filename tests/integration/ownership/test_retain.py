@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.ownership.label_conflict import Rival, write_label
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
-from tests.kit.difference import find_differences
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
@@ -19,7 +18,8 @@ from tests.kit.expect import (
     expect_quiet,
     expect_running,
 )
-from tests.kit.rival import Rival, write_label
+from tests.kit.cluster.object_diff import find_differences
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
 Json = dict[str, Any]
 

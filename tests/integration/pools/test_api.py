@@ -8,8 +8,8 @@ import yaml
 from devcluster.apiserver import ApiError
 from devcluster.errors import CommandError
 from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.specs import BY_LABEL, REFUSED, TAKEN
+from tests.kit.values.manifests import build_pool
+from tests.unit.api.pool_specs import BY_LABEL, REFUSED, TAKEN
 
 Json = dict[str, Any]
 

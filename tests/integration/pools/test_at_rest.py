@@ -2,11 +2,9 @@
 
 import pytest
 
-from tests.kit.arrange import given_sharing_pool, place_pod, plugin_uids
-from tests.kit.audit import Call
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.audit_log import Call
+from tests.kit.cluster.expect import (
     expect,
     expect_allocated,
     expect_containers,
@@ -14,6 +12,8 @@ from tests.kit.expect import (
     expect_reason,
     expect_running,
 )
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod, plugin_uids
+from tests.kit.values.manifests import build_pool
 
 RENEWALS = 10
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import (
     expect,
     expect_containers,
     expect_pool_ready,
     expect_running,
 )
-from tests.kit.operator import read_metric
-from tests.kit.told import read_events
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

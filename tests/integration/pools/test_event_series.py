@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import Bench
-from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL
-from tests.kit.expect import expect, expect_pool_ready
-from tests.kit.told import read_events
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import expect, expect_pool_ready
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL
 
 Json = dict[str, Any]
 

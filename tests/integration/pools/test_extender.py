@@ -6,14 +6,21 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
+from tests.integration.pools.shared_node import (
+    SENT,
+    ask,
+    list_obstacles,
+    run_pods,
+    set_cards,
+    share_cards,
+)
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.commandline import run_command
-from tests.kit.expect import expect
-from tests.kit.operator import read_metric
-from tests.kit.ownscheduler import scheduled_by
-from tests.kit.sharednode import SENT, ask, list_obstacles, run_pods, set_cards, share_cards
-from tests.kit.told import read_events
+from tests.kit.cluster.command_line import run_command
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.scheduler import scheduled_by
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

@@ -7,19 +7,7 @@ import pytest
 
 from devcluster import names
 from devcluster.installation import OperatorProcess
-from tests.kit.bench import PODS, Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.expect import (
-    expect,
-    expect_allocated,
-    expect_bound,
-    expect_pool_ready,
-    expect_reason,
-    expect_running,
-    find_condition,
-)
-from tests.kit.podcreation import decision_of, expect_known, pool_of
-from tests.kit.sharednode import (
+from tests.integration.pools.shared_node import (
     SENT,
     Cards,
     ask,
@@ -33,8 +21,20 @@ from tests.kit.sharednode import (
     set_cards,
     share_cards,
 )
-from tests.kit.spaces import default_space
-from tests.kit.told import read_events
+from tests.kit.bench import PODS, Bench
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import (
+    expect,
+    expect_allocated,
+    expect_bound,
+    expect_pool_ready,
+    expect_reason,
+    expect_running,
+    find_condition,
+)
+from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.pod_admission import decision_of, expect_known, pool_of
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

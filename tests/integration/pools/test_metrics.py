@@ -4,11 +4,11 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_workload
-from tests.kit.expect import expect
-from tests.kit.operator import fetch, read_metric, wait_ready
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.operator_processes import fetch, read_metric, wait_ready
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import build_pod, build_workload
 
 GIB = 2**30
 POOL = "gpushare.io/pool"

@@ -2,19 +2,19 @@
 
 import pytest
 
-from tests.kit.arrange import given_sharing_pool, place_pod
-from tests.kit.audit import Call
+from tests.integration.outages.fault_scenario import TOO_OLD, WATCH
 from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.audit_log import Call
+from tests.kit.cluster.expect import (
     expect,
     expect_allocated,
     expect_gone,
     expect_pool_ready,
 )
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.operator import PATIENT
-from tests.kit.scenario import TOO_OLD, WATCH
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.operator_processes import PATIENT
+from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
+from tests.kit.values.manifests import build_pool
 
 NODES = 100
 ROLLS_SECONDS = 200

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.kit.arrange import given_sharing_pool
 from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import expect, expect_pool_ready, expect_reason, find_condition
-from tests.kit.told import read_events
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_reason, find_condition
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

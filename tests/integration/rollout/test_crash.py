@@ -7,16 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import (
-    expect_each_restarted_once,
-    expect_isolated_from_now_on,
-    expect_one_node_at_a_time,
-    given_sharing_pool,
-    plugin_names,
-)
 from tests.kit.bench import POOLS, Bench
-from tests.kit.builders import build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_gone,
     expect_labels,
@@ -25,11 +17,19 @@ from tests.kit.expect import (
     find_condition,
     read_change,
 )
-from tests.kit.faultproxy import FaultProxy, Rule
-from tests.kit.handover import measure_hand_over
-from tests.kit.operator import PATIENT, fetch, read_metric
-from tests.kit.replicas import LEASES
-from tests.kit.selection import select
+from tests.kit.cluster.fault_proxy import FaultProxy, Rule
+from tests.kit.cluster.lease_handover import measure_hand_over
+from tests.kit.cluster.operator_processes import PATIENT, fetch, read_metric
+from tests.kit.cluster.replicas import LEASES
+from tests.kit.cluster.selected_cases import select
+from tests.kit.cluster.sharing_pools import (
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    expect_one_node_at_a_time,
+    given_sharing_pool,
+    plugin_names,
+)
+from tests.kit.values.manifests import build_pool
 
 POOL = "gpushare.io/pool"
 REAL_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "10", "GPUSHARE_LEASE_RENEW_SECONDS": "2"}

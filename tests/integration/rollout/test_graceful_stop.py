@@ -7,11 +7,11 @@ from threading import Event
 
 import pytest
 
+from tests.integration.outages.fault_scenario import MEMBERS, Scenario, standing
 from tests.kit.bench import Bench
-from tests.kit.expect import expect, read_change
-from tests.kit.faultproxy import Rule
-from tests.kit.operator import CONTROLLER_LEASE
-from tests.kit.scenario import MEMBERS, Scenario, standing
+from tests.kit.cluster.expect import expect, read_change
+from tests.kit.cluster.fault_proxy import Rule
+from tests.kit.cluster.operator_processes import CONTROLLER_LEASE
 
 STOP_SECONDS = 10
 NODE = "/nodes/n[0-9]+[?]"

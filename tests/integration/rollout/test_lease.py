@@ -7,8 +7,8 @@ import pytest
 
 from devcluster.kubeconfig import read_own_kubeconfig, write_service_account
 from tests.kit.bench import Bench
-from tests.kit.expect import expect
-from tests.kit.operator import CONTROLLER_LEASE, QUICK
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.operator_processes import CONTROLLER_LEASE, QUICK
 
 Json = dict[str, Any]
 

@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.kit.arrange import (
-    expect_each_restarted_once,
-    expect_isolated_from_now_on,
-    given_sharing_pool,
-    place_pod,
-    plugin_names,
-)
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.expect import (
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import (
     expect,
     expect_labels,
     expect_pool_ready,
@@ -26,9 +20,15 @@ from tests.kit.expect import (
     is_out_of_service,
     read_change,
 )
-from tests.kit.hearing import hearing
-from tests.kit.operator import read_metric
-from tests.kit.told import read_events
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.sharing_pools import (
+    expect_each_restarted_once,
+    expect_isolated_from_now_on,
+    given_sharing_pool,
+    place_pod,
+    plugin_names,
+)
+from tests.kit.cluster.watch_events import hearing
 
 Json = dict[str, Any]
 DISABLED = "cgpu.disable.isolation"

@@ -5,12 +5,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit.audit import Call
+from tests.integration.outages.fault_scenario import (
+    LIST_OF_POOLS,
+    MEMBERS,
+    Scenario,
+    expect_repaired,
+    standing,
+)
 from tests.kit.bench import Bench
-from tests.kit.expect import expect, expect_quiet
-from tests.kit.faultproxy import Rule
-from tests.kit.operator import read_metric
-from tests.kit.scenario import LIST_OF_POOLS, MEMBERS, Scenario, expect_repaired, standing
+from tests.kit.cluster.audit_log import Call
+from tests.kit.cluster.expect import expect, expect_quiet
+from tests.kit.cluster.fault_proxy import Rule
+from tests.kit.cluster.operator_processes import read_metric
 
 LISTS = {
     "nodes": "/nodes[?]limit=",

@@ -11,8 +11,8 @@ from devcluster.cluster import Cluster
 from devcluster.processes import observe_processes
 from devcluster.waiting import wait_until
 from tests.kit.bench import NODES, PODS, Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import expect_gone, expect_running
+from tests.kit.cluster.expect import expect_gone, expect_running
+from tests.kit.values.manifests import build_pod
 
 
 @pytest.fixture

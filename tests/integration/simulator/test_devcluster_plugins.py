@@ -7,8 +7,8 @@ import pytest
 
 from devcluster.plugins import build_nvidia_plugin
 from tests.kit.bench import DAEMONSETS, SYSTEM_PODS, Bench
-from tests.kit.builders import build_whole_card_pod
-from tests.kit.expect import expect, expect_running, read_record
+from tests.kit.cluster.expect import expect, expect_running, read_record
+from tests.kit.values.manifests import build_whole_card_pod
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ import pytest
 
 from devcluster.nodes import is_open, reboot_node, restart_kubelet, signal_plugin
 from tests.kit.bench import NODES, PODS, Bench
-from tests.kit.builders import build_pod, build_workload
-from tests.kit.expect import expect, expect_running, read_record
+from tests.kit.cluster.expect import expect, expect_running, read_record
+from tests.kit.values.manifests import build_pod, build_workload
 
 Json = dict[str, Any]
 

@@ -1,9 +1,8 @@
 """Isolation that shall go for good, by hand: the node says what it waits for, to the end."""
 
-from tests.kit.arrange import place_pod
 from tests.kit.bench import Bench
-from tests.kit.expect import expect, expect_running, is_isolated
-from tests.kit.teardownstory import (
+from tests.kit.cluster.expect import expect, expect_running, is_isolated
+from tests.kit.cluster.node_teardown import (
     MODE,
     expect_isolating,
     expect_says,
@@ -15,6 +14,7 @@ from tests.kit.teardownstory import (
     remove_module,
     say,
 )
+from tests.kit.cluster.sharing_pools import place_pod
 
 
 def test_a_node_is_torn_down_by_a_person_and_another_is_left_alone(bench: Bench) -> None:

@@ -7,10 +7,9 @@ import pytest
 
 from devcluster.installation import TEARDOWN_NAMESPACE
 from tests.kit.bench import POOLS, Bench
-from tests.kit.expect import expect
-from tests.kit.installations import teardown_jobs_allowed
-from tests.kit.teardownjobs import TEARDOWN_JOBS
-from tests.kit.teardownstory import (
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.installations import teardown_jobs_allowed
+from tests.kit.cluster.node_teardown import (
     MODE,
     boot_id,
     expect_isolating,
@@ -21,6 +20,7 @@ from tests.kit.teardownstory import (
     has_module,
     reboot,
 )
+from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS
 
 Json = dict[str, Any]
 

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.nodes import build_gpu_node
-from tests.kit.arrange import POOL, given_sharing_pool
 from tests.kit.bench import NODES, PLUGIN, Bench
-from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect_bound,
     expect_gone,
     expect_pool_ready,
@@ -16,8 +14,10 @@ from tests.kit.expect import (
     expect_running,
     is_unschedulable,
 )
-from tests.kit.podcreation import expect_sent, kubectl_create
-from tests.kit.spaces import default_space
+from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.pod_admission import expect_sent, kubectl_create
+from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
 ELASTIC = "np-elastic"
 TEMPLATE = {NODE_POOL_LABEL: ELASTIC, "ack.node.gpu.schedule": "share", POOL: "elastic"}

@@ -8,13 +8,13 @@ import pytest
 
 from devcluster.nodes import add_nodes, build_gpu_node
 from devcluster.waiting import wait_until
-from tests.kit.arrange import POOL
+from tests.integration.webhook.webhook_replicas import two_webhooks
 from tests.kit.bench import PODS as PODS_PATH
 from tests.kit.bench import Bench
-from tests.kit.builders import NODE_POOL_LABEL, build_pod, build_pool
-from tests.kit.expect import expect_allocated, expect_pool_ready, is_unschedulable
-from tests.kit.operator import PATIENT, read_metric
-from tests.kit.webhooks import two_webhooks
+from tests.kit.cluster.expect import expect_allocated, expect_pool_ready, is_unschedulable
+from tests.kit.cluster.operator_processes import PATIENT, read_metric
+from tests.kit.cluster.sharing_pools import POOL
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
 Json = dict[str, Any]
 

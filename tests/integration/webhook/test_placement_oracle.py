@@ -11,12 +11,23 @@ import pytest
 
 from devcluster.nodes import add_nodes, build_gpu_node
 from tests.kit.bench import NODES, PODS, POOLS, Bench
-from tests.kit.cardoracle import End, find_nodes, judge
-from tests.kit.expect import expect, find_condition, is_unschedulable
-from tests.kit.gpuworld import NODE_POOL_LABEL, TAINT, Application, GpuNode, GpuPool, Holder
-from tests.kit.operator import PATIENT
-from tests.kit.worldgenerator import WorldGenerator
-from tests.kit.worldmanifests import build_applicant, build_holder, build_shared_pool
+from tests.kit.cluster.expect import expect, find_condition, is_unschedulable
+from tests.kit.cluster.operator_processes import PATIENT
+from tests.kit.histories.card_oracle import End, find_nodes, judge
+from tests.kit.histories.gpu_cluster import (
+    NODE_POOL_LABEL,
+    TAINT,
+    Application,
+    GpuNode,
+    GpuPool,
+    Holder,
+)
+from tests.kit.histories.gpu_cluster_generator import WorldGenerator
+from tests.kit.histories.gpu_cluster_manifests import (
+    build_applicant,
+    build_holder,
+    build_shared_pool,
+)
 
 Json = dict[str, Any]
 

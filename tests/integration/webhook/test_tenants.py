@@ -10,9 +10,9 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_workload
-from tests.kit.expect import expect
-from tests.kit.podcreation import (
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.pod_admission import (
     DECISION,
     ISOLATION,
     POOL,
@@ -23,8 +23,8 @@ from tests.kit.podcreation import (
     kubectl_create,
     pool_of,
 )
-from tests.kit.reviews import build_container
-from tests.kit.spaces import Space, a_space, default_space
+from tests.kit.values.admission_reviews import build_container
+from tests.kit.values.manifests import build_pod, build_workload
 
 Json = dict[str, Any]
 

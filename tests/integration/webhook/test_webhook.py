@@ -6,18 +6,18 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, OperatorProcess
-from tests.kit.arrange import POOL, given_sharing_pool
 from tests.kit.bench import PODS, Bench
-from tests.kit.builders import build_pod, build_pool, build_workload
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_bound,
     expect_isolated,
     expect_pool_ready,
     expect_running,
 )
-from tests.kit.operator import wait_ready
-from tests.kit.podcreation import CONFIGURATION, DECISION, decision_of, kubectl_create
+from tests.kit.cluster.operator_processes import wait_ready
+from tests.kit.cluster.pod_admission import CONFIGURATION, DECISION, decision_of, kubectl_create
+from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
+from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 Json = dict[str, Any]
 

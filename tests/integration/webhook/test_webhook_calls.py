@@ -7,10 +7,10 @@ import pytest
 
 from devcluster.installation import NAMESPACE
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_whole_card_pod, build_workload
-from tests.kit.podcreation import POOL, count_calls
-from tests.kit.reviews import build_container
-from tests.kit.spaces import Space, a_space, default_space
+from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.pod_admission import POOL, count_calls
+from tests.kit.values.admission_reviews import build_container
+from tests.kit.values.manifests import build_pod, build_whole_card_pod, build_workload
 
 Json = dict[str, Any]
 

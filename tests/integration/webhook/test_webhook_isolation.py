@@ -9,11 +9,11 @@ import pytest
 from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, Installation
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import expect
-from tests.kit.podcreation import ISOLATION, POOL
-from tests.kit.reviews import build_container
-from tests.kit.spaces import Space, a_space, default_space
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.pod_admission import ISOLATION, POOL
+from tests.kit.values.admission_reviews import build_container
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

@@ -6,9 +6,9 @@ import pytest
 
 from devcluster.apiserver import ApiError
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import expect
-from tests.kit.podcreation import (
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.pod_admission import (
     ISOLATION,
     POOL,
     decision_of,
@@ -17,7 +17,7 @@ from tests.kit.podcreation import (
     kubectl_create,
     pool_of,
 )
-from tests.kit.spaces import Space, a_space, default_space
+from tests.kit.values.manifests import build_pod
 
 DEFAULT_POOL = "gpushare.io/default-pool"
 ON_NO_POOL = "gpushare.io/on-no-pool"

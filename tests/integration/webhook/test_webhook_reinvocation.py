@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.integration.webhook.fake_webhook import another_that
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod
-from tests.kit.expect import expect
-from tests.kit.operator import read_metric
-from tests.kit.podcreation import count_calls, decision_of, given_pools, pool_of
-from tests.kit.spaces import default_space
-from tests.kit.standin import another_that
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.operator_processes import read_metric
+from tests.kit.cluster.pod_admission import count_calls, decision_of, given_pools, pool_of
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

@@ -1,10 +1,10 @@
 """The webhook's processes, and the API server's, come and go while pods are created."""
 
+from tests.integration.webhook.webhook_replicas import two_webhooks
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.dryruns import DryRuns, count_lost, expect_routed
-from tests.kit.operator import wait_ready
-from tests.kit.webhooks import two_webhooks
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.operator_processes import wait_ready
+from tests.kit.values.manifests import build_pod, build_pool
 
 PODS_PER_SECOND = 100
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.kit.bench import Bench
-from tests.kit.builders import build_pod, build_workload
-from tests.kit.expect import expect
-from tests.kit.podcreation import ISOLATION, POOL, given_pools, kubectl_create
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.pod_admission import ISOLATION, POOL, given_pools, kubectl_create
+from tests.kit.values.manifests import build_pod, build_workload
 
 Json = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Which card a container gets from a real kubelet: the plugin is asked, and never told of a pod."""
 
-from tests.kit.expect import expect_running
+from tests.kit.cluster.expect import expect_running
 from tests.kit.nodebench import CGPU_DISABLE, NodeBench, expect_truth, given_pool
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"

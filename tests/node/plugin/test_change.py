@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kit.expect import (
+from tests.kit.cluster.expect import (
     expect,
     expect_not_lost,
     expect_pool_ready,

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster.installation import NAMESPACE
 from tests.kit.bench import GPU_MEM, SYSTEM_PODS
-from tests.kit.expect import expect, expect_gpu_memory, expect_pool_ready, expect_reason
+from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready, expect_reason
 from tests.kit.nodebench import (
     CARD_GIB,
     CARDS,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpushare.core.admission.bookings import ARRIVAL_SECONDS, PATIENCE_SECONDS, Bookings
 from gpushare.core.admission.poolview import Room
-from tests.kit.poolviews import a_view
+from tests.kit.values.pool_views import a_view
 
 A, B = a_view("a", observed_at="1"), a_view("b", observed_at="1")
 NEWER = replace(A, observed_at="2")

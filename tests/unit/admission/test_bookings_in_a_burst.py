@@ -8,8 +8,8 @@ from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import parse_pod_request
 from gpushare.core.admission import PoolView, decide, view_pool
 from gpushare.core.admission.bookings import Bookings
-from tests.kit.builders import build_pod
-from tests.kit.burst import Crowd, Pace, Replica, play_burst
+from tests.kit.values.manifests import build_pod
+from tests.unit.admission.pod_burst import Crowd, Pace, Replica, play_burst
 
 MOST_PENDING = 0.05
 MOST_PENDING_OF_TWICE_AS_MANY = 0.1

@@ -6,8 +6,8 @@ import pytest
 from gpushare.core.admission import Rules
 from gpushare.core.admission.decision import build_annotation, cut
 from gpushare.names import Reason
-from tests.kit.builders import build_pod
-from tests.kit.poolviews import a_view, admit
+from tests.kit.values.manifests import build_pod
+from tests.kit.values.pool_views import a_view, admit
 
 MANY = [a_view(f"whole-{number:03}", "default") for number in range(100)]
 VARIED = [a_view(f"pool-{number:03}", observes=True) for number in range(100)]

@@ -6,8 +6,8 @@ import pytest
 
 from gpushare.core.admission.case import Rules
 from gpushare.names import Reason
-from tests.kit.builders import build_pod
-from tests.kit.poolviews import Json, a_view, admit
+from tests.kit.values.manifests import build_pod
+from tests.kit.values.pool_views import Json, a_view, admit
 
 CGPU = a_view("training", "cgpu")
 SHARE = a_view("inference", "share")

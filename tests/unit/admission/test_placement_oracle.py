@@ -14,10 +14,10 @@ from gpushare.api.namespace import Namespace
 from gpushare.api.podrequest import parse_pod_request
 from gpushare.core.admission import Decision, PoolView, Rules, decide, view_pool
 from gpushare.names import Reason
-from tests.kit.cardoracle import End, Verdict, find_nodes, is_isolated_selector, judge
-from tests.kit.gpuworld import Application
-from tests.kit.worldgenerator import WorldGenerator
-from tests.kit.worldmanifests import build_applicant, build_living_pool
+from tests.kit.histories.card_oracle import End, Verdict, find_nodes, is_isolated_selector, judge
+from tests.kit.histories.gpu_cluster import Application
+from tests.kit.histories.gpu_cluster_generator import WorldGenerator
+from tests.kit.histories.gpu_cluster_manifests import build_applicant, build_living_pool
 
 CASES = int(os.environ.get("GPUSHARE_HISTORIES", "0")) * 20
 """By `make fuzz`: so many new ones; else the same 10,000 every time."""

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from gpushare.api.podrequest import MalformedPodError, parse_pod_request
-from tests.kit.reviews import CORE, MEMORY, build_affinity, build_container, build_gpu_pod
+from tests.kit.values.admission_reviews import (
+    CORE,
+    MEMORY,
+    build_affinity,
+    build_container,
+    build_gpu_pod,
+)
 
 
 def asked(**spec: Any) -> set[str]:

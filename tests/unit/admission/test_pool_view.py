@@ -6,8 +6,8 @@ import pytest
 
 from gpushare.core.admission import view_pool
 from gpushare.core.admission.poolview import Room
-from tests.kit.builders import build_pool
-from tests.kit.poolviews import Json
+from tests.kit.values.manifests import build_pool
+from tests.kit.values.pool_views import Json
 
 STATUS: Json = {
     "nodes": {"matched": 4},

@@ -14,9 +14,20 @@ from gpushare.core.adoption.adopt import Description, Proof, describe_world, pro
 from gpushare.core.adoption.grouping import build_manifest
 from gpushare.core.adoption.remarks import Code
 from gpushare.core.world import World
-from tests.kit.builders import build_pool
-from tests.kit.gpuworld import MODE_LABEL, MODE_LABELS, PLACEMENT_LABEL, POOL_LABEL, VERIFIED_LABEL
-from tests.kit.labelledcluster import CONTROL_PLANE, READ_AT, LabelledNode, build_labelled_cluster
+from tests.kit.histories.gpu_cluster import (
+    MODE_LABEL,
+    MODE_LABELS,
+    PLACEMENT_LABEL,
+    POOL_LABEL,
+    VERIFIED_LABEL,
+)
+from tests.kit.histories.labelled_cluster import (
+    CONTROL_PLANE,
+    READ_AT,
+    LabelledNode,
+    build_labelled_cluster,
+)
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

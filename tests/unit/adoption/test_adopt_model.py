@@ -21,8 +21,8 @@ from gpushare.core.membership import is_member
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
-from tests.kit.gpuworld import MODE_LABEL, POOL_LABEL, VERIFIED_LABEL
-from tests.kit.labelledcluster import (
+from tests.kit.histories.gpu_cluster import MODE_LABEL, POOL_LABEL, VERIFIED_LABEL
+from tests.kit.histories.labelled_cluster import (
     READ_AT,
     LabelledNode,
     build_labelled_cluster,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.commandline import run_command
-from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
+from tests.kit.cluster.command_line import run_command
+from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
+from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
 

@@ -3,7 +3,7 @@
 import json
 
 from gpushare.api.cluster import Kind, keep_object
-from tests.kit.builders import build_pod
+from tests.kit.values.manifests import build_pod
 
 
 def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:

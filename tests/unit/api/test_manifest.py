@@ -7,9 +7,9 @@ import pytest
 
 from gpushare.api.crd import build_crd
 from gpushare.api.manifest import ManifestError, check_update, find_check, parse_manifest
-from tests.kit.builders import build_pool
-from tests.kit.specs import BY_LABEL, REFUSED, TAKEN
-from tests.kit.values import NOW, a_pool
+from tests.kit.values.manifests import build_pool
+from tests.kit.values.objects import NOW, a_pool
+from tests.unit.api.pool_specs import BY_LABEL, REFUSED, TAKEN
 
 Json = dict[str, Any]
 

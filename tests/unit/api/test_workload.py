@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.api.pod import parse_pod
 from gpushare.api.workload import Workload
-from tests.kit.builders import build_pod
+from tests.kit.values.manifests import build_pod
 
 HASH = "7d4b9c6f5"
 

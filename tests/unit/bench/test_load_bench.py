@@ -8,7 +8,7 @@ import pytest
 from bench.core.figure import find_misses
 from bench.core.stream import LOST, judge_pods
 from bench.load import Trial, find_flaws, list_figures
-from tests.kit.builders import build_pod
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

@@ -11,9 +11,9 @@ from gpushare.certs.flaws import find_flaw, is_vouched_for
 from gpushare.certs.identity import Identity, load_certificates
 from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
 from gpushare.certs.renewal import OLDER_KEPT, SPREAD, Lifetimes, Trust, choose_served, renew
-from tests.kit.foreigncerts import issue_foreign
-from tests.kit.rotation import HOSTS, Rotation
-from tests.kit.rotation import START as NOW
+from tests.kit.values.external_certificates import issue_foreign
+from tests.unit.certs.certificate_rotation import HOSTS, Rotation
+from tests.unit.certs.certificate_rotation import START as NOW
 
 LONG = Lifetimes()
 SHORT = Lifetimes(timedelta(seconds=15), timedelta(seconds=60))

@@ -7,7 +7,7 @@ import pytest
 from tests.chaos.crash import Crash, Side, Write
 from tests.chaos.flip import MEMBERS
 from tests.chaos.matrix import Result, Tally, expect_same
-from tests.kit.faultproxy import Request
+from tests.kit.cluster.fault_proxy import Request
 
 PLUGINS = {"gpushare-device-plugin-ds-x7k2p": "n1"}
 APPLY = "/api/v1/nodes/n1?fieldManager=gpushare-operator&force=true"

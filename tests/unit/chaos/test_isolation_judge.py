@@ -11,7 +11,7 @@ from devcluster import names
 from gpushare.core.isolation import Claim, claim_isolation
 from gpushare.core.observed import Observed
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
-from tests.kit.builders import build_pod
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

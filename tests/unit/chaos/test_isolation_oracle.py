@@ -7,7 +7,7 @@ import pytest
 
 from devcluster import names
 from tests.chaos.isolation_oracle import Oracle, Span
-from tests.kit.builders import build_pod
+from tests.kit.values.manifests import build_pod
 
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from tests.kit.dashboards import (
     list_queries,
     read,
 )
-from tests.kit.promql import list_matched_labels, list_metrics
+from tests.unit.chart.promql import list_matched_labels, list_metrics
 
 PALETTE = {"blue", "green", "orange", "red", "yellow"}
 """Names of colours that Grafana has in each of its themes."""

@@ -13,7 +13,7 @@ from gpushare.core.unplaced import REASONS
 from gpushare.names import Reason
 from gpushare.webhook import admitter, memory, server
 from tests.kit.dashboards import list_known
-from tests.kit.promql import list_matched_labels, list_metrics
+from tests.unit.chart.promql import list_matched_labels, list_metrics
 
 ROOT = Path(__file__).parents[3]
 RUNBOOKS = ROOT / "docs/runbooks.md"

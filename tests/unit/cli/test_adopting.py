@@ -7,8 +7,8 @@ import yaml
 
 from gpushare.cli.exits import Exit
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.commandline import Ended, run_command
-from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
+from tests.kit.cluster.command_line import Ended, run_command
+from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
 
 
 class Typed:

@@ -11,8 +11,8 @@ from yarl import URL
 from gpushare.cli.exits import Exit
 from gpushare.cli.failures import TRACEBACK, build_unknown, told_in_a_sentence
 from gpushare.kube.errors import ApiError
-from tests.kit.commandline import expect_told, run_command
-from tests.kit.kubeconfigs import write_kubeconfig
+from tests.kit.cluster.command_line import expect_told, run_command
+from tests.kit.cluster.kubeconfigs import write_kubeconfig
 
 
 def tell(error: Exception) -> int:

@@ -14,11 +14,11 @@ import pytest
 
 from gpushare.api.cluster import Cluster, Kind
 from gpushare.cli.snapshots import build_snapshot, parse_snapshot
-from tests.kit.builders import build_pod
-from tests.kit.cards import build_card_node
-from tests.kit.commandline import run_command
-from tests.kit.gpuworld import MODE_LABEL, PLACEMENT_LABEL
-from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
+from tests.kit.cluster.command_line import run_command
+from tests.kit.histories.gpu_cluster import MODE_LABEL, PLACEMENT_LABEL
+from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
+from tests.kit.values.gpu_manifests import build_card_node
+from tests.kit.values.manifests import build_pod
 from tests.unit.cli.test_snapshots import build_cluster, build_raw_pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -13,7 +13,7 @@ import typer
 
 from gpushare.cli.main import app
 from gpushare.cli.manual import render_manual
-from tests.kit.commandline import SOURCE, run_command, start_command
+from tests.kit.cluster.command_line import SOURCE, run_command, start_command
 
 PROJECT = Path(__file__).parents[3]
 PROCESSES = {"controller", "webhook", "run", "uninstall"}

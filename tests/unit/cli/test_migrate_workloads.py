@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.main import app
 from gpushare.cli.manifestfiles import ManifestFile, write_folder
-from tests.kit.commandline import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import Ended, expect_told, run_command
 
 APP = """\
 # The app.

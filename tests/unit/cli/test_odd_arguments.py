@@ -3,7 +3,7 @@
 import pytest
 
 from gpushare.cli.exits import Exit
-from tests.kit.commandline import run_command
+from tests.kit.cluster.command_line import run_command
 
 NAMES = ("..", ".", "a/b", "a b", "a\nb", "-", "a..b", "ä", "a" * 254, "n1?x=1#")
 

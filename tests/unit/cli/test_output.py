@@ -13,7 +13,7 @@ from gpushare.api.cluster import Cluster
 from gpushare.cli.exits import Exit
 from gpushare.cli.output import Answer, Format, Line, Styled, lay_out, print_answer
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.commandline import SOURCE
+from tests.kit.cluster.command_line import SOURCE
 
 ANSWER = Answer({"a": [1, {"b": "ü"}]}, table=lambda: [("plain ", Styled("red", "red"))])
 

@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from gpushare.cli.main import app
 from gpushare.cli.program import CALLED, NAME, NAMED, name_program
-from tests.kit.commandline import SOURCE
+from tests.kit.cluster.command_line import SOURCE
 
 PLUGIN = "kubectl gpushare"
 ROLES = {"webhook", "controller", "run", "uninstall"}

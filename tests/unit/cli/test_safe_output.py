@@ -14,8 +14,8 @@ from gpushare.cli.controls import escape_controls
 from gpushare.cli.exits import Exit
 from gpushare.cli.output import Answer, Format, lay_out, print_answer, print_text
 from gpushare.cli.poolmanifests import render_manifests
-from tests.kit.cards import build_card_node, build_holder
-from tests.kit.commandline import SOURCE, run_command, start_command
+from tests.kit.cluster.command_line import SOURCE, run_command, start_command
+from tests.kit.values.gpu_manifests import build_card_node, build_holder
 
 HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066"
 HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"

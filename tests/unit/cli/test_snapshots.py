@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from gpushare.api.cluster import Cluster, Kind, keep_object
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.snapshots import build_snapshot, parse_snapshot, write_file
-from tests.kit.builders import build_pool
-from tests.kit.cards import build_card_node, build_holder
-from tests.kit.commandline import expect_told, run_command
+from tests.kit.cluster.command_line import expect_told, run_command
+from tests.kit.values.gpu_manifests import build_card_node, build_holder
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

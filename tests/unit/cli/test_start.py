@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.kit.commandline import SOURCE
+from tests.kit.cluster.command_line import SOURCE
 
 _PROGRAM = """
 import os, sys

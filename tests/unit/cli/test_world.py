@@ -6,7 +6,7 @@ from dataclasses import replace
 from gpushare.api.cluster import Kind, keep_object
 from gpushare.cli.world import observe_cluster
 from gpushare.core.modes import GPUSHARE_PLUGIN
-from tests.kit.labelledcluster import LabelledNode, build_labelled_cluster
+from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
 
 RENAMED = "ack-gpushare-plugin"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpushare.controller.caches import Caches
 from gpushare.observe.metrics import Metrics
-from tests.kit.fakeapi import FakeApi
+from tests.kit.values.fake_api import FakeApi
 
 CONFIG_MAPS = "api/v1/namespaces/kube-system/configmaps"
 NEEDED = (

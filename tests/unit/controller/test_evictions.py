@@ -10,8 +10,8 @@ from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
-from tests.kit.loop import carry_out
-from tests.kit.values import a_node
+from tests.kit.values.objects import a_node
+from tests.unit.controller.reconcile_loop import carry_out
 
 Json = dict[str, Any]
 PODS = tuple(EvictedPod("ml", f"train-{index}", f"uid-{index}") for index in range(5))

@@ -10,9 +10,9 @@ from gpushare.core.records import Step
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.names import Reason
 from gpushare.settings import Settings
-from tests.kit.loop import SlowApi, build_reconciler, until_quiet
-from tests.kit.members import CGPU, OURS, under_way
-from tests.kit.values import a_node, a_pool
+from tests.kit.values.node_plans import CGPU, OURS, under_way
+from tests.kit.values.objects import a_node, a_pool
+from tests.unit.controller.reconcile_loop import SlowApi, build_reconciler, until_quiet
 
 LIMIT = Settings(namespace="ns").write_concurrency
 

@@ -12,7 +12,7 @@ from gpushare.controller.pools import Pools
 from gpushare.core.observed import Timing
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events
-from tests.kit.builders import build_pool
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 READY = PoolStatus(nodes=NodeCounts(matched=3, ready=3))

@@ -17,10 +17,10 @@ from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import ApiError
 from gpushare.kube.pools import PoolList
 from gpushare.observe.metrics import Metrics, Sight
-from tests.kit.loop import LoopApi, build_reconciler, settle
-from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
-from tests.kit.sights import read
-from tests.kit.values import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.metrics import read
+from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
+from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, settle
 
 
 async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer(

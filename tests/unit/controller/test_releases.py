@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.core.actions import ReleaseNode
 from gpushare.names import Reason
-from tests.kit.loop import carry_out
+from tests.unit.controller.reconcile_loop import carry_out
 
 Json = dict[str, Any]
 

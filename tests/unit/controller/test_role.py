@@ -17,7 +17,7 @@ from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import NotLeaderError, SyncLostError
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
-from tests.kit.emptycluster import EmptyCluster, served
+from tests.unit.controller.empty_api import EmptyCluster, served
 
 
 @contextlib.asynccontextmanager

@@ -10,8 +10,8 @@ from gpushare.core.actions import LookAgain
 from gpushare.core.records import Step
 from gpushare.names import Reason
 from gpushare.settings import Settings
-from tests.kit.loop import carry_out
-from tests.kit.members import OURS, SHARE, under_way
+from tests.kit.values.node_plans import OURS, SHARE, under_way
+from tests.unit.controller.reconcile_loop import carry_out
 
 Json = dict[str, Any]
 LATE: Json = {

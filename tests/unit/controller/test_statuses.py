@@ -13,9 +13,15 @@ from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.pools import PoolList
-from tests.kit.loop import LoopApi, SlowApi, build_reconciler, settle, until_quiet
-from tests.kit.members import CGPU, OURS, applied
-from tests.kit.values import a_node, a_pool
+from tests.kit.values.node_plans import CGPU, OURS, applied
+from tests.kit.values.objects import a_node, a_pool
+from tests.unit.controller.reconcile_loop import (
+    LoopApi,
+    SlowApi,
+    build_reconciler,
+    settle,
+    until_quiet,
+)
 
 
 @pytest.fixture(autouse=True)

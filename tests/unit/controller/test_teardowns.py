@@ -18,9 +18,17 @@ from gpushare.kube.events import Events
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
 from gpushare.settings import Settings
-from tests.kit.fakeapi import FakeApi
-from tests.kit.loop import carry_out
-from tests.kit.teardowns import a_job, a_teardown, by_hand, by_job, change_of, plan_torn, torn
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.teardown_plans import (
+    a_job,
+    a_teardown,
+    by_hand,
+    by_job,
+    change_of,
+    plan_torn,
+    torn,
+)
+from tests.unit.controller.reconcile_loop import carry_out
 
 JOBS = "apis/batch/v1/namespaces/gpushare-teardown/jobs"
 EVENTS = "apis/events.k8s.io/v1/namespaces/default/events"

@@ -12,8 +12,8 @@ from gpushare.controller.uninstall import remove_pools
 from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import PoolsRemainError
 from gpushare.names import PoolFate
-from tests.kit.builders import build_pool
-from tests.kit.fakeapi import served_by
+from tests.kit.values.fake_api import served_by
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

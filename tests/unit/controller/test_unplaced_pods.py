@@ -15,7 +15,7 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.telling import ONCE_SECONDS
 from gpushare.names import LABEL_POOL
-from tests.kit.values import NOW, a_gpu_pod
+from tests.kit.values.objects import NOW, a_gpu_pod
 
 
 class Posts:

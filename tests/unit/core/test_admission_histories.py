@@ -9,9 +9,9 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admitted import find_admissions
 from gpushare.core.observed import Observed
 from gpushare.core.records import parse_records
-from tests.kit.disturbances import NODES
-from tests.kit.ownership import CORDON, observe_node
-from tests.kit.simulated_operator import SimulatedOperator
+from tests.kit.histories.disturbances import NODES
+from tests.kit.histories.field_ownership import CORDON, observe_node
+from tests.kit.histories.simulated_operator import SimulatedOperator
 from tests.unit.core.test_planner_histories import EXAMPLES, Histories
 
 HISTORIES = 5 + EXAMPLES // 100

@@ -16,9 +16,9 @@ from gpushare.core.observed import Pass
 from gpushare.core.records import Step
 from gpushare.core.status import MAX_SAMPLE_BYTES
 from gpushare.core.verify import verify_mode
-from tests.kit.members import CGPU, OURS, applied
-from tests.kit.teardowns import a_job, by_hand, by_job, plan_torn, torn, write
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_static_plugin
+from tests.kit.values.node_plans import CGPU, OURS, applied
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_static_plugin
+from tests.kit.values.teardown_plans import a_job, by_hand, by_job, plan_torn, torn, write
 
 NAME = "cn-hangzhou." + "n" * 51
 WHOLE = "nvidia.com/gpu"

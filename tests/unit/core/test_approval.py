@@ -17,7 +17,7 @@ from gpushare.core.transitions import Outcome
 from gpushare.core.turn import find_approval, is_approved
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     OURS,
     a_kind,
@@ -29,8 +29,8 @@ from tests.kit.members import (
     failed,
     plan_of,
 )
-from tests.kit.planned import plan_world
-from tests.kit.values import LATER, NOW, a_gpu_pod, a_node, a_pool, a_world
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_pool, a_world
+from tests.unit.core.planner_output import plan_world
 
 FLIP = a_kind()
 FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)

@@ -11,7 +11,7 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     OURS,
     a_settled,
@@ -21,8 +21,8 @@ from tests.kit.members import (
     has_failed,
     some_settled,
 )
-from tests.kit.planned import Rollout, plan_world
-from tests.kit.values import MEMORY, a_node, a_pool, a_world
+from tests.kit.values.objects import MEMORY, a_node, a_pool, a_world
+from tests.unit.core.planner_output import Rollout, plan_world
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 

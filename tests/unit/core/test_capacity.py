@@ -19,7 +19,7 @@ from gpushare.core.capacity import (
     sum_capacity,
 )
 from gpushare.core.cards import MAX_CGPU_PODS
-from tests.kit.values import MEMORY, a_gpu_pod, a_node
+from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node
 
 
 def _node(cards: int = 2, card_memory: int = 15, **more: Any) -> Node:

@@ -16,8 +16,8 @@ from gpushare.core.consent import (
     judge_told_retry,
 )
 from gpushare.core.records import Drift, Rival
-from tests.kit.members import a_failure, a_settled, applied, done, has_failed
-from tests.kit.values import NOW, a_node, a_pool
+from tests.kit.values.node_plans import a_failure, a_settled, applied, done, has_failed
+from tests.kit.values.objects import NOW, a_node, a_pool
 
 SEEN = "0123456789ab"
 TIME = "2026-01-02T03:04:05"

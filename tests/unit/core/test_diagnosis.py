@@ -21,7 +21,7 @@ from gpushare.core.plugins import find_serving, identify_plugin
 from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     INSTALLER,
     SHARE,
     a_settled,
@@ -36,7 +36,7 @@ from tests.kit.members import (
     plan_of,
     under_way,  # fmt: skip
 )
-from tests.kit.values import (
+from tests.kit.values.objects import (
     MEMORY,
     NOW,
     a_node,

@@ -15,7 +15,7 @@ from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Drift, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     applied,
@@ -26,7 +26,7 @@ from tests.kit.members import (
     under_way,
     written,
 )
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 WANTED = {**SHARE, **OURS}
 FOUND = dict.fromkeys(WANTED)

@@ -8,9 +8,9 @@ from gpushare.api.pool import Pool
 from gpushare.core.dueteardown import NotDueError, expect_commands_due
 from gpushare.core.records import Step
 from gpushare.core.setup import Setup
-from tests.kit.members import CGPU, INSTALLER, OURS, applied
-from tests.kit.teardowns import PLUGIN, by_hand, by_job, torn
-from tests.kit.values import MEMORY, NOW, a_node, a_pool, a_world
+from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, applied
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_world
+from tests.kit.values.teardown_plans import PLUGIN, by_hand, by_job, torn
 
 ISOLATING = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 15})
 LABELLED = torn(Step.LABELLED)

@@ -12,8 +12,8 @@ from gpushare.core.diagnosis import diagnose
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Pass
 from gpushare.names import Reason
-from tests.kit.members import OURS, applied, plan_once_noted
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.node_plans import OURS, applied, plan_once_noted
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 AT, PLUGIN = Pass(NOW + timedelta(minutes=5)), a_plugin_pod()
 

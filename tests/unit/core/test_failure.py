@@ -14,7 +14,7 @@ from gpushare.core.observed import Observed, Pass
 from gpushare.core.policy import Policy
 from gpushare.core.records import NodeRecords, PluginPod, Step, parse_records
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     OURS,
@@ -32,7 +32,7 @@ from tests.kit.members import (
     plan_of,
     under_way,
 )
-from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 DEADLINE = NOW + timedelta(minutes=10)
 NEW = a_plugin_pod("new")

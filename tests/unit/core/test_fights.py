@@ -11,9 +11,17 @@ from gpushare.core.blockers import Blocker
 from gpushare.core.records import Applied, Change, Drift, NodeRecords, Repair, Rival, Step
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.members import CGPU, INSTALLER, OURS, SHARE, applied, plan_of, plan_once_noted
-from tests.kit.planned import plan_world
-from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_node, a_plugin_pod, a_pool
+from tests.kit.values.node_plans import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    SHARE,
+    applied,
+    plan_of,
+    plan_once_noted,
+)
+from tests.kit.values.objects import MEMORY, NOW, PRO_INSTALLED, a_node, a_plugin_pod, a_pool
+from tests.unit.core.planner_output import plan_world
 
 FOUND: dict[str, str | None] = {names.LABEL_SCHEDULE: None, names.LABEL_POOL: None}
 NEW_PLUGIN = a_plugin_pod("plugin-2")

@@ -17,9 +17,16 @@ from gpushare.core.forecast.pools import PoolForecast, forecast_pools
 from gpushare.core.kinds import hash_kinds
 from gpushare.core.records import Step
 from gpushare.core.setup import Setup
-from tests.kit.members import VERIFIED, a_kind, a_settled, changing, done, has_failed, some_settled
-from tests.kit.teardowns import by_hand, torn
-from tests.kit.values import (
+from tests.kit.values.node_plans import (
+    VERIFIED,
+    a_kind,
+    a_settled,
+    changing,
+    done,
+    has_failed,
+    some_settled,
+)
+from tests.kit.values.objects import (
     NOW,
     a_gpu_pod,
     a_node,
@@ -27,6 +34,7 @@ from tests.kit.values import (
     a_pool,
     a_world,
 )
+from tests.kit.values.teardown_plans import by_hand, torn
 
 SETUP = Setup(may_evict=True)
 SECOND_LOOK = timedelta(seconds=2)

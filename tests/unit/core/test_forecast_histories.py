@@ -20,13 +20,13 @@ from gpushare.core.forecast.steps import NodeForecast
 from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit import machinery
-from tests.kit import simulation as sim
-from tests.kit.disturbances import LABELS, MODES, SCHEDULES, a_rollout
-from tests.kit.ownership import observe_node
-from tests.kit.simulated_operator import SimulatedOperator
-from tests.kit.values import a_pool
-from tests.kit.witness import Witness
+from tests.kit.histories import simulated_cluster as sim
+from tests.kit.histories import simulated_kubelets
+from tests.kit.histories.disturbances import LABELS, MODES, SCHEDULES, a_rollout
+from tests.kit.histories.field_ownership import observe_node
+from tests.kit.histories.invariants import Witness
+from tests.kit.histories.simulated_operator import SimulatedOperator
+from tests.kit.values.objects import a_pool
 
 EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""
@@ -65,7 +65,7 @@ class History:
     def come_to_rest(self) -> None:
         """Until nothing is left to do; people agree to every plan."""
         for _ in range(ENOUGH_STEPS):
-            self.cluster = machinery.elapse(self.cluster, 0)
+            self.cluster = simulated_kubelets.elapse(self.cluster, 0)
             world, changed = self.operator.observe(self.cluster)
             told = self.cluster.pools
             plan = self.operator.decide(world, changed, self.cluster)
@@ -75,12 +75,12 @@ class History:
                 for node in sorted(self.operator.busy):
                     self._carry_out(node)
                 continue
-            due = machinery.next_due(self.cluster)
+            due = simulated_kubelets.next_due(self.cluster)
             moments = [moment for moment in (plan.wake_at, due) if moment is not None]
             if not moments:
                 return
             seconds = (min(moments) - self.cluster.now).total_seconds()
-            self.cluster = machinery.elapse(self.cluster, max(seconds, 0))
+            self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
         raise AssertionError("no rest")
 
     def begin_anew(self) -> None:
@@ -119,7 +119,7 @@ def a_history(edition: Edition, modes: Sequence[str]) -> History:
     cluster = sim.Cluster(edition=edition)
     for node, mode in zip(NODES, modes, strict=True):
         cluster = sim.add_node(cluster, node, LABELS[edition, mode])
-    return History(machinery.elapse(cluster, 60))
+    return History(simulated_kubelets.elapse(cluster, 60))
 
 
 def a_spec(data: st.DataObject, edition: Edition, name: str, **spec: Any) -> Pool:
@@ -144,7 +144,7 @@ def bind_workloads(history: History, nodes: Iterable[str]) -> None:
             pod = Pod("default", f"busy-{name}", f"busy-{name}", node=name)
             pod = replace(pod, requests={min(offered): 1})
             history.cluster = sim.bind_pod(history.cluster, pod)
-    history.cluster = machinery.elapse(history.cluster, 10)
+    history.cluster = simulated_kubelets.elapse(history.cluster, 10)
 
 
 @pytest.mark.timeout(100 + EXAMPLES)

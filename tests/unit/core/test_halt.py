@@ -8,9 +8,9 @@ from gpushare import names
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.records import NodeRecords, Step
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, a_failure, applied, expect_apply, on_basic
-from tests.kit.planned import Planned, plan_world
-from tests.kit.values import MEMORY, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.node_plans import INSTALLER, a_failure, applied, expect_apply, on_basic
+from tests.kit.values.objects import MEMORY, a_node, a_plugin_pod, a_pool, a_world
+from tests.unit.core.planner_output import Planned, plan_world
 
 SHARE = {"cgpu": "true", "cgpu.disable.isolation": "true", names.LABEL_POOL: "training"}
 CGPU = SHARE | {"cgpu.disable.isolation": "false"}

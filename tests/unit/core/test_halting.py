@@ -10,15 +10,15 @@ from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.records import Step
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     a_settled,
     changing,
     has_failed,
     some_settled,
     under_way,
 )
-from tests.kit.planned import Rollout, plan_world
-from tests.kit.values import NOW, a_node, a_pool, a_world
+from tests.kit.values.objects import NOW, a_node, a_pool, a_world
+from tests.unit.core.planner_output import Rollout, plan_world
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 

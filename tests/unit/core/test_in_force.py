@@ -13,7 +13,7 @@ from gpushare.core.actions import NodeState, ReleaseNode
 from gpushare.core.inforce import find_in_force
 from gpushare.core.records import NodeRecords, Step
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     NEVER,
@@ -31,7 +31,7 @@ from tests.kit.members import (
     plan_once_noted,
     under_way,
 )
-from tests.kit.values import (
+from tests.kit.values.objects import (
     MEMORY,
     a_gpu_pod,
     a_node,

@@ -19,9 +19,9 @@ from gpushare.core.isolation import (
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed
 from gpushare.core.records import Change, NodeRecords, Step, parse_records
-from tests.kit.members import OURS, applied, follow, plan_of
-from tests.kit.teardowns import a_teardown
-from tests.kit.values import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.node_plans import OURS, applied, follow, plan_of
+from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.teardown_plans import a_teardown
 
 MAIN = SharingContainer("main")
 OPTING_OUT = SharingContainer("main", opts_out=True)

@@ -8,9 +8,9 @@ from gpushare.api.status import PoolStatus
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status
-from tests.kit.members import OURS, SHARE, applied
-from tests.kit.teardowns import PLUGIN, by_hand
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_world
+from tests.kit.values.node_plans import OURS, SHARE, applied
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_world
+from tests.kit.values.teardown_plans import PLUGIN, by_hand
 
 
 def _status(pool: Pool, pods: int, after: timedelta) -> PoolStatus:

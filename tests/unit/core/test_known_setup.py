@@ -21,8 +21,8 @@ from gpushare.core.knownsetup import (
 from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import SETTINGS_PREFIX, Reason
-from tests.kit.members import SHARE
-from tests.kit.values import MEMORY, NOW, a_node, a_pool, a_world
+from tests.kit.values.node_plans import SHARE
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_world
 
 CONTROLLER = "deployment gpushare-system/gpushare-controller"
 WEBHOOK = "deployment gpushare-system/gpushare-webhook"

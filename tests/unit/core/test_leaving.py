@@ -10,7 +10,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan, NodeState, ReleaseNode
 from gpushare.kube.nodes import build_release
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     UNVERIFIED,
@@ -22,8 +22,7 @@ from tests.kit.members import (
     follow,
     plan_leave_of,
 )
-from tests.kit.planned import plan_world
-from tests.kit.values import (
+from tests.kit.values.objects import (
     LATER,
     MEMORY,
     a_gpu_pod,
@@ -32,6 +31,7 @@ from tests.kit.values import (
     a_pool,
     a_world,
 )  # fmt: skip
+from tests.unit.core.planner_output import plan_world
 
 DEFAULT = {names.LABEL_SCHEDULE: "default"}
 NOTHING_FOUND: dict[str, str | None] = {names.LABEL_SCHEDULE: None, names.LABEL_POOL: None}

@@ -11,7 +11,7 @@ from gpushare.api.pool import Pool
 from gpushare.core.actions import NodeState, ReleaseNode
 from gpushare.core.records import Step
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     NEVER,
@@ -32,7 +32,15 @@ from tests.kit.members import (
     plan_of,
     under_way,
 )
-from tests.kit.values import MEMORY, NOW, PRO_DAEMONSETS, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    PRO_DAEMONSETS,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+)
 
 PLUGIN = a_plugin_pod()
 DEFERRED = a_node(labels={**SHARE, **OURS}, records=deferred(0.4))

@@ -9,8 +9,8 @@ from gpushare.api.pool import Nodes, Pool
 from gpushare.api.selector import LabelSelector
 from gpushare.core.membership import decide_claim, find_owner, is_member, matches_selector
 from gpushare.core.records import NodeRecords
-from tests.kit.members import applied
-from tests.kit.values import NOW, a_node, a_pool
+from tests.kit.values.node_plans import applied
+from tests.kit.values.objects import NOW, a_node, a_pool
 
 
 def _selector(key: str, operator: str, *values: str) -> LabelSelector:

@@ -19,7 +19,7 @@ from gpushare.core.records import Drift, parse_records
 from gpushare.core.restraint import hold_back
 from gpushare.core.world import Judged
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     INSTALLER,
     OURS,
     UNVERIFIED,
@@ -35,7 +35,7 @@ from tests.kit.members import (
     plan_once_noted,
     written,
 )
-from tests.kit.values import (
+from tests.kit.values.objects import (
     MEMORY,
     NOW,
     a_gpu_pod,

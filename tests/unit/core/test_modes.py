@@ -10,7 +10,7 @@ from gpushare.core.modes import (
     find_other_edition_labels,
     find_schedule,
 )
-from tests.kit.values import a_pool
+from tests.kit.values.objects import a_pool
 
 ALL_MODES = sorted(MODES)
 

@@ -17,7 +17,7 @@ from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.records import Failure, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     OURS,
@@ -33,8 +33,7 @@ from tests.kit.members import (
     under_way,
     written,
 )
-from tests.kit.teardowns import PLUGIN, a_teardown, by_hand, plan_torn, torn
-from tests.kit.values import (
+from tests.kit.values.objects import (
     LATER,
     MEMORY,
     NOW,
@@ -43,6 +42,7 @@ from tests.kit.values import (
     a_plugin_pod,
     a_pool,
 )
+from tests.kit.values.teardown_plans import PLUGIN, a_teardown, by_hand, plan_torn, torn
 
 MIG_DEVICE = f"{names.RESOURCE_MIG_PREFIX}1g.5gb"
 DEFAULT = {names.LABEL_SCHEDULE: "default"}

@@ -11,7 +11,7 @@ from gpushare.api.node import Node
 from gpushare.core.actions import build_apply
 from gpushare.core.outcome import ChangeOutcome, WriteOutcome, judge_write
 from gpushare.core.records import Drift, NodeRecords, Repair, Rival, Step
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     OURS,
     a_failure,
@@ -22,7 +22,7 @@ from tests.kit.members import (
     plan_of,
     under_way,
 )
-from tests.kit.values import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 LABELS = {**CGPU, **OURS}
 

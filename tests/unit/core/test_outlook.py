@@ -19,7 +19,7 @@ from gpushare.core.status import build_status
 from gpushare.core.transitions import Outcome
 from gpushare.core.world import World
 from gpushare.names import Condition, Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     OURS,
@@ -33,7 +33,16 @@ from tests.kit.members import (
     has_failed,
     under_way,
 )
-from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.objects import (
+    LATER,
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_world,
+)
 
 TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN, teardown="teardown Manual")
 FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)

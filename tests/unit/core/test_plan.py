@@ -12,9 +12,9 @@ from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.members import OURS, SHARE, a_settled, applied, changing, expect_idle
-from tests.kit.planned import Planned, plan_world
-from tests.kit.values import a_gpu_pod, a_node, a_pool, a_world
+from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, changing, expect_idle
+from tests.kit.values.objects import a_gpu_pod, a_node, a_pool, a_world
+from tests.unit.core.planner_output import Planned, plan_world
 
 BROKEN = {names.ANNOTATION_CHANGE: "{"}
 OTHERS = applied(Schedule.SHARE, pool="other")

@@ -19,7 +19,7 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     SHARE,
     a_settled,
     an_isolating,
@@ -27,8 +27,8 @@ from tests.kit.members import (
     changing,
     deferred,
 )
-from tests.kit.planned import plan_world, read_books
-from tests.kit.values import MEMORY, NOW, PRO_INSTALLED, a_gpu_pod, a_node, a_pool
+from tests.kit.values.objects import MEMORY, NOW, PRO_INSTALLED, a_gpu_pod, a_node, a_pool
+from tests.unit.core.planner_output import plan_world, read_books
 
 POOLS = (
     a_pool(),

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
-from tests.kit import machinery
-from tests.kit import simulation as sim
-from tests.kit.disturbances import (
+from tests.kit.histories import simulated_cluster as sim
+from tests.kit.histories import simulated_kubelets
+from tests.kit.histories.disturbances import (
     POOLS,
     SCHEDULES,
     Disturbances,
@@ -22,7 +22,7 @@ from tests.kit.disturbances import (
     a_pool_name,
     a_rollout,
 )
-from tests.kit.simulated_operator import SimulatedOperator, describe, plan_from_nothing
+from tests.kit.histories.simulated_operator import SimulatedOperator, describe, plan_from_nothing
 
 EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
 """By `make fuzz`: so many new histories; else the same few every time."""
@@ -39,7 +39,7 @@ class Histories(Disturbances):
 
     @rule(seconds=st.sampled_from((1.0, 5.0, 15.0, 31.0, 130.0, 700.0)))
     def wait(self, seconds: float) -> None:
-        self.cluster = machinery.elapse(self.cluster, seconds)
+        self.cluster = simulated_kubelets.elapse(self.cluster, seconds)
 
     @rule(is_told=st.booleans())
     def decide(self, is_told: bool) -> None:
@@ -67,7 +67,7 @@ class Histories(Disturbances):
     def restart_kubelet(self, node: str) -> None:
         """A node's kubelet restarts, and no process of the operator sees what was there then."""
         if node in self.cluster.nodes:
-            self.cluster = sim.restart_kubelet(machinery.elapse(self.cluster, 0), node)
+            self.cluster = sim.restart_kubelet(simulated_kubelets.elapse(self.cluster, 0), node)
             self.operator = SimulatedOperator()
 
     @invariant()
@@ -82,7 +82,7 @@ class Histories(Disturbances):
             self._decide()
             for node in begun if is_slow else sorted(self.operator.busy):
                 self._carry_out(node)
-            self.cluster = machinery.elapse(self.cluster, seconds)
+            self.cluster = simulated_kubelets.elapse(self.cluster, seconds)
 
     @rule(
         name=a_pool_name,
@@ -132,7 +132,7 @@ class Histories(Disturbances):
             if self.operator.busy or told != self.cluster.pools:
                 self._carry_out_all()
                 continue
-            due = machinery.next_due(self.cluster)
+            due = simulated_kubelets.next_due(self.cluster)
             # The controller looks again in any case; a pool that is being deleted waits for that.
             deleting = any(pool.deleting for pool in self.cluster.pools.values())
             later = self.cluster.now + self.operator.timing.leaving_patience if deleting else None
@@ -140,7 +140,7 @@ class Histories(Disturbances):
             if not moments:
                 return
             seconds = (min(moments) - self.cluster.now).total_seconds()
-            self.cluster = machinery.elapse(self.cluster, max(seconds, 0))
+            self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
         books = self.operator.planner.books
         plans = [describe(book.plans).decode() for book in books.values()]
         raise AssertionError(f"no rest after {ENOUGH_STEPS} steps: {plans}")
@@ -148,7 +148,7 @@ class Histories(Disturbances):
     def _decide(self, *, is_told: bool = True) -> datetime | None:
         """One pass, which a process that starts now must agree with; when the next is due."""
         # DaemonSet controllers are quicker than we are.
-        self.cluster = machinery.elapse(self.cluster, 0)
+        self.cluster = simulated_kubelets.elapse(self.cluster, 0)
         self.witness.expect_true_claims(self.cluster)
         world, changed = self.operator.observe(self.cluster)
         before = set(self.operator.busy)

@@ -12,7 +12,7 @@ from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
 from gpushare.core.observed import Pass
 from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.names import Reason
-from tests.kit.values import NOW, a_plugin_pod, installed
+from tests.kit.values.objects import NOW, a_plugin_pod, installed
 
 IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"
 BYSTANDER = DaemonSet("kube-proxy", frozenset({"kube-proxy"}))

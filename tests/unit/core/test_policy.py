@@ -7,8 +7,8 @@ import pytest
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.core.observed import Timing
 from gpushare.core.policy import Policy, build_attempt, build_policy
-from tests.kit.members import NEVER
-from tests.kit.values import a_node, a_pool
+from tests.kit.values.node_plans import NEVER
+from tests.kit.values.objects import a_node, a_pool
 
 TIMING = Timing(ready_timeout=timedelta(seconds=90))
 

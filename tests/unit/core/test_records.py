@@ -22,8 +22,16 @@ from gpushare.core.records import (
     parse_records,
 )
 from gpushare.names import Reason
-from tests.kit.members import CGPU, INSTALLER, OURS, VERIFIED, expect_apply, failed, plan_of
-from tests.kit.values import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
+from tests.kit.values.node_plans import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    VERIFIED,
+    expect_apply,
+    failed,
+    plan_of,
+)
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 CHANGE = Change(
     pool="training",

@@ -14,7 +14,7 @@ from gpushare.core.removal import (
     plan_removal,
 )
 from gpushare.names import PoolFate
-from tests.kit.values import NOW, a_pool
+from tests.kit.values.objects import NOW, a_pool
 
 HELD = NodeSample(node="gpu-3", reason="WorkloadsPresent", since=NOW, message="pod a/b runs")
 FOREIGN = frozenset({"example.com/backup"})

@@ -6,8 +6,8 @@ from gpushare.core.observed import Observed
 from gpushare.core.records import parse_records
 from gpushare.core.restraint import hold_back
 from gpushare.core.world import Judged
-from tests.kit.members import OURS, SHARE, applied, plan_of
-from tests.kit.values import a_node, a_pool
+from tests.kit.values.node_plans import OURS, SHARE, applied, plan_of
+from tests.kit.values.objects import a_node, a_pool
 
 
 def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:

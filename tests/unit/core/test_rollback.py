@@ -16,7 +16,7 @@ from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import PluginPod, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_give_way
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     INSTALLER,
     OURS,
     a_failure,
@@ -31,7 +31,7 @@ from tests.kit.members import (
     plan_of,
     under_way,
 )
-from tests.kit.values import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 BASIC, PRO = Edition.BASIC, Edition.PROFESSIONAL
 OLD, NEW = a_plugin_pod("old"), a_plugin_pod("new")

@@ -17,9 +17,9 @@ from gpushare.core.policy import Policy
 from gpushare.core.records import Applied, Change, PluginPod, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart, plan_step
 from gpushare.names import Reason
-from tests.kit import members
-from tests.kit.members import INSTALLER, UNVERIFIED, applied, expect_apply, expect_change
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
+from tests.kit.values import node_plans as members
+from tests.kit.values.node_plans import INSTALLER, UNVERIFIED, applied, expect_apply, expect_change
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
 
 TIMING = Timing(
     backoff=timedelta(seconds=30),

@@ -15,8 +15,8 @@ from gpushare.core.plan import Planner
 from gpushare.core.records import Applied, Change, Failure, NodeRecords, Step
 from gpushare.core.rollout import plan_give_way
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, a_failure, applied, expect_apply, on_basic
-from tests.kit.values import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.node_plans import INSTALLER, a_failure, applied, expect_apply, on_basic
+from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
 
 CGPU = {"cgpu": "true", "cgpu.disable.isolation": "false", names.LABEL_POOL: "training"}
 BACK = on_basic(Schedule.CGPU, Schedule.SHARE, Step.CORDONED)

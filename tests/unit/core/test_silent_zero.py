@@ -11,7 +11,7 @@ from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import ApplyNode, NodePlan, NodeState, RecordPlugins
 from gpushare.core.records import PluginPod, Step
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     INSTALLER,
     NEVER,
     cordoned,
@@ -21,7 +21,7 @@ from tests.kit.members import (
     plan_of,
     under_way,
 )
-from tests.kit.values import NOW, a_plugin_pod, a_pool
+from tests.kit.values.objects import NOW, a_plugin_pod, a_pool
 
 DEADLINE = NOW + timedelta(minutes=10)
 PATIENCE = NOW + timedelta(minutes=1)

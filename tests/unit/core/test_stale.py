@@ -12,8 +12,8 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.status import build_status
 from gpushare.names import Condition, Reason
-from tests.kit.members import OURS, applied, expect_idle, plan_of
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.node_plans import OURS, applied, expect_idle, plan_of
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
 REPORT = a_pool(schedule="share", edition="Basic")
 EVICT = a_pool(schedule="share", edition="Basic", rollout={"stale_workloads": "Evict"})

@@ -16,7 +16,7 @@ from gpushare.core.records import Change, NodeRecords, PluginPod, Step, parse_re
 from gpushare.core.rollout import plan_restart
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import LABEL_SCHEDULE, Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     OURS,
     a_settled,
     change_of,
@@ -25,7 +25,15 @@ from tests.kit.members import (
     plan_of,
     under_way,
 )
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_static_plugin, installed
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_static_plugin,
+    installed,
+)
 
 WHOLE = "nvidia.com/gpu"
 AT = Pass(NOW + timedelta(minutes=5))

@@ -11,7 +11,7 @@ from gpushare.core.records import Rival
 from gpushare.core.status import MAX_SAMPLES
 from gpushare.core.status import build_status as _build_status
 from gpushare.names import Reason
-from tests.kit.values import NOW, a_pool
+from tests.kit.values.objects import NOW, a_pool
 
 
 def _plan(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> NodePlan:

@@ -10,9 +10,9 @@ from gpushare.api.node import Node
 from gpushare.core.observed import Observed
 from gpushare.core.records import NodeRecords, parse_records
 from gpushare.names import Reason
-from tests.kit.members import CGPU, INSTALLER, OURS, applied, plan_of, written
-from tests.kit.teardowns import PLUGIN, by_hand, plan_torn
-from tests.kit.values import MEMORY, a_node, a_plugin_pod, a_pool
+from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, applied, plan_of, written
+from tests.kit.values.objects import MEMORY, a_node, a_plugin_pod, a_pool
+from tests.kit.values.teardown_plans import PLUGIN, by_hand, plan_torn
 
 WHOLE_CARDS = a_plugin_pod("plugin-1", daemonset="ack-nvidia-device-plugin")
 DEFAULT = {names.LABEL_SCHEDULE: "default"}

@@ -14,7 +14,7 @@ from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     OURS,
@@ -32,7 +32,8 @@ from tests.kit.members import (
     expect_leaving,
     written,
 )
-from tests.kit.teardowns import (
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.teardown_plans import (
     LONG_AFTER,
     PLUGIN,
     a_teardown,
@@ -44,7 +45,6 @@ from tests.kit.teardowns import (
     torn,
     write,
 )
-from tests.kit.values import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 START, DONE = names.TEARDOWN_START, names.TEARDOWN_DONE
 

@@ -13,8 +13,9 @@ from gpushare.core.actions import CreateJob, NodeState, Phase
 from gpushare.core.records import Step
 from gpushare.core.teardown import name_job
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, a_failure, expect_apply, expect_idle
-from tests.kit.teardowns import (
+from tests.kit.values.node_plans import INSTALLER, a_failure, expect_apply, expect_idle
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_pool
+from tests.kit.values.teardown_plans import (
     LONG_AFTER,
     PLUGIN,
     a_job,
@@ -27,7 +28,6 @@ from tests.kit.teardowns import (
     torn,
     write,
 )
-from tests.kit.values import LATER, NOW, a_gpu_pod, a_pool
 
 LABELLED, UNINSTALLED = torn(Step.LABELLED), torn(Step.UNINSTALLED)
 REBOOTED = torn(Step.REBOOTED, boot="boot-2")

@@ -13,8 +13,9 @@ from gpushare.core.rollout import plan_after_look
 from gpushare.core.teardown import name_job
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.members import CGPU, INSTALLER, OURS, written
-from tests.kit.teardowns import (
+from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, written
+from tests.kit.values.objects import NOW
+from tests.kit.values.teardown_plans import (
     PLUGIN,
     a_job,
     a_teardown,
@@ -24,7 +25,6 @@ from tests.kit.teardowns import (
     plan_torn,
     torn,
 )
-from tests.kit.values import NOW
 
 DONE = names.TEARDOWN_DONE
 

@@ -10,7 +10,7 @@ from gpushare.api.pod import Pod
 from gpushare.core.capacity import Capacity, NodeCapacity
 from gpushare.core.unplaced import GRACE, PoolRoom, UnplacedPod, group_by_pool, judge_pod
 from gpushare.names import Reason
-from tests.kit.values import MEMORY, NOW, a_gpu_pod
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod
 
 SAYS = "0/3 nodes are available: 3 Insufficient aliyun.com/gpu-mem."
 OLD = NOW - timedelta(minutes=1)

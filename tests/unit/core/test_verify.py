@@ -9,8 +9,8 @@ from gpushare.core.observed import Pass
 from gpushare.core.records import PluginPod, Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
-from tests.kit.members import INSTALLER, change_of, under_way
-from tests.kit.values import NOW, a_node, a_plugin_pod
+from tests.kit.values.node_plans import INSTALLER, change_of, under_way
+from tests.kit.values.objects import NOW, a_node, a_plugin_pod
 
 MEMORY, CORE, WHOLE = "aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "nvidia.com/gpu"
 CORE_MEM = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM]

@@ -14,7 +14,7 @@ from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look
 from gpushare.names import Reason
-from tests.kit.members import (
+from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     a_kind,
@@ -26,8 +26,8 @@ from tests.kit.members import (
     plan_of,
     under_way,
 )
-from tests.kit.planned import plan_world
-from tests.kit.values import LATER, NOW, a_gpu_pod, a_node, a_pool, a_world
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_pool, a_world
+from tests.unit.core.planner_output import plan_world
 
 WAIT, CORDON, EVICT = (
     a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.kit.behaviours import render_table
+from tests.node.behaviours import render_table
 
 PAGE = Path(__file__).parents[3] / "docs/testing.md"
 
 
 def test_the_page_has_the_table_as_the_test_has_it() -> None:
-    assert render_table() in PAGE.read_text(), "python -m tests.kit.behaviours prints it"
+    assert render_table() in PAGE.read_text(), "python -m tests.node.behaviours prints it"

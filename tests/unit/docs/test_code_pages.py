@@ -10,7 +10,7 @@ from gpushare.core.adoption.remarks import Code as Remark
 from gpushare.core.doctor.finding import Code as Flaw
 from gpushare.core.migration.finding import Code, Finding
 from gpushare.names import Reason
-from tests.kit.pages import DOCS
+from tests.kit.values.doc_pages import DOCS
 
 ROW = r"^\| `([A-Z]\w+)` \| .+ \|$"
 HEADING = r"^### (\w+)$"

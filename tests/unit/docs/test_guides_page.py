@@ -3,7 +3,7 @@
 import re
 
 from gpushare.api.pool import Edition
-from tests.kit.pages import DOCS, Page
+from tests.kit.values.doc_pages import DOCS, Page
 
 PAGE = Page(DOCS / "guides.md")
 _CELL = re.compile(r"(?<!\\)\|")

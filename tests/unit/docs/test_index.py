@@ -1,6 +1,6 @@
 """The README is short, and each page is found from the index."""
 
-from tests.kit.pages import DOCS, PROJECT, Page
+from tests.kit.values.doc_pages import DOCS, PROJECT, Page
 
 
 def test_the_index_leads_to_every_page() -> None:

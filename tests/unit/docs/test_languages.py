@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.kit.pages import DOCS, PROJECT, Page
+from tests.kit.values.doc_pages import DOCS, PROJECT, Page
 
 TRANSLATED = [
     PROJECT / "README.md",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.pages import PROJECT, Page
+from tests.kit.values.doc_pages import PROJECT, Page
 
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("*.md")])
 DEFINED = {

@@ -4,8 +4,8 @@ import shlex
 
 import yaml
 
-from tests.kit.commandline import run_command
-from tests.kit.pages import DOCS, Page
+from tests.kit.cluster.command_line import run_command
+from tests.kit.values.doc_pages import DOCS, Page
 
 PAGE = Page(DOCS / "opensource.md")
 CONFIGURATION = "/etc/kubernetes/gpushare-scheduler.yaml"

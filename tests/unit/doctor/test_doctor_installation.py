@@ -29,9 +29,9 @@ from gpushare.kube.deployments import list_deployments, parse_deployment
 from gpushare.kube.installations import read_installation
 from gpushare.names import SETTINGS_PREFIX
 from gpushare.settings import Settings
-from tests.kit.fakeapi import FakeApi
-from tests.kit.findings import expect_one, list_codes
-from tests.kit.values import NOW
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.objects import NOW
+from tests.unit.doctor.expect_findings import expect_one, list_codes
 
 Json = dict[str, Any]
 NS = "gpushare-system"

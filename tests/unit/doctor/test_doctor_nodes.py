@@ -23,9 +23,8 @@ from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import Drift, Repair
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.findings import expect_one, list_codes
-from tests.kit.members import OURS, SHARE, a_settled, applied, has_failed
-from tests.kit.values import (
+from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, has_failed
+from tests.kit.values.objects import (
     MEMORY,
     NOW,
     PRO_INSTALLED,
@@ -36,6 +35,7 @@ from tests.kit.values import (
     a_static_plugin,
     a_world,
 )
+from tests.unit.doctor.expect_findings import expect_one, list_codes
 
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 LATER = NOW + timedelta(minutes=5)

@@ -29,9 +29,9 @@ from gpushare.core.doctor.webhook import (
 from gpushare.core.doctor.webhooknames import OTHER_PODS, PODS, WORKLOADS
 from gpushare.kube.errors import ApiError
 from gpushare.kube.trials import build_trial_deployment, build_trial_pod, read_refusal, try_webhook
-from tests.kit.fakeapi import Answer, FakeApi, served_by
-from tests.kit.findings import expect_one, list_codes
-from tests.kit.values import NOW
+from tests.kit.values.fake_api import Answer, FakeApi, served_by
+from tests.kit.values.objects import NOW
+from tests.unit.doctor.expect_findings import expect_one, list_codes
 
 Json = dict[str, Any]
 NS = "gpushare-system"

@@ -20,14 +20,19 @@ from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.admitter import Admitter
 from gpushare.webhook.journal import Journal
-from tests.kit.builders import build_workload
-from tests.kit.cardoracle import find_nodes
-from tests.kit.commandline import run_command
-from tests.kit.gpuworld import POOL_LABEL, TAINT, Application, GpuNode, GpuPool
-from tests.kit.reviews import build_review, encode
-from tests.kit.webhookserver import build_memory
-from tests.kit.worldgenerator import WorldGenerator
-from tests.kit.worldmanifests import build_applicant, build_holder, build_living_pool, build_node
+from tests.kit.cluster.command_line import run_command
+from tests.kit.histories.card_oracle import find_nodes
+from tests.kit.histories.gpu_cluster import POOL_LABEL, TAINT, Application, GpuNode, GpuPool
+from tests.kit.histories.gpu_cluster_generator import WorldGenerator
+from tests.kit.histories.gpu_cluster_manifests import (
+    build_applicant,
+    build_holder,
+    build_living_pool,
+    build_node,
+)
+from tests.kit.values.admission_reviews import build_review, encode
+from tests.kit.values.manifests import build_workload
+from tests.kit.values.webhook_server import build_memory
 
 Json = dict[str, Any]
 

@@ -14,9 +14,9 @@ from gpushare.api.taint import Taint, parse_taints, tolerates
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.explain.fits import NodeFit, Place, Seeker, find_smallest_change, judge_place
 from gpushare.names import Reason
-from tests.kit.builders import build_pod, build_whole_card_pod
-from tests.kit.poolviews import a_view
-from tests.kit.values import MEMORY, a_gpu_pod, a_node
+from tests.kit.values.manifests import build_pod, build_whole_card_pod
+from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node
+from tests.kit.values.pool_views import a_view
 
 CORE = names.RESOURCE_GPU_CORE
 TAINT = Taint("team", value="vision")

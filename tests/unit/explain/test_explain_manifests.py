@@ -13,8 +13,8 @@ from gpushare.api.cluster import Cluster, Kind, keep_object
 from gpushare.cli.exits import Exit
 from gpushare.cli.main import app
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.builders import build_pod, build_pool, build_workload
-from tests.kit.commandline import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -16,8 +16,8 @@ from gpushare.core.plugins import NVIDIA_DAEMONSET
 from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.members import SHARE, a_settled, applied, changing
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.node_plans import SHARE, a_settled, applied, changing
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")

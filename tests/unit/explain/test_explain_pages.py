@@ -14,10 +14,10 @@ from gpushare.api.pool import Schedule
 from gpushare.cli.access import Access
 from gpushare.cli.explainpods import explain_pod
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.builders import build_pod, build_pool
-from tests.kit.cards import build_card_node, build_holder
-from tests.kit.commandline import run_command
-from tests.kit.members import SHARE, applied
+from tests.kit.cluster.command_line import run_command
+from tests.kit.values.gpu_manifests import build_card_node, build_holder
+from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.node_plans import SHARE, applied
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -13,8 +13,8 @@ from gpushare.core.inspect.pools import plan_world
 from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Condition, Reason
-from tests.kit.members import SHARE, a_settled, changing, has_failed
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.node_plans import SHARE, a_settled, changing, has_failed
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
 
 LATER = NOW + timedelta(minutes=5)
 

@@ -8,8 +8,8 @@ from gpushare.api.pastdecision import PastDecision
 from gpushare.api.podshape import parse_pod_shape
 from gpushare.core.explain.rewriting import parse_past, rewind
 from gpushare.names import Reason
-from tests.kit.builders import build_pod
-from tests.kit.poolviews import a_view, admit, apply_decision
+from tests.kit.values.manifests import build_pod
+from tests.kit.values.pool_views import a_view, admit, apply_decision
 
 DECISION = "gpushare.io/decision"
 TOLERATION = {"key": "gpu", "operator": "Exists"}

@@ -11,8 +11,8 @@ from gpushare.core.admission import PoolView, Rules, decide
 from gpushare.core.admission.case import NO_BOOKINGS, Case
 from gpushare.core.explain.verdicts import Standing, Verdict, judge_pools
 from gpushare.names import Reason
-from tests.kit.builders import build_pod
-from tests.kit.poolviews import HERE, a_room, a_view
+from tests.kit.values.manifests import build_pod
+from tests.kit.values.pool_views import HERE, a_room, a_view
 
 ROOMY = a_view("roomy", room=a_room([(16, 8)]))
 BUSY = a_view("busy", room=a_room([(16, 2)]))

@@ -15,10 +15,10 @@ from gpushare.core.explain.pods import PodExplanation, Surroundings, explain_fou
 from gpushare.core.inspect.pools import find_waiting, plan_world
 from gpushare.core.setup import Setup
 from gpushare.names import Reason
-from tests.kit.builders import build_pod
-from tests.kit.members import a_settled
-from tests.kit.poolviews import a_room, a_view
-from tests.kit.values import LATER, MEMORY, a_gpu_pod, a_plugin_pod, a_pool, a_world
+from tests.kit.values.manifests import build_pod
+from tests.kit.values.node_plans import a_settled
+from tests.kit.values.objects import LATER, MEMORY, a_gpu_pod, a_plugin_pod, a_pool, a_world
+from tests.kit.values.pool_views import a_room, a_view
 
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
 REFUSED = "0/1 nodes are available: 1 Insufficient GPU Memory in one device."

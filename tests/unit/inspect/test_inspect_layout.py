@@ -4,7 +4,7 @@ import pytest
 
 from gpushare.core.inspect.cards import CardNode, count_percent, observe_card_nodes
 from gpushare.core.inspect.layout import format_details, format_summary
-from tests.kit.cards import Json, build_card_node, build_holder
+from tests.kit.values.gpu_manifests import Json, build_card_node, build_holder
 
 HANGZHOU = "cn-hangzhou.192.168.2.167"
 

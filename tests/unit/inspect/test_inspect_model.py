@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gpushare.core.inspect.cards import observe_card_nodes
 from gpushare.core.inspect.layout import format_details, format_summary
-from tests.kit.cards import Json, build_card_node, build_holder
+from tests.kit.values.gpu_manifests import Json, build_card_node, build_holder
 from tests.unit.inspect.layoutmodel import model_details, model_nodes, model_summary
 
 NODES = ("n1", "node-2", "cn-beijing.192.168.10.3", "gpu")

@@ -17,12 +17,12 @@ from gpushare.core.isolation import NOTHING_SHARED
 from gpushare.core.knownsetup import read_setup
 from gpushare.core.records import NodeRecords
 from gpushare.names import Reason
-from tests.kit.builders import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
-from tests.kit.cards import build_card_node, build_holder
-from tests.kit.commandline import run_command
-from tests.kit.members import a_settled
-from tests.kit.values import MEMORY, a_node, a_plugin_pod, a_pool, a_world
-from tests.kit.values import NOW as APPLIED_AT
+from tests.kit.cluster.command_line import run_command
+from tests.kit.values.gpu_manifests import build_card_node, build_holder
+from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.values.node_plans import a_settled
+from tests.kit.values.objects import MEMORY, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.objects import NOW as APPLIED_AT
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

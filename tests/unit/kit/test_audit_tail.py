@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.kit.audit import AuditTail
+from tests.kit.cluster.audit_log import AuditTail
 
 OUR_USER = "system:serviceaccount:gpushare-system:gpushare-controller"
 

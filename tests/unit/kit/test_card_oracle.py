@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.cardoracle import End, find_nodes, judge
-from tests.kit.gpuworld import (
+from tests.kit.histories.card_oracle import End, find_nodes, judge
+from tests.kit.histories.gpu_cluster import (
     MODE_LABEL,
     POOL_LABEL,
     Applicant,

@@ -1,7 +1,7 @@
 """The simulated API server keeps owners of fields as the real one does."""
 
 from gpushare import names
-from tests.kit.ownership import (
+from tests.kit.histories.field_ownership import (
     CORDON,
     SimulatedNode,
     apply_fields,

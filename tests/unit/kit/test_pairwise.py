@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import pytest
 
-from tests.kit.pairwise import build_pairwise
+from tests.integration.chart.pairwise import build_pairwise
 
 SWITCHES = {f"switch-{number}": (True, False) for number in range(20)}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kit.promql import list_matched_labels, list_metrics
+from tests.unit.chart.promql import list_matched_labels, list_metrics
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.kit.audit import THIEF, Call, find_held_back
-from tests.kit.rights import Right, find_used, list_rights
+from tests.kit.cluster.audit_log import THIEF, Call, find_held_back
+from tests.kit.cluster.rbac_rights import Right, find_used, list_rights
 
 Json = dict[str, Any]
 

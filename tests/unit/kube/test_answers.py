@@ -18,7 +18,7 @@ from gpushare.kube.errors import (
     describe_failure,
 )
 from gpushare.kube.session import open_session
-from tests.kit.fakeapi import Answer, served_by
+from tests.kit.values.fake_api import Answer, served_by
 
 
 def says(body: bytes) -> Answer:

@@ -13,7 +13,7 @@ from gpushare.kube.client import APPLY_PATCH, JSON, ApiServer, _name_verb, _reso
 from gpushare.kube.errors import ApiError
 from gpushare.kube.nodes import apply_node, build_release
 from gpushare.kube.pods import delete_plugin
-from tests.kit.fakeapi import served_by
+from tests.kit.values.fake_api import served_by
 
 OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
 THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}

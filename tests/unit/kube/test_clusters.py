@@ -12,7 +12,7 @@ from gpushare.kube.client import ApiServer
 from gpushare.kube.clusters import ATTEMPTS, read_cluster
 from gpushare.kube.errors import ApiError, OtherVersionError
 from gpushare.kube.seeing import see
-from tests.kit.fakeapi import served_by
+from tests.kit.values.fake_api import served_by
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

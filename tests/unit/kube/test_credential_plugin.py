@@ -14,9 +14,7 @@ from gpushare.kube.credentialplugin import RETRY, CredentialPlugin
 from gpushare.kube.entries import Entry, parse_user
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
-from tests.kit.certificates import NOW, Clock
-from tests.kit.foreigncerts import issue_foreign
-from tests.kit.kubeconfigs import (
+from tests.kit.cluster.kubeconfigs import (
     PLUGIN_VERSION,
     build_answer,
     build_plugin_user,
@@ -27,7 +25,9 @@ from tests.kit.kubeconfigs import (
     write_plugin,
     write_printing_plugin,
 )
-from tests.kit.webhookserver import until
+from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.webhook_certificate import NOW, Clock
+from tests.kit.values.webhook_server import until
 
 MINE = issue_foreign(("me",), datetime.now(UTC), kind="ec")
 PAIR = {

@@ -9,7 +9,7 @@ from gpushare.core.telling import AT_ONCE, SAME_SECONDS
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason
-from tests.kit.clock import Clock
+from tests.kit.values.clock import Clock
 
 Json = dict[str, Any]
 

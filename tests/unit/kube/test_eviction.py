@@ -9,7 +9,7 @@ from aiohttp import web
 from gpushare.core.actions import EvictedPod
 from gpushare.kube.errors import CALL_FAILURES, ApiError, EvictionRefusedError
 from gpushare.kube.pods import evict_pod
-from tests.kit.fakeapi import served_by
+from tests.kit.values.fake_api import served_by
 
 POD = EvictedPod("ml", "train-1", "uid-1")
 VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."

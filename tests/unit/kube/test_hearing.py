@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpushare.kube.hearing import Hearing
-from tests.kit.clock import Clock
+from tests.kit.values.clock import Clock
 
 LIMIT_SECONDS = 90.0
 

@@ -17,9 +17,9 @@ from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
-from tests.kit.foreigncerts import issue_foreign
-from tests.kit.kubeconfigs import build_plugin_user, write_kubeconfig
-from tests.kit.tls import HOST, build_tls
+from tests.kit.cluster.kubeconfigs import build_plugin_user, write_kubeconfig
+from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.tls import HOST, build_tls
 
 TOKEN = {"token": "mine"}
 NOW = datetime.now(UTC)

@@ -11,7 +11,7 @@ import pytest
 from gpushare.kube.errors import ApiError
 from gpushare.kube.lease import Lease, LeaseLostError, Terms
 from gpushare.settings import LONGEST_LEASE_SECONDS
-from tests.kit.clock import Clock
+from tests.kit.values.clock import Clock
 
 Json = dict[str, Any]
 

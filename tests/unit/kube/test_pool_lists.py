@@ -9,8 +9,8 @@ from gpushare.api.pool import Pool
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.kube.errors import MalformedAnswerError
 from gpushare.kube.pools import drop_finalizer, list_pools, list_pools_for_removal
-from tests.kit.builders import build_pool
-from tests.kit.fakeapi import Answer, FakeApi, served_by
+from tests.kit.values.fake_api import Answer, FakeApi, served_by
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 

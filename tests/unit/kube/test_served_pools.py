@@ -5,7 +5,7 @@ from aiohttp import web
 
 from gpushare.kube.errors import CrdMissingError
 from gpushare.kube.pools import check_crd
-from tests.kit.fakeapi import Answer, served_by
+from tests.kit.values.fake_api import Answer, served_by
 
 GROUP = "gpushare.io"
 VERSION = "gpushare.io/v1alpha1"

@@ -8,7 +8,7 @@ from gpushare.api.node import Node
 from gpushare.api.nodeselection import ANYWHERE, NodeSelection
 from gpushare.core.migration.cards import Cards, assume_cards
 from gpushare.core.migration.finding import Code, Finding
-from tests.kit.wholecards import MEMORY, build_card_node, see_cards
+from tests.unit.migration.whole_card_pods import MEMORY, build_card_node, see_cards
 
 SMALL = build_card_node("small", 15109, labels={"card": "T4"})
 LARGE = build_card_node("large", 32510, labels={"card": "V100"})

@@ -10,7 +10,7 @@ from gpushare.core.migration.cards import assume_cards
 from gpushare.core.migration.manifests import migrate_manifest
 from gpushare.core.migration.pods import Target
 from gpushare.core.migration.text import Rewritten, rewrite_text
-from tests.kit.wholecards import build_whole_pod
+from tests.unit.migration.whole_card_pods import build_whole_pod
 
 
 def migrate(text: str, share: int | None = None) -> Rewritten:

@@ -10,8 +10,8 @@ from gpushare.core.migration.finding import Code
 from gpushare.core.migration.live import build_manifest, is_migratable
 from gpushare.core.migration.manifests import MigratedManifest, migrate_manifest
 from gpushare.core.migration.pods import Target
-from tests.kit.builders import build_workload
-from tests.kit.wholecards import MEMORY, WHOLE, build_gpu_container, build_whole_pod
+from tests.kit.values.manifests import build_workload
+from tests.unit.migration.whole_card_pods import MEMORY, WHOLE, build_gpu_container, build_whole_pod
 
 Json = dict[str, Any]
 TEMPLATE = {"metadata": {"annotations": {}}, "spec": {"containers": [build_gpu_container()]}}

@@ -8,7 +8,7 @@ import pytest
 from gpushare.core.migration.cards import Cards
 from gpushare.core.migration.finding import Code
 from gpushare.core.migration.pods import Migrated, Target, migrate_pod
-from tests.kit.wholecards import (
+from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,
     build_card_node,

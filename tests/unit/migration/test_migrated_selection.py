@@ -7,7 +7,7 @@ import pytest
 from gpushare.api.pool import Schedule
 from gpushare.core.migration.finding import Code
 from gpushare.core.migration.pods import Migrated, Target, migrate_pod
-from tests.kit.wholecards import build_gpu_container, build_whole_pod, see_cards
+from tests.unit.migration.whole_card_pods import build_gpu_container, build_whole_pod, see_cards
 
 Json = dict[str, Any]
 MODE = "ack.node.gpu.schedule"

@@ -17,9 +17,9 @@ from gpushare.core.migration.manifests import migrate_manifest
 from gpushare.core.migration.pods import Target
 from gpushare.core.migration.text import rewrite_text
 from gpushare.names import Reason
-from tests.kit.builders import build_workload
-from tests.kit.poolviews import a_view, admit
-from tests.kit.wholecards import (
+from tests.kit.values.manifests import build_workload
+from tests.kit.values.pool_views import a_view, admit
+from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,
     build_card_node,

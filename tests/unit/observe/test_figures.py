@@ -12,8 +12,8 @@ from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.observe.metrics import Sight
 from gpushare.observe.metrics.figures import Figures
-from tests.kit.sights import a_holder, a_member, a_waiting, build_sight, measure, read_all
-from tests.kit.values import NOW, a_pool, a_world
+from tests.kit.values.metrics import a_holder, a_member, a_waiting, build_sight, measure, read_all
+from tests.kit.values.objects import NOW, a_pool, a_world
 
 SHARED = a_pool(schedule="share")
 ZOO = a_pool("zoo", "share", nodes={"names": ["odd", "even-1", "even-2"]}, priority=900)

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from gpushare.observe.flood import BURST, PERIOD_SECONDS, Flood
-from tests.kit.clock import Clock
+from tests.kit.values.clock import Clock
 
 
 class Place:

@@ -24,14 +24,14 @@ from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, 
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
-from tests.kit.certificates import build_fake_api, put_secret, start
-from tests.kit.fakeapi import FakeApi
-from tests.kit.loop import LoopApi, build_reconciler, carry_out, settle
-from tests.kit.members import CGPU, OURS, SHARE, applied, under_way
-from tests.kit.reviews import build_gpu_pod, build_review, encode
-from tests.kit.sights import list_families
-from tests.kit.values import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
-from tests.kit.webhookserver import build_webhook
+from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.metrics import list_families
+from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.webhook_certificate import build_fake_api, put_secret, start
+from tests.kit.values.webhook_server import build_webhook
+from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, settle
 
 Deed = Callable[[Metrics, pytest.MonkeyPatch], Awaitable[None]]
 

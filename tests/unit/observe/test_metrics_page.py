@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gpushare.observe.metrics import Metrics
 from gpushare.observe.metrics.page import LABELS, render_page
-from tests.kit.sights import list_families
+from tests.kit.values.metrics import list_families
 
 PAGE = Path(__file__).parents[3] / "docs/metrics.md"
 FAMILIES = Metrics(per_node=True).families

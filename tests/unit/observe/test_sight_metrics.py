@@ -17,8 +17,7 @@ from gpushare.observe.metrics import Sight
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.cards import CardFigures
 from gpushare.observe.metrics.pools import PoolCollector
-from tests.kit.members import OURS, SHARE, applied
-from tests.kit.sights import (
+from tests.kit.values.metrics import (
     a_holder,
     a_member,
     a_waiting,
@@ -28,7 +27,8 @@ from tests.kit.sights import (
     read,
     read_all,
 )
-from tests.kit.values import MEMORY, NOW, a_node, a_plugin_pod, a_pool
+from tests.kit.values.node_plans import OURS, SHARE, applied
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 GIB = 2**30
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.commandline import NOBODY, SOURCE, Ended
-from tests.kit.pageserver import showing_page
+from tests.browser.ui_server import showing_page
+from tests.kit.cluster.command_line import NOBODY, SOURCE, Ended
 
 SNAPSHOT = Path(__file__).parents[2] / "browser/cluster.json"
 SIGNALS = [signal.SIGINT, signal.SIGTERM]

@@ -23,8 +23,8 @@ from gpushare.cli.ui.feed import LONGEST_SECONDS, PERIOD_SECONDS, Feed, find_pau
 from gpushare.cli.ui.guard import HEADERS
 from gpushare.cli.ui.server import Address, PageServer
 from gpushare.cli.ui.state import build_state
-from tests.kit.commandline import run_command
-from tests.kit.pageserver import Answer, send
+from tests.browser.ui_server import Answer, send
+from tests.kit.cluster.command_line import run_command
 
 SNAPSHOT = Path(__file__).parents[2] / "browser/cluster.json"
 CLUSTER = parse_snapshot(SNAPSHOT.read_bytes(), "cluster.json")

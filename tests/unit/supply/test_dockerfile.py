@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.kit.dockerfile import parse_dockerfile, parse_pairs
+from tests.image.dockerfile import parse_dockerfile, parse_pairs
 
 PROJECT = Path(__file__).parents[3]
 STAGES = parse_dockerfile((PROJECT / "Dockerfile").read_text())

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gpushare.kube.client import ApiServer
-from tests.kit.certificates import build_fake_api
-from tests.kit.fakeapi import FakeApi
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.webhook_certificate import build_fake_api
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
-from tests.kit.reviews import build_gpu_pod, build_review, encode
-from tests.kit.tls import build_tls
-from tests.kit.webhookserver import build_webhook
+from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.tls import build_tls
+from tests.kit.values.webhook_server import build_webhook
 
 BODY = encode(build_review(build_gpu_pod()))
 

@@ -14,7 +14,8 @@ from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError
 from gpushare.kube.webhookconfigurations import apply_ca_bundle, read_configuration
 from gpushare.observe.metrics import Metrics
-from tests.kit.certificates import (
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.webhook_certificate import (
     CONFIGURATION,
     SECRET,
     Clock,
@@ -23,7 +24,6 @@ from tests.kit.certificates import (
     stored,
     trusted_ca,
 )
-from tests.kit.fakeapi import FakeApi
 
 MISSING = "MutatingWebhookConfiguration gpushare-webhook is not installed"
 

@@ -11,7 +11,9 @@ from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import LIFETIME
 from gpushare.kube.client import ApiServer
 from gpushare.observe.metrics import Metrics
-from tests.kit.certificates import (
+from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.webhook_certificate import (
     CONFIGURATION,
     HOSTS,
     NOW,
@@ -27,8 +29,6 @@ from tests.kit.certificates import (
     start,
     trusted_ca,
 )
-from tests.kit.fakeapi import FakeApi
-from tests.kit.foreigncerts import issue_foreign
 
 FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
 

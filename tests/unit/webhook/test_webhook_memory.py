@@ -8,8 +8,8 @@ from gpushare.api.namespace import Namespace
 from gpushare.names import Reason
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
-from tests.kit.clock import Clock
-from tests.kit.webhookserver import DEFAULT, INFERENCE, TRAINING, build_memory
+from tests.kit.values.clock import Clock
+from tests.kit.values.webhook_server import DEFAULT, INFERENCE, TRAINING, build_memory
 
 
 def find_reason(memory: Memory) -> Reason | None:

@@ -6,9 +6,9 @@ import pytest
 
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
-from tests.kit.reviews import build_gpu_pod, build_review, encode
-from tests.kit.webhookclient import ask, connected, count
-from tests.kit.webhookserver import build_webhook
+from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.webhook_server import build_webhook
+from tests.unit.webhook.webhook_client import ask, connected, count
 
 
 async def test_calls_about_workloads_that_fail_are_none_about_pods() -> None:

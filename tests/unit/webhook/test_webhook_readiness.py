@@ -15,10 +15,10 @@ from gpushare.webhook import journal
 from gpushare.webhook.role import NAMESPACES_PATH, Webhook
 from gpushare.webhook.selfcall import SelfCall
 from gpushare.webhook.server import PODS_PATH
-from tests.kit.certificates import CONFIGURATION, build_fake_api, trusted_ca
-from tests.kit.fakeapi import FakeApi
-from tests.kit.reviews import build_gpu_pod, build_review, encode
-from tests.kit.webhookserver import DEFAULT, until
+from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.webhook_certificate import CONFIGURATION, build_fake_api, trusted_ca
+from tests.kit.values.webhook_server import DEFAULT, until
 
 SETTINGS = Settings(webhook_host="127.0.0.1", webhook_port=0)
 

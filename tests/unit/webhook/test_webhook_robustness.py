@@ -17,9 +17,15 @@ from hypothesis import strategies as st
 
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
-from tests.kit.reviews import build_affinity, build_container, build_gpu_pod, build_review, encode
-from tests.kit.tls import build_tls
-from tests.kit.webhookserver import build_webhook
+from tests.kit.values.admission_reviews import (
+    build_affinity,
+    build_container,
+    build_gpu_pod,
+    build_review,
+    encode,
+)
+from tests.kit.values.tls import build_tls
+from tests.kit.values.webhook_server import build_webhook
 
 EXAMPLES = int(os.environ.get("GPUSHARE_REVIEWS", "0"))
 """By `make fuzz`: so many new reviews; else the same few every time."""

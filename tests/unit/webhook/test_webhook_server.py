@@ -30,9 +30,9 @@ from gpushare.webhook.server import (
     WORKLOADS_PATH,
     AdmissionServer,
 )
-from tests.kit.reviews import build_container, build_gpu_pod, build_review
-from tests.kit.webhookclient import ask, connected, count
-from tests.kit.webhookserver import INFERENCE, TRAINING, build_memory, build_webhook, until
+from tests.kit.values.admission_reviews import build_container, build_gpu_pod, build_review
+from tests.kit.values.webhook_server import INFERENCE, TRAINING, build_memory, build_webhook, until
+from tests.unit.webhook.webhook_client import ask, connected, count
 
 Json = dict[str, Any]
 

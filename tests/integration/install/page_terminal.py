@@ -1,0 +1,105 @@
+"""A terminal in which the commands of a page are typed, on a cluster of its own.
+
+The operator's pods are played, as pods without GPU are on this control plane, and its processes
+run beside it under the accounts that Helm made.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devcluster.cluster import Cluster
+from devcluster.installation import Installation
+from devcluster.kubectlplugin import write_plugin
+from devcluster.startup import CHART
+from devcluster.waiting import wait_until
+from tests.kit.bench import POOLS
+from tests.kit.cluster.operator_processes import wait_ready
+from tests.kit.values.doc_pages import Page
+
+CONFIGURATION = (
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
+)
+_SECONDS = 60
+
+
+@dataclass
+class Terminal:
+    """Where the commands are typed, in a folder with the chart in it and the plugin on PATH."""
+
+    cluster: Cluster
+    folder: Path
+    looks: Mapping[str, Callable[["Terminal"], None]]
+    """By beginnings of commands: what is waited for after one, as a person does."""
+    printed: list[tuple[str, str]] = field(default_factory=list)
+    """Each command, with what it said."""
+
+    def __post_init__(self) -> None:
+        (self.folder / "chart").symlink_to(CHART)
+        write_plugin(self.cluster.programs)
+
+    def save_files(self, page: Page) -> None:
+        """Save each block of the page that has a file's name."""
+        for block in page.blocks:
+            if block.file_name:
+                (self.folder / block.file_name).write_text(block.text)
+
+    def type(self, command: str) -> str:
+        """Run a command, and then wait as a person does until it shows; fail if it does."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=self.folder, env=self.cluster.environment, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, f"`{command}` failed: {done.stdout}"
+        self.printed.append((command, done.stdout))
+        for beginning, look in self.looks.items():
+            if command.startswith(beginning):
+                look(self)
+        return done.stdout
+
+    def wait(self, expectation: str, probe: Callable[[], Any]) -> None:
+        """Until it is so."""
+        wait_until(probe, expectation=expectation, timeout_seconds=_SECONDS)
+
+    def pool(self, name: str = "training") -> dict[str, Any]:
+        """A pool of the page."""
+        pool: dict[str, Any] = self.cluster.api.call("GET", f"{POOLS}/{name}")
+        return pool
+
+    def list_unseen(self, page: Page) -> list[str]:
+        """Lines that the page shows as text and that no command has printed."""
+        printed = {line for _, text in self.printed for line in tell(text)}
+        shown = [line for b in page.blocks if b.language == "text" for line in tell(b.text)]
+        assert shown
+        return [line for line in shown if line not in printed]
+
+
+def start_operator(terminal: Terminal) -> None:
+    """What the pods of the Deployments would run, and until the API server knows whom to trust."""
+    installation = Installation(terminal.cluster, all_in_one=False)
+    api = terminal.cluster.api
+    # Nobody plays the Service here.
+    webhooks = api.call("GET", CONFIGURATION)["webhooks"]
+    for webhook in webhooks:
+        webhook["clientConfig"] = {
+            "url": installation.webhook_url + webhook["clientConfig"]["service"]["path"]
+        }
+    api.call("PATCH", CONFIGURATION, {"webhooks": webhooks})
+    for role in ("controller", "webhook"):
+        wait_ready(installation.start(role, identity=f"gpushare-{role}-1"))
+
+    def is_trusted() -> bool:
+        webhooks = api.call("GET", CONFIGURATION)["webhooks"]
+        return all("caBundle" in webhook["clientConfig"] for webhook in webhooks)
+
+    terminal.wait("each webhook has a CA", is_trusted)
+
+
+def tell(text: str) -> list[str]:
+    """Its lines, however wide the columns are and whatever the times in them."""
+    lines = (re.sub(r"\b\d+s\b", "AGE", line.strip()) for line in text.splitlines())
+    return [" ".join(line.split()) for line in lines]

@@ -1,0 +1,82 @@
+"""Another manager that writes a label of the operator's, again and again."""
+
+import time
+
+import yaml
+
+from tests.integration.nodechange.node_modes import our_node_writes
+from tests.kit.bench import NODES, Bench
+from tests.kit.cluster.audit_log import Call
+from tests.kit.cluster.background_thread import Background
+
+_PERIOD_SECONDS = 0.1
+_ON_ITS_WAY_SECONDS = 5
+
+
+class Rival(Background):
+    """Within its block it writes `value` (None: takes the label off) ten times a second.
+
+    As `kubectl label --overwrite` in a loop does, or, with `applies`, as an operator of somebody
+    else's that uses server-side apply with force.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        node: str,
+        key: str,
+        value: str | None,
+        *,
+        manager: str = "kubectl-label",
+        applies: bool = False,
+    ) -> None:
+        super().__init__(manager)
+        self._bench, self._node, self._key, self._value = bench, node, key, value
+        self._manager, self._applies = manager, applies
+        self._began_at = time.monotonic()
+        self.writes = 0
+
+    @property
+    def age_seconds(self) -> float:
+        return time.monotonic() - self._began_at
+
+    def write(self) -> None:
+        """Write once."""
+        if not self._applies:
+            write_label(self._bench, self._node, self._key, self._value, manager=self._manager)
+        else:
+            node = {"metadata": {"name": self._node, "labels": {self._key: self._value}}}
+            self._bench.cluster.kubectl(
+                "apply", "--server-side", "--force-conflicts",
+                f"--field-manager={self._manager}", "-f", "-",
+                stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "Node", **node}),
+            )  # fmt: skip
+        self.writes += 1
+
+    def _run(self) -> None:
+        while not self._leaving.wait(_PERIOD_SECONDS):
+            self.write()
+
+
+def write_label(
+    bench: Bench, node: str, key: str, value: str | None, *, manager: str = "kubectl-label"
+) -> None:
+    """Write a label once, as `manager`."""
+    path = f"{NODES}/{node}?fieldManager={manager}"
+    bench.call("PATCH", path, {"metadata": {"labels": {key: value}}})
+
+
+def busiest_minute(calls: list[Call]) -> int:
+    """The most of these calls that fell into one minute, but for the time that one may be on its
+    way: the minute that was kept to is that of whoever called."""
+    minute = 60 - _ON_ITS_WAY_SECONDS
+    times = sorted(call.received_at for call in calls)
+    return max(
+        (sum(0 <= (at - first).total_seconds() < minute for at in times) for first in times),
+        default=0,
+    )
+
+
+def our_label_writes(bench: Bench, mark: int, node: str) -> list[Call]:
+    """What the operator wrote to the node itself since the mark."""
+    return [call for call in our_node_writes(bench, mark, [node]) if call.succeeded]

@@ -1,0 +1,205 @@
+"""Who wrote what, in which order, by the API server's own word: its audit log."""
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_COMPLETE = b'"stage":"ResponseComplete"'
+OURS = "system:serviceaccount:gpushare-system:"
+"""Prefix of the users that the chart's ServiceAccounts are."""
+THIEF = "thief"
+"""The agent of calls with our token that are not ours (see stolen_token.py)."""
+_OUR_POLICIES = (
+    "ValidatingAdmissionPolicy 'gpushare-controller-",
+    "ValidatingAdmissionPolicy 'gpushare-webhook-",
+)
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+"""Where the API server tells one token of a ServiceAccount from another ("Managing Service
+Accounts" in the Kubernetes documentation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One answered request."""
+
+    id: str
+    """The API server's answer has the same in its header Audit-Id."""
+    received_at: datetime
+    at: datetime
+    """When it was answered."""
+    user: str
+    agent: str
+    """What the client calls itself."""
+    credential: str
+    """ID of the token that it came with: each process of the operator has one of its own."""
+    verb: str
+    group: str
+    """Of the resource; empty for the core group."""
+    resource: str
+    """With its subresource: `pods`, `nodes/status`."""
+    namespace: str
+    name: str
+    code: int
+    message: str
+    """The API server's sentence, of a refusal."""
+    annotations: dict[str, str]
+
+    @property
+    def is_ours(self) -> bool:
+        return self.user.startswith(OURS) and self.agent != THIEF
+
+    @property
+    def is_write(self) -> bool:
+        return self.verb in WRITES
+
+    @property
+    def is_our_write(self) -> bool:
+        """What the operator writes, the Lease aside."""
+        return self.is_ours and self.is_write and self.resource != "leases"
+
+    @property
+    def succeeded(self) -> bool:
+        return self.code < 300
+
+
+class AuditTrail:
+    """The audit log of a cluster; a mark is a place in it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def mark(self) -> int:
+        """The end as it is now, to read on from later."""
+        return self._path.stat().st_size
+
+    def calls(self, since: int = 0) -> Iterator[Call]:
+        """Every answered request since the mark, oldest first."""
+        with self._path.open("rb") as log:
+            log.seek(since)
+            for line in log:
+                # The last line may still be on its way to the disk.
+                if line.endswith(b"\n") and _COMPLETE in line:
+                    yield _parse(orjson.loads(line))
+
+    def all_calls(self) -> Iterator[Call]:
+        """Every answered request, those of the files that the API server put aside among them."""
+        for path in sorted(self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}")):
+            yield from AuditTrail(path).calls()
+        yield from self.calls()
+
+    def our_writes(self, since: int = 0) -> list[Call]:
+        """What the operator wrote since the mark, the Lease aside."""
+        return [call for call in self.calls(since) if call.is_our_write]
+
+    def our_deletions(self, since: int = 0) -> list[str]:
+        """Names of the pods that the operator deleted since the mark, in order."""
+        return [
+            call.name
+            for call in self.our_writes(since)
+            if call.verb == "delete" and call.resource == "pods" and call.succeeded
+        ]
+
+
+class AuditTail:
+    """The audit log from its end on, read as it grows.
+
+    The API server begins a new file every 100 MB; the one that was being read is read to its end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log = path.open("rb")
+        self._log.seek(0, os.SEEK_END)
+        self._rest = b""
+
+    def read(self, *, about: Collection[bytes] = ()) -> Iterator[Call]:
+        """The answered requests that came since the last reading, oldest first.
+
+        `about`: only those whose line has one of these texts; that spares reading all others.
+        """
+        while True:
+            # Looked at first: to a file that was put aside nothing is added any more.
+            put_aside = self._is_put_aside()
+            *lines, self._rest = (self._rest + self._log.read()).split(b"\n")
+            for line in lines:
+                if _COMPLETE in line and (not about or any(text in line for text in about)):
+                    yield _parse(orjson.loads(line))
+            if not put_aside:
+                return
+            self._log.close()
+            self._log, self._rest = self._path.open("rb"), b""
+
+    def read_our_writes(self) -> list[Call]:
+        """The operator's writes since the last reading, the Lease aside."""
+        return [call for call in self.read(about=(OURS.encode(),)) if call.is_our_write]
+
+    def _is_put_aside(self) -> bool:
+        try:
+            return os.fstat(self._log.fileno()).st_ino != self._path.stat().st_ino
+        except FileNotFoundError:
+            # The next file is about to be made.
+            return False
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def find_missing_rights(calls: Iterable[Call]) -> set[str]:
+    """What the operator was refused for lack of a right each time it asked.
+
+    An API server that has just started refuses for seconds what it grants before and after.
+    """
+    granted: defaultdict[str, set[bool]] = defaultdict(set)
+    for call in calls:
+        if call.is_ours:
+            granted[f"{call.user}: {call.verb} {call.namespace} {call.resource}"].add(
+                call.code != 403
+            )
+    return {asked for asked, answers in granted.items() if answers == {False}}
+
+
+def find_held_back(calls: Iterable[Call]) -> set[str]:
+    """What the chart's own policies kept the operator from: nothing that it does is to be there."""
+    return {
+        f"{call.verb} {call.resource} {call.name}: {call.message}"
+        for call in calls
+        if call.is_ours and any(policy in call.message for policy in _OUR_POLICIES)
+    }
+
+
+def expect_rights_sufficed(calls: Sequence[Call]) -> None:
+    """The operator lacked no right, and no policy of the chart refused it a call."""
+    missing = find_missing_rights(calls)
+    assert not missing, f"the chart lacks rights: {missing}"
+    held_back = find_held_back(calls)
+    assert not held_back, f"the chart's policies refuse what the operator does: {held_back}"
+
+
+def _parse(event: dict[str, Any]) -> Call:
+    about = event.get("objectRef") or {}
+    answer = event.get("responseStatus") or {}
+    sub = about.get("subresource")
+    (credential,) = (event["user"].get("extra") or {}).get(_CREDENTIAL) or ("",)
+    return Call(
+        id=event["auditID"],
+        received_at=datetime.fromisoformat(event["requestReceivedTimestamp"]),
+        at=datetime.fromisoformat(event["stageTimestamp"]),
+        user=event["user"].get("username", ""),
+        agent=event.get("userAgent", ""),
+        credential=credential,
+        verb=event["verb"],
+        group=about.get("apiGroup", ""),
+        resource=about.get("resource", "") + (f"/{sub}" if sub else ""),
+        namespace=about.get("namespace", ""),
+        name=about.get("name", ""),
+        code=answer.get("code", 0),
+        message=answer.get("message", ""),
+        annotations=event.get("annotations") or {},
+    )

@@ -1,0 +1,59 @@
+"""The commands, as a person or a script gives them: their two outputs, and their exit code."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from gpushare.cli.main import app
+
+SOURCE = Path(__file__).parents[3] / "operator"
+NOBODY = {"HOME": "/nonexistent", "KUBECONFIG": "", "KUBERNETES_SERVICE_HOST": ""}
+_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str) -> Ended:
+    """`gpushare ARGUMENTS`, for somebody whose kubeconfig that is; without one, who has none.
+
+    In this process: the imports are most of the time that it takes.
+    """
+    own = {"KUBECONFIG": str(kubeconfig)} if kubeconfig is not None else {}
+    done = CliRunner().invoke(
+        app, list(arguments), env=NOBODY | own | environ, prog_name="gpushare"
+    )
+    return Ended(done.exit_code, done.stdout, done.stderr)
+
+
+def start_command(*arguments: str, **environ: str) -> Ended:
+    """The same in a process of its own."""
+    own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": "/nonexistent"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "gpushare", *arguments],
+        env=own | environ,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def expect_told(ended: Ended, code: int, *parts: str) -> None:
+    """It ended so, with one sentence that has these parts, and nothing on standard output."""
+    assert (ended.code, ended.out) == (code, ""), ended
+    (sentence,) = ended.err.splitlines()
+    assert sentence.startswith("gpushare: ")
+    for part in parts:
+        assert part in sentence, sentence

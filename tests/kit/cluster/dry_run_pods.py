@@ -1,0 +1,82 @@
+"""Pods that are created and leave no trace, so many a second, and those that admission missed."""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+from devcluster.apiserver import ApiError
+from tests.kit.bench import PODS, Bench
+from tests.kit.cluster.background_thread import Background
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.sharing_pools import POOL
+from tests.kit.values.manifests import build_pod
+
+Json = dict[str, Any]
+
+_IN_FLIGHT = 8
+_PROBES_PER_SECOND = 50
+_LOST = re.compile(
+    r"^apiserver_admission_webhook_(?:fail_open_count|rejection_count)\{.*\} ([0-9.e+]+)$",
+    re.MULTILINE,
+)
+
+
+class DryRuns(Background):
+    """Sends `pod` to the API server as long as its block lasts, with `dryRun=All`."""
+
+    def __init__(self, bench: Bench, pod: Json, *, per_second: float) -> None:
+        super().__init__("dry runs")
+        self._bench, self._pod, self._per_second = bench, pod, per_second
+        self.sent = 0
+        self.seconds = 0.0
+        """How long pods were sent."""
+        self.failures: list[str] = []
+        """Of each pod that was refused, or that came back without a pool, what happened."""
+        self.failed_at: list[datetime] = []
+        """When each of these was sent."""
+
+    def _run(self) -> None:
+        started = time.monotonic()
+        with ThreadPoolExecutor(_IN_FLIGHT) as calls:
+            while not self._leaving.wait(1 / self._per_second):
+                # Against the clock, so that a slow answer is caught up with.
+                self.seconds = time.monotonic() - started
+                due = int(self.seconds * self._per_second)
+                found = calls.map(self._send, range(self.sent, due))
+                self.failures += [failure for failure in found if failure]
+                self.sent = max(self.sent, due)
+
+    def _send(self, number: int) -> str | None:
+        sent_at = datetime.now(UTC)
+        failure = self._find_failure(number)
+        if failure is not None:
+            self.failed_at.append(sent_at)
+        return failure
+
+    def _find_failure(self, number: int) -> str | None:
+        try:
+            pod = self._bench.call("POST", f"{PODS}?dryRun=All", self._pod)
+        except (ApiError, OSError) as error:
+            return f"pod {number}: {error}"
+        if POOL not in pod["spec"].get("nodeSelector", {}):
+            return f"pod {number} came back without a pool"
+        return None
+
+
+def count_lost(bench: Bench) -> float:
+    """Calls of webhooks that failed so far, by the API server's own count."""
+    metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
+    return sum(float(value) for value in _LOST.findall(metrics))
+
+
+def expect_routed(bench: Bench) -> None:
+    """Until the API server has heard of the CA, and the webhook of the pool."""
+
+    def is_routed() -> bool:
+        with DryRuns(bench, build_pod("p"), per_second=_PROBES_PER_SECOND) as probe:
+            expect(bench, "pods are sent", lambda: probe.sent)
+        return not probe.failures
+
+    expect(bench, "pods are sent to the pool", is_routed)

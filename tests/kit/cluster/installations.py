@@ -1,0 +1,58 @@
+"""Installations other than the standard one."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import yaml
+
+from devcluster.installation import Installation
+from tests.kit.bench import Bench
+from tests.kit.cluster.certificate_watch import forget_certificate
+from tests.kit.values.manifests import build_pool
+
+Json = dict[str, Any]
+
+
+@contextmanager
+def installed_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Bench]:
+    """With one pool and no certificate yet, for a block; then it is the standard one again."""
+    Installation(bench.cluster, values).apply()
+    forget_certificate(bench)
+    bench.create_pool(build_pool())
+    yield bench
+    bench.operators.end_all()
+    bench.operators.installation.apply()
+    forget_certificate(bench)
+
+
+@contextmanager
+def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
+    """For a block pools may have Jobs remove the kernel module, and processes are told so.
+
+    What the switch adds to the cluster goes with it, as at an upgrade by Helm.
+    """
+    installation = bench.operators.installation
+    standard = installation.render()
+    installation.teardown_jobs = True
+    try:
+        installation.apply()
+        yield installation
+    finally:
+        bench.operators.end_all()
+        added = find_added(standard, installation.render())
+        installation.teardown_jobs = False
+        installation.apply()
+        bench.cluster.kubectl(
+            "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(added)
+        )
+
+
+def find_added(before: str, after: str) -> list[Json]:
+    """The objects of the manifests `after` that are not in those of `before`."""
+    known = {_identify(item) for item in yaml.safe_load_all(before) if item}
+    return [item for item in yaml.safe_load_all(after) if item and _identify(item) not in known]
+
+
+def _identify(item: Json) -> tuple[str, str, str]:
+    return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]

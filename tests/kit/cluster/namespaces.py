@@ -1,0 +1,67 @@
+"""Namespaces of a test's own, with the labels that an administrator gives them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kit.bench import Bench
+from tests.kit.cluster.expect import expect
+
+Json = dict[str, Any]
+
+_SPACES = "/api/v1/namespaces"
+
+
+@dataclass(frozen=True)
+class Space:
+    """One namespace."""
+
+    bench: Bench
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{_SPACES}/{self.name}"
+
+    @property
+    def pods(self) -> str:
+        return f"{self.path}/pods"
+
+    def create(self, pod: Json) -> Json:
+        """The pod as it is once it is created."""
+        created: Json = self.bench.call("POST", self.pods, pod)
+        return created
+
+    def send(self, pod: Json) -> Json:
+        """The pod as it would be created; nothing stays of it."""
+        sent: Json = self.bench.call("POST", f"{self.pods}?dryRun=All", pod)
+        return sent
+
+    def label(self, labels: Mapping[str, str | None]) -> None:
+        """Label the namespace; None takes a label off."""
+        self.bench.call("PATCH", self.path, {"metadata": {"labels": dict(labels)}})
+
+
+@contextmanager
+def a_space(
+    bench: Bench, labels: Mapping[str, str] | None = None, *, name: str | None = None
+) -> Iterator[Space]:
+    """A new namespace for a block; in its end it goes, with all that is in it."""
+    naming = {"name": name} if name else {"generateName": "space-"}
+    metadata = {**naming, "labels": dict(labels or {})}
+    created = bench.call("POST", _SPACES, {"metadata": metadata})
+    space = Space(bench, created["metadata"]["name"])
+    try:
+        # Pods are refused before it is there.
+        account = f"{space.path}/serviceaccounts/default"
+        expect(bench, f"{account} is there", lambda: bench.cluster.api.exists(account))
+        yield space
+    finally:
+        bench.call("DELETE", f"{space.pods}?gracePeriodSeconds=0")
+        bench.call("DELETE", space.path)
+
+
+def default_space(bench: Bench) -> Space:
+    """The namespace `default`."""
+    return Space(bench, "default")

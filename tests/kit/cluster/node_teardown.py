@@ -1,0 +1,96 @@
+"""What people and machines do to a node in its teardown, and what is expected of it."""
+
+import json
+from typing import Any
+
+from devcluster import names
+from devcluster.nodes import reboot_node
+from tests.kit.bench import NODES, Bench
+from tests.kit.cluster.events import read_events
+from tests.kit.cluster.expect import expect, expect_pool_ready, read_change
+from tests.kit.values.manifests import build_pool
+
+Json = dict[str, Any]
+
+MODE = "ack.node.gpu.schedule"
+_TEARDOWN = "gpushare.io/teardown"
+
+
+def given_isolating_pool(bench: Bench, name: str, *nodes: str, **more: Any) -> None:
+    """Nodes of a pool of this name that isolate; what is wrong with them is in `faults`."""
+    faults, annotations = more.pop("faults", None), more.pop("annotations", None)
+    bench.add_nodes(*nodes, node_pool=name, faults=faults, annotations=annotations)
+    bench.create_pool(build_pool(name, schedule="cgpu", node_pool=name, **more))
+
+
+def expect_isolating(bench: Bench, **pools: int) -> None:
+    """Until each pool is Ready on so many nodes, and their module is loaded."""
+    for name, nodes in pools.items():
+        expect_pool_ready(bench, name, nodes=nodes)
+    for node in bench.call("GET", NODES)["items"]:
+        assert has_module(bench, node["metadata"]["name"])
+
+
+def say(bench: Bench, node: str, word: str | None) -> None:
+    """A person annotates the node."""
+    bench.annotate(f"{NODES}/{node}", {_TEARDOWN: word})
+
+
+def remove_module(bench: Bench, node: str) -> None:
+    """A person types what the Event says, up to the reboot."""
+    bench.annotate(f"{NODES}/{node}", {names.UNINSTALL: "true"})
+
+
+def reboot(bench: Bench, node: str) -> str:
+    """Somebody reboots the node; its new boot ID."""
+    return reboot_node(bench.cluster, node)
+
+
+def boot_id(bench: Bench, node: str) -> str:
+    found: str = bench.node(node)["status"]["nodeInfo"]["bootID"]
+    return found
+
+
+def has_module(bench: Bench, node: str) -> bool:
+    """Whether the kernel module is loaded, by the simulator's own record."""
+    return names.MODULE in bench.node(node)["metadata"]["annotations"]
+
+
+def expect_shared_for_good(bench: Bench, node: str) -> Json:
+    """The node once it is back in service, without a module, and its record says so."""
+
+    def probe() -> Json | None:
+        found = bench.node(node)
+        applied = json.loads(found["metadata"]["annotations"].get("gpushare.io/applied", "{}"))
+        is_back = not read_change(found) and "unschedulable" not in found["spec"]
+        return found if is_back and applied.get("schedule") == "share" else None
+
+    found = expect(bench, f"{node} shares for good", probe)
+    assert found["metadata"]["labels"][MODE] == "share"
+    assert not has_module(bench, node)
+    applied = json.loads(found["metadata"]["annotations"]["gpushare.io/applied"])
+    assert "gpushare.io/module" not in found["metadata"]["annotations"]
+    assert applied["bootID"] == boot_id(bench, node)
+    return found
+
+
+def expect_says(bench: Bench, pool: str, node: str, reason: str, text: str = "") -> str:
+    """What the pool says of the node, once it gives this reason, with this text in it."""
+
+    def probe() -> str | None:
+        samples = bench.pool(pool).get("status", {}).get("samples", [])
+        found = [s["message"] for s in samples if (s["node"], s["reason"]) == (node, reason)]
+        return next((message for message in found if text in message), None)
+
+    return expect(bench, f"pool {pool} says {reason} of {node}, and {text!r}", probe)
+
+
+def expect_told(bench: Bench, node: str, reason: str, text: str) -> Json:
+    """The one Event on the node, of this reason and with this text."""
+
+    def probe() -> list[Json]:
+        told = read_events(bench, bench.node(node), reason)
+        return [event for event in told if text in event["note"]]
+
+    (event,) = expect(bench, f"an Event on {node} says {reason}: {text!r}", probe)
+    return event

@@ -1,0 +1,105 @@
+"""What admission does with a pod, as its creator and as the API server see it."""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kit.bench import Bench
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.namespaces import Space, default_space
+from tests.kit.values.manifests import build_pod, build_pool
+
+Json = dict[str, Any]
+
+POOL = "gpushare.io/pool"
+ISOLATION = "gpushare.io/isolation"
+DECISION = "gpushare.io/decision"
+CONFIGURATION = (
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
+)
+_CALLS = re.compile(
+    r'^apiserver_admission_webhook_request_total\{.*name="([^"]+)".*\} ([0-9.e+]+)$', re.MULTILINE
+)
+_PREFIX = "Warning: "
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What kubectl says about one manifest."""
+
+    succeeded: bool
+    text: str
+
+    @property
+    def warnings(self) -> list[str]:
+        lines = self.text.splitlines()
+        return [line.removeprefix(_PREFIX) for line in lines if line.startswith(_PREFIX)]
+
+
+def kubectl_create(bench: Bench, manifest: Json, *options: str) -> Answer:
+    """Create it as a person does; nothing stays of it."""
+    done = subprocess.run(
+        [
+            str(bench.cluster.binaries / "kubectl"),
+            *("create", "--dry-run=server", "--output=name", "--filename=-", *options),
+        ],
+        input=json.dumps(manifest),
+        env=bench.cluster.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Answer(done.returncode == 0, done.stderr)
+
+
+def given_pools(bench: Bench, **specs: Mapping[str, Any]) -> None:
+    """Pools without nodes, share unless their spec says otherwise, which the webhook knows."""
+    for name in specs:
+        # Of a test before this one: what was heard of it must not pass for the new one.
+        expect_known(default_space(bench), name, known=False)
+    for name, spec in specs.items():
+        bench.create_pool(build_pool(name, node_pool=name, **spec))
+    for name in specs:
+        expect_known(default_space(bench), name)
+
+
+def pool_of(pod: Json) -> str | None:
+    """The pool that the pod's node selector names."""
+    pool: str | None = pod["spec"].get("nodeSelector", {}).get(POOL)
+    return pool
+
+
+def decision_of(pod: Json) -> Json:
+    """What admission noted on the pod; empty where it noted nothing."""
+    decision: Json = json.loads(pod["metadata"].get("annotations", {}).get(DECISION, "{}"))
+    return decision
+
+
+def expect_known(space: Space, pool: str, *, known: bool = True) -> None:
+    """Until the webhook has heard of `pool`, whoever it is for, or that there is none."""
+    probe = build_pod("probe", selects={POOL: pool})
+    reason = "AlreadySelects" if known else "SelectsNoPool"
+    expect(
+        space.bench,
+        f"of {pool} the webhook says {reason}",
+        lambda: decision_of(space.send(probe)).get("reason") == reason,
+    )
+
+
+def expect_sent(space: Space, pod: Json, pool: str) -> None:
+    """Until such pods go to `pool`; the webhook hears of a change a moment after it."""
+    expect(space.bench, f"pods go to {pool}", lambda: pool_of(space.send(pod)) == pool)
+
+
+def count_calls(bench: Bench) -> Counter[str]:
+    """Calls that the API server has made so far, by the webhook's name in our configuration."""
+    metrics = bench.cluster.kubectl("get", "--raw", "/metrics")
+    calls: Counter[str] = Counter()
+    for name, value in _CALLS.findall(metrics):
+        if name.endswith(".gpushare.io"):
+            calls[name] += int(float(value))
+    return calls

@@ -1,0 +1,96 @@
+"""What the chart's Roles grant, right by right, and which of it was used, by the audit log."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kit.cluster.audit_log import Call
+
+Json = dict[str, Any]
+
+_ROLES = ("ClusterRole", "Role")
+_BINDINGS = ("ClusterRoleBinding", "RoleBinding")
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one resource, as one Role grants it."""
+
+    role: str
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    """Empty where it holds in all of them."""
+    name: str
+    """Empty where it holds for every object."""
+    users: frozenset[str]
+    """Whom the Role is bound to."""
+
+    def __str__(self) -> str:
+        """In one line, which is different for each right."""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.role}{where}: {self.verb} {resource} {self.name}".rstrip()
+
+    def covers(self, call: Call) -> bool:
+        """Whether the API server needed this right, or one like it, to let the call through."""
+        return (
+            call.user in self.users
+            and (call.verb, call.group, call.resource) == (self.verb, self.group, self.resource)
+            and self.namespace in ("", call.namespace)
+            and self.name in ("", call.name)
+        )
+
+
+def list_rights(objects: Iterable[Json]) -> Iterator[Right]:
+    """Every right that the Roles among the chart's objects grant to those whom they are bound to.
+
+    Raises KeyError where a Role is bound to nobody.
+    """
+    objects = list(objects)
+    users = {
+        (each["roleRef"]["kind"], _namespace(each), each["roleRef"]["name"]): frozenset(
+            f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+            for subject in each["subjects"]
+        )
+        for each in objects
+        if each["kind"] in _BINDINGS
+    }
+    for role in objects:
+        if role["kind"] not in _ROLES:
+            continue
+        kind, namespace, name = role["kind"], _namespace(role), role["metadata"]["name"]
+        for rule in role["rules"]:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        for only in rule.get("resourceNames", [""]):
+                            yield Right(
+                                role=f"{kind} {name}",
+                                verb=verb,
+                                group=group,
+                                resource=resource,
+                                namespace=namespace,
+                                name=only,
+                                users=users[kind, namespace, name],
+                            )
+
+
+def find_used(rights: Iterable[Right], calls: Iterable[Call]) -> set[Right]:
+    """The rights that some call of the operator needed."""
+    unused, used = set(rights), set()
+    # Many calls are alike.
+    seen = {
+        (c.user, c.verb, c.group, c.resource, c.namespace, c.name): c for c in calls if c.is_ours
+    }
+    for call in seen.values():
+        found = {right for right in unused if right.covers(call)}
+        used |= found
+        unused -= found
+    return used
+
+
+def _namespace(item: Json) -> str:
+    namespace: str = item["metadata"].get("namespace", "")
+    return namespace

@@ -1,0 +1,95 @@
+"""What befalls the replicas of a release, and what they are then."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from devcluster.installation import NAMESPACE
+from devcluster.release import COMPONENTS, Release
+from tests.kit.bench import Bench
+from tests.kit.cluster.expect import expect
+
+Json = dict[str, Any]
+
+REPLICAS = 2
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+LEASE_NAME = "gpushare-controller"
+_WITHIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """The pods of a release, by name."""
+
+    bench: Bench
+    release: Release
+
+    @property
+    def active(self) -> str:
+        """The controller that holds the Lease."""
+        holder: str = self.bench.call("GET", f"{LEASES}/{LEASE_NAME}")["spec"]["holderIdentity"]
+        return holder
+
+    @property
+    def all(self) -> list[str]:
+        return [name for component in COMPONENTS for name in self.names(component)]
+
+    def names(self, component: str) -> list[str]:
+        """The pods of a component that are not being deleted."""
+        return [pod["metadata"]["name"] for pod in self.release.pods(component)]
+
+    def kill(self, name: str) -> None:
+        """SIGKILL for the pod's container; returns once it has been started again, and is ready."""
+        pod = self._pod(name)
+        restarts = _restarts(pod)
+        self.release.kill(pod)
+
+        def is_back() -> bool:
+            found = self._pod(name)
+            return _restarts(found) > restarts and is_ready(found)
+
+        expect(self.bench, f"{name} is back", is_back, within_seconds=_WITHIN_SECONDS)
+
+    def lose(self, name: str) -> None:
+        """The pod's node dies, and the pod is given up: its process ends without another word."""
+        self.bench.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    def delete(self, name: str) -> None:
+        """As a drain does: the process is asked to end."""
+        self.bench.call("DELETE", f"{PODS}/{name}")
+
+    def expect_whole(self) -> None:
+        """Until there are two ready pods of each component, no other, and an active controller."""
+        for component in COMPONENTS:
+            expect(
+                self.bench,
+                f"{REPLICAS} pods of {component} are ready\n{self.release.describe()}",
+                partial(self._is_whole, component),
+                within_seconds=_WITHIN_SECONDS,
+            )
+        expect(
+            self.bench,
+            "a controller that is there holds the Lease",
+            lambda: self.active in self.names("controller"),
+        )
+
+    def _pod(self, name: str) -> Json:
+        found: Json = self.bench.call("GET", f"{PODS}/{name}")
+        return found
+
+    def _is_whole(self, component: str) -> bool:
+        pods = self.release.pods(component, leaving=True)
+        return len(pods) == REPLICAS and all(map(is_ready, pods))
+
+
+def is_ready(pod: Json) -> bool:
+    """Whether the pod says that it is Ready."""
+    conditions = pod["status"].get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _restarts(pod: Json) -> int:
+    (status,) = pod["status"]["containerStatuses"]
+    restarts: int = status["restartCount"]
+    return restarts

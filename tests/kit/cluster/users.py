@@ -1,0 +1,92 @@
+"""People with rights of their own, who type commands."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.kit.bench import Bench
+from tests.kit.cluster.account_kubeconfig import write_kubeconfig
+from tests.kit.cluster.expect import expect
+
+Json = dict[str, Any]
+
+_ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@contextmanager
+def a_person(
+    bench: Bench,
+    folder: Path,
+    rules: Sequence[Json] = (),
+    *,
+    name: str = "visitor",
+    url: str = "",
+) -> Iterator[Path]:
+    """The kubeconfig of somebody who has these rights in the whole cluster, and no others.
+
+    It leads to the API server at `url`, where one is given: a proxy passes tokens on.
+    """
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+    meta = {"metadata": {"name": name}}
+    bench.call("POST", _ACCOUNTS, meta)
+    bench.call("POST", f"{_RBAC}/clusterroles", {**meta, "rules": list(rules)})
+    binding = {**meta, "roleRef": role, "subjects": [subject]}
+    bench.call("POST", f"{_RBAC}/clusterrolebindings", binding)
+    try:
+        file = folder / f"{name}.kubeconfig"
+        write_kubeconfig(bench, file, f"{_ACCOUNTS}/{name}", server=url)
+        yield file
+    finally:
+        bench.call("DELETE", f"{_RBAC}/clusterrolebindings/{name}")
+        bench.call("DELETE", f"{_RBAC}/clusterroles/{name}")
+        bench.call("DELETE", f"{_ACCOUNTS}/{name}")
+
+
+@contextmanager
+def a_reader(bench: Bench, folder: Path, *, url: str = "") -> Iterator[Path]:
+    """The kubeconfig of somebody who may read all that commands read, once that is in force."""
+    rules = [
+        *(a_rule(resource, "list") for resource in ("nodes", "pods", "namespaces")),
+        *(a_rule(resource, "list", group="apps") for resource in ("daemonsets", "deployments")),
+        a_rule("gpusharepools", "list", group="gpushare.io"),
+    ]
+    with a_person(bench, folder, rules, name="reader", url=url) as kubeconfig:
+        asked = {"verb": "list", "group": "apps", "resource": "deployments"}
+        wait_until_allowed(bench, "reader", asked)
+        yield kubeconfig
+
+
+@contextmanager
+def a_desk(bench: Bench, folder: Path, rules: Sequence[Json]) -> Iterator[Path]:
+    """The kubeconfig of a visitor with these rights alone, once the last of them is in force."""
+    with a_person(bench, folder, rules) as kubeconfig:
+        last = rules[-1]
+        asked = {
+            "verb": last["verbs"][0],
+            "group": last["apiGroups"][0],
+            "resource": last["resources"][0],
+            "name": last.get("resourceNames", [""])[0],
+        }
+        wait_until_allowed(bench, "visitor", asked)
+        yield kubeconfig
+
+
+def a_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
+    """A rule of a Role; `of`: only for the objects of these names."""
+    rule: Json = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+    return rule | {"resourceNames": list(of)} if of else rule
+
+
+def wait_until_allowed(bench: Bench, name: str, asked: Mapping[str, str]) -> None:
+    """Until the API server lets a person of that name do what is `asked`, and so the rest."""
+    user = f"system:serviceaccount:default:{name}"
+    review = {"spec": {"user": user, "resourceAttributes": dict(asked)}}
+    expect(
+        bench,
+        "the role is in force",
+        lambda: bench.call("POST", _REVIEWS, review)["status"]["allowed"],
+    )

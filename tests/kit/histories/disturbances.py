@@ -1,0 +1,310 @@
+"""What people, machines and workloads do to a simulated cluster, as rules of a state machine."""
+
+from abc import abstractmethod
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from gpushare import names
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, PoolSpec
+from tests.kit.histories import simulated_cluster as sim
+from tests.kit.histories import simulated_kubelets
+from tests.kit.histories.field_ownership import CORDON
+from tests.kit.histories.invariants import Witness
+from tests.kit.values.objects import a_pool
+
+NODES = ("n1", "n2", "n3", "n4")
+POOLS = ("training", "inference")
+SCHEDULES = ("default", "share", "cgpu")
+MODES = ("none", *SCHEDULES)
+"""How nodes come; `none`: nobody has labelled them."""
+_SHARED, _UNISOLATED = names.LABEL_CGPU, names.LABEL_CGPU_DISABLE_ISOLATION
+LABELS: dict[tuple[Edition, str], dict[str, str]] = {
+    (Edition.PROFESSIONAL, "none"): {},
+    (Edition.PROFESSIONAL, "default"): {names.LABEL_SCHEDULE: "default"},
+    (Edition.PROFESSIONAL, "share"): {names.LABEL_SCHEDULE: "share"},
+    (Edition.PROFESSIONAL, "cgpu"): {names.LABEL_SCHEDULE: "cgpu"},
+    (Edition.BASIC, "none"): {_SHARED: "false"},
+    (Edition.BASIC, "default"): {_SHARED: "false"},
+    (Edition.BASIC, "share"): {_SHARED: "true", _UNISOLATED: "true"},
+    (Edition.BASIC, "cgpu"): {_SHARED: "true"},
+}
+
+a_node_name = st.sampled_from(NODES)
+a_pool_name = st.sampled_from(("training", *POOLS))
+a_group = st.sampled_from(("a", "b"))
+a_mode = st.sampled_from(MODES)
+a_rollout = st.fixed_dictionaries(
+    {
+        "max_unavailable": st.sampled_from((1, 2, "50%")),
+        "canary": st.sampled_from((0, 1, 2)),
+        "ready_timeout_seconds": st.sampled_from((None, 30)),
+        "on_failure": st.sampled_from(("Halt", "Rollback")),
+        "approval": st.sampled_from((*["Automatic"] * 4, "Manual")),
+        "workloads": st.sampled_from(("Wait", "CordonAndWait", "Evict")),
+    }
+)
+
+
+class Disturbances(RuleBasedStateMachine):
+    """A cluster of nodes in two groups, with up to two pools; rules that miss do nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = sim.Cluster()
+        self.witness = Witness()
+        self.pace = 0
+        """So many passes of the operator follow each rule, besides those that are rules."""
+        self._count = 0
+
+    @initialize(
+        edition=st.sampled_from(sorted(sim.DAEMONSETS)),
+        returning_seconds=st.sampled_from((1, 5, 40)),
+        reporting_seconds=st.sampled_from((1, 3, 9)),
+        modes=a_mode.map(lambda mode: [mode] * len(NODES))
+        | st.lists(a_mode, min_size=len(NODES), max_size=len(NODES)),
+        schedule=st.sampled_from(SCHEDULES),
+        rollout=a_rollout,
+        is_settled=st.sampled_from((True, True, False)),
+        rival=st.sampled_from((None, None, 100, 200)),
+        pace=st.sampled_from((0, 0, 2)),
+    )
+    def begin(
+        self,
+        edition: Edition,
+        returning_seconds: int,
+        reporting_seconds: int,
+        modes: list[str],
+        schedule: str,
+        rollout: dict[str, object],
+        is_settled: bool,
+        pace: int,
+        rival: int | None = None,
+    ) -> None:
+        """`rival`: with this priority a pool that is as old comes to claim the same nodes."""
+        self.cluster = sim.Cluster(
+            edition=edition,
+            returning=timedelta(seconds=returning_seconds),
+            reporting=timedelta(seconds=reporting_seconds),
+        )
+        for node, mode in zip(NODES, modes, strict=True):
+            self.add_node(node, "a", mode)
+        self.cluster = simulated_kubelets.elapse(self.cluster, 60)
+        self.put_pool("training", schedule=schedule, nodes=_of_groups("a"), rollout=rollout)
+        if rival is not None:
+            self.put_pool("inference")
+        if is_settled:
+            self.come_to_rest()
+        if rival is not None:
+            self.put_pool("inference", nodes=_of_groups("a"), priority=rival)
+        self.pace = pace
+
+    @abstractmethod
+    def come_to_rest(self) -> None:
+        """The operator works until nothing is left to do."""
+
+    # People.
+
+    @rule(name=a_pool_name, schedule=st.sampled_from(SCHEDULES))
+    def change_schedule(self, name: str, schedule: str) -> None:
+        self.put_pool(name, schedule=schedule)
+
+    @rule(
+        name=a_pool_name,
+        groups=st.sampled_from(("a", "b", "ab")),
+        priority=st.sampled_from((100, 200)),
+        deletion_policy=st.sampled_from(("Retain", "WholeCard", "Restore")),
+        conflicts=st.sampled_from(("Report", "Force")),
+        reconcile=st.sampled_from((*["Enforce"] * 6, "Paused", "Observe")),
+    )
+    def edit_pool(self, name: str, groups: str, **spec: object) -> None:
+        self.put_pool(name, nodes=_of_groups(*groups), **spec)
+
+    @rule(name=a_pool_name, rollout=a_rollout)
+    def edit_rollout(self, name: str, rollout: dict[str, object]) -> None:
+        self.put_pool(name, rollout=rollout)
+
+    @rule(name=a_pool_name)
+    def approve(self, name: str) -> None:
+        """A person reads the plan, and agrees to it."""
+        pool = self.cluster.pools.get(name)
+        if pool is not None and pool.status.plan is not None and pool.status.plan.hash:
+            self.witness.note_approval(pool)
+            agreed = {"approved_plan": pool.status.plan.hash}
+            self.put_pool(name, rollout=pool.spec.rollout.model_dump() | agreed)
+
+    @rule(name=a_pool_name)
+    def delete_pool(self, name: str) -> None:
+        pool = self.cluster.pools.get(name)
+        if pool is not None and not pool.deleting:
+            # Being deleted is a new generation too.
+            gone = {"deleting": True, "generation": pool.generation + 1}
+            self.cluster = sim.put_pool(self.cluster, pool.model_copy(update=gone))
+
+    @rule(name=a_pool_name)
+    def retry_pool(self, name: str) -> None:
+        if (pool := self.cluster.pools.get(name)) is not None:
+            again = pool.model_copy(update={"retry": f"again-{self._next()}"})
+            self.cluster = sim.put_pool(self.cluster, again)
+
+    @rule(node=a_node_name)
+    def retry_node(self, node: str) -> None:
+        if node in self.cluster.nodes:
+            value = f"again-{self._next()}"
+            self.cluster = sim.write_node(self.cluster, node, names.ANNOTATION_RETRY, value)
+
+    @rule(node=a_node_name, group=a_group)
+    def move_node(self, node: str, group: str) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.write_node(self.cluster, node, "group", group)
+
+    @rule(node=a_node_name, is_applied=st.booleans())
+    def cordon(self, node: str, is_applied: bool) -> None:
+        if node not in self.cluster.nodes:
+            return
+        if is_applied:
+            self.cluster = sim.cordon_as(self.cluster, node, "gitops")
+        else:
+            self.cluster = sim.write_node(self.cluster, node, CORDON, "true", "kubectl-cordon")
+
+    @rule(node=a_node_name)
+    def uncordon(self, node: str) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.write_node(self.cluster, node, CORDON, None)
+
+    @rule(node=a_node_name, mode=a_mode, manager=st.sampled_from(("kubectl-label", "autoscaler")))
+    def label_by_hand(self, node: str, mode: str, manager: str) -> None:
+        edition = self.cluster.edition
+        if node not in self.cluster.nodes:
+            return
+        self.witness.note_labelling(node, self.cluster)
+        for key in sorted({key for (of, _), own in LABELS.items() if of is edition for key in own}):
+            value = LABELS[edition, mode].get(key)
+            self.cluster = sim.write_node(self.cluster, node, key, value, manager)
+
+    @rule(node=a_node_name, value=st.sampled_from((None, *POOLS)))
+    def label_pool_by_hand(self, node: str, value: str | None) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.write_node(self.cluster, node, names.LABEL_POOL, value)
+
+    # Machines.
+
+    @rule(node=a_node_name, group=a_group, mode=a_mode)
+    def add_node(self, node: str, group: str, mode: str) -> None:
+        if node not in self.cluster.nodes:
+            labels = {"group": group, **LABELS[self.cluster.edition, mode]}
+            self.cluster = sim.add_node(self.cluster, node, labels)
+
+    @rule(node=a_node_name)
+    def remove_node(self, node: str) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.remove_node(self.cluster, node)
+
+    @rule(node=a_node_name, ready=st.booleans())
+    def set_ready(self, node: str, ready: bool) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.set_ready(self.cluster, node, ready=ready)
+
+    @rule(node=a_node_name)
+    def reboot(self, node: str) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.reboot_node(simulated_kubelets.elapse(self.cluster, 0), node)
+
+    @rule(node=a_node_name)
+    def restart_containers(self, node: str) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.restart_containers(simulated_kubelets.elapse(self.cluster, 0), node)
+
+    @rule(node=a_node_name)
+    def delete_plugins(self, node: str) -> None:
+        """Somebody else deletes the plugins' pods."""
+        for pod in self.cluster.pods_on(node):
+            if pod.daemonset:
+                self.cluster = sim.delete_pod(self.cluster, pod.uid)
+
+    @rule(node=a_node_name, fault=st.sampled_from(sim.Fault), is_present=st.booleans())
+    def set_fault(self, node: str, fault: sim.Fault, is_present: bool) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.set_fault(self.cluster, node, fault, present=is_present)
+
+    @rule(node=a_node_name)
+    def touch_node(self, node: str) -> None:
+        if node in self.cluster.nodes:
+            self.cluster = sim.touch_node(self.cluster, node)
+
+    # Workloads.
+
+    @rule(
+        node=a_node_name,
+        is_late=st.booleans(),
+        is_strict=st.booleans(),
+        selects=st.sampled_from((names.LABEL_POOL, names.LABEL_SCHEDULE, names.LABEL_CGPU, "")),
+    )
+    def bind_pod(self, node: str, is_late: bool, is_strict: bool, selects: str) -> None:
+        """`is_late`: the scheduler had decided before the node was cordoned."""
+        known = self.cluster.nodes.get(node)
+        if known is None or not known.ready or not known.allocatable:
+            return
+        if CORDON in known.fields and not is_late:
+            return
+        name, labels = f"train-{self._next()}", known.labels
+        pod = Pod(
+            "default",
+            name,
+            f"uid-of-{name}",
+            node=node,
+            requests={min(known.allocatable): 1},
+            requires_isolation=is_strict,
+            selects=frozenset({(selects, labels[selects])}) if selects in labels else frozenset(),
+        )
+        self.cluster = sim.bind_pod(self.cluster, pod)
+
+    @rule()
+    def end_pods(self) -> None:
+        for uid, each in self.cluster.pods.items():
+            if not each.pod.daemonset:
+                self.cluster = sim.end_pod(self.cluster, uid)
+
+    # What rules are made of.
+
+    def mend(self) -> None:
+        """Whatever was in the way is gone; people try again what failed, and give it time."""
+        for node in sorted(self.cluster.nodes):
+            for fault in sim.Fault:
+                self.set_fault(node, fault, is_present=False)
+            self.set_ready(node, ready=True)
+            self.cluster = sim.lift_cordon(self.cluster, node)
+            self.retry_node(node)
+        for name, pool in self.cluster.pools.items():
+            patient = pool.spec.rollout.model_dump() | {"ready_timeout_seconds": None}
+            self.put_pool(name, rollout=patient)
+            self.retry_pool(name)
+        self.end_pods()
+
+    def put_pool(self, name: str, **spec: object) -> None:
+        """A pool as it was, but for `spec`; one that is being deleted is beyond changes."""
+        known = self.cluster.pools.get(name)
+        if known is None:
+            pool = a_pool(
+                name,
+                edition=str(self.cluster.edition),
+                **{"schedule": "share", "nodes": _of_groups("b"), **spec},  # type: ignore[arg-type]
+            )
+            born = {"uid": f"{name}-{self._next()}", "created": self.cluster.now}
+            self.cluster = sim.put_pool(self.cluster, pool.model_copy(update=born))
+            return
+        changed = PoolSpec.model_validate(known.spec.model_dump() | spec)
+        if changed != known.spec and not known.deleting:
+            update = {"spec": changed, "generation": known.generation + 1}
+            self.cluster = sim.put_pool(self.cluster, known.model_copy(update=update))
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+
+def _of_groups(*groups: str) -> dict[str, object]:
+    requirement = {"key": "group", "operator": "In", "values": groups}
+    return {"selector": {"match_expressions": (requirement,)}}

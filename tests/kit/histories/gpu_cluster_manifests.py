@@ -1,0 +1,195 @@
+"""A world of pools, nodes and pods as the API server has it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tests.kit.histories.gpu_cluster import (
+    POOL_LABEL,
+    SHARING,
+    TAINT,
+    Applicant,
+    GpuNode,
+    GpuPool,
+    Holder,
+    Requirement,
+)
+from tests.kit.values.admission_reviews import CORE, MEMORY, build_container
+from tests.kit.values.manifests import build_pod, build_pool
+
+Json = dict[str, Any]
+
+_COUNT = "aliyun.com/gpu-count"
+_WHOLE = "nvidia.com/gpu"
+_OBSERVED_AT = "2026-01-02T03:04:05Z"
+
+
+def build_shared_pool(pool: GpuPool) -> Json:
+    """The pool as a person writes it."""
+    more: Json = {"placement": pool.placement} if pool.placement else {}
+    workloads: Json = {
+        "selection": pool.selection,
+        "binding": pool.binding,
+        "namespaceSelector": {"matchLabels": dict(pool.namespaces)},
+        "podSelector": {"matchLabels": dict(pool.pods)},
+    }
+    if pool.is_tainted:
+        workloads["tolerations"] = [build_toleration(pool)]
+    return build_pool(
+        pool.name,
+        schedule=pool.schedule,
+        edition=pool.edition,
+        node_pool=pool.node_pool,
+        priority=pool.priority,
+        reconcile=pool.reconcile,
+        workloads=workloads,
+        **more,
+    )
+
+
+def build_toleration(pool: GpuPool) -> Json:
+    """What lets a pod onto the pool's nodes."""
+    return {"key": TAINT, "operator": "Equal", "value": pool.name, "effect": "NoSchedule"}
+
+
+def build_living_pool(pool: GpuPool) -> Json:
+    """The pool as the API server has it, with a fresh status."""
+    raw = build_shared_pool(pool)
+    raw["metadata"] |= {
+        "uid": f"uid-of-{pool.name}",
+        "generation": 1,
+        "creationTimestamp": _OBSERVED_AT,
+        **({"deletionTimestamp": _OBSERVED_AT} if pool.is_leaving else {}),
+    }
+    ready = sum(node.is_ready for node in pool.nodes)
+    raw["status"] = {
+        "observedGeneration": 1,
+        "nodes": {"matched": len(pool.nodes), "ready": ready},
+        "capacity": count_capacity(pool),
+    }
+    return raw
+
+
+def count_capacity(pool: GpuPool) -> Json:
+    """What of the pool's nodes and pods stands in its status."""
+    cards = [card for node in pool.nodes if _offers(pool, node) for card in _list_cards(node)]
+    held = sum(sum(holder.cards.values()) for node in pool.nodes for holder in node.holders)
+    sizes = [node.card_memory if _offers(pool, node) else 0 for node in pool.nodes]
+    free = Counter(card for card in cards if card)
+    unit = "MiB" if max(sizes, default=0) >= 1024 else "GiB"
+    per_gib = 1024 if unit == "MiB" else 1
+    total = sum(node.cards * node.card_memory for node in pool.nodes if _offers(pool, node))
+    return {
+        "observedAt": _OBSERVED_AT,
+        "gpus": sum(node.cards for node in pool.nodes),
+        "memoryTotal": total // per_gib,
+        "memoryAllocated": held // per_gib,
+        "memoryRequested": (held + sum(pool.waiting)) // per_gib,
+        "unit": unit,
+        "largestCard": max(sizes, default=0) if all(sizes) else 0,
+        "freeBlocks": [{"size": size, "cards": free[size]} for size in sorted(free, reverse=True)],
+    }
+
+
+def _offers(pool: GpuPool, node: GpuNode) -> bool:
+    return node.has_plugin and pool.schedule in SHARING
+
+
+def _list_cards(node: GpuNode) -> Iterator[int]:
+    """What each card has free; nothing on a node that takes no pods."""
+    takes_pods = node.is_ready and not node.is_cordoned
+    for card in range(node.cards):
+        held = sum(holder.cards.get(card, 0) for holder in node.holders)
+        yield max(node.card_memory - held, 0) if takes_pods else 0
+
+
+def build_node(pool: GpuPool, node: GpuNode) -> Json:
+    """The node as its kubelet reports it."""
+    offered = {}
+    if node.has_plugin and pool.schedule in SHARING:
+        offered = {MEMORY: str(node.cards * node.card_memory)}
+    status = "True" if node.is_ready else "False"
+    return {
+        "metadata": {"name": node.name, "uid": f"uid-of-{node.name}", "labels": pool.node_labels},
+        "spec": {"unschedulable": True} if node.is_cordoned else {},
+        "status": {
+            "capacity": {**offered, _COUNT: str(node.cards)},
+            "allocatable": offered,
+            "conditions": [{"type": "Ready", "status": status}],
+        },
+    }
+
+
+def build_holder(pool: GpuPool, node: GpuNode, holder: Holder) -> Json:
+    """A pod that runs on the node, with what the edition's scheduler wrote on it."""
+    pod = build_pod(
+        holder.name,
+        gib=sum(holder.cards.values()),
+        selects={POOL_LABEL: pool.name},
+        annotations=build_ledger(pool, holder),
+        nodeName=node.name,
+    )
+    if len(holder.cards) > 1:
+        pod["metadata"]["labels"] = {_COUNT: str(len(holder.cards))}
+    return pod
+
+
+def build_ledger(pool: GpuPool, holder: Holder) -> dict[str, str]:
+    """Which cards a pod holds, as the scheduler of the pool's edition writes it."""
+    if pool.edition == "Professional":
+        cards = {str(card): units for card, units in holder.cards.items()}
+        return {
+            "scheduler.framework.gpushare.allocation": json.dumps({"0": cards}),
+            "scheduler.framework.gpushare.assigned": "true",
+            "scheduler.framework.gpushare.assume-time": "1",
+        }
+    ((card, units),) = holder.cards.items()
+    return {"ALIYUN_COM_GPU_MEM_IDX": str(card), "ALIYUN_COM_GPU_MEM_POD": str(units)}
+
+
+def build_applicant(pod: Applicant, name: str) -> Json:
+    """The pod as its owner wrote it."""
+    notes = {
+        "gpushare.io/isolation": pod.isolation,
+        "gpushare.io/pool": pod.wants_pool,
+        "gpushare.io/inject": "disabled" if pod.opts_out else "",
+    }
+    annotations = {key: value for key, value in notes.items() if value}
+    raw = build_pod(name, gib=None, selects=pod.selects, annotations=annotations)
+    spec = raw["spec"]
+    spec["containers"] = [*_build_containers(pod)]
+    labels = {**pod.labels, **({"kueue.x-k8s.io/queue-name": "team"} if pod.is_queued else {})}
+    if labels:
+        raw["metadata"]["labels"] = labels
+    if pod.is_daemon:
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "a"}
+        raw["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    if pod.node:
+        spec["nodeName"] = pod.node
+    if pod.scheduler != "default-scheduler":
+        spec["schedulerName"] = pod.scheduler
+    if pod.terms:
+        terms = [{"matchExpressions": [_build_requirement(r) for r in term]} for term in pod.terms]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    return raw
+
+
+def _build_containers(pod: Applicant) -> Iterator[Json]:
+    for index in range(max(len(pod.asks), 1)):
+        amounts = {}
+        if index < len(pod.asks):
+            amounts[MEMORY] = str(pod.asks[index])
+        if index == 0 and pod.core:
+            amounts[CORE] = str(pod.core)
+        if index == 0 and pod.whole_cards:
+            amounts[_WHOLE] = str(pod.whole_cards)
+        container = build_container(f"main-{index}", env=pod.environment or None)
+        container["resources"] = {"limits": amounts, "requests": dict(amounts)}
+        yield container
+
+
+def _build_requirement(requirement: Requirement) -> Json:
+    key, operator, values = requirement
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}

@@ -1,0 +1,391 @@
+"""Watches what the operator does to a simulated cluster, and says when a promise is broken.
+
+It reads records on nodes as the operator does. What it compares with is its own: who has a node and
+the budget come from `pool_oracle`, labels, plugins and resources from the simulation.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from difflib import unified_diff
+from hashlib import sha256
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
+from gpushare.core.actions import (
+    ApplyNode,
+    DeletePlugins,
+    EvictPods,
+    NodePlan,
+    NodeState,
+    ReleaseNode,
+)
+from gpushare.core.admitted import find_admissions
+from gpushare.core.book import Book
+from gpushare.core.observed import Observed
+from gpushare.core.plan import Plan, Planner
+from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
+from gpushare.core.status import build_status
+from gpushare.core.transitions import Outcome
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit.histories.field_ownership import CORDON, observe_node
+from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_owner
+from tests.kit.histories.simulated_cluster import DAEMONSETS, Cluster, read_mode
+from tests.kit.histories.simulated_operator import Task, describe
+
+PLUGINS = {name for each in DAEMONSETS.values() for name, ds in each.items() if ds.resource}
+OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, CORDON}
+UNATTENDED = (Outcome.REQUIRES_TEARDOWN, Outcome.REQUIRES_PERSON)
+EXCUSES = frozenset(
+    {Reason.REQUIRES_TEARDOWN, Reason.REQUIRES_PERSON, Reason.OWNED_BY_OTHER_POOL}
+    | {Reason.WOULD_CHANGE, Reason.PAUSED}
+)
+"""Why a node may not be ready although nothing is in the way."""
+TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})
+
+
+class Witness:
+    """What it saw so far, as far as promises depend on it."""
+
+    def __init__(self) -> None:
+        self._deleted: set[str] = set()
+        """UIDs of the plugins' pods that the operator deleted."""
+        self._restarts: Counter[tuple[str, datetime]] = Counter()
+        """By change: the node's UID, and since when."""
+        self._renewals: Counter[tuple[str, datetime]] = Counter()
+        self._labelled: defaultdict[str, list[datetime]] = defaultdict(list)
+        """By node's UID, when somebody labelled it by hand."""
+        self._unknown: set[str] = set()
+        """UIDs of nodes of which nobody can say what their plugin has read."""
+        self._agreed: defaultdict[str, set[str]] = defaultdict(set)
+        """By a plan's hash, the changes that a person read in it."""
+
+    def note_labelling(self, name: str, cluster: Cluster) -> None:
+        """Somebody is about to label a node by hand.
+
+        Where its plugin is one that was never recorded, it may have started before or after that.
+        """
+        node = cluster.nodes[name]
+        self._labelled[node.uid].append(cluster.now)
+        applied = parse_records(observe_node(node)).applied
+        running = {
+            uid: each.pod.restarts
+            for uid, each in cluster.pods.items()
+            if each.pod.node == name and each.pod.daemonset in PLUGINS and not each.pod.deleting
+        }
+        if applied is None or applied.plugins != running:
+            self._unknown.add(node.uid)
+
+    def note_approval(self, pool: Pool) -> None:
+        """A person agrees to what stands in the pool's status."""
+        if (plan := pool.status.plan) is not None:
+            self._agreed[plan.hash] |= {step.change for step in plan.steps}
+
+    # Decisions.
+
+    def expect_agreement(
+        self, grown: Planner, fresh: Planner, world: World, cluster: Cluster
+    ) -> None:
+        """Who saw every event, and who starts now, think the same, to the byte, and say it."""
+        for name, pool in cluster.pools.items():
+            _expect_equal(_as_bytes(grown.books[name]), _as_bytes(fresh.books[name]))
+            _expect_equal(_tell(pool, grown, cluster.now), _tell(pool, fresh, cluster.now))
+
+    def expect_same_beginnings(self, begun: Mapping[str, Task], plan: Plan, other: Plan) -> None:
+        """And they do the same."""
+        assert plan.release == other.release
+        ending = {pool.name for pool in plan.release}
+        wanted = {
+            decision.plan.node: decision.plan
+            for decision in other.decisions
+            if decision.plan.action is not None and decision.pool not in ending
+        }
+        plans = {name: task.decision.plan for name, task in begun.items()}
+        _expect_equal(describe(plans), describe(wanted))
+
+    def expect_turns(
+        self, begun: Mapping[str, Task], busy: Mapping[str, Task], world: World
+    ) -> None:
+        """A node is changed for the pool that has it; its change is within that pool's budget, and
+        it is its turn."""
+        for name, task in begun.items():
+            node, action = world.nodes[name], task.decision.plan.action
+            pool = find_pool(node, world.pools)
+            is_member = pool is not None
+            owner = pool.name if pool is not None else read_owner(node) or ""
+            assert task.decision.pool == owner, f"{name} belongs to {owner!r}: {task.decision}"
+            pool = pool or next((each for each in world.pools if each.name == owner), None)
+            before = parse_records(node).change
+            change = _read_beginning(action, before)
+            if change is None or pool is None:
+                continue
+            if is_member:
+                self._expect_approval(task, pool)
+            if change.joining or (before is not None and before.is_under_way):
+                # One that is out of service for a change that failed takes nothing more.
+                continue
+            members, leaving = _find_members(pool, world), _find_leaving(pool, world)
+            out = {
+                other
+                for other in members | leaving
+                if other != name and _is_out(other, pool, busy, world)
+            }
+            limit, nodes = pool.spec.rollout.max_unavailable, len(members or leaving)
+            is_fair = is_within_budget(limit, len(out) + 1, nodes)
+            assert is_fair, f"{name} begins, {sorted(out)} are out"
+            if is_member:
+                _expect_turn(name, pool, members, busy, world)
+
+    def _expect_approval(self, task: Task, pool: Pool) -> None:
+        rollout, kind = pool.spec.rollout, task.decision.plan.kind
+        if rollout.approval is ApprovalPolicy.MANUAL:
+            assert kind is not None
+            agreed = self._agreed[rollout.approved_plan or ""]
+            assert kind.change in agreed, f"{kind} begins, and nobody agreed to more than {agreed}"
+
+    # Writes.
+
+    def expect_fair_write(self, task: Task, before: Cluster, after: Cluster) -> None:
+        """What was carried out is what may be done to that node, and to no other."""
+        name, action = task.decision.plan.node, task.decision.plan.action
+        for other in before.nodes.keys() - {name}:
+            assert before.nodes[other] == after.nodes[other]
+        if name not in before.nodes:
+            return
+        self._expect_fields(name, before, after)
+        self._note_renewal(name, before, after)
+        if isinstance(action, ReleaseNode) and self._labelled[before.nodes[name].uid]:
+            # What was known of the plugin goes with the records; its labels are believed then.
+            self._unknown.add(before.nodes[name].uid)
+        asked = [
+            each.pod
+            for uid, each in after.pods.items()
+            if each.pod.deleting and not before.pods[uid].pod.deleting
+        ]
+        change = read_change(before, name)
+        for pod in asked:
+            assert pod.node == name, pod
+            assert change is not None, f"{pod.name} is deleted, and no change is under way"
+            if isinstance(action, EvictPods):
+                assert pod.requests, pod
+                assert not pod.daemonset, pod
+                assert CORDON in before.nodes[name].fields, f"evicted from {name} in service"
+            else:
+                assert isinstance(action, DeletePlugins), action
+                self._expect_restart(name, pod.uid, change, before)
+
+    def _expect_fields(self, name: str, before: Cluster, after: Cluster) -> None:
+        old, new = before.nodes[name], after.nodes[name]
+        changed = {
+            key
+            for key in old.fields.keys() | new.fields.keys()
+            if old.fields.get(key) != new.fields.get(key)
+        }
+        assert changed <= OURS, f"{name}: {sorted(changed - OURS)} are not ours"
+        if old.owners(CORDON) - {names.FIELD_MANAGER}:
+            assert CORDON in new.fields, f"{name} is uncordoned, and others had cordoned it"
+
+    def _expect_restart(self, name: str, uid: str, change: Change, before: Cluster) -> None:
+        """Once per change; once more for each hand that labelled it, and for a silent zero."""
+        assert change.restart, change
+        assert change.step is Step.RESTARTING, change
+        assert uid in {plugin.uid for plugin in change.plugins}, change
+        assert uid not in self._deleted
+        self._deleted.add(uid)
+        node = before.nodes[name].uid
+        key = node, change.since
+        self._restarts[key] += 1
+        hands = sum(moment >= change.since for moment in self._labelled[node])
+        assert self._restarts[key] <= 1 + hands + self._renewals[key], f"{name}: {change}"
+
+    def _note_renewal(self, name: str, before: Cluster, after: Cluster) -> None:
+        old, new = read_change(before, name), read_change(after, name)
+        if old is not None and new is not None and new.renewed and not old.renewed:
+            self._renewals[after.nodes[name].uid, new.since] += 1
+
+    # Claims.
+
+    def expect_true_claims(self, cluster: Cluster) -> None:
+        """Under which mode a pod was admitted is known as it was, or not at all."""
+        for simulated in cluster.nodes.values():
+            node = observe_node(simulated)
+            pods = cluster.pods_on(node.name)
+            seen = Observed(node, pods, parse_records(node))
+            admissions = find_admissions(seen)
+            for pod in pods:
+                if pod.phase == "Running" and not pod.daemonset:
+                    known, read = admissions[pod.uid], cluster.pods[pod.uid].read
+                    assert known in (None, read), f"{pod.uid} on {node}: {known}, and met {read}"
+
+    # The end.
+
+    def expect_rest(self, cluster: Cluster, planner: Planner) -> None:
+        """Each node is as its pool says, or there is a reason; what nobody claims is let go of."""
+        assert not [pool.name for pool in cluster.pools.values() if pool.deleting]
+        for pool in cluster.pools.values():
+            plans = planner.books[pool.name].plans
+            # A node that waits for a person out of service keeps its place in the budget.
+            is_stuck = any(plan.under_way and needs_person(plan) for plan in plans.values())
+            excuses = EXCUSES | TURNS if is_stuck else EXCUSES
+            for name, plan in plans.items():
+                if plan.state is NodeState.READY:
+                    self._expect_truth(name, pool, cluster)
+                else:
+                    assert plan.reason in excuses or needs_person(plan), plan
+        for simulated in cluster.nodes.values():
+            node = observe_node(simulated)
+            self._expect_ownership(node, list(cluster.pools.values()), planner.books)
+
+    def _expect_ownership(
+        self, node: Node, pools: Sequence[Pool], books: Mapping[str, Book]
+    ) -> None:
+        """A node is planned for by the pool that has it; of others that claim it, each is told."""
+        pool, owner = find_pool(node, pools), read_owner(node)
+        if pool is not None:
+            assert node.name in books[pool.name].plans, f"{node} is {pool.name}'s"
+        else:
+            holder = next((each for each in pools if each.name == owner), None)
+            # What can't be given back stands in its pool's book, with a reason.
+            is_kept = holder is not None and (
+                not holder.acts or node.name in books[holder.name].plans
+            )
+            assert is_kept or not node.carries_ours, node
+        for each in pools:
+            winner, plan = find_pool(node, pools, also=each), books[each.name].plans.get(node.name)
+            if plan is not None:
+                is_others = winner is not None and winner is not each
+                assert (plan.reason is Reason.OWNED_BY_OTHER_POOL) is is_others, plan
+
+    def _expect_truth(self, name: str, pool: Pool, cluster: Cluster) -> None:
+        """A node that is called ready is in service, offers its resource, and serves the mode."""
+        node, schedule = observe_node(cluster.nodes[name]), str(pool.spec.schedule)
+        assert node.labels.get(names.LABEL_POOL) == pool.name, node
+        assert read_mode(cluster.edition, node.labels) == schedule, node
+        assert not node.owns_cordon, node
+        for daemonset, runs in DAEMONSETS[cluster.edition].items():
+            if not runs.resource or node.labels.get(runs.key) not in runs.values:
+                continue
+            assert node.allocatable.get(runs.resource), f"{name} offers no {runs.resource}"
+            for each in cluster.pods.values():
+                if each.pod.node == name and each.pod.daemonset == daemonset:
+                    known = node.uid not in self._unknown
+                    assert each.read == schedule or not known, f"{name} serves {each.read}"
+
+
+def read_change(cluster: Cluster, name: str) -> Change | None:
+    """The change under way on a node."""
+    change = parse_records(observe_node(cluster.nodes[name])).change
+    return change if change is not None and change.is_under_way else None
+
+
+def _read_beginning(action: object, before: Change | None) -> Change | None:
+    """The change that an action begins, and that a node did not have `before`."""
+    if not isinstance(action, ApplyNode) or names.ANNOTATION_CHANGE not in action.annotations:
+        return None
+    change = Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
+    if change.step is not Step.CORDONED or change.undoes is not None:
+        return None
+    return change if before is None or before.since != change.since else None
+
+
+def needs_person(plan: NodePlan) -> bool:
+    """Whether what the node needs next is not done by itself, whatever happened before that."""
+    return plan.kind is not None and plan.kind.outcome in UNATTENDED
+
+
+def _expect_turn(
+    name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], world: World
+) -> None:
+    """Canaries first, and nothing after a failure."""
+    others = {other: parse_records(world.nodes[other]) for other in members if other != name}
+    for other, records in others.items():
+        failure, attempt = _find_failure(records), _name_attempt(pool, world.nodes[other])
+        is_halted = failure is not None and failure.attempt == attempt
+        assert not is_halted, f"{name} begins, although {other} failed: {failure}"
+    proven = {other for other, records in others.items() if _is_proven(records, pool)}
+    changing = {other for other in others if _is_changing(other, busy, world)}
+    canary = pool.spec.rollout.canary
+    # A node that succeeded counts only while it is ready, which its record does not say.
+    is_early = len(proven) < canary <= len(changing)
+    assert not is_early, f"{name} begins before {sorted(changing)} succeeded"
+
+
+def _name_attempt(pool: Pool, node: Node) -> str:
+    """The spec, and what people's annotations say: what a failure must name to count now."""
+    spec = f"{pool.name}/{pool.generation}"
+    if pool.retry == node.retry == "":
+        return spec
+    said = f"{pool.retry}\n{node.retry}"
+    return f"{spec}/{sha256(said.encode()).hexdigest()[:8]}"
+
+
+def _find_members(pool: Pool, world: World) -> set[str]:
+    """Nodes that the pool claims and has."""
+    return {name for name, node in world.nodes.items() if find_pool(node, world.pools) is pool}
+
+
+def _find_leaving(pool: Pool, world: World) -> set[str]:
+    """Nodes that no pool claims and this one still has."""
+    return {
+        name
+        for name, node in world.nodes.items()
+        if find_pool(node, world.pools) is None and read_owner(node) == pool.name
+    }
+
+
+def _is_changing(name: str, busy: Mapping[str, Task], world: World) -> bool:
+    change = parse_records(world.nodes[name]).change
+    if change is not None and change.is_under_way:
+        return not change.joining
+    begun = _read_beginning(busy[name].decision.plan.action, change) if name in busy else None
+    return begun is not None and not begun.joining
+
+
+def _is_out(name: str, pool: Pool, busy: Mapping[str, Task], world: World) -> bool:
+    """Out of service; one that joins never was in service."""
+    if _is_changing(name, busy, world):
+        return True
+    node = world.nodes[name]
+    change = parse_records(node).change
+    joins = change is not None and change.is_under_way
+    return not joins and not pool.deleting and (not node.ready or node.unschedulable)
+
+
+def _is_proven(records: NodeRecords, pool: Pool) -> bool:
+    applied = records.applied
+    return (
+        records.change is None
+        and applied is not None
+        and applied.of is not None
+        and applied.schedule is pool.spec.schedule
+    )
+
+
+def _find_failure(records: NodeRecords) -> Failure | None:
+    """What failed on a node last; one that joined fails alone."""
+    change, applied = records.change, records.applied
+    if change is not None and change.is_under_way:
+        return None if change.joining else change.failure or change.undoes
+    return applied.failure if applied is not None else None
+
+
+def _expect_equal(first: bytes, second: bytes) -> None:
+    lines, others = first.decode().splitlines(), second.decode().splitlines()
+    assert first == second, "\n".join(unified_diff(lines, others, lineterm="", n=30))
+
+
+def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:
+    """The status that a process writes."""
+    held = planner.holdings.count(pool.name)
+    status = build_status(pool, planner.books[pool.name], now, held=held)
+    return status.model_dump_json(indent=1).encode()
+
+
+def _as_bytes(book: Book) -> bytes:
+    """What stands in it, without what depends on when each plan was made."""
+    plans = book.plans.items()
+    return describe({n: replace(plan, action=None, wake_after_seconds=None) for n, plan in plans})

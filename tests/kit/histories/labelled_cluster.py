@@ -1,0 +1,186 @@
+"""Clusters whose GPU nodes people labelled, as commands read them; and random ones."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from gpushare.api.cluster import Cluster, Kind, keep_object
+from tests.kit.histories.gpu_cluster import (
+    MODE_LABEL,
+    MODE_LABELS,
+    PLACEMENT_LABEL,
+    POOL_LABEL,
+    SHARING,
+)
+from tests.kit.values.manifests import NODE_POOL_LABEL
+
+Json = dict[str, Any]
+
+READ_AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+CARDS_LABEL = "aliyun.accelerator/nvidia_count"
+CONTROL_PLANE = {"node-role.kubernetes.io/control-plane": ""}
+_STARTED = "2026-02-01T00:00:00Z"
+_PLUGINS = {
+    "share": ("gpushare-device-plugin-ds",),
+    "cgpu": ("gpushare-device-plugin-ds", "cgpu-installer"),
+    "core_mem": ("gpushare-core-device-plugin-ds", "cgpu-core-installer"),
+    "mps": ("gpushare-mps-device-plugin-ds", "ack-mps-control"),
+    "topology": ("gputopo-device-plugin-ds",),
+    "disabled": (),
+}
+_WHOLE_CARDS = {
+    "Professional": ("ack-nvidia-device-plugin",),
+    "Basic": ("device-plugin-recover-ds",),
+    "OpenSource": (),
+}
+
+
+@dataclass(frozen=True)
+class LabelledNode:
+    """A GPU node with one card of 15 GiB, in a mode that people gave it."""
+
+    name: str
+    edition: str = "Professional"
+    schedule: str = "share"
+    node_pool: str = "np1"
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+    """More of them, or others; None takes one away."""
+    extra_plugins: Sequence[str] = ()
+    offers: Mapping[str, str] = field(default_factory=dict)
+    """More resources."""
+    has_plugins: bool = True
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        known: dict[str, str | None] = {CARDS_LABEL: "1"}
+        if self.node_pool:
+            known[NODE_POOL_LABEL] = self.node_pool
+        known |= {**MODE_LABELS[self.edition][self.schedule], **self.labels}
+        return {key: value for key, value in known.items() if value is not None}
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        own = _PLUGINS.get(self.schedule, _WHOLE_CARDS[self.edition])
+        # Basic's installer runs on every node that shares.
+        if (self.edition, self.schedule) == ("Basic", "share"):
+            own = (*own, "cgpu-installer")
+        return (*(own if self.has_plugins else ()), *self.extra_plugins)
+
+
+def build_labelled_cluster(
+    nodes: Iterable[LabelledNode], *, pods: Iterable[Json] = (), pools: Iterable[Json] | None = None
+) -> Cluster:
+    """What a command reads of it; without `pools` the operator is not installed."""
+    listed = list(nodes)
+    plugins = [build_plugin_pod(name, node.name) for node in listed for name in node.plugins]
+    daemonsets = sorted({name for node in listed for name in node.plugins})
+    kinds: dict[Kind, list[Json]] = {
+        Kind.NODES: [build_labelled_node(node) for node in listed],
+        Kind.PODS: [*plugins, *pods],
+        Kind.DAEMONSETS: [
+            {"metadata": {"name": name, "namespace": "kube-system", "uid": name}}
+            for name in daemonsets
+        ],
+        Kind.POOLS: list(pools or ()),
+        Kind.NAMESPACES: [],
+    }
+    kept: dict[str, Any] = {
+        str(kind): tuple(found for raw in items if (found := keep_object(kind, raw)) is not None)
+        for kind, items in kinds.items()
+    }
+    return Cluster(READ_AT, **(kept | ({} if pools is not None else {"pools": None})))
+
+
+def build_labelled_node(node: LabelledNode) -> Json:
+    """The node as its kubelet and its plugin report it."""
+    offers = {"aliyun.com/gpu-mem": "15"} if node.schedule in SHARING else {"nvidia.com/gpu": "1"}
+    if node.schedule == "core_mem":
+        offers["aliyun.com/gpu-core.percentage"] = "100"
+    if node.schedule == "topology":
+        offers = {"aliyun.com/gpu": "1"}
+    if node.schedule == "disabled" or not node.has_plugins:
+        offers = {}
+    amounts = {**offers, "aliyun.com/gpu-count": "1", **node.offers}
+    return {
+        "metadata": {"name": node.name, "uid": f"uid-{node.name}", "labels": node.all_labels},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts,
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": {"bootID": f"boot-{node.name}"},
+        },
+    }
+
+
+def build_plugin_pod(daemonset: str, node: str) -> Json:
+    """A Ready pod of a node component."""
+    owner = {"kind": "DaemonSet", "name": daemonset, "uid": daemonset, "controller": True}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": _STARTED}
+    return {
+        "metadata": {
+            "namespace": "kube-system",
+            "name": f"{daemonset}-{node}",
+            "uid": f"{daemonset}-{node}",
+            "ownerReferences": [owner],
+        },
+        "spec": {"nodeName": node, "containers": [{"name": "main"}]},
+        "status": {"phase": "Running", "conditions": [ready]},
+    }
+
+
+# Random ones.
+
+_NODE_POOLS = ("np1", "np2", "NP_3.x", "")
+_MODES = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode in modes]
+_ODDITIES: Sequence[Mapping[str, str | None]] = (
+    {},
+    {},
+    {},
+    {},
+    {MODE_LABEL: "egpu"},
+    {MODE_LABEL: "mig"},
+    {MODE_LABEL: "share", "cgpu": "true"},
+    {"gpushare": "true"},
+    {"gpushare": "false"},
+    {"cgpu": "yes"},
+    {"cgpu.disable.isolation": None},
+    {"cgpu.disable.isolation": "maybe"},
+    {MODE_LABEL: None, "cgpu": None, "gpushare": None},
+    {PLACEMENT_LABEL: "binpack"},
+    {PLACEMENT_LABEL: "spread"},
+    {PLACEMENT_LABEL: "sideways"},
+    {POOL_LABEL: "retained"},
+    {POOL_LABEL: "retained.pool"},
+    CONTROL_PLANE,
+)
+
+
+@st.composite
+def labelled_nodes(draw: st.DrawFn) -> tuple[LabelledNode, ...]:
+    """Up to nine nodes, most of which are like others of their node pool."""
+    usual = {node_pool: draw(st.sampled_from(_MODES)) for node_pool in _NODE_POOLS}
+    nodes = []
+    for index in range(draw(st.integers(0, 9))):
+        node_pool = draw(st.sampled_from(_NODE_POOLS))
+        is_usual = draw(st.integers(0, 3)) > 0
+        edition, schedule = usual[node_pool] if is_usual else draw(st.sampled_from(_MODES))
+        nodes.append(
+            LabelledNode(
+                name=f"n{index}",
+                edition=edition,
+                schedule=schedule,
+                node_pool=node_pool,
+                labels=draw(st.sampled_from(_ODDITIES)),
+                extra_plugins=draw(
+                    st.sampled_from(
+                        ((), (), (), ("cgpu-installer",), ("ack-nvidia-device-plugin",))
+                    )
+                ),
+                offers=draw(st.sampled_from(({}, {}, {}, {}, {"nvidia.com/mig-1g.5gb": "7"}))),
+                has_plugins=draw(st.integers(0, 5)) > 0,
+            )
+        )
+    return tuple(nodes)

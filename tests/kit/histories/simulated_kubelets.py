@@ -1,0 +1,125 @@
+"""What DaemonSet controller, device plugins and kubelets do to a simulated cluster with time."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from gpushare.api.pod import Pod
+from tests.kit.histories.simulated_cluster import (
+    AMOUNTS,
+    DAEMONSETS,
+    STARTING,
+    Cluster,
+    Fault,
+    SimulatedPod,
+    delete_pod,
+    end_pod,
+    plugins_on,
+    put_node,
+    put_pod,
+    read_mode,
+)
+
+
+def elapse(cluster: Cluster, seconds: float) -> Cluster:
+    """All that DaemonSet controller, plugins and kubelets do within so many seconds, in order."""
+    end = cluster.now + timedelta(seconds=seconds)
+    cluster = _settle(cluster)
+    while (due := next_due(cluster)) is not None and due <= end:
+        cluster = _settle(replace(cluster, now=max(due, cluster.now)))
+    return _settle(replace(cluster, now=end))
+
+
+def next_due(cluster: Cluster) -> datetime | None:
+    """When the next of these things happens; None where nothing is on its way."""
+    pods = (each.due for each in cluster.pods.values() if each.due and not _is_stuck(cluster, each))
+    nodes = (due for name, due in cluster.reports.items() if cluster.nodes[name].ready)
+    return min((*pods, *nodes), default=None)
+
+
+def _is_stuck(cluster: Cluster, each: SimulatedPod) -> bool:
+    """Whether its kubelet is away, or it never becomes Ready."""
+    pod = each.pod
+    waits = pod.daemonset and pod.phase == "Running" and not pod.deleting
+    never = bool(waits) and cluster.suffers(pod.node, Fault.NEVER_READY)
+    return never or not cluster.nodes[pod.node].ready
+
+
+def _settle(cluster: Cluster) -> Cluster:
+    """All that is due now."""
+    for name, node in sorted(cluster.nodes.items()):
+        cluster = _run_daemonsets(cluster, name)
+        if not node.ready:
+            continue
+        for uid, each in sorted(cluster.pods.items()):
+            is_due = each.due is not None and each.due <= cluster.now
+            if each.pod.node == name and is_due and not _is_stuck(cluster, each):
+                cluster = _step_pod(cluster, uid, each)
+        cluster = _run_daemonsets(cluster, name)
+        cluster = _report(cluster, name)
+    return cluster
+
+
+def _run_daemonsets(cluster: Cluster, name: str) -> Cluster:
+    """A pod of each DaemonSet whose selector fits; the next one comes when the last one is gone."""
+    labels, present = cluster.nodes[name].labels, dict(plugins_on(cluster, name))
+    for daemonset, needs in DAEMONSETS[cluster.edition].items():
+        uids = [uid for uid, each in present.items() if each.pod.daemonset == daemonset]
+        if labels.get(needs.key) not in needs.values:
+            for uid in uids:
+                cluster = delete_pod(cluster, uid)
+        elif not uids:
+            uid = f"{daemonset}-{cluster.serial}"
+            pod = Pod("kube-system", uid, uid, node=name, daemonset=daemonset)
+            cluster = replace(cluster, serial=cluster.serial + 1)
+            cluster = put_pod(cluster, uid, SimulatedPod(pod, cluster.now + STARTING))
+    return cluster
+
+
+def _step_pod(cluster: Cluster, uid: str, each: SimulatedPod) -> Cluster:
+    pod, node = each.pod, cluster.nodes[each.pod.node]
+    if pod.deleting:
+        return end_pod(cluster, uid)
+    if not pod.daemonset:
+        # A kubelet asks the plugin for devices when a pod starts, and fails it without one.
+        served = _offer(cluster, pod.node).keys() >= pod.requests.keys()
+        pod = replace(pod, phase="Running" if served else "Failed")
+        read = _find_read(cluster, pod) if served else ""
+        return put_pod(cluster, uid, replace(each, pod=pod, due=None, read=read))
+    if pod.phase == "Pending":
+        read = read_mode(cluster.edition, node.labels)
+        pod = replace(pod, phase="Running")
+        return put_pod(cluster, uid, SimulatedPod(pod, cluster.now + cluster.returning, read))
+    pod = replace(pod, ready=True, ready_since=cluster.now)
+    return put_pod(cluster, uid, replace(each, pod=pod, due=None))
+
+
+def _find_read(cluster: Cluster, pod: Pod) -> str:
+    """The mode that the plugin has read which gives `pod` its devices; one alone can be Ready."""
+    daemonsets = DAEMONSETS[cluster.edition]
+    reads = [
+        each.read
+        for _, each in plugins_on(cluster, pod.node)
+        if each.pod.ready and daemonsets[each.pod.daemonset].resource in pod.requests
+    ]
+    return reads[-1] if reads else ""
+
+
+def _report(cluster: Cluster, name: str) -> Cluster:
+    """The kubelet tells what the node offers, some time after that changed."""
+    node, reports = cluster.nodes[name], dict(cluster.reports)
+    offer = {} if cluster.suffers(name, Fault.SILENT_ZERO) else _offer(cluster, name)
+    due = reports.pop(name, None)
+    if node.allocatable != offer:
+        if due is not None and due <= cluster.now:
+            cluster = put_node(cluster, replace(node, allocatable=offer))
+        else:
+            reports[name] = due or cluster.now + cluster.reporting
+    return replace(cluster, reports=reports)
+
+
+def _offer(cluster: Cluster, name: str) -> dict[str, int]:
+    """What the plugins that are Ready serve."""
+    daemonsets = DAEMONSETS[cluster.edition]
+    serving = (each.pod for _, each in plugins_on(cluster, name) if each.pod.ready)
+    resources = {daemonsets[pod.daemonset].resource for pod in serving} - {""}
+    return {resource: AMOUNTS[resource] for resource in sorted(resources)}

@@ -1,0 +1,232 @@
+"""The controller without its I/O: it observes a simulated cluster, plans, and carries out.
+
+Between a decision and its write anything may happen, also that the process ends.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.core.actions import (
+    ApplyNode,
+    DeletePlugins,
+    EvictPods,
+    LookAgain,
+    NodePlan,
+    RecordPlugins,
+    ReleaseNode,
+)
+from gpushare.core.blockers import Blocker
+from gpushare.core.modes import MODES
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.plan import Decision, Plan, Planner
+from gpushare.core.records import Step, parse_records
+from gpushare.core.rollout import plan_after_look, plan_restart
+from gpushare.core.status import build_status
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit.histories.field_ownership import CORDON, observe_node
+from tests.kit.histories.simulated_cluster import (
+    DAEMONSETS,
+    Cluster,
+    Fault,
+    apply_node,
+    delete_pod,
+    drop_pool,
+    put_pool,
+    release_node,
+)
+from tests.kit.values.objects import installed
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An action that was decided, and is not carried out yet."""
+
+    decision: Decision
+    version: tuple[str, int] | None
+    """UID and generation of its pool then."""
+
+
+class SimulatedOperator:
+    """One process of the controller; what it knows ends with it."""
+
+    def __init__(self, timing: Timing = Timing()) -> None:  # noqa: B008
+        self.timing = timing
+        self.planner = Planner(timing, may_evict=True)
+        self.busy: dict[str, Task] = {}
+        """By node, what is being done to it."""
+        self._nodes: Mapping[str, Node] = {}
+        self._pods: Mapping[str, tuple[Pod, ...]] = {}
+        self._touched: set[str] = set()
+        self._zeroed: set[str] = set()
+        self._refusals: dict[str, Blocker] = {}
+        self._is_new = True
+        self._acting_since: dict[str, datetime] = {}
+
+    def observe(self, cluster: Cluster) -> tuple[World, set[str] | None]:
+        """The world as the caches show it, and the nodes that something happened to."""
+        acting = [pool.name for pool in cluster.pools.values() if pool.acts]
+        self._acting_since = {n: self._acting_since.get(n, cluster.now) for n in acting}
+        nodes = {name: observe_node(node) for name, node in cluster.nodes.items()}
+        pods = {name: cluster.pods_on(name) for name in cluster.nodes}
+        changed = {name for name in nodes if nodes[name] != self._nodes.get(name)}
+        changed |= {name for name in nodes if pods[name] != self._pods.get(name)}
+        changed |= self._nodes.keys() - nodes.keys()
+        for name in changed:
+            if name in nodes and _shows_zero(nodes[name]):
+                self._zeroed.add(name)
+            elif name not in nodes or not _is_restarting(nodes[name]):
+                self._zeroed.discard(name)
+        changed |= self._touched
+        self._nodes, self._pods, self._touched = nodes, pods, set()
+        world = World(
+            pools=tuple(cluster.pools.values()),
+            nodes=nodes,
+            pods=pods,
+            plugin_daemonsets=installed(frozenset(DAEMONSETS[cluster.edition])),
+            busy=frozenset(self.busy),
+            starting=frozenset(n for n, t in self.busy.items() if t.decision.plan.takes_slot),
+            zeroed=frozenset(self._zeroed),
+            refusals=dict(self._refusals),
+            acting_since=self._acting_since,
+        )
+        was_new, self._is_new = self._is_new, False
+        return world, None if was_new else changed
+
+    def decide(self, world: World, changed: set[str] | None, cluster: Cluster) -> Plan:
+        """One pass; what it decides begins, and is carried out or lost later."""
+        plan = self.planner.update(world, changed, cluster.now)
+        ending = {pool.name for pool in plan.release}
+        for decision in plan.decisions:
+            node = decision.plan.node
+            if decision.plan.action is None or node in self.busy or decision.pool in ending:
+                continue
+            self.busy[node] = Task(decision, _version_of(cluster, decision.pool))
+        return plan
+
+    def tell(self, cluster: Cluster) -> Cluster:
+        """Write each pool's status where it says something new."""
+        for name, pool in cluster.pools.items():
+            book, held = self.planner.books[name], self.planner.holdings.count(name)
+            status = build_status(pool, book, cluster.now, held=held)
+            if status != pool.status:
+                cluster = put_pool(cluster, pool.model_copy(update={"status": status}))
+        return cluster
+
+    def release(self, plan: Plan, cluster: Cluster) -> Cluster:
+        """Let the pools go that nothing is under way for any more."""
+        busy = {task.decision.pool for task in self.busy.values()}
+        for pool in plan.release:
+            if pool.name not in busy:
+                cluster = drop_pool(cluster, pool.name)
+        return cluster
+
+    def carry_out(self, node: str, cluster: Cluster) -> Cluster:
+        """What becomes of the action that was decided for `node`; it is not busy after that."""
+        task = self.busy.pop(node)
+        self._touched.add(node)
+        if node not in cluster.nodes:
+            self._refusals.pop(node, None)
+            return cluster
+        if cluster.suffers(node, Fault.REFUSED):
+            self._refusals[node] = Blocker(Reason.WRITE_REFUSED, "an admission policy says no")
+            return cluster
+        self._refusals.pop(node, None)
+        match task.decision.plan.action:
+            case ApplyNode() as action:
+                return _apply(action, cluster)
+            case LookAgain() as look:
+                return self._look_again(node, task, cluster, look)
+            case EvictPods(pods=pods):
+                if cluster.suffers(node, Fault.PROTECTED):
+                    self._refusals[node] = Blocker(Reason.EVICTION_REFUSED, "one must be left")
+                    return cluster
+                for pod in pods:
+                    cluster = delete_pod(cluster, pod.uid)
+                return cluster
+            case RecordPlugins():
+                seen = _observe_anew(node, Step.LABELLED, cluster)
+                restart = plan_restart(seen) if seen is not None else None
+                return _apply(restart, cluster) if restart is not None else cluster
+            case DeletePlugins(plugins=plugins):
+                for plugin in plugins:
+                    cluster = delete_pod(cluster, plugin.uid)
+                return cluster
+            case ReleaseNode() as action:
+                if cluster.nodes[node].uid != action.uid:
+                    return cluster
+                return release_node(cluster, node, action.remove)
+            case action:
+                raise AssertionError(f"the simulated operator does not know {action!r}")
+
+    def lose(self, node: str) -> None:
+        """The write did not reach the API server; it is decided anew."""
+        del self.busy[node]
+        self._touched.add(node)
+
+    def _look_again(self, node: str, task: Task, cluster: Cluster, look: LookAgain) -> Cluster:
+        seen = _observe_anew(node, Step.CORDONED, cluster)
+        if seen is None or not seen.is_out_of_service:
+            return cluster
+        action = plan_after_look(
+            seen, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart
+        )
+        is_wanted = _version_of(cluster, task.decision.pool) == task.version
+        return _apply(action, cluster) if is_wanted and action is not None else cluster
+
+
+def _apply(action: ApplyNode, cluster: Cluster) -> Cluster:
+    node = cluster.nodes[action.node]
+    if (node.uid, str(node.version)) != (action.uid, action.resource_version):
+        return cluster
+    cordon = {CORDON: "true"} if action.cordon else {}
+    return apply_node(cluster, action.node, {**action.labels, **action.annotations, **cordon})
+
+
+def _observe_anew(name: str, step: Step, cluster: Cluster) -> Observed | None:
+    """The node as it is now, if it still is at `step`."""
+    node = observe_node(cluster.nodes[name])
+    records = parse_records(node)
+    if records.change is None or records.change.step is not step:
+        return None
+    return Observed(node, cluster.pods_on(name), records)
+
+
+def _version_of(cluster: Cluster, pool: str) -> tuple[str, int] | None:
+    found = cluster.pools.get(pool)
+    return (found.uid, found.generation) if found is not None else None
+
+
+def _is_restarting(node: Node) -> bool:
+    change = parse_records(node).change
+    return change is not None and change.step is Step.RESTARTING
+
+
+def _shows_zero(node: Node) -> bool:
+    if not _is_restarting(node):
+        return False
+    change = parse_records(node).change
+    assert change is not None
+    resource = MODES[change.edition, change.to].resource
+    return bool(resource) and not node.allocatable.get(resource)
+
+
+def plan_from_nothing(world: World, cluster: Cluster, timing: Timing) -> tuple[Planner, Plan]:
+    """What a process decides that starts now, and lists everything in another order."""
+    turned = replace(
+        world,
+        pools=tuple(reversed(world.pools)),
+        nodes={name: world.nodes[name] for name in sorted(world.nodes, reverse=True)},
+    )
+    planner = Planner(timing, may_evict=True)
+    return planner, planner.update(turned, None, cluster.now)
+
+
+def describe(plans: Mapping[str, NodePlan]) -> bytes:
+    """Plans as bytes: what two processes must agree on to the letter."""
+    listed = {node: asdict(plan) for node, plan in plans.items()}
+    return json.dumps(listed, default=str, sort_keys=True, indent=1).encode()

@@ -1,0 +1,92 @@
+"""What collectors read in a unit test: pools, nodes and pods, judged by the planner."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpushare import names
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool, Schedule
+from gpushare.api.workload import Workload
+from gpushare.core.observed import Timing
+from gpushare.core.plan import Planner
+from gpushare.observe.metrics import Metrics, Sight
+from gpushare.observe.metrics.figures import Figures
+from tests.kit.values.node_plans import OURS, SHARE, applied
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_world
+
+WEB = Workload("Deployment", "web")
+
+
+def a_member(name: str = "gpu-1", *, cards: int = 2, gib: int = 15, **more: Any) -> Node:
+    """A ready member in mode share."""
+    values: dict[str, Any] = {"records": applied(Schedule.SHARE), "gpu_count": cards, **more}
+    return a_node(name, {**SHARE, **OURS}, allocatable={MEMORY: cards * gib}, **values)
+
+
+def a_holder(name: str, cards: dict[int, int], *, node: str = "gpu-1", **more: Any) -> Pod:
+    """A pod of the application web that holds so many GiB of each card."""
+    values: dict[str, Any] = {"workload": WEB, "cards": cards, **more}
+    asks = values.pop("asks", sum(cards.values()))
+    return a_gpu_pod(name, node=node, requests={MEMORY: asks}, **values)
+
+
+def a_waiting(name: str, gib: int, pool: str = "training") -> Pod:
+    """A pod that has no node yet."""
+    selects = frozenset({(names.LABEL_POOL, pool)})
+    return a_holder(name, {}, node="", asks=gib, selects=selects, phase="Pending")
+
+
+def build_sight(
+    pools: Iterable[Pool],
+    nodes: Iterable[Node],
+    pods: Iterable[Pod] = (),
+    *,
+    per_application: bool = True,
+    per_node: bool = True,
+) -> Sight:
+    """What an active controller knows of these."""
+    world = a_world(pools=tuple(pools), nodes=tuple(nodes), pods=tuple(pods))
+    planner = Planner(Timing())
+    planner.update(world, None, NOW)
+    figures = Figures(per_application=per_application, per_node=per_node)
+    for bound in world.pods.values():
+        for pod in bound:
+            figures.put_pod(f"{pod.namespace}/{pod.name}", None, pod)
+    figures.put_nodes(world.pools, planner.books, planner.seen)
+    return Sight(pools=world.pools, books=planner.books, figures=figures)
+
+
+def measure(sight: Sight) -> Metrics:
+    """The metrics of a controller that knows this."""
+    metrics = Metrics(per_node=True)
+    metrics.look = lambda: sight
+    return metrics
+
+
+def list_families(metrics: Metrics) -> Iterator[Metric]:
+    """All of them, as a Prometheus that asks now reads them."""
+    return iter(text_string_to_metric_families(metrics.generate().decode()))
+
+
+def read(metrics: Metrics, series: str, **labels: str) -> float | None:
+    """The value of the series `gpushare_SERIES` with exactly these labels; None without one."""
+    return next(
+        (
+            sample.value
+            for family in list_families(metrics)
+            for sample in family.samples
+            if sample.name == f"gpushare_{series}" and sample.labels == labels
+        ),
+        None,
+    )
+
+
+def read_all(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    """All series of the metric `gpushare_NAME`, by their labels' values."""
+    (ours,) = (family for family in metrics.families if family.name == name)
+    (found,) = (f for f in list_families(metrics) if f.name == ours.full_name)
+    return {tuple(s.labels[label] for label in ours.labels): s.value for s in found.samples}

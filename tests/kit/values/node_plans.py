@@ -1,0 +1,270 @@
+"""Plans for one member of a pool."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpushare import names
+from gpushare.api.job import Job
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.api.status import Approval, PoolPlan, PoolStatus
+from gpushare.core.actions import ApplyNode, NodePlan, NodeState
+from gpushare.core.kinds import Kind, hash_kinds
+from gpushare.core.leaving import plan_leaving
+from gpushare.core.member import plan_member
+from gpushare.core.observed import Observed, Pass
+from gpushare.core.records import (
+    Applied,
+    Change,
+    Failure,
+    NodeRecords,
+    PluginPod,
+    Step,
+    parse_records,
+)
+from gpushare.core.transitions import Outcome
+from gpushare.core.turn import CLOSED, OPEN
+from gpushare.names import Reason
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    PRO_DAEMONSETS,
+    PRO_INSTALLED,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    installed,
+)
+
+SHARE = {names.LABEL_SCHEDULE: "share"}
+CGPU = {names.LABEL_SCHEDULE: "cgpu"}
+OURS = {names.LABEL_POOL: "training"}
+VERIFIED = {names.LABEL_ISOLATION_VERIFIED: "true"}
+UNVERIFIED = {names.LABEL_ISOLATION_VERIFIED: "false"}
+INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
+NEVER = a_pool(device_plugin={"restart": "Never"})
+
+
+def plan_of(
+    node: Node,
+    pool: Pool,
+    *pods: Pod,
+    slot_free: bool = True,
+    daemonsets: frozenset[str] = PRO_DAEMONSETS,
+    now: datetime = NOW,
+    may_evict: bool = False,
+    may_tear_down: bool = False,
+    jobs: Iterable[Job] = (),
+    is_refused: bool = False,
+    acting_since: datetime | None = None,
+) -> NodePlan:
+    by_name = {job.name: job for job in jobs}
+    seen = Observed(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
+    at = Pass(
+        now,
+        plugin_daemonsets=installed(daemonsets),
+        may_evict=may_evict,
+        may_tear_down=may_tear_down,
+        acting_since=acting_since,
+    )
+    return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
+
+
+def applied(
+    schedule: Schedule | str = Schedule.CGPU, *, module: bool = False, **more: object
+) -> NodeRecords:
+    values: dict[str, object] = {
+        "pool": "training",
+        "edition": Edition.PROFESSIONAL,
+        "schedule": schedule,
+        "boot_id": "boot-1",
+        "plugins": {"plugin-1": 0},
+        **more,
+    }
+    return NodeRecords(found={}, applied=Applied.model_validate(values), module=module)
+
+
+def expect_apply(plan: NodePlan) -> ApplyNode:
+    assert isinstance(plan.action, ApplyNode), plan
+    return plan.action
+
+
+def expect_change(plan: NodePlan) -> Change:
+    """The change that the plan leaves on the node."""
+    return Change.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_CHANGE])
+
+
+def expect_applied(plan: NodePlan) -> Applied:
+    """What the plan says of the mode that is in force."""
+    return Applied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
+
+
+def expect_idle(plan: NodePlan | None, state: NodeState, reason: Reason) -> NodePlan:
+    """Nothing is done to the node, and this is what it says of itself."""
+    assert plan is not None
+    assert (plan.state, plan.reason, plan.action) == (state, reason, None)
+    return plan
+
+
+def written(node: Node, action: object) -> Node:
+    """The node once this was written to it; labels of others stay."""
+    assert isinstance(action, ApplyNode), action
+    return replace(
+        node,
+        labels={**node.labels, **action.labels},
+        annotations=action.annotations,
+        owned=frozenset({*action.labels, *action.annotations}),
+        unschedulable=action.cordon,
+        owns_cordon=action.cordon,
+    )
+
+
+def follow(node: Node, plan: NodePlan) -> Node:
+    """The node as it is once this has been written to it."""
+    apply = expect_apply(plan)
+    return replace(
+        node,
+        labels={"group": "gpu", **apply.labels},
+        annotations=apply.annotations,
+        owned=frozenset(apply.labels) | frozenset(apply.annotations),
+        unschedulable=apply.cordon,
+        owns_cordon=apply.cordon,
+    )
+
+
+def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> NodePlan:
+    """What is planned once all is written that leaves the node in service."""
+    plan = plan_of(node, pool, *pods, now=now)
+    for _ in range(3):
+        if isinstance(plan.action, ApplyNode) and plan.action.cordon is node.owns_cordon:
+            node = follow(node, plan)
+            plan = plan_of(node, pool, *pods, now=now)
+    return plan
+
+
+def under_way(step: Step, **more: Any) -> NodeRecords:
+    """A change from share to cgpu, labelled at NOW."""
+    change = deferred(0).change
+    assert change is not None
+    labelled_at = None if step is Step.CORDONED else NOW
+    update = {"step": step, "not_before": None, "labelled_at": labelled_at, **more}
+    return applied(Schedule.SHARE).model_copy(update={"change": change.model_copy(update=update)})
+
+
+def on_basic(of: Schedule, to: Schedule, step: Step, **more: Any) -> NodeRecords:
+    """A change on the Basic edition that restarts the plugin, of a node that was in share."""
+    way = {"edition": Edition.BASIC, "of": of, "to": to, "restart": True, "labelled_at": NOW}
+    records = under_way(step, **{**way, **more})
+    before = applied(Schedule.SHARE, edition=Edition.BASIC)
+    return records.model_copy(update={"applied": before.applied})
+
+
+def change_of(records: NodeRecords) -> Change:
+    assert records.change is not None
+    return records.change
+
+
+def plan_leave_of(
+    node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
+) -> NodePlan | None:
+    seen = Observed(node, pods, parse_records(node))
+    return plan_leaving(seen, pool, Pass(now, plugin_daemonsets=PRO_INSTALLED), OPEN)
+
+
+def expect_leaving(
+    node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
+) -> NodePlan:
+    """What is planned for a node on which something is ours."""
+    plan = plan_leave_of(node, *pods, pool=pool, now=now)
+    assert plan is not None
+    return plan
+
+
+def a_kind(
+    of: str = "share",
+    to: str = "cgpu",
+    outcome: Outcome = Outcome.APPLY_AND_RESTART,
+    workloads: WorkloadPolicy = WorkloadPolicy.WAIT,
+    teardown: str = "",
+) -> Kind:
+    return Kind(of, to, outcome, workloads, teardown)
+
+
+def agreed(*kinds: Kind, to: str = "") -> PoolStatus:
+    """The status of a pool for which these kinds were agreed to, under the hash `to`."""
+    listed = tuple(sorted(map(str, kinds)))
+    approval = Approval(hash=to or hash_kinds(kinds), kinds=listed)
+    return PoolStatus(plan=PoolPlan(approved=approval))
+
+
+def a_settled(name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any) -> Node:
+    """A member that is in mode share, as the operator left it."""
+    return a_node(name, {**SHARE, **OURS}, records=records or applied(Schedule.SHARE), **more)
+
+
+def an_isolating(name: str = "gpu-1", *, records: NodeRecords | None = None, **more: Any) -> Node:
+    """A member that is in mode cgpu, as the operator left it."""
+    return a_node(name, {**CGPU, **OURS}, records=records or applied(), **more)
+
+
+def a_failure(attempt: str = "training/1") -> Failure:
+    return Failure(
+        attempt=attempt,
+        step=Step.RESTARTING,
+        reason=Reason.DEADLINE_EXCEEDED,
+        message="cgpu-installer is not Ready on the node, 600 s after the labels",
+        at=NOW,
+    )
+
+
+def failed(attempt: str = "training/1", **more: Any) -> NodeRecords:
+    """A change from share to cgpu that failed in this attempt."""
+    values: dict[str, Any] = {
+        "labelled_at": NOW - timedelta(hours=1),
+        "plugins": (PluginPod(name="old", uid="old"),),
+        "failure": a_failure(attempt),
+    }
+    return under_way(**{"step": Step.RESTARTING, **values, **more})
+
+
+def changing(name: str = "gpu-0", *, joining: bool = False, **more: Any) -> Node:
+    records = under_way(Step.LABELLED, joining=joining)
+    return a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True, **more)
+
+
+def cordoned(records: NodeRecords, *, offered: int = 0, **more: Any) -> Node:
+    """A member that is labelled cgpu, and out of service by us."""
+    values: dict[str, Any] = {"gpu_count": 1, "unschedulable": True, "owns_cordon": True, **more}
+    offers = {MEMORY: offered}
+    return a_node(labels={**CGPU, **OURS}, records=records, allocatable=offers, **values)
+
+
+def has_failed(name: str = "gpu-0", **more: Any) -> Node:
+    return a_node(name, {**CGPU, **OURS}, records=failed(**more), unschedulable=True)
+
+
+def done(name: str, **more: Any) -> Node:
+    """A node that its change brought to cgpu."""
+    records = applied(of="share", plugins={f"plugin-{name}": 0}, **more)
+    return a_node(name, {**CGPU, **OURS}, records=records, allocatable={MEMORY: 15})
+
+
+def some_settled(count: int, first: int = 1) -> list[Node]:
+    return [a_settled(f"gpu-{index}") for index in range(first, first + count)]
+
+
+def deferred(minutes: float) -> NodeRecords:
+    change = Change(
+        pool="training",
+        edition=Edition.PROFESSIONAL,
+        of=Schedule.SHARE,
+        to=Schedule.CGPU,
+        step=Step.DEFERRED,
+        since=NOW,
+        not_before=NOW + timedelta(minutes=minutes),
+    )
+    return applied(Schedule.SHARE).model_copy(update={"change": change})

@@ -1,0 +1,116 @@
+"""Nodes in their teardown, the Jobs of it, and what is planned for them."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpushare import names
+from gpushare.api.job import Job, JobState
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.actions import ApplyNode, NodePlan, Phase
+from gpushare.core.records import Change, NodeRecords, Step, Teardown, parse_records
+from gpushare.core.teardown import name_job
+from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, expect_apply, follow, plan_of
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
+
+LONG_AFTER = NOW + timedelta(days=3)
+"""Any deadline has passed."""
+PLUGIN = a_plugin_pod("plugin-1")
+
+
+def by_hand(**more: Any) -> Pool:
+    """A pool that wants share, and leaves the module to a person."""
+    return a_pool(schedule="share", **more)
+
+
+def by_job(reboot: str = "Person", **more: Any) -> Pool:
+    """A pool that wants share, and leaves the module to Jobs."""
+    teardown = {"policy": "Job", "reboot": reboot}
+    return a_pool(schedule="share", isolation_teardown=teardown, **more)
+
+
+def a_teardown(step: Step, attempt: int = 1, *, down: bool = False, **more: Any) -> NodeRecords:
+    """The records of a node that leaves cgpu for share for good, labelled at NOW in boot-1."""
+    change = Change(
+        pool="training",
+        edition=Edition.PROFESSIONAL,
+        of=Schedule.CGPU,
+        to=Schedule.SHARE,
+        step=step,
+        since=NOW,
+        labelled_at=None if step is Step.CORDONED else NOW,
+        boot_id=None if step is Step.CORDONED else "boot-1",
+        teardown=Teardown(attempt=attempt, down=True if down else None),
+    )
+    records = applied(Schedule.CGPU)
+    return records.model_copy(update={"change": change.model_copy(update=more)})
+
+
+def torn(
+    step: Step, *, boot: str = "boot-1", records: NodeRecords | None = None, **more: Any
+) -> Node:
+    """A node at this step, cordoned; its resource is there."""
+    labels = CGPU if step is Step.CORDONED else SHARE
+    values: dict[str, Any] = {
+        "unschedulable": True,
+        "owns_cordon": True,
+        "allocatable": {MEMORY: 15},
+        **more,
+    }
+    node = a_node(labels={**labels, **OURS}, records=records or a_teardown(step), **values)
+    return replace(node, boot_id=boot)
+
+
+def a_job(
+    node: Node,
+    phase: Phase,
+    state: JobState = JobState.RUNNING,
+    message: str = "",
+    *,
+    leaves_sentinel: bool = False,
+) -> Job:
+    """The Job of this phase of the node's teardown."""
+    change = change_of(node)
+    name = name_job(node, change, phase)
+    made = Job("gpushare-teardown", name, f"uid-of-{name}", node.name, state, message)
+    return replace(made, args=(phase, "sentinel") if leaves_sentinel else (phase,))
+
+
+def change_of(node: Node) -> Change:
+    change = parse_records(node).change
+    assert change is not None
+    return change
+
+
+def plan_torn(
+    node: Node,
+    pool: Pool,
+    *jobs: Job,
+    pods: Iterable[Pod] = (PLUGIN,),
+    now: datetime = NOW,
+    may_tear_down: bool = True,
+) -> NodePlan:
+    """What is planned for it; the same on every look."""
+    plans = [
+        plan_of(node, pool, *pods, jobs=jobs, now=now, may_tear_down=may_tear_down)
+        for _ in range(2)
+    ]
+    assert plans[0] == plans[1]
+    return plans[0]
+
+
+def write(node: Node, plan: NodePlan) -> Node:
+    """The node once this was written to it; what others say of it stays."""
+    assert isinstance(plan.action, ApplyNode)
+    written = follow(node, plan)
+    return replace(written, labels={**node.labels, **written.labels})
+
+
+def expect_written(plan: NodePlan) -> Change:
+    """The change as the plan leaves it; the cordon stays."""
+    apply = expect_apply(plan)
+    assert apply.cordon
+    return Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])

@@ -1,0 +1,191 @@
+"""The controller's loop in a unit test, and an API server that takes its writes."""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.daemonset import DaemonSet
+from gpushare.api.node import Node
+from gpushare.api.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.controller.apply import Applier
+from gpushare.controller.caches import Caches
+from gpushare.controller.reconcile import Reconciler
+from gpushare.core.actions import Action
+from gpushare.core.observed import Timing
+from gpushare.core.records import Step
+from gpushare.kube import pools as pools_api
+from gpushare.kube.errors import ApiError
+from gpushare.kube.events import Events
+from gpushare.kube.nodes import PATH as NODES
+from gpushare.kube.pools import PoolList
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+from tests.kit.values.node_plans import CGPU, OURS, under_way
+
+Json = dict[str, Any]
+
+
+class LoopApi:
+    """An API server that takes every write, or refuses those to `refused` with `refusal`."""
+
+    def __init__(self, refusal: int | None = None, refused: str = "/nodes/"):
+        self.refusal = refusal
+        self.refused = refused
+        self.objects: dict[str, Json] = {}
+        self.writes: list[tuple[str, str]] = []
+        self.bodies: list[tuple[str, Json]] = []
+        """By path, what was applied and taken."""
+
+    async def get(self, path: str, **params: str) -> Json:
+        return self.objects[path]
+
+    async def apply(self, path: str, body: Json) -> Json:
+        self.writes.append(("APPLY", path))
+        if self.refusal and self.refused in path:
+            raise ApiError(self.refusal, b'{"message": "no"}', what=path)
+        self.bodies.append((path, body))
+        # Of a pool it is no whole answer, and older than any list: nobody takes it in.
+        version = "0" if path.startswith(pools_api.PATH) else "9"
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
+
+    async def patch(self, path: str, body: Any, *, content_type: str) -> Json:
+        self.writes.append(("PATCH", path))
+        return {}
+
+    async def create(self, path: str, body: Json) -> Json:
+        return {}
+
+    def written(self, part: str) -> list[str]:
+        return [verb for verb, path in self.writes if part in path]
+
+
+class SlowApi(LoopApi):
+    """An API server that is slow with `slow` calls until `go_on` is set; it counts by kind."""
+
+    def __init__(self, *slow: str) -> None:
+        super().__init__()
+        self.slow = slow
+        self.in_flight: Counter[str] = Counter()
+        self.go_on = asyncio.Event()
+        self.nodes: dict[str, Json] = {}
+
+    async def get(self, path: str, **params: str) -> Json:
+        await self._take("read")
+        return {"items": []} if path == "api/v1/pods" else self.nodes[path]
+
+    async def apply(self, path: str, body: Json) -> Json:
+        await self._take("write" if NODES in path else "status")
+        return await super().apply(path, body)
+
+    async def create(self, path: str, body: Json) -> Json:
+        await self._take("eviction" if path.endswith("/eviction") else "Event")
+        return {}
+
+    async def _take(self, kind: str) -> None:
+        self.in_flight[kind] += 1
+        if kind in self.slow:
+            await self.go_on.wait()
+        await asyncio.sleep(0)
+        self.in_flight[kind] -= 1
+
+    def add_cordoned(self, name: str) -> None:
+        """A cordoned node, as it is read."""
+        labels = {**CGPU, **OURS}
+        fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+        manager = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
+        self.nodes[f"{NODES}/{name}"] = {
+            "metadata": {
+                "name": name,
+                "uid": f"uid-of-{name}",
+                "resourceVersion": "8",
+                "labels": labels,
+                "annotations": under_way(Step.CORDONED).annotations(),
+                "managedFields": [manager],
+            },
+            "spec": {"unschedulable": True},
+        }
+
+
+def build_reconciler(
+    monkeypatch: pytest.MonkeyPatch,
+    api: LoopApi,
+    pools: list[Pool],
+    *nodes: Node,
+    pods: Sequence[Pod] = (),
+    versions: Iterator[int] | None = None,
+    metrics: Metrics | None = None,
+) -> Reconciler:
+    """The loop, to which `nodes` and `pods` have just come."""
+    versions = versions or itertools.count(1)
+    settings = Settings(namespace="ns", identity="me", resync_seconds=30)
+    reconciler = Reconciler(api, settings, metrics or Metrics())  # type: ignore[arg-type]
+    reconciler.caches.nodes._records = {node.name: node for node in nodes}
+    for node in nodes:
+        reconciler.caches.mark_changed(node.name)
+    keyed = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
+    reconciler.caches.pods._records = keyed
+    for key, pod in keyed.items():
+        reconciler.caches._on_pod(key, None, pod)
+    reconciler.caches.daemonsets._records = {
+        name: DaemonSet(name) for name in ("gpushare-device-plugin-ds", "cgpu-installer")
+    }
+
+    async def list_pools(api: object) -> PoolList:
+        return PoolList(next(versions), tuple(pools))
+
+    monkeypatch.setattr(pools_api, "list_pools", list_pools)
+    return reconciler
+
+
+async def settle(reconciler: Reconciler) -> None:
+    """Until nothing is being done to a node, and no status is being written."""
+    statuses = reconciler._statuses._in_flight.values()
+    await asyncio.gather(*reconciler._busy.values(), *statuses)
+
+
+async def until_quiet(api: SlowApi) -> None:
+    """Until everything waits for the API server."""
+    seen = None
+    while seen != (now := (api.in_flight.total(), len(api.writes))):
+        seen = now
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+async def carry_out(
+    api: Any,
+    *actions: Action,
+    reason: Reason,
+    metrics: Metrics | None = None,
+    settings: Settings | None = None,
+    nodes: Sequence[Node] = (),
+    wanted: bool = True,
+) -> Caches:
+    """What the applier makes of each action, until all is told of it; the caches after that."""
+    metrics, settings = metrics or Metrics(), settings or Settings()
+    namespace = settings.teardown_namespace if settings.teardown_image else None
+    caches = Caches(
+        api,
+        plugin_namespace="kube-system",
+        teardown_namespace=namespace,
+        on_change=lambda: None,
+        metrics=metrics,
+    )
+    caches.nodes._records = {node.name: node for node in nodes}
+    events = Events(api, "test")
+    applier = Applier(api, caches, settings, Timing(), metrics, events)
+    try:
+        for action in actions:
+            await applier.carry_out(
+                action, pool="training", reason=reason, is_wanted=lambda: wanted
+            )
+    finally:
+        await asyncio.gather(*events._tasks)
+    return caches

@@ -1,0 +1,93 @@
+"""Everything that a planner has decided, as values that a test can compare."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gpushare.api.node import Node
+from gpushare.api.pool import Pool
+from gpushare.core.actions import NodePlan
+from gpushare.core.capacity import NodeCapacity
+from gpushare.core.observed import Timing
+from gpushare.core.plan import Planner
+from gpushare.core.world import World
+from gpushare.names import Reason
+from tests.kit.values.objects import NOW, PRO_INSTALLED, a_plugin_pod, a_pool
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What was decided in one full pass."""
+
+    members: Mapping[str, tuple[NodePlan, ...]]
+    """By pool, every node that its status speaks of."""
+    decided: Mapping[str, NodePlan]
+    """By node, what is to be done now."""
+    release: tuple[Pool, ...]
+    capacities: Mapping[str, Mapping[str, NodeCapacity]]
+
+
+def plan_world(world: World, now: datetime = NOW, timing: Timing = Timing()) -> Planned:  # noqa: B008
+    """One pass over everything, from nothing."""
+    planner = Planner(timing)
+    plan = planner.update(world, None, now)
+    return Planned(
+        members=read_books(planner),
+        decided={decision.plan.node: decision.plan for decision in plan.decisions},
+        release=plan.release,
+        capacities={name: book.capacities for name, book in planner.books.items()},
+    )
+
+
+def read_books(planner: Planner) -> dict[str, tuple[NodePlan, ...]]:
+    """What stands planned, by pool, sorted by node."""
+    return {
+        name: tuple(plan for _, plan in sorted(book.plans.items()))
+        for name, book in planner.books.items()
+    }
+
+
+class Rollout:
+    """A pool with some nodes, planned event by event."""
+
+    def __init__(self, *nodes: Node, pool: Pool | None = None, **rollout: Any):
+        self.planner = Planner(Timing())
+        self.pool = pool or a_pool(rollout=rollout)
+        self.nodes = {node.name: node for node in nodes}
+        self.started: set[str] = set()
+        self.update(None)
+
+    @property
+    def world(self) -> World:
+        pods = {
+            name: (
+                a_plugin_pod(f"plugin-{name}", node=name),
+                a_plugin_pod("installer-1", node=name, daemonset="cgpu-installer"),
+            )
+            for name, node in self.nodes.items()
+            if node.allocatable
+        }
+        return World(
+            pools=(self.pool,),
+            nodes=dict(self.nodes),
+            pods=pods,
+            plugin_daemonsets=PRO_INSTALLED,
+        )
+
+    def update(self, changed: set[str] | None, now: datetime = NOW) -> None:
+        decisions = self.planner.update(self.world, changed, now).decisions
+        self.started = {d.plan.node for d in decisions if d.plan.takes_slot and d.plan.action}
+
+    def set(self, *nodes: Node, now: datetime = NOW) -> None:
+        self.nodes |= {node.name: node for node in nodes}
+        self.update({node.name for node in nodes}, now)
+
+    def remove(self, name: str) -> None:
+        del self.nodes[name]
+        self.update({name})
+
+    @property
+    def reasons(self) -> Mapping[str, Reason]:
+        plans = self.planner.books[self.pool.name].plans
+        return {name: plan.reason for name, plan in sorted(plans.items())}
