@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.kit.values.admission_reviews import build_review, encode
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import build_pod, build_review, encode
 
 Json = dict[str, Any]
 

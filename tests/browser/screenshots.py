@@ -9,7 +9,7 @@ from playwright.sync_api import sync_playwright
 
 from devcluster.chromium import ensure_chromium
 from tests.browser.browsing import start_browser
-from tests.browser.ui_server import showing_page
+from tests.browser.ui_server import serve_ui
 
 SNAPSHOT = Path(__file__).with_name("cluster.json")
 WIDTH, HEIGHT = 1280, 1010
@@ -21,7 +21,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     chromium = ensure_chromium(os.environ)
     with (
-        showing_page("--snapshot", str(SNAPSHOT)) as shown,
+        serve_ui("--snapshot", str(SNAPSHOT)) as shown,
         sync_playwright() as playwright,
         start_browser(playwright, chromium) as browser,
     ):

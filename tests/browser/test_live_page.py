@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.nodes import remove_nodes
 from tests.browser.conftest import Open
-from tests.browser.ui_server import ShownPage, showing_page
+from tests.browser.ui_server import UiServer, serve_ui
 from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import start_command
 from tests.kit.cluster.expect import expect_pool_ready, expect_running
@@ -17,15 +17,15 @@ from tests.kit.values.manifests import build_pool
 
 
 @pytest.fixture
-def shown(bench: Bench) -> Iterator[ShownPage]:
+def shown(bench: Bench) -> Iterator[UiServer]:
     """The page of a pool with two nodes."""
     given_sharing_pool(bench, "Basic", "n1", "n2")
-    with showing_page(kubeconfig=bench.cluster.kubeconfig) as shown:
+    with serve_ui(kubeconfig=bench.cluster.kubeconfig) as shown:
         yield shown
 
 
 def test_a_pod_appears_on_its_card_and_goes_and_a_change_of_mode_is_seen(
-    bench: Bench, shown: ShownPage, open_page: Open
+    bench: Bench, shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url)
     seen.expect_card("n1", "GPU 0: 0 of 15 GiB allocated")
@@ -51,7 +51,7 @@ def test_a_pod_appears_on_its_card_and_goes_and_a_change_of_mode_is_seen(
 
 
 def test_what_it_shows_at_rest_is_what_the_api_server_has(
-    bench: Bench, shown: ShownPage, open_page: Open
+    bench: Bench, shown: UiServer, open_page: Open
 ) -> None:
     expect_running(bench, place_pod(bench, "one", "n1", gib=4))
     expect_running(bench, place_pod(bench, "two", "n2", gib=9))
@@ -77,7 +77,7 @@ def test_a_name_that_means_something_to_scripts_is_a_name_like_others(
     bench.operators.standard()
     bench.create_pool(build_pool("constructor", edition="Basic"))
     expect_pool_ready(bench, "constructor", nodes=2)
-    with showing_page(kubeconfig=bench.cluster.kubeconfig) as shown:
+    with serve_ui(kubeconfig=bench.cluster.kubeconfig) as shown:
         seen = open_page(shown.url)
         seen.row("n2").wait_for()
         bench.cordon("n2")
@@ -86,7 +86,7 @@ def test_a_name_that_means_something_to_scripts_is_a_name_like_others(
 
 
 def test_nodes_and_pools_come_and_go_and_each_row_is_where_it_belongs(
-    bench: Bench, shown: ShownPage, open_page: Open
+    bench: Bench, shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url)
     seen.expect_names("training", "n1", "n2")
@@ -102,7 +102,7 @@ def test_nodes_and_pools_come_and_go_and_each_row_is_where_it_belongs(
 
 
 def test_what_is_read_beside_the_rows_stays_while_others_change(
-    bench: Bench, shown: ShownPage, open_page: Open
+    bench: Bench, shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url)
     seen.row("n1").click()
@@ -116,7 +116,7 @@ def test_what_is_read_beside_the_rows_stays_while_others_change(
 
 
 def test_a_program_that_has_ended_is_said_to_be_silent_and_what_is_shown_stays(
-    bench: Bench, shown: ShownPage, open_page: Open
+    bench: Bench, shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url)
     seen.row("n2").wait_for()

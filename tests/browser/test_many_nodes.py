@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.ui_server import ShownPage, showing_page
+from tests.browser.ui_server import UiServer, serve_ui
 
 Json = dict[str, Any]
 
@@ -24,10 +24,10 @@ WITHIN_SECONDS = 8.0
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownPage]:
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UiServer]:
     file = tmp_path_factory.mktemp("many") / "cluster.json"
     file.write_text(json.dumps(multiply(json.loads(SNAPSHOT.read_text()))))
-    with showing_page("--snapshot", str(file)) as shown:
+    with serve_ui("--snapshot", str(file)) as shown:
         yield shown
 
 
@@ -49,7 +49,7 @@ def multiply(cluster: Json) -> Json:
 
 
 def test_5000_nodes_are_there_at_once_and_only_some_of_them_are_drawn(
-    shown: ShownPage, open_page: Open
+    shown: UiServer, open_page: Open
 ) -> None:
     started = time.monotonic()
     seen = open_page(shown.url)
@@ -65,7 +65,7 @@ def test_5000_nodes_are_there_at_once_and_only_some_of_them_are_drawn(
     assert seen.rows.count() <= MOST_DRAWN
 
 
-def test_the_focus_goes_to_the_last_of_5000_and_back(shown: ShownPage, open_page: Open) -> None:
+def test_the_focus_goes_to_the_last_of_5000_and_back(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url)
     seen.row("inference").wait_for()
     seen.page.keyboard.press("/")
@@ -81,7 +81,7 @@ def test_the_focus_goes_to_the_last_of_5000_and_back(shown: ShownPage, open_page
     assert seen.rows.count() <= MOST_DRAWN
 
 
-def test_a_row_that_is_scrolled_away_keeps_the_focus(shown: ShownPage, open_page: Open) -> None:
+def test_a_row_that_is_scrolled_away_keeps_the_focus(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url)
     seen.row("inference").click()
     seen.page.locator("#view").evaluate("view => view.scrollTo(0, 100000)")
@@ -91,7 +91,7 @@ def test_a_row_that_is_scrolled_away_keeps_the_focus(shown: ShownPage, open_page
     assert seen.focused() == "cn-beijing.10.0.1.21"
 
 
-def test_one_of_5000_is_found_by_its_name(shown: ShownPage, open_page: Open) -> None:
+def test_one_of_5000_is_found_by_its_name(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url)
     seen.page.get_by_role("searchbox", name="Node").fill("many-4321")
     seen.row("many-4321").wait_for()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.ui_server import ShownPage, showing_page
+from tests.browser.ui_server import UiServer, serve_ui
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -18,8 +18,8 @@ SNAPSHOT = Path(__file__).with_name("cluster.json")
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[ShownPage]:
-    with showing_page("--snapshot", str(SNAPSHOT)) as shown:
+def shown() -> Iterator[UiServer]:
+    with serve_ui("--snapshot", str(SNAPSHOT)) as shown:
         yield shown
 
 
@@ -57,7 +57,7 @@ def attacker() -> Iterator[str]:
     ids=["frame", "link"],
 )
 def test_another_site_that_leads_to_the_page_is_refused(
-    shown: ShownPage, attacker: str, browser: "Browser", way: str
+    shown: UiServer, attacker: str, browser: "Browser", way: str
 ) -> None:
     with browser.new_context() as context:
         page = context.new_page()
@@ -77,7 +77,7 @@ def test_another_site_that_leads_to_the_page_is_refused(
     ids=["fetch", "script", "image"],
 )
 def test_what_another_site_asks_for_its_own_page_is_kept_from_it(
-    shown: ShownPage, attacker: str, browser: "Browser", way: str
+    shown: UiServer, attacker: str, browser: "Browser", way: str
 ) -> None:
     """The refusal itself says that it is for no other origin, so the browser hands nothing on."""
     with browser.new_context() as context:
@@ -89,7 +89,7 @@ def test_what_another_site_asks_for_its_own_page_is_kept_from_it(
 
 
 def test_a_name_of_an_attacker_s_that_leads_here_is_refused(
-    shown: ShownPage, browser: "Browser"
+    shown: UiServer, browser: "Browser"
 ) -> None:
     """DNS rebinding: browsers resolve every name below localhost to this machine by themselves."""
     with browser.new_context() as context:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.ui_server import ShownPage, showing_page
+from tests.browser.ui_server import UiServer, serve_ui
 from tests.kit.cluster.command_line import start_command
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ READABLE = 4.5
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[ShownPage]:
-    with showing_page("--snapshot", str(SNAPSHOT)) as shown:
+def shown() -> Iterator[UiServer]:
+    with serve_ui("--snapshot", str(SNAPSHOT)) as shown:
         yield shown
 
 
@@ -46,7 +46,7 @@ def describe_card(card: Json, unit: str) -> str:
 
 
 def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(
-    shown: ShownPage, open_page: Open
+    shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url, viewport=TALL)
     said = inspect_pools()
@@ -79,7 +79,7 @@ def test_it_shows_every_node_with_its_cards_and_pods_as_inspect_says(
 
 
 def test_stale_isolation_has_a_sign_and_a_word_and_says_of_what(
-    shown: ShownPage, open_page: Open
+    shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url, viewport=TALL)
     stale, kept = seen.row("cn-beijing.10.0.1.11"), seen.row("cn-beijing.10.0.1.13")
@@ -92,7 +92,7 @@ def test_stale_isolation_has_a_sign_and_a_word_and_says_of_what(
     assert "main of pod vision/resnet-0 is not isolated: admitted under share" in panel.inner_text()
 
 
-def test_a_change_under_way_shows_its_modes_and_its_step(shown: ShownPage, open_page: Open) -> None:
+def test_a_change_under_way_shows_its_modes_and_its_step(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url, viewport=TALL)
     text = seen.row("cn-beijing.10.0.1.31").inner_text()
     assert "↻ updating: PluginRestarting" in text
@@ -110,7 +110,7 @@ def test_a_card_of_which_more_is_given_out_than_it_has_says_so_and_needs_attenti
     (container,) = pod["spec"]["containers"]
     container["resources"]["limits"]["aliyun.com/gpu-mem"] = "40"
     crowded.write_text(json.dumps(cluster))
-    with showing_page("--snapshot", str(crowded)) as shown:
+    with serve_ui("--snapshot", str(crowded)) as shown:
         seen = open_page(shown.url, viewport=TALL)
         seen.page.get_by_label("Only what needs attention").check()
         row = seen.row("cn-beijing.10.0.1.13")
@@ -125,7 +125,7 @@ def test_a_card_of_which_more_is_given_out_than_it_has_says_so_and_needs_attenti
 
 
 def test_a_pool_a_part_of_a_name_a_namespace_and_trouble_each_leave_their_rows(
-    shown: ShownPage, open_page: Open
+    shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url, viewport=TALL)
     page = seen.page
@@ -148,7 +148,7 @@ def test_a_pool_a_part_of_a_name_a_namespace_and_trouble_each_leave_their_rows(
 
 
 def test_other_namespaces_fade_in_the_bars_of_the_one_that_is_chosen(
-    shown: ShownPage, open_page: Open
+    shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url, viewport=TALL)
     seen.page.get_by_label("Namespace").select_option("speech")
@@ -157,7 +157,7 @@ def test_other_namespaces_fade_in_the_bars_of_the_one_that_is_chosen(
     assert bar.locator(".held.other").all_inner_texts() == ["resnet-0"]
 
 
-def test_the_filters_outlive_a_reload(shown: ShownPage, open_page: Open) -> None:
+def test_the_filters_outlive_a_reload(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url, viewport=TALL)
     seen.page.get_by_label("Pool").select_option("training")
     seen.page.get_by_role("searchbox", name="Node").fill("1.12")
@@ -167,7 +167,7 @@ def test_the_filters_outlive_a_reload(shown: ShownPage, open_page: Open) -> None
 
 
 def test_an_address_with_other_filters_is_followed_without_a_reload(
-    shown: ShownPage, open_page: Open
+    shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url, viewport=TALL)
     seen.page.get_by_label("Namespace").select_option("notebooks")
@@ -177,7 +177,7 @@ def test_an_address_with_other_filters_is_followed_without_a_reload(
     assert seen.page.get_by_label("Namespace").input_value() == ""
 
 
-def test_a_name_is_found_however_its_letters_are_typed(shown: ShownPage, open_page: Open) -> None:
+def test_a_name_is_found_however_its_letters_are_typed(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url, viewport=TALL)
     seen.row("inference").wait_for()
     seen.page.get_by_role("searchbox", name="Node").fill("CN-Beijing.10.0.1.12")
@@ -193,7 +193,7 @@ def test_a_pool_that_can_t_be_read_needs_attention_and_can_be_chosen(
     (pool,) = (pool for pool in cluster["pools"] if pool["metadata"]["name"] == "notebooks")
     del pool["spec"]["nodes"]
     broken.write_text(json.dumps(cluster))
-    with showing_page("--snapshot", str(broken)) as shown:
+    with serve_ui("--snapshot", str(broken)) as shown:
         seen = open_page(shown.url, viewport=TALL)
         seen.page.get_by_label("Only what needs attention").check()
         text = seen.row("notebooks").inner_text()
@@ -202,7 +202,7 @@ def test_a_pool_that_can_t_be_read_needs_attention_and_can_be_chosen(
         assert seen.names() == ["notebooks"]
 
 
-def test_filters_that_leave_nothing_say_so(shown: ShownPage, open_page: Open) -> None:
+def test_filters_that_leave_nothing_say_so(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url)
     seen.page.get_by_role("searchbox", name="Node").fill("nonesuch")
     seen.page.get_by_text("Nothing is left by the filters.").wait_for()
@@ -211,7 +211,7 @@ def test_filters_that_leave_nothing_say_so(shown: ShownPage, open_page: Open) ->
 # By keyboard, in the dark, on a phone.
 
 
-def test_all_of_it_can_be_done_by_keyboard(shown: ShownPage, open_page: Open) -> None:
+def test_all_of_it_can_be_done_by_keyboard(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url)
     keys = seen.page.keyboard
     seen.row("inference").wait_for()
@@ -240,7 +240,7 @@ def test_all_of_it_can_be_done_by_keyboard(shown: ShownPage, open_page: Open) ->
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [TALL, PHONE], ids=["desk", "phone"])
 def test_every_text_stands_out_from_what_is_behind_it(
-    shown: ShownPage, open_page: Open, scheme: str, viewport: Any
+    shown: UiServer, open_page: Open, scheme: str, viewport: Any
 ) -> None:
     seen = open_page(shown.url, viewport=viewport, color_scheme=scheme)
     seen.row("inference").wait_for()
@@ -250,7 +250,7 @@ def test_every_text_stands_out_from_what_is_behind_it(
     assert [(text, ratio) for text, ratio in contrasts if ratio < READABLE] == []
 
 
-def test_it_is_dark_where_the_reader_s_machine_is(shown: ShownPage, open_page: Open) -> None:
+def test_it_is_dark_where_the_reader_s_machine_is(shown: UiServer, open_page: Open) -> None:
     def find_back(scheme: str) -> str:
         page = open_page(shown.url, color_scheme=scheme).page
         back: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -259,7 +259,7 @@ def test_it_is_dark_where_the_reader_s_machine_is(shown: ShownPage, open_page: O
     assert (find_back("light"), find_back("dark")) == ("rgb(255, 255, 255)", "rgb(16, 22, 30)")
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(shown: ShownPage, open_page: Open) -> None:
+def test_on_a_phone_nothing_is_wider_than_the_screen(shown: UiServer, open_page: Open) -> None:
     seen = open_page(shown.url, viewport=PHONE, has_touch=True)
     row = seen.row("cn-beijing.10.0.1.21")
     row.wait_for()
@@ -280,7 +280,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(shown: ShownPage, open_page
 
 
 def test_who_can_t_see_it_is_told_rows_their_headers_and_their_number(
-    shown: ShownPage, open_page: Open
+    shown: UiServer, open_page: Open
 ) -> None:
     seen = open_page(shown.url, viewport=TALL)
     seen.row("inference").wait_for()
@@ -297,7 +297,7 @@ def test_what_a_cluster_says_is_never_markup(tmp_path: Path, open_page: Open) ->
     hostile = tmp_path / "cluster.json"
     markup = "<img src=x onerror=alert(1)>"
     hostile.write_text(SNAPSHOT.read_text().replace('"nowhere"', json.dumps(markup)))
-    with showing_page("--snapshot", str(hostile)) as shown:
+    with serve_ui("--snapshot", str(hostile)) as shown:
         seen = open_page(shown.url, viewport=TALL)
         assert markup in seen.row("stray").inner_text()
         assert seen.page.locator("img").count() == 0
@@ -309,7 +309,7 @@ def test_what_a_cluster_says_stands_in_the_order_that_it_has(
     """As commands print it."""
     hostile = tmp_path / "cluster.json"
     hostile.write_text(SNAPSHOT.read_text().replace('"nowhere"', json.dumps("a\u202eb\u2066\x07")))
-    with showing_page("--snapshot", str(hostile)) as shown:
+    with serve_ui("--snapshot", str(hostile)) as shown:
         seen = open_page(shown.url, viewport=TALL)
         row = seen.row("stray")
         assert r"a\u202eb\u2066\x07" in row.inner_text()

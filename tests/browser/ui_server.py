@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from tests.kit.cluster.command_line import NOBODY, SOURCE, Ended
+from tests.kit.cluster.command_line import NOBODY, SOURCE, CommandResult
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class ShownPage:
+class UiServer:
     """A page that is served."""
 
     url: str
@@ -58,11 +58,11 @@ class ShownPage:
         state: Json = json.loads(answer.body)
         return state
 
-    def end(self, number: int = signal.SIGINT) -> Ended:
+    def end(self, number: int = signal.SIGINT) -> CommandResult:
         """Send it a signal, as Ctrl-C does; how it ended."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=_TIMEOUT_SECONDS)
-        return Ended(self.process.returncode, out, err)
+        return CommandResult(self.process.returncode, out, err)
 
 
 def send(port: int, path: str, method: str, headers: Mapping[str, str]) -> Answer:
@@ -80,7 +80,7 @@ def send(port: int, path: str, method: str, headers: Mapping[str, str]) -> Answe
 
 
 @contextmanager
-def showing_page(*arguments: str, kubeconfig: Path | None = None) -> Iterator[ShownPage]:
+def serve_ui(*arguments: str, kubeconfig: Path | None = None) -> Iterator[UiServer]:
     """`gpushare ui --no-browser ARGUMENTS` for a block, for somebody whose kubeconfig that is."""
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)}
     if kubeconfig is not None:
@@ -95,7 +95,7 @@ def showing_page(*arguments: str, kubeconfig: Path | None = None) -> Iterator[Sh
     try:
         url = _pipe(process.stdout).readline().strip()
         assert url, _pipe(process.stderr).read()
-        yield ShownPage(url, process)
+        yield UiServer(url, process)
     finally:
         process.kill()
         process.wait()

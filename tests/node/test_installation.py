@@ -24,9 +24,8 @@ from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
 from tests.kit.cluster.expect import expect, expect_pool_ready
 from tests.kit.cluster.helm_release import expect_left
-from tests.kit.cluster.inventory import take_inventory
-from tests.kit.cluster.lease_handover import measure_hand_over
-from tests.kit.cluster.replicas import LEASES, Replicas
+from tests.kit.cluster.object_diff import take_inventory
+from tests.kit.cluster.replicas import LEASES, Replicas, measure_hand_over
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS
 from tests.kit.values.manifests import build_pod, build_pool
 

@@ -102,9 +102,11 @@ class Caches:
             f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
             parse_unhealthy_cards,
             on_change=self._on_unhealthy,
+            on_alive=partial(metrics.observe_watch, "configmaps"),
             refusal_seconds=REFUSAL_SECONDS,
         )
-        """Without the right to list these, everything else goes on."""
+        """Without the right to list these, everything else goes on: cards count as healthy. Where
+        the right is taken away the metric of watches tells."""
         self.jobs: Reflector[Job] | None = None
         if teardown_namespace is not None:
             self.jobs = Reflector(

@@ -138,15 +138,13 @@ class Book:
         self.serve(plan.node)
 
     def take_turned(self) -> Counter[Reason]:
-        """How many nodes came to wait for each reason, or warn of it, since this was asked last."""
+        """How many nodes came to wait for each reason, since this was asked last."""
         moved, self.moved = self.moved, {}
         plans = ((self.plans.get(node), counted) for node, counted in moved.items())
         return Counter(
             plan.reason
             for plan, counted in plans
-            if plan is not None
-            and (plan.state in _WAITS or plan.warns)
-            and plan.reason is not counted
+            if plan is not None and plan.state in _WAITS and plan.reason is not counted
         )
 
     def begin_anew(self) -> "Book":

@@ -67,7 +67,8 @@ class Reflector(Generic[Record]):
         self._on_alive = on_alive
         self._params = dict(params)
         self._refusal_seconds = refusal_seconds
-        """How long it waits after a refusal, where the right is not sure to be there."""
+        """How long it waits after a refusal, where the right is not sure to be there; what was
+        known until then is forgotten."""
         self.tried = asyncio.Event()
         """Set once the first list is complete, or failed."""
         self._records: dict[str, Record] = {}
@@ -78,7 +79,8 @@ class Reflector(Generic[Record]):
         self._version: str | None = None
         self.hearing = Hearing(path)
         self.synced = asyncio.Event()
-        """Set once the first list is complete; never before."""
+        """Set once the first list is complete; never before, and no more after a refusal where
+        the right is not sure to be there."""
 
     @property
     def records(self) -> Mapping[str, Record]:
@@ -105,6 +107,7 @@ class Reflector(Generic[Record]):
                 log.warning("watch of %s interrupted: %s", self._path, reason)
                 self.tried.set()
                 if self._refusal_seconds and isinstance(error, ApiError) and error.status == 403:
+                    self._forget()
                     await asyncio.sleep(self._refusal_seconds)
                     continue
             if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
@@ -112,6 +115,18 @@ class Reflector(Generic[Record]):
                 continue
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
+
+    def _forget(self) -> None:
+        """Nothing is known any more: what is there must be listed anew, once that is allowed."""
+        if self.synced.is_set():
+            log.warning("nothing is known of %s until it may be read again", self._path)
+        self._version = None
+        self.synced.clear()
+        known = dict(self._records)
+        self._records.clear()
+        self._versions.clear()
+        for key, record in known.items():
+            self._on_change(key, record, None)
 
     async def read_anew(self) -> None:
         """Take in all objects as they are now, whatever the watch, which goes on, has told so far.

@@ -8,12 +8,12 @@ import pytest
 
 from devcluster.editions import EDITIONS, Edition
 from gpushare.cli.exits import Exit
-from tests.integration.nodechange.node_modes import LOOKS, expect_offer
+from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
 from tests.kit.bench import NODES, POOLS, SYSTEM_PODS, Bench
-from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import expect_pool_ready, expect_reason
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
-from tests.kit.cluster.users import a_reader
+from tests.kit.cluster.users import as_reader
 
 Json = dict[str, Any]
 
@@ -22,13 +22,13 @@ ISOLATION = "cgpu.disable.isolation"
 VERIFIED = "gpushare.io/isolation-verified"
 
 
-def run(bench: Bench, *arguments: str) -> Ended:
+def run(bench: Bench, *arguments: str) -> CommandResult:
     return run_command(*arguments, kubeconfig=bench.cluster.kubeconfig)
 
 
 def add_nodes(bench: Bench, edition: Edition, mode: str, *nodes: str, node_pool: str) -> None:
     """Nodes that somebody put into `mode`, and that work."""
-    look = LOOKS[edition][mode]
+    look = EXPECTED_MODES[edition][mode]
     bench.add_nodes(*nodes, labels=look.labels, node_pool=node_pool)
     for node in nodes:
         expect_offer(bench, node, look)
@@ -56,7 +56,7 @@ def read_system_pods(bench: Bench) -> set[str]:
 @pytest.mark.parametrize("edition", EDITIONS)
 def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition: Edition) -> None:
     bench.install(edition)
-    for mode in LOOKS[edition]:
+    for mode in EXPECTED_MODES[edition]:
         node = f"n-{mode.replace('_', '-')}"
         add_nodes(bench, edition, mode, node, node_pool=f"np-{node}")
     labels, plugins, mark = read_labels(bench), read_system_pods(bench), bench.audit.mark()
@@ -88,7 +88,7 @@ def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition
 def test_a_label_that_is_told_is_the_one_that_is_written(bench: Bench) -> None:
     bench.install("Basic")
     bench.add_nodes("plain", labels={"cgpu": "true"})
-    expect_offer(bench, "plain", LOOKS["Basic"]["cgpu"])
+    expect_offer(bench, "plain", EXPECTED_MODES["Basic"]["cgpu"])
     labels, mark = read_labels(bench), bench.audit.mark()
 
     told = run(bench, "adopt", "-o", "json")
@@ -123,9 +123,9 @@ def test_a_list_that_fails_prints_no_pools(bench: Bench, tmp_path: Path) -> None
     """Half the pods would make a plan empty that is not."""
     with FaultProxy(bench.cluster) as proxy:
         proxy.add(Rule("GET", "/api/v1/pods", status=403, times=None))
-        with a_reader(bench, tmp_path, url=proxy.url) as kubeconfig:
+        with as_reader(bench, tmp_path, url=proxy.url) as kubeconfig:
             for command in (["adopt", "-o", "yaml"], ["migrate", "pools"]):
-                expect_told(run_command(*command, kubeconfig=kubeconfig), Exit.FORBIDDEN)
+                expect_error(run_command(*command, kubeconfig=kubeconfig), Exit.FORBIDDEN)
 
 
 def test_pools_of_a_migration_are_taken_by_the_api_server(bench: Bench) -> None:

@@ -16,9 +16,9 @@ from gpushare.certs.issue import issue_authority
 from gpushare.cli.exits import Exit
 from gpushare.core.doctor.grants import Scope, list_grants
 from tests.kit.bench import Bench
-from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import expect, expect_pool_ready
-from tests.kit.cluster.users import a_person
+from tests.kit.cluster.users import as_user
 from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ class Scene:
     bench: Bench
     folder: Path
 
-    def run(self, *arguments: str, kubeconfig: Path | None = None) -> Ended:
+    def run(self, *arguments: str, kubeconfig: Path | None = None) -> CommandResult:
         kubeconfig = kubeconfig or self.bench.cluster.kubeconfig
         return run_command("doctor", *arguments, kubeconfig=kubeconfig)
 
@@ -133,7 +133,7 @@ def test_an_operator_in_another_namespace_is_a_slip(
 ) -> None:
     mark = scene.bench.audit.mark()
     ended = scene.run("--operator-namespace", namespace)
-    expect_told(ended, Exit.NOT_FOUND, f"namespace {namespace}", told)
+    expect_error(ended, Exit.NOT_FOUND, f"namespace {namespace}", told)
     listed = [
         call.namespace
         for call in scene.bench.audit.calls(mark)
@@ -168,7 +168,7 @@ def test_a_ca_bundle_of_another_ca_is_found_by_a_trial(scene: Scene) -> None:
 def test_without_rights_each_part_is_skipped_and_the_right_named(
     scene: Scene, tmp_path: Path
 ) -> None:
-    with a_person(scene.bench, tmp_path) as visitor:
+    with as_user(scene.bench, tmp_path) as visitor:
         found = scene.find(kubeconfig=visitor)
     assert {each["code"] for each in found} == {"Skipped", "SetupAssumed", "YourRightsMissing"}
     skipped = {each["object"]: each["message"] for each in found.of("Skipped")}

@@ -12,8 +12,8 @@ import yaml
 
 from gpushare.cli.exits import Exit
 from tests.kit.bench import Bench
-from tests.kit.cluster.command_line import expect_told, run_command
-from tests.kit.cluster.namespaces import a_space
+from tests.kit.cluster.command_line import expect_error, run_command
+from tests.kit.cluster.namespaces import temporary_namespace
 
 Json = dict[str, Any]
 NAMESPACE = "vision"
@@ -35,7 +35,7 @@ def cluster(installed: Bench) -> Iterator[Bench]:
     installed.operators.end_all()
     installed.install("Professional")
     installed.add_nodes("gpu.10.0.0.1", "gpu.10.0.0.2", labels={"card": "T4"})
-    with a_space(installed, name=NAMESPACE):
+    with temporary_namespace(installed, name=NAMESPACE):
         for raw in yaml.safe_load_all(MANIFESTS.read_text()):
             raw["spec"] |= {"replicas": 0} if "replicas" in raw["spec"] else {}
             installed.call("POST", path_of(raw), raw)
@@ -109,4 +109,4 @@ def test_a_limit_on_whole_cards_gives_them_to_a_pod_that_shares(cluster: Bench) 
 def test_a_namespace_that_there_is_not(cluster: Bench) -> None:
     command = ("migrate", "workloads", "-n", "visoin")
     ended = run_command(*command, kubeconfig=cluster.cluster.kubeconfig)
-    expect_told(ended, Exit.NOT_FOUND, "did you mean vision?")
+    expect_error(ended, Exit.NOT_FOUND, "did you mean vision?")

@@ -9,7 +9,7 @@ import yaml
 
 from gpushare.cli.exits import Exit
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
@@ -19,13 +19,13 @@ from tests.kit.cluster.expect import (
     is_out_of_service,
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
-from tests.kit.cluster.users import a_desk, a_rule
+from tests.kit.cluster.users import as_visitor, policy_rule
 from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 
 
-def run(bench: Bench, *arguments: str) -> Ended:
+def run(bench: Bench, *arguments: str) -> CommandResult:
     return run_command(*arguments, kubeconfig=bench.cluster.kubeconfig)
 
 
@@ -124,7 +124,7 @@ def test_an_agreement_lets_the_controller_go_on(manual: Bench) -> None:
     assert plan["hash"] == manual.pool()["status"]["plan"]["hash"]
 
     stale = run(manual, "approve", "training", "--hash", "0123456789ab")
-    expect_told(stale, Exit.NOT_CALLED_FOR, plan["hash"], "0123456789ab")
+    expect_error(stale, Exit.NOT_CALLED_FOR, plan["hash"], "0123456789ab")
     version = manual.pool()["metadata"]["generation"]
     tried = read(manual, "approve", "training", "--hash", plan["hash"], "--dry-run")
     assert (tried["written"], tried["dryRun"]) == (False, True)
@@ -143,7 +143,7 @@ def test_a_field_that_somebody_else_owns_is_taken_over_only_by_force(manual: Ben
     manual.change_pool(rollout={"approvedPlan": "0123456789ab"})
     expect(manual, "the wrong hash was read", lambda: has_observed(manual))
     refused = run(manual, "approve", "training")
-    expect_told(refused, Exit.NOT_CALLED_FOR, "conflict with", "--force-conflicts")
+    expect_error(refused, Exit.NOT_CALLED_FOR, "conflict with", "--force-conflicts")
     assert read(manual, "approve", "training", "--force-conflicts")["written"] is True
     expect_pool_ready(manual, nodes=2)
 
@@ -154,7 +154,7 @@ def test_what_failed_is_tried_again_and_the_agreement_stays(manual: Bench) -> No
     expect_reason(manual, "n1", "DeadlineExceeded")
     expect_reason(manual, "n2", "RolloutHalted")
 
-    expect_told(run(manual, "retry", "n11"), Exit.NOT_FOUND, "did you mean n1?")
+    expect_error(run(manual, "retry", "n11"), Exit.NOT_FOUND, "did you mean n1?")
     tried = read(manual, "retry", "n1", "--dry-run")
     assert (tried["object"], tried["written"], tried["dryRun"]) == ("node/n1", False, True)
     assert read_retry(manual.node("n1")) is None
@@ -178,12 +178,12 @@ def read_retry(raw: Json) -> str | None:
 def test_who_may_read_the_pool_and_not_patch_it_writes_nothing(
     manual: Bench, tmp_path: Path
 ) -> None:
-    rules = [a_rule("gpusharepools", "get", group="gpushare.io")]
-    with a_desk(manual, tmp_path, rules) as kubeconfig:
+    rules = [policy_rule("gpusharepools", "get", group="gpushare.io")]
+    with as_visitor(manual, tmp_path, rules) as kubeconfig:
         ended = run_command("approve", "training", kubeconfig=kubeconfig)
         planned = run_command("plan", "pool", "training", kubeconfig=kubeconfig)
-    expect_told(ended, Exit.FORBIDDEN, 'cannot patch resource "gpusharepools"')
-    expect_told(planned, Exit.FORBIDDEN, "cannot list resource")
+    expect_error(ended, Exit.FORBIDDEN, 'cannot patch resource "gpusharepools"')
+    expect_error(planned, Exit.FORBIDDEN, "cannot list resource")
     assert "approvedPlan" not in manual.pool()["spec"]["rollout"]
 
 

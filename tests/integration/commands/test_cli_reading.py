@@ -18,8 +18,7 @@ from devcluster.installation import NAMESPACE, Installation
 from devcluster.kubectlplugin import write_plugin
 from gpushare.cli.exits import Exit
 from tests.kit.bench import Bench
-from tests.kit.cluster.account_kubeconfig import write_kubeconfig
-from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
     expect,
     expect_allocated,
@@ -28,9 +27,9 @@ from tests.kit.cluster.expect import (
     is_unschedulable,
 )
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
-from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import DECISION, expect_sent, kubectl_create
-from tests.kit.cluster.users import a_desk, a_person, a_reader, a_rule
+from tests.kit.cluster.users import as_reader, as_user, as_visitor, policy_rule, write_kubeconfig
 from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
@@ -45,13 +44,13 @@ DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
 VALUES = {"deploy": "true", "eviction.enabled": "true", "webhook.onNoPool": "deny"}
 
-POD = a_rule("pods", "get", of=("trainer", "waits"))
-ONE_NODE = a_rule("nodes", "get", of=(FIRST,))
-ONE_POOL = a_rule("gpusharepools", "get", group=GROUP, of=("training",))
-PODS = a_rule("pods", "list")
-POOLS = a_rule("gpusharepools", "list", group=GROUP)
-DAEMONSETS = a_rule("daemonsets", "list", group="apps")
-SPACE = a_rule("namespaces", "get", of=("default",))
+POD = policy_rule("pods", "get", of=("trainer", "waits"))
+ONE_NODE = policy_rule("nodes", "get", of=(FIRST,))
+ONE_POOL = policy_rule("gpusharepools", "get", group=GROUP, of=("training",))
+PODS = policy_rule("pods", "list")
+POOLS = policy_rule("gpusharepools", "list", group=GROUP)
+DAEMONSETS = policy_rule("daemonsets", "list", group="apps")
+SPACE = policy_rule("namespaces", "get", of=("default",))
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Scene:
     bench: Bench
     folder: Path
 
-    def run(self, *arguments: str, kubeconfig: Path | None = None) -> Ended:
+    def run(self, *arguments: str, kubeconfig: Path | None = None) -> CommandResult:
         return run_command(*arguments, kubeconfig=kubeconfig or self.bench.cluster.kubeconfig)
 
     def show(self, *arguments: str, kubeconfig: Path | None = None) -> str:
@@ -77,7 +76,7 @@ class Scene:
 
     def ask_with(self, rules: list[Json], *arguments: str) -> Json:
         """What somebody is told who may do this and nothing else."""
-        with a_desk(self.bench, self.folder, rules) as kubeconfig:
+        with as_visitor(self.bench, self.folder, rules) as kubeconfig:
             return self.ask(*arguments, kubeconfig=kubeconfig)
 
     def write(self, raw: Json) -> str:
@@ -106,7 +105,7 @@ def scene(installed: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     installed.create_pool(build_pool("isolated", schedule="cgpu", node_pool="np2", priority=50))
     expect_pool_ready(installed, nodes=2)
     expect_pool_ready(installed, "isolated", nodes=1)
-    expect_sent(default_space(installed), build_pod("probe", env=SHARED), "training")
+    expect_sent(default_namespace(installed), build_pod("probe", env=SHARED), "training")
     installed.create_pod(build_pod("trainer", gib=9, env=SHARED | SECRET))
     expect_running(installed, "trainer")
     expect_allocated(installed, gib=9)
@@ -151,7 +150,7 @@ def test_the_api_server_does_with_a_pod_what_is_said(
     scene: Scene, gib: int, env: dict[str, str] | None
 ) -> None:
     pod = build_pod("new", gib=gib, env=env)
-    sent = default_space(scene.bench).send(pod)
+    sent = default_namespace(scene.bench).send(pod)
     answer = kubectl_create(scene.bench, pod)
     (said,) = scene.ask("explain", "-f", scene.write(pod))["objects"]
     decision = said["decision"]
@@ -182,7 +181,7 @@ def test_kubectl_finds_the_plugin_and_completes_it(scene: Scene, tmp_path: Path)
     ],
 )
 def test_names_that_there_are_not(scene: Scene, asked: tuple[str, ...], told: str) -> None:
-    expect_told(scene.run(*asked), Exit.NOT_FOUND, told)
+    expect_error(scene.run(*asked), Exit.NOT_FOUND, told)
 
 
 # Where it does not answer.
@@ -192,10 +191,10 @@ def test_before_the_operator_is_installed_only_pools_are_missing(
     scene: Scene, proxy: FaultProxy
 ) -> None:
     proxy.add(Rule("GET", "/gpusharepools", status=404, times=None, body=b"404 page not found"))
-    with a_reader(scene.bench, scene.folder, url=proxy.url) as kubeconfig:
+    with as_reader(scene.bench, scene.folder, url=proxy.url) as kubeconfig:
         assert scene.show("inspect", kubeconfig=kubeconfig) == scene.show("inspect")
         pools = scene.run("inspect", "--pools", kubeconfig=kubeconfig)
-    expect_told(pools, Exit.NOT_INSTALLED, "is not in the cluster; install the chart")
+    expect_error(pools, Exit.NOT_INSTALLED, "is not in the cluster; install the chart")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +211,7 @@ def test_of_what_fails_half_way_nothing_is_shown(
     proxy.add(rule)
     proxy.add(Rule("GET", "/nodes", query={"limit": "1"}, times=None))
     ended = scene.run("inspect", kubeconfig=scene.write_kubeconfig(server=proxy.url))
-    expect_told(ended, Exit.INCOMPLETE, "nothing is shown")
+    expect_error(ended, Exit.INCOMPLETE, "nothing is shown")
 
 
 def test_a_list_that_expires_half_way_is_begun_anew(scene: Scene, proxy: FaultProxy) -> None:
@@ -250,7 +249,7 @@ def test_a_connection_that_can_not_be_had(
     config = yaml.safe_load(file.read_text())
     spoil(config)
     file.write_text(yaml.safe_dump(config))
-    expect_told(scene.run("inspect", kubeconfig=file), code, told)
+    expect_error(scene.run("inspect", kubeconfig=file), code, told)
 
 
 # With few rights.
@@ -263,11 +262,11 @@ def lacks(document: Json) -> set[str]:
 
 
 def test_rights_to_nodes_and_pods_are_enough_unless_pools_are_asked_for(scene: Scene) -> None:
-    rules = [a_rule("nodes", "list"), PODS]
-    with a_desk(scene.bench, scene.folder, rules) as kubeconfig:
+    rules = [policy_rule("nodes", "list"), PODS]
+    with as_visitor(scene.bench, scene.folder, rules) as kubeconfig:
         assert scene.show("inspect", kubeconfig=kubeconfig) == scene.show("inspect")
         pools = scene.run("inspect", "--pools", kubeconfig=kubeconfig)
-    expect_told(pools, Exit.FORBIDDEN, 'cannot list resource "gpusharepools"', "visitor")
+    expect_error(pools, Exit.FORBIDDEN, 'cannot list resource "gpusharepools"', "visitor")
 
 
 def test_to_get_the_pod_is_enough_to_explain_it(scene: Scene) -> None:
@@ -329,17 +328,17 @@ def test_to_get_the_pool_is_enough_to_explain_it(scene: Scene) -> None:
 
 def test_what_may_not_be_read_is_refused_and_what_is_not_there_is_said_so(scene: Scene) -> None:
     rules = [
-        a_rule("gpusharepools", "get", "patch", group=GROUP, of=("training", "gone")),
-        a_rule("pods", "get", of=("trainer", "gone")),
+        policy_rule("gpusharepools", "get", "patch", group=GROUP, of=("training", "gone")),
+        policy_rule("pods", "get", of=("trainer", "gone")),
     ]
-    with a_desk(scene.bench, scene.folder, rules) as kubeconfig:
+    with as_visitor(scene.bench, scene.folder, rules) as kubeconfig:
         for asked in (("pod", "waits"), ("node", SECOND), ("pool", "isolated")):
             ended = scene.run("explain", *asked, kubeconfig=kubeconfig)
-            expect_told(ended, Exit.FORBIDDEN, f'"{asked[1]}" is forbidden', "cannot get")
+            expect_error(ended, Exit.FORBIDDEN, f'"{asked[1]}" is forbidden', "cannot get")
         for words in (("explain", "pod", "gone"), ("retry", "pool/gone"), ("approve", "gone")):
-            expect_told(scene.run(*words, kubeconfig=kubeconfig), Exit.NOT_FOUND, "gone")
+            expect_error(scene.run(*words, kubeconfig=kubeconfig), Exit.NOT_FOUND, "gone")
         retried = scene.run("retry", "pool/training", kubeconfig=kubeconfig)
-    expect_told(retried, Exit.NOT_CALLED_FOR, "training")
+    expect_error(retried, Exit.NOT_CALLED_FOR, "training")
 
 
 # How the installation is set.
@@ -382,13 +381,14 @@ def test_who_may_read_them_in_the_operators_namespace_alone_needs_no_more(
     deployed: Scene,
 ) -> None:
     bench, account = deployed.bench, "neighbour"
-    rules = [a_rule("nodes", "list"), PODS, POOLS, DAEMONSETS, a_rule("namespaces", "list")]
+    listed = [policy_rule(resource, "list") for resource in ("nodes", "namespaces")]
+    rules = [*listed, PODS, POOLS, DAEMONSETS]
     meta = {"metadata": {"name": account}}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": "default"}
-    with a_person(bench, deployed.folder, rules, name=account) as kubeconfig:
+    with as_user(bench, deployed.folder, rules, name=account) as kubeconfig:
         assert find_setup(deployed, kubeconfig=kubeconfig).startswith("assumed")
-        allowed = [a_rule("deployments", "list", group="apps")]
+        allowed = [policy_rule("deployments", "list", group="apps")]
         bench.call("POST", f"{RBAC}/roles", {**meta, "rules": allowed})
         bench.call("POST", f"{RBAC}/rolebindings", {**meta, "roleRef": role, "subjects": [subject]})
         whole = find_setup(deployed)

@@ -16,8 +16,8 @@ from tests.kit.cluster.installations import teardown_jobs_allowed
 from tests.kit.cluster.node_teardown import expect_isolating, given_isolating_pool
 from tests.kit.cluster.scheduler import scheduled_by
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS
+from tests.kit.values.certificates import build_tls
 from tests.kit.values.manifests import build_pod
-from tests.kit.values.tls import build_tls
 
 Json = dict[str, Any]
 IMAGE = "registry.example.com/gpushare-plugin:v2"

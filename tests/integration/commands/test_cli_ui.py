@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from gpushare.cli.exits import Exit
-from tests.browser.ui_server import ShownPage, showing_page
+from tests.browser.ui_server import UiServer, serve_ui
 from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import expect, expect_allocated, expect_running
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
-from tests.kit.cluster.users import a_reader
+from tests.kit.cluster.users import as_reader
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ def proxy(cluster: Bench) -> Iterator[FaultProxy]:
         yield proxy
 
 
-def expect_state(bench: Bench, shown: ShownPage, what: str, holds: Callable[[Json], bool]) -> Json:
+def expect_state(bench: Bench, shown: UiServer, what: str, holds: Callable[[Json], bool]) -> Json:
     """The first state of which that holds."""
 
     def probe() -> Json | None:
@@ -55,7 +55,7 @@ def has_failed(state: Json) -> bool:
 def test_the_state_is_what_inspect_prints_and_then_only_what_changed(cluster: Bench) -> None:
     kubeconfig = cluster.cluster.kubeconfig
     said = json.loads(run_command("inspect", "--pools", "-o", "json", kubeconfig=kubeconfig).out)
-    with showing_page(kubeconfig=kubeconfig) as shown:
+    with serve_ui(kubeconfig=kubeconfig) as shown:
         first = shown.read_state()
         since = f"?epoch={first['epoch']}&since={first['version']}"
         try:
@@ -75,7 +75,10 @@ def test_the_state_is_what_inspect_prints_and_then_only_what_changed(cluster: Be
 def test_it_needs_no_right_but_to_list_and_names_what_is_lost_while_it_runs(
     cluster: Bench, tmp_path: Path
 ) -> None:
-    with a_reader(cluster, tmp_path) as kubeconfig, showing_page(kubeconfig=kubeconfig) as shown:
+    with (
+        as_reader(cluster, tmp_path) as kubeconfig,
+        serve_ui(kubeconfig=kubeconfig) as shown,
+    ):
         mark = cluster.audit.mark()
         good = shown.read_state()
         expect_state(
@@ -101,14 +104,14 @@ def test_it_needs_no_right_but_to_list_and_names_what_is_lost_while_it_runs(
 def test_an_outage_ends_and_whoever_switched_the_context_meanwhile_sees_the_same_cluster(
     cluster: Bench, proxy: FaultProxy, tmp_path: Path
 ) -> None:
-    with a_reader(cluster, tmp_path, url=proxy.url) as file:
+    with as_reader(cluster, tmp_path, url=proxy.url) as file:
         config = yaml.safe_load(file.read_text())
         first = config["current-context"]
         config["clusters"].append({"name": "other", "cluster": {"server": "https://127.0.0.1:1"}})
         user = config["contexts"][0]["context"]["user"]
         config["contexts"].append({"name": "other", "context": {"cluster": "other", "user": user}})
         file.write_text(yaml.safe_dump(config))
-        with showing_page(kubeconfig=file) as shown:
+        with serve_ui(kubeconfig=file) as shown:
             file.write_text(yaml.safe_dump(config | {"current-context": "other"}))
             # With the next reading the kubeconfig is read anew.
             proxy.add(Rule("GET", "", status=503, times=None))

@@ -16,17 +16,17 @@ from devcluster.installation import (
 )
 from gpushare.core.actions import CreateJob, Phase
 from gpushare.render.teardown import render_teardown_job
-from tests.integration.install.teardown_job_attacks import ATTACKS, MANAGED, POD_ATTACKS
+from tests.integration.install.teardown_job_attacks import (
+    ATTACKS,
+    MANAGED,
+    POD_ATTACKS,
+    build_teardown_pod,
+)
 from tests.kit.bench import Bench
 from tests.kit.cluster.audit_log import OURS
 from tests.kit.cluster.expect import expect, expect_gone
 from tests.kit.cluster.installations import teardown_jobs_allowed
-from tests.kit.cluster.teardown_jobs import (
-    TEARDOWN_JOBS,
-    TEARDOWN_PODS,
-    build_teardown_job,
-    build_teardown_pod,
-)
+from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS, build_teardown_job
 
 Json = dict[str, Any]
 

@@ -14,7 +14,6 @@ from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE
 from devcluster.processnode.addresses import reach
 from devcluster.release import COMPONENTS, Release, find_pid
-from tests.integration.install.endpoint_slices import SLICES, listed_until
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
 from tests.kit.cluster.expect import (
@@ -32,12 +31,41 @@ from tests.kit.cluster.helm_release import (
     read_process,
     start_bare_cluster,
 )
-from tests.kit.cluster.inventory import take_inventory
+from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import Replicas
 from tests.kit.cluster.sharing_pools import POOL, expect_each_restarted_once, plugin_names
+from tests.kit.cluster.watch_recording import Recording
 from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
+
+SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+_SERVICE_OF = "kubernetes.io/service-name"
+
+
+def listed_until(watch: Recording, service: str, address: str, since: datetime) -> datetime:
+    """When, after `since`, the Service first listed the pod of this address as ready no more.
+
+    `watch` is one of `SLICES`; raises StopIteration where it always did.
+    """
+    return next(
+        at
+        for at, found in zip(watch.heard_at, watch.history, strict=True)
+        if at > since
+        and found["metadata"]["labels"].get(_SERVICE_OF) == service
+        and address not in list_ready(found)
+    )
+
+
+def list_ready(slice_: Json) -> set[str]:
+    """Addresses that get new connections."""
+    return {
+        address
+        for endpoint in slice_.get("endpoints") or ()
+        if endpoint["conditions"].get("ready", True)
+        for address in endpoint["addresses"]
+    }
+
 
 PODS_PER_SECOND = 20
 CALL = timedelta(seconds=3)

@@ -16,7 +16,7 @@ from tests.kit.cluster.helm_release import (
     read_process,
     start_bare_cluster,
 )
-from tests.kit.cluster.inventory import take_inventory
+from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import Replicas
 from tests.kit.values.manifests import build_pod, build_pool
 

@@ -33,7 +33,7 @@ _MEMORY, _CARD = {GPU_MEM: 15}, {WHOLE: 1}
 
 
 @dataclass(frozen=True)
-class Look:
+class ExpectedMode:
     """A node with one card of 15 GiB, in one mode."""
 
     labels: dict[str, str]
@@ -48,31 +48,33 @@ class Look:
         return {resource: max(1, amount // 5) for resource, amount in self.offers.items()}
 
 
-LOOKS: dict[Edition, dict[str, Look]] = {
+EXPECTED_MODES: dict[Edition, dict[str, ExpectedMode]] = {
     "Professional": {
-        "default": Look({MODE: "default"}, _CARD, "ack-nvidia-device-plugin"),
-        "share": Look({MODE: "share"}, _MEMORY, GPUSHARE),
-        "cgpu": Look({MODE: "cgpu"}, _MEMORY, GPUSHARE, isolates=True),
-        "core_mem": Look(
+        "default": ExpectedMode({MODE: "default"}, _CARD, "ack-nvidia-device-plugin"),
+        "share": ExpectedMode({MODE: "share"}, _MEMORY, GPUSHARE),
+        "cgpu": ExpectedMode({MODE: "cgpu"}, _MEMORY, GPUSHARE, isolates=True),
+        "core_mem": ExpectedMode(
             {MODE: "core_mem"},
             {GPU_MEM: 15, CORE: 100},
             "gpushare-core-device-plugin-ds",
             isolates=True,
         ),
-        "mps": Look({MODE: "mps"}, _MEMORY, "gpushare-mps-device-plugin-ds", isolates=True),
-        "topology": Look({MODE: "topology"}, {TOPOLOGY: 1}, "gputopo-device-plugin-ds"),
-        "disabled": Look({MODE: "disabled"}, {}),
+        "mps": ExpectedMode({MODE: "mps"}, _MEMORY, "gpushare-mps-device-plugin-ds", isolates=True),
+        "topology": ExpectedMode({MODE: "topology"}, {TOPOLOGY: 1}, "gputopo-device-plugin-ds"),
+        "disabled": ExpectedMode({MODE: "disabled"}, {}),
     },
     "Basic": {
-        "default": Look({"cgpu": "false"}, _CARD),
-        "share": Look({"cgpu": "true", "cgpu.disable.isolation": "true"}, _MEMORY, GPUSHARE),
-        "cgpu": Look(
+        "default": ExpectedMode({"cgpu": "false"}, _CARD),
+        "share": ExpectedMode(
+            {"cgpu": "true", "cgpu.disable.isolation": "true"}, _MEMORY, GPUSHARE
+        ),
+        "cgpu": ExpectedMode(
             {"cgpu": "true", "cgpu.disable.isolation": "false"}, _MEMORY, GPUSHARE, isolates=True
         ),
     },
     "OpenSource": {
-        "default": Look({"gpushare": "false"}, _CARD),
-        "share": Look({"gpushare": "true"}, _MEMORY, GPUSHARE),
+        "default": ExpectedMode({"gpushare": "false"}, _CARD),
+        "share": ExpectedMode({"gpushare": "true"}, _MEMORY, GPUSHARE),
     },
 }
 RESTARTS: dict[Edition, set[tuple[str, str]]] = {
@@ -90,7 +92,9 @@ def take_tour(bench: Bench, edition: Edition, *tour: str) -> None:
     bench.create_pool(build_pool(edition=edition, schedule=tour[0]))
     expect_mode(bench, edition, tour[0])
     for of, to in pairwise(tour):
-        before = [pod["metadata"]["name"] for pod in read_plugins(bench, LOOKS[edition][of])]
+        before = [
+            pod["metadata"]["name"] for pod in read_plugins(bench, EXPECTED_MODES[edition][of])
+        ]
         mark = bench.audit.mark()
         bench.change_pool(schedule=to)
         expect_mode(bench, edition, to)
@@ -98,14 +102,14 @@ def take_tour(bench: Bench, edition: Edition, *tour: str) -> None:
         assert bench.audit.our_deletions(mark) == restarted, f"{of} -> {to}"
 
 
-def read_plugins(bench: Bench, look: Look) -> list[Json]:
+def read_plugins(bench: Bench, look: ExpectedMode) -> list[Json]:
     """The running pods of the mode's plugin."""
     return list(bench.plugins(look.plugin).values()) if look.plugin else []
 
 
 def expect_mode(bench: Bench, edition: Edition, mode: str) -> None:
     """The pool is Ready, and n1 is in `mode` by its labels, its plugin and what it offers."""
-    look = LOOKS[edition][mode]
+    look = EXPECTED_MODES[edition][mode]
     expect_pool_ready(bench, nodes=1)
     expect_labels(bench, "n1", {**look.labels, "gpushare.io/pool": "training"})
     expect_offer(bench, "n1", look)
@@ -117,7 +121,7 @@ def expect_mode(bench: Bench, edition: Edition, mode: str) -> None:
         _expect_pod_runs(bench, mode, look)
 
 
-def expect_offer(bench: Bench, node: str, look: Look) -> None:
+def expect_offer(bench: Bench, node: str, look: ExpectedMode) -> None:
     """Until the node offers what the mode says and nothing of another mode."""
 
     def probe() -> bool:
@@ -128,7 +132,7 @@ def expect_offer(bench: Bench, node: str, look: Look) -> None:
     expect(bench, f"{node} offers {look.offers} and nothing else", probe)
 
 
-def _expect_pod_runs(bench: Bench, mode: str, look: Look) -> None:
+def _expect_pod_runs(bench: Bench, mode: str, look: ExpectedMode) -> None:
     """A pod that asks for the mode's resource runs, isolated where the mode says so; it ends."""
     pod = build_pod("probe", selects={"gpushare.io/pool": "training"})
     limits = {resource: str(amount) for resource, amount in look.asks.items()}
@@ -145,9 +149,9 @@ def given_nodes_in(bench: Bench, edition: Edition, nodes: dict[str, str]) -> Non
     """Nodes that people put into modes by hand (by name: the mode), each of which works."""
     bench.install(edition)
     for node, mode in nodes.items():
-        bench.add_nodes(node, labels=LOOKS[edition][mode].labels)
+        bench.add_nodes(node, labels=EXPECTED_MODES[edition][mode].labels)
     for node, mode in nodes.items():
-        expect_offer(bench, node, LOOKS[edition][mode])
+        expect_offer(bench, node, EXPECTED_MODES[edition][mode])
 
 
 def our_node_writes(bench: Bench, mark: int, nodes: Sequence[str]) -> list[Call]:

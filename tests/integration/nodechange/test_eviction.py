@@ -11,7 +11,6 @@ from devcluster import names
 from devcluster.installation import Installation, OperatorProcess
 from tests.kit.bench import BUDGETS, PODS, Bench
 from tests.kit.cluster.audit_log import OURS
-from tests.kit.cluster.events import read_events
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -20,6 +19,7 @@ from tests.kit.cluster.expect import (
     expect_reason,
     expect_running,
     is_isolated,
+    read_events,
 )
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.operator_processes import CONTROLLER_LEASE, read_metric

@@ -21,6 +21,7 @@ from tests.kit.cluster.expect import (
     is_unschedulable,
     read_change,
     read_record,
+    watch_delivers,
 )
 from tests.kit.cluster.sharing_pools import (
     expect_each_restarted_once,
@@ -31,7 +32,6 @@ from tests.kit.cluster.sharing_pools import (
     plugin_names,
     plugin_uids,
 )
-from tests.kit.cluster.watch_events import hearing
 from tests.kit.values.manifests import build_pod, build_pool
 
 FOUR = ("n1", "n2", "n3", "n4")
@@ -145,7 +145,7 @@ def test_a_node_that_a_person_took_out_of_service_uses_up_the_budget(bench: Benc
     given_sharing_pool(bench, "Basic", "n1", "n2", "n3")
     bench.set_faults("n2", not_ready=True)
     expect(bench, "n2 is not ready", lambda: not _is_ready(bench, "n2"))
-    with hearing(bench, "nodes"):
+    with watch_delivers(bench, "nodes"):
         bench.annotate(f"{NODES}/n2", {"example.com/told": "after that"})
 
     bench.change_pool(schedule="cgpu")

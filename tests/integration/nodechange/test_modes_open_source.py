@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.nodechange.node_modes import LOOKS, expect_mode, take_tour
+from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_mode, take_tour
 from tests.kit.bench import GPU_MEM, Bench
 from tests.kit.cluster.expect import expect_labels, expect_pool_ready, expect_reason
 from tests.kit.values.manifests import build_pool
@@ -26,7 +26,7 @@ def test_a_whole_card_plugin_that_stays_away_is_reported_and_holds_no_node_up(
 
     for name in ("n1", "n2"):
         expect_reason(bench, name, "WholeCardPluginMissing")
-        node = expect_labels(bench, name, LOOKS["OpenSource"]["default"].labels)
+        node = expect_labels(bench, name, EXPECTED_MODES["OpenSource"]["default"].labels)
         assert not node["spec"].get("unschedulable")
         assert not int(node["status"]["allocatable"].get(GPU_MEM, 0))
     for name in ("n1", "n2"):

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.names import Reason
 from tests.integration.nodechange.node_modes import (
-    LOOKS,
+    EXPECTED_MODES,
     MODE,
     expect_mode,
     expect_offer,
@@ -27,7 +27,7 @@ WITH_MODULE = (
 )  # fmt: skip
 TOURS = (WITHOUT_MODULE, WITH_MODULE)
 ALLOWED = {pair for tour in TOURS for pair in pairwise(tour)}
-REFUSED = [pair for pair in permutations(LOOKS["Professional"], 2) if pair not in ALLOWED]
+REFUSED = [pair for pair in permutations(EXPECTED_MODES["Professional"], 2) if pair not in ALLOWED]
 
 pytestmark = pytest.mark.usefixtures("operator")
 
@@ -54,7 +54,7 @@ def test_a_pair_that_is_not_allowed_is_reported_and_nothing_is_written(bench: Be
         sample = expect_reason(bench, node, reason, pool=node)
         assert sample["message"].startswith(f"{of} -> {to}: ")
         expect_labels(bench, node, {MODE: of, "gpushare.io/pool": None})
-        expect_offer(bench, node, LOOKS["Professional"][of])
+        expect_offer(bench, node, EXPECTED_MODES["Professional"][of])
     assert our_node_writes(bench, mark, list(nodes)) == []
 
 

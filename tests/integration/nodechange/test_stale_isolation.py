@@ -6,13 +6,13 @@ from devcluster import names
 from devcluster.installation import OperatorProcess
 from devcluster.nodes import reboot_node
 from tests.kit.bench import PODS, Bench
-from tests.kit.cluster.events import read_events
 from tests.kit.cluster.expect import (
     expect,
     expect_pool_ready,
     expect_running,
     find_condition,
     is_isolated,
+    read_events,
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod

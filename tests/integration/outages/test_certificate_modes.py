@@ -9,13 +9,12 @@ import pytest
 from devcluster.installation import OperatorProcess
 from gpushare.certs.identity import Identity
 from tests.kit.bench import Bench
-from tests.kit.cluster.certificate_watch import NAME, SECRET, SECRETS
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.installations import installed_with
-from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.installations import NAME, SECRET, SECRETS, installed_with
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.operator_processes import fetch, read_metric
 from tests.kit.cluster.pod_admission import CONFIGURATION, expect_sent
-from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.certificates import issue_foreign
 from tests.kit.values.manifests import build_pod
 
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")
@@ -61,7 +60,7 @@ def expect_served(bench: Bench, identity: Identity) -> None:
     """Until pods are sent by a webhook with this certificate; its Secret stays as it is."""
     version = bench.call("GET", SECRET)["metadata"]["resourceVersion"]
     expect(bench, "its CA is trusted", lambda: read_bundle(bench) == identity.trust_pem)
-    expect_sent(default_space(bench), build_pod("p"), "training")
+    expect_sent(default_namespace(bench), build_pod("p"), "training")
     assert bench.call("GET", SECRET)["metadata"]["resourceVersion"] == version
 
 
@@ -79,7 +78,7 @@ def test_a_bad_successor_is_refused_and_the_old_one_served_on(provided: Bench) -
     good, other = issue("rsa"), issue("ec")
     put(provided, good)
     webhook = start(provided)
-    expect_sent(default_space(provided), build_pod("p"), "training")
+    expect_sent(default_namespace(provided), build_pod("p"), "training")
     put(provided, other, key=good)
     expect(
         provided,
@@ -89,4 +88,4 @@ def test_a_bad_successor_is_refused_and_the_old_one_served_on(provided: Bench) -
     assert "don't belong together" in webhook.log.read_text()
     assert read_bundle(provided) == good.trust_pem
     assert fetch(webhook, "/readyz") == "ok\n"
-    expect_sent(default_space(provided), build_pod("p"), "training")
+    expect_sent(default_namespace(provided), build_pod("p"), "training")

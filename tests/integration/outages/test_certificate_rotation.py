@@ -3,33 +3,110 @@
 Two replicas, reached through one address; failurePolicy Fail, so that a lost call is an error.
 """
 
+import http.client
+import ssl
+import time
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpushare.certs.flaws import find_foreign_flaw
-from tests.integration.outages.new_connections import NewClients
+from gpushare.certs.identity import Identity
 from tests.integration.webhook.webhook_replicas import two_webhooks
 from tests.kit.bench import Bench
-from tests.kit.cluster.certificate_watch import (
+from tests.kit.cluster.background_thread import Background
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
+from tests.kit.cluster.expect import expect
+from tests.kit.cluster.installations import (
     NAME,
     SECRET,
     SECRETS,
-    CertificateWatch,
     read_identity,
 )
-from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
-from tests.kit.cluster.expect import expect
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.pod_admission import CONFIGURATION
 from tests.kit.cluster.selected_cases import select
-from tests.kit.values.external_certificates import issue_foreign
-from tests.kit.values.manifests import build_pod
+from tests.kit.cluster.watch_recording import Recording
+from tests.kit.values.certificates import issue_foreign
+from tests.kit.values.manifests import build_gpu_pod, build_pod, build_review, encode
 
 Json = dict[str, Any]
+
+_TIMEOUT_SECONDS = 3
+"""As the API server's own."""
+
+
+@dataclass(frozen=True)
+class CertificateWatch:
+    """Certificates and CAs in the order in which they were stored; the first is no rotation."""
+
+    recording: Recording
+
+    @property
+    def certificate_rotations(self) -> int:
+        return len({identity.certificate_pem for identity in self._stored()}) - 1
+
+    @property
+    def authority_rotations(self) -> int:
+        return len({identity.authority.certificate_pem for identity in self._stored()}) - 1
+
+    def _stored(self) -> list[Identity]:
+        return [
+            read_identity(secret)
+            for secret in list(self.recording.history)
+            if secret["metadata"]["name"] == NAME
+        ]
+
+
+class NewClients(Background):
+    """Asks the webhook about a pod, so many times a second, as long as its block lasts.
+
+    They trust what the configuration says, and every second one what it said `late_seconds` ago:
+    not every API server hears of a change at once.
+    """
+
+    def __init__(self, bench: Bench, *, per_second: float, late_seconds: float) -> None:
+        super().__init__("new clients")
+        self._bench, self._pause, self._late = bench, 1 / per_second, late_seconds
+        self._bundles: deque[tuple[float, str]] = deque()
+        self.asked = 0
+        self.failures: list[str] = []
+
+    def _run(self) -> None:
+        while not self._leaving.wait(self._pause):
+            try:
+                self._ask(self._read_bundle(is_late=bool(self.asked % 2)))
+            except (OSError, http.client.HTTPException, AssertionError) as error:
+                self.failures.append(f"client {self.asked}: {error!r}")
+            self.asked += 1
+
+    def _read_bundle(self, *, is_late: bool) -> str:
+        now = time.monotonic()
+        client = self._bench.call("GET", CONFIGURATION)["webhooks"][0]["clientConfig"]
+        self._bundles.append((now, b64decode(client["caBundle"]).decode()))
+        while len(self._bundles) > 1 and self._bundles[1][0] <= now - self._late:
+            self._bundles.popleft()
+        return self._bundles[0 if is_late else -1][1]
+
+    def _ask(self, bundle: str) -> None:
+        tls = ssl.create_default_context(cadata=bundle)
+        address = ("127.0.0.1", self._bench.cluster.ports.webhook)
+        connection = http.client.HTTPSConnection(*address, timeout=_TIMEOUT_SECONDS, context=tls)
+        try:
+            headers = {"Content-Type": "application/json"}
+            body = encode(build_review(build_gpu_pod(), dryRun=True))
+            connection.request("POST", "/mutate-pods", body, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+            assert answer.status == 200, f"{answer.status} {text!r}"
+        finally:
+            connection.close()
+
 
 EXPIRY = "gpushare_certificate_expiry_timestamp_seconds"
 PODS_PER_SECOND = 50

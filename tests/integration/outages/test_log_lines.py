@@ -5,16 +5,18 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 import yaml
 
 from devcluster.installation import OperatorProcess
-from tests.integration.outages.log_lines import SUBJECT, Json, news, read_lines
 from tests.kit.bench import Bench
 from tests.kit.cluster.audit_log import Call
-from tests.kit.cluster.denying_policy import RefusedNode
+from tests.kit.cluster.denying_policy import node_writes_denied
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -25,6 +27,37 @@ from tests.kit.cluster.expect import (
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_workload
+
+Json = dict[str, Any]
+
+ALWAYS = ("ts", "level", "logger", "msg")
+"""Keys of every line, in this order."""
+SUBJECT = frozenset({"pool", "generation", "reason", "reconcile_id"})
+"""Keys of every line about a change of the controller's."""
+
+
+def read_lines(process: OperatorProcess, since: int = 0) -> list[Json]:
+    """The whole lines of the log after `since` bytes, each of which must be one of ours."""
+    with process.log.open("rb") as log:
+        log.seek(since)
+        return [parse_line(line) for line in log if line.endswith(b"\n")]
+
+
+def parse_line(line: bytes) -> Json:
+    """A line of the log; AssertionError where it is none."""
+    try:
+        parsed: Json = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise AssertionError(f"no line of JSON: {line!r}") from error
+    assert tuple(parsed)[: len(ALWAYS)] == ALWAYS, f"expected {ALWAYS} first: {line!r}"
+    datetime.strptime(parsed["ts"], "%Y-%m-%dT%H:%M:%S.%fZ")
+    return parsed
+
+
+def news(lines: list[Json]) -> list[Json]:
+    """Those that tell of more than what changed nothing."""
+    return [line for line in lines if line["level"] != "DEBUG"]
+
 
 PLACEMENT = "ack.node.gpu.placement"
 SECRET = "hunter2-of-the-tenant"
@@ -97,7 +130,7 @@ def play(bench: Bench, proxy: FaultProxy) -> Story:
     expect_pool_ready(bench, nodes=2, within=90)
     bench.call("DELETE", f"{_DEPLOYMENTS}/web")
     expect(bench, "they are gone", lambda: count_running(bench) == 0)
-    with RefusedNode(bench, "n2"):
+    with node_writes_denied(bench, "n2"):
         bench.change_pool(placement="spread")
         expect_reason(bench, "n2", "WriteRefused")
     version = expect_pool_ready(bench, nodes=2)["metadata"]["generation"]

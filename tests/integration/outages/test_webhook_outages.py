@@ -18,10 +18,9 @@ from tests.integration.webhook.fake_webhook import (
     with_an_expired_certificate,
 )
 from tests.kit.bench import Bench
-from tests.kit.cluster.events import read_events
-from tests.kit.cluster.expect import expect
+from tests.kit.cluster.expect import expect, read_events
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
-from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
 from tests.kit.cluster.operator_processes import fetch, wait_ready
 from tests.kit.cluster.pod_admission import count_calls, expect_sent
 from tests.kit.values.manifests import build_pod, build_pool, build_workload
@@ -61,17 +60,17 @@ def bench(bench: Bench) -> Bench:
 
 
 @pytest.fixture
-def strict(bench: Bench) -> Iterator[Space]:
+def strict(bench: Bench) -> Iterator[Namespace]:
     """A namespace whose pods are not to be created unrouted."""
-    with a_space(bench, {"gpushare.io/failure-policy": "fail"}) as space:
+    with temporary_namespace(bench, {"gpushare.io/failure-policy": "fail"}) as space:
         yield space
 
 
 @ALL
-def test_pods_without_gpu_see_no_delay(bench: Bench, strict: Space, outage: Outage) -> None:
+def test_pods_without_gpu_see_no_delay(bench: Bench, strict: Namespace, outage: Outage) -> None:
     with outage(bench):
         before = count_calls(bench)
-        for space in (default_space(bench), strict, Space(bench, "kube-system")):
+        for space in (default_namespace(bench), strict, Namespace(bench, "kube-system")):
             space.send(build_pod("plain", gib=None))
         assert count_calls(bench) == before
 
@@ -81,7 +80,7 @@ def test_gpu_pods_are_created_as_they_are_once_the_time_is_up(bench: Bench, outa
     with outage(bench):
         before = count_calls(bench)
         began = time.monotonic()
-        pod = default_space(bench).send(build_pod("shared"))
+        pod = default_namespace(bench).send(build_pod("shared"))
         assert "nodeSelector" not in pod["spec"]
         assert time.monotonic() - began < TIMEOUT_SECONDS + SLACK_SECONDS
         assert count_calls(bench) != before
@@ -89,7 +88,7 @@ def test_gpu_pods_are_created_as_they_are_once_the_time_is_up(bench: Bench, outa
 
 @pytest.mark.parametrize(("outage", "sentence"), OUTAGES.values(), ids=list(OUTAGES))
 def test_gpu_pods_are_refused_where_the_namespace_says_so(
-    bench: Bench, strict: Space, outage: Outage, sentence: str
+    bench: Bench, strict: Namespace, outage: Outage, sentence: str
 ) -> None:
     with outage(bench):
         began = time.monotonic()
@@ -100,7 +99,7 @@ def test_gpu_pods_are_refused_where_the_namespace_says_so(
 
 
 def test_a_daemonset_of_exporters_gets_its_pods_where_gpu_pods_are_refused(
-    bench: Bench, strict: Space
+    bench: Bench, strict: Namespace
 ) -> None:
     exporter = build_pod("exporter", gib=None, env={"NVIDIA_VISIBLE_DEVICES": "all"})
     with pytest.raises(ApiError, match="failed calling webhook"):
@@ -112,7 +111,9 @@ def test_a_daemonset_of_exporters_gets_its_pods_where_gpu_pods_are_refused(
 
 
 @ALL
-def test_workloads_are_created_in_spite_of_it(bench: Bench, strict: Space, outage: Outage) -> None:
+def test_workloads_are_created_in_spite_of_it(
+    bench: Bench, strict: Namespace, outage: Outage
+) -> None:
     workload = build_workload("Deployment", "work", pod=build_pod("work"))
     with outage(bench):
         path = f"/apis/apps/v1/namespaces/{strict.name}/deployments?dryRun=All"
@@ -121,9 +122,9 @@ def test_workloads_are_created_in_spite_of_it(bench: Bench, strict: Space, outag
 
 @pytest.mark.parametrize("is_strict", [False, True], ids=["ignore", "fail"])
 def test_an_answer_that_comes_just_in_time_counts(
-    bench: Bench, strict: Space, is_strict: bool
+    bench: Bench, strict: Namespace, is_strict: bool
 ) -> None:
-    space = strict if is_strict else default_space(bench)
+    space = strict if is_strict else default_namespace(bench)
 
     def taken() -> dict[str, str] | None:
         # What else takes a tenth of a second on a busy machine makes it late: one in time will do.
@@ -146,7 +147,7 @@ def test_an_installation_that_fails_closed_leaves_the_choice_to_its_namespaces(
 ) -> None:
     installation = bench.operators.installation
     labels = {"gpushare.io/failure-policy": label} if label else {}
-    with a_space(bench, labels) as space:
+    with temporary_namespace(bench, labels) as space:
         installation.values = {"webhook.failurePolicy": "Fail"}
         installation.apply()
         try:
@@ -168,7 +169,7 @@ def find_unready(webhook: OperatorProcess) -> str:
     return ""
 
 
-def is_refused(space: Space) -> bool:
+def is_refused(space: Namespace) -> bool:
     """Whether GPU pods are refused now."""
     try:
         space.send(build_pod("shared"))
@@ -180,11 +181,11 @@ def is_refused(space: Space) -> bool:
 
 
 @pytest.mark.long
-def test_what_was_long_not_heard_of_is_not_answered_from(bench: Bench, strict: Space) -> None:
+def test_what_was_long_not_heard_of_is_not_answered_from(bench: Bench, strict: Namespace) -> None:
     bench.create_pool(build_pool())
     with FaultProxy(bench.cluster) as proxy:
         webhook = bench.operators.start("webhook", api_url=proxy.url)
-        expect_sent(default_space(bench), build_pod("p"), "training")
+        expect_sent(default_namespace(bench), build_pod("p"), "training")
         proxy.add(Rule("GET", LISTS, times=None, cut="request"))
         proxy.cut(LISTS)
 
@@ -195,7 +196,7 @@ def test_what_was_long_not_heard_of_is_not_answered_from(bench: Bench, strict: S
             within_seconds=STALE_SECONDS + 10,
         )
         assert is_refused(strict)
-        assert "nodeSelector" not in default_space(bench).send(build_pod("p"))["spec"]
+        assert "nodeSelector" not in default_namespace(bench).send(build_pod("p"))["spec"]
         proxy.remove_all()
         wait_ready(webhook)
         expect_sent(strict, build_pod("p"), "training")

@@ -15,9 +15,9 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_reason,
     expect_running,
+    watch_delivers,
 )
 from tests.kit.cluster.operator_processes import PATIENT
-from tests.kit.cluster.watch_events import hearing
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
 
 MODE = "ack.node.gpu.schedule"
@@ -287,7 +287,7 @@ def test_a_node_that_offers_mig_devices_is_left_alone(bench: Bench) -> None:
     bench.add_nodes("n1")
     amount = {"nvidia.com/mig-1g.5gb": "7"}
     status = {"capacity": amount, "allocatable": amount}
-    with hearing(bench, "nodes"):
+    with watch_delivers(bench, "nodes"):
         bench.call("PATCH", f"{NODES}/n1/status", {"status": status})
     mark = bench.audit.mark()
     bench.create_pool(build_pool())
@@ -319,7 +319,7 @@ def test_leaving_cgpu_for_share_needs_a_teardown_and_nothing_is_written(bench: B
 def test_a_mode_whose_installer_is_not_in_the_cluster_is_not_begun(bench: Bench) -> None:
     given_pool(bench, "n1", "n2")
     installer = "/apis/apps/v1/namespaces/kube-system/daemonsets/cgpu-installer"
-    with hearing(bench, "daemonsets"):
+    with watch_delivers(bench, "daemonsets"):
         bench.call("DELETE", installer)
         expect_gone(bench, installer)
     mark = bench.audit.mark()

@@ -8,10 +8,9 @@ import pytest
 
 from devcluster import names
 from devcluster.installation import OperatorProcess
-from tests.integration.nodechange.node_modes import LOOKS, expect_offer
+from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.cluster.denying_policy import SENTENCE, RefusedNode
-from tests.kit.cluster.events import read_events
+from tests.kit.cluster.denying_policy import SENTENCE, node_writes_denied
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -20,6 +19,7 @@ from tests.kit.cluster.expect import (
     expect_reason,
     expect_running,
     find_condition,
+    read_events,
 )
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
@@ -92,7 +92,7 @@ def test_a_node_that_leaves_keeps_every_label_and_nothing_else(bench: Bench, way
 def test_whole_card_takes_nodes_back_one_at_a_time_and_lets_go_once_cards_are_offered(
     bench: Bench, edition: Any
 ) -> None:
-    whole = LOOKS[edition]["default"]
+    whole = EXPECTED_MODES[edition]["default"]
     nodes = ("n1", "n2", "n3") if edition == "Professional" else ("n1", "n2")
     given_sharing_pool(bench, edition, *nodes, deletionPolicy="WholeCard")
     with bench.watching() as watch:
@@ -158,7 +158,7 @@ def test_restore_brings_back_what_was_found_and_no_more(
 
     expect_given_up(bench, "n1", found)
     if found:
-        expect_offer(bench, "n1", LOOKS[edition]["default"])
+        expect_offer(bench, "n1", EXPECTED_MODES[edition]["default"])
 
 
 @pytest.mark.usefixtures("operator")
@@ -167,7 +167,7 @@ def test_a_node_leaves_by_the_policy_while_its_pool_stays(bench: Bench) -> None:
     bench.label("n1", {NODE_POOL_LABEL: "np2"})
 
     expect_given_up(bench, "n1", {MODE: "default"})
-    expect_offer(bench, "n1", LOOKS["Professional"]["default"])
+    expect_offer(bench, "n1", EXPECTED_MODES["Professional"]["default"])
     expect_pool_ready(bench, nodes=1)
     expect_labels(bench, "n2", {MODE: "share", POOL: "training"})
 
@@ -199,7 +199,7 @@ def impatient(bench: Bench) -> OperatorProcess:
 def test_a_node_that_refuses_our_writes_is_left_behind_and_given_up_later(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", "n2")
     pool = bench.pool()
-    with RefusedNode(bench, "n2"):
+    with node_writes_denied(bench, "n2"):
         bench.delete_pool()
         sample = expect_reason(bench, "n2", "WriteRefused")
         assert SENTENCE in sample["message"]

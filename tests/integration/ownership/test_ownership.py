@@ -15,7 +15,6 @@ from tests.integration.ownership.label_conflict import (
     write_label,
 )
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.cluster.events import read_events
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -24,6 +23,7 @@ from tests.kit.cluster.expect import (
     expect_quiet,
     expect_reason,
     find_condition,
+    read_events,
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool, plugin_uids

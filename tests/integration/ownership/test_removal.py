@@ -11,7 +11,6 @@ import pytest
 from devcluster.installation import NAMESPACE, OperatorProcess
 from tests.integration.install.uninstall_hook import POOLS_GO, uninstall
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.cluster.certificate_watch import forget_certificate
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -20,6 +19,7 @@ from tests.kit.cluster.expect import (
     expect_reason,
     expect_running,
 )
+from tests.kit.cluster.installations import forget_certificate
 from tests.kit.cluster.operator_processes import fetch
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.doc_pages import DOCS, Page

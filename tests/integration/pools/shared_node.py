@@ -7,8 +7,7 @@ from devcluster import names
 from tests.kit.bench import NODES, SYSTEM_PODS, Bench
 from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.expect import expect, expect_gpu_memory, expect_pool_ready, expect_running
-from tests.kit.values.admission_reviews import build_container
-from tests.kit.values.manifests import IMAGE, build_pod, build_pool
+from tests.kit.values.manifests import IMAGE, build_container, build_pod, build_pool
 
 Json = dict[str, Any]
 

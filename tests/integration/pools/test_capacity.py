@@ -8,12 +8,12 @@ import pytest
 
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
-from tests.kit.cluster.events import read_events
 from tests.kit.cluster.expect import (
     expect,
     expect_containers,
     expect_pool_ready,
     expect_running,
+    read_events,
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool

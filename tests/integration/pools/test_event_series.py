@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from tests.kit.bench import Bench
-from tests.kit.cluster.events import read_events
-from tests.kit.cluster.expect import expect, expect_pool_ready
+from tests.kit.cluster.expect import expect, expect_pool_ready, read_events
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL
 

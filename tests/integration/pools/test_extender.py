@@ -16,8 +16,7 @@ from tests.integration.pools.shared_node import (
 )
 from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import run_command
-from tests.kit.cluster.events import read_events
-from tests.kit.cluster.expect import expect
+from tests.kit.cluster.expect import expect, read_events
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.scheduler import scheduled_by
 from tests.kit.values.manifests import build_pod

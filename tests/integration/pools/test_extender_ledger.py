@@ -22,7 +22,6 @@ from tests.integration.pools.shared_node import (
     share_cards,
 )
 from tests.kit.bench import PODS, Bench
-from tests.kit.cluster.events import read_events
 from tests.kit.cluster.expect import (
     expect,
     expect_allocated,
@@ -31,8 +30,9 @@ from tests.kit.cluster.expect import (
     expect_reason,
     expect_running,
     find_condition,
+    read_events,
 )
-from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import decision_of, expect_known, pool_of
 from tests.kit.values.manifests import build_pod, build_pool
 
@@ -199,7 +199,7 @@ def test_while_the_controller_is_away_room_that_was_promised_counts_as_reserved(
     bench.install("OpenSource")
     controller = bench.operators.start("controller", identity="controller")
     bench.operators.start("webhook", identity="webhook", env={"GPUSHARE_WEBHOOK_REPLICAS": "1"})
-    space = default_space(bench)
+    space = default_namespace(bench)
     for pool in ("first", "second"):
         bench.add_nodes(f"{pool}-1", node_pool=pool, cards=2)
         bench.create_pool(build_pool(pool, edition="OpenSource", node_pool=pool))

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from tests.kit.bench import POOLS, Bench
-from tests.kit.cluster.events import read_events
-from tests.kit.cluster.expect import expect, expect_pool_ready, expect_reason, find_condition
+from tests.kit.cluster.expect import (
+    expect,
+    expect_pool_ready,
+    expect_reason,
+    find_condition,
+    read_events,
+)
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pool
 

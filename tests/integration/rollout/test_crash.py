@@ -18,9 +18,8 @@ from tests.kit.cluster.expect import (
     read_change,
 )
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
-from tests.kit.cluster.lease_handover import measure_hand_over
 from tests.kit.cluster.operator_processes import PATIENT, fetch, read_metric
-from tests.kit.cluster.replicas import LEASES
+from tests.kit.cluster.replicas import LEASES, measure_hand_over
 from tests.kit.cluster.selected_cases import select
 from tests.kit.cluster.sharing_pools import (
     expect_each_restarted_once,

@@ -9,7 +9,6 @@ import pytest
 
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.cluster.events import read_events
 from tests.kit.cluster.expect import (
     expect,
     expect_labels,
@@ -19,6 +18,8 @@ from tests.kit.cluster.expect import (
     find_condition,
     is_out_of_service,
     read_change,
+    read_events,
+    watch_delivers,
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import (
@@ -28,7 +29,6 @@ from tests.kit.cluster.sharing_pools import (
     place_pod,
     plugin_names,
 )
-from tests.kit.cluster.watch_events import hearing
 
 Json = dict[str, Any]
 DISABLED = "cgpu.disable.isolation"
@@ -87,7 +87,7 @@ def test_no_more_nodes_are_out_of_service_than_the_budget_says_and_as_many_are(
 @pytest.mark.usefixtures("operator")
 def test_a_node_that_somebody_cordoned_counts_against_the_budget(bench: Bench) -> None:
     given_sharing_pool(bench, "Basic", *FOUR, rollout={"maxUnavailable": 2})
-    with hearing(bench, "nodes"):
+    with watch_delivers(bench, "nodes"):
         bench.cordon("n4")
     with bench.watching() as watch:
         bench.change_pool(schedule="cgpu")

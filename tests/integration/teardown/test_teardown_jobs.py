@@ -12,10 +12,10 @@ from tests.kit.cluster.installations import teardown_jobs_allowed
 from tests.kit.cluster.node_teardown import (
     MODE,
     boot_id,
+    expect_event,
     expect_isolating,
-    expect_says,
+    expect_sample,
     expect_shared_for_good,
-    expect_told,
     given_isolating_pool,
     has_module,
     reboot,
@@ -65,7 +65,7 @@ def test_jobs_remove_the_module_and_person_or_kured_reboots(jobs: Bench) -> None
     for pool in ("person", "kured"):
         jobs.change_pool(pool, schedule="share")
 
-    expect_says(jobs, "person", "n1", "RebootNeeded", "reboot it")
+    expect_sample(jobs, "person", "n1", "RebootNeeded", "reboot it")
     expect_shared_for_good(jobs, "n2")
     assert jobs_of(jobs, "n2") == ["uninstall sentinel", "verify"]
     assert boot_id(jobs, "n1") == boots["n1"]
@@ -73,8 +73,8 @@ def test_jobs_remove_the_module_and_person_or_kured_reboots(jobs: Bench) -> None
     boots["n1"] = reboot(jobs, "n1")
     expect_shared_for_good(jobs, "n1")
     assert jobs_of(jobs, "n1") == ["uninstall", "verify"]
-    expect_told(jobs, "n1", "ModuleRemoval", "pool person: Job")
-    expect_told(jobs, "n1", "ModuleUnverified", "pool person: Job")
+    expect_event(jobs, "n1", "ModuleRemoval", "pool person: Job")
+    expect_event(jobs, "n1", "ModuleUnverified", "pool person: Job")
 
 
 def test_a_job_that_fails_and_a_module_that_stays_halt_their_pools(jobs: Bench) -> None:
@@ -92,20 +92,20 @@ def test_a_job_that_fails_and_a_module_that_stays_halt_their_pools(jobs: Bench) 
         jobs.change_pool(pool, schedule="share")
 
     log = f"kubectl logs -n {TEARDOWN_NAMESPACE} job/"
-    expect_says(jobs, "fails", "n1", "TeardownFailed", log)
-    expect_says(jobs, "stays", "n2", "ModuleStillLoaded")
-    expect_says(jobs, "stays", "n3", "RolloutHalted")
+    expect_sample(jobs, "fails", "n1", "TeardownFailed", log)
+    expect_sample(jobs, "stays", "n2", "ModuleStillLoaded")
+    expect_sample(jobs, "stays", "n3", "RolloutHalted")
     assert jobs.node("n3")["metadata"]["labels"][MODE] == "cgpu"
     assert jobs_of(jobs, "n3") == []
     assert boot_id(jobs, "n1") == boots["n1"]
-    assert expect_told(jobs, "n1", "TeardownFailed", log)["type"] == "Warning"
+    assert expect_event(jobs, "n1", "TeardownFailed", log)["type"] == "Warning"
 
     jobs.set_faults("n1")
     jobs.set_faults("n2")
     second = boot_id(jobs, "n2")
     for pool in ("fails", "stays"):
         jobs.annotate(f"{POOLS}/{pool}", {"gpushare.io/retry": "1"})
-    expect_says(jobs, "fails", "n1", "RebootNeeded")
+    expect_sample(jobs, "fails", "n1", "RebootNeeded")
     expect_shared_for_good(jobs, "n2")
     # The middle ones may be created within a second, and then have the order of their names.
     first, *_, last = listed = jobs_of(jobs, "n2")
@@ -122,8 +122,8 @@ def test_a_node_that_never_comes_back_is_told_of_and_no_other_is_touched(jobs: B
     expect_isolating(jobs, training=2)
     with jobs.watching() as watch:
         jobs.change_pool(schedule="share")
-        expect_says(jobs, "training", "n1", "DeadlineExceeded")
-        expect_says(jobs, "training", "n2", "RolloutHalted")
+        expect_sample(jobs, "training", "n1", "DeadlineExceeded")
+        expect_sample(jobs, "training", "n2", "RolloutHalted")
     others = [node for node in watch.history if node["metadata"]["name"] == "n2"]
     assert not any(node["spec"].get("unschedulable") for node in others)
     assert jobs_of(jobs, "n2") == []

@@ -17,7 +17,7 @@ from gpushare.certs.issue import issue_authority, issue_identity
 from gpushare.webhook.certificate import load_identity
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import CONFIGURATION
 from tests.kit.values.manifests import build_pod
 
@@ -120,7 +120,7 @@ def _trust(bench: Bench, identity: Identity) -> None:
 
 
 def _is_routed(bench: Bench) -> bool:
-    sent = default_space(bench).send(build_pod("probe"))
+    sent = default_namespace(bench).send(build_pod("probe"))
     return "nodeSelector" in sent["spec"]
 
 

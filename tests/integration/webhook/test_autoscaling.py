@@ -14,7 +14,7 @@ from tests.kit.cluster.expect import (
     expect_running,
     is_unschedulable,
 )
-from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.pod_admission import expect_sent, kubectl_create
 from tests.kit.cluster.sharing_pools import POOL, given_sharing_pool
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_pool
@@ -32,7 +32,7 @@ def elastic(bench: Bench) -> Iterator[Bench]:
     """The pool `training` with node `n1`, and the pool `elastic` without nodes."""
     given_sharing_pool(bench, "Professional", "n1")
     bench.create_pool(build_pool("elastic", node_pool=ELASTIC, workloads={"tolerations": [TAINT]}))
-    expect_sent(default_space(bench), build_pod("probe", annotations=NAMED), "elastic")
+    expect_sent(default_namespace(bench), build_pod("probe", annotations=NAMED), "elastic")
     yield bench
     # As no edition installs it, after these tests: the next one gets another.
     bench.call("DELETE", f"{DAEMONSET}?propagationPolicy=Foreground")
@@ -87,4 +87,4 @@ def test_a_pool_without_nodes_gets_the_pods_that_name_it_and_comes_last_for_othe
 
     named = kubectl_create(elastic, build_pod("probe", annotations=NAMED))
     assert named.warnings == ["sent to pool elastic, where it may wait: it has no nodes yet"]
-    expect_sent(default_space(elastic), build_pod("probe", gib=15), "training")
+    expect_sent(default_namespace(elastic), build_pod("probe", gib=15), "training")

@@ -22,7 +22,7 @@ from tests.kit.histories.gpu_cluster import (
     GpuPool,
     Holder,
 )
-from tests.kit.histories.gpu_cluster_generator import WorldGenerator
+from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
 from tests.kit.histories.gpu_cluster_manifests import (
     build_applicant,
     build_holder,
@@ -46,12 +46,12 @@ class World:
     """Pools that take the pods of this world only, and what is in them."""
 
     name: str
-    generator: WorldGenerator
+    generator: GpuClusterGenerator
     pools: tuple[GpuPool, ...]
 
     @classmethod
     def generate(cls, name: str) -> "World":
-        generator = WorldGenerator(f"cluster-{name}", name=name, edition="Professional")
+        generator = GpuClusterGenerator(f"cluster-{name}", name=name, edition="Professional")
         pools = (pool for pool in generator.generate_pools() if pool.schedule in _MODES)
         return cls(name, generator, tuple(_settle(pool, name) for pool in pools))
 

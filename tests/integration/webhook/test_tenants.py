@@ -11,7 +11,7 @@ import pytest
 from devcluster.apiserver import ApiError
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
 from tests.kit.cluster.pod_admission import (
     DECISION,
     ISOLATION,
@@ -23,8 +23,7 @@ from tests.kit.cluster.pod_admission import (
     kubectl_create,
     pool_of,
 )
-from tests.kit.values.admission_reviews import build_container
-from tests.kit.values.manifests import build_pod, build_workload
+from tests.kit.values.manifests import build_container, build_pod, build_workload
 
 Json = dict[str, Any]
 
@@ -37,7 +36,7 @@ GATED = [{"name": "example.com/wait"}]
 
 
 @pytest.fixture
-def space(bench: Bench) -> Space:
+def space(bench: Bench) -> Namespace:
     """`default`, beside the pools `training` (share), `isolated` (cgpu) and another team's."""
     bench.operators.standard()
     given_pools(
@@ -46,7 +45,7 @@ def space(bench: Bench) -> Space:
         isolated={"schedule": "cgpu"},
         **{"team-a": {"schedule": "cgpu", "priority": 900, "workloads": FOR_TEAM_A}},
     )
-    return default_space(bench)
+    return default_namespace(bench)
 
 
 def strict_pod(**pod: Any) -> Json:
@@ -54,7 +53,7 @@ def strict_pod(**pod: Any) -> Json:
     return build_pod("p", annotations=notes, **pod)
 
 
-def refusal_of(space: Space, pod: Json) -> str:
+def refusal_of(space: Namespace, pod: Json) -> str:
     with pytest.raises(ApiError) as refusal:
         space.send(pod)
     return str(refusal.value)
@@ -63,7 +62,7 @@ def refusal_of(space: Space, pod: Json) -> str:
 # Pod create: ways around the choice.
 
 
-def test_a_pod_that_presets_its_selector_keeps_it_and_gains_nothing_else(space: Space) -> None:
+def test_a_pod_that_presets_its_selector_keeps_it_and_gains_nothing_else(space: Namespace) -> None:
     sent = space.send(build_pod("p", selects={POOL: "team-a"}))
     assert sent["spec"]["nodeSelector"] == {POOL: "team-a"}
     assert (
@@ -72,14 +71,14 @@ def test_a_pod_that_presets_its_selector_keeps_it_and_gains_nothing_else(space: 
     assert decision_of(sent)["reason"] == "AlreadySelects"
 
 
-def test_a_pod_cannot_ask_for_a_pool_that_is_not_for_its_namespace(space: Space) -> None:
+def test_a_pod_cannot_ask_for_a_pool_that_is_not_for_its_namespace(space: Namespace) -> None:
     pod = build_pod("p", annotations={POOL: "team-a"})
     (warning,) = [each for each in kubectl_create(space.bench, pod).warnings if "team-a" in each]
     assert "its namespaceSelector does not select namespace default" in warning
     assert pool_of(space.send(pod)) is None
 
 
-def test_a_node_by_name_is_told_that_no_card_is_kept_for_it(space: Space) -> None:
+def test_a_node_by_name_is_told_that_no_card_is_kept_for_it(space: Namespace) -> None:
     pod = build_pod("p", nodeName="a1")
     (warning,) = kubectl_create(space.bench, pod).warnings
     assert "its nodeName decides where it runs; the scheduler then keeps no card for it" in warning
@@ -87,7 +86,7 @@ def test_a_node_by_name_is_told_that_no_card_is_kept_for_it(space: Space) -> Non
 
 
 def test_a_daemonset_that_is_forged_as_owner_spares_a_warning_and_gains_no_more(
-    space: Space,
+    space: Namespace,
 ) -> None:
     def forge(pod: Json) -> Json:
         pod["metadata"]["ownerReferences"] = [
@@ -117,7 +116,7 @@ def test_a_daemonset_that_is_forged_as_owner_spares_a_warning_and_gains_no_more(
     assert "CGPU_DISABLE" in refusal_of(space, forge(strict_pod(env={"CGPU_DISABLE": "true"})))
 
 
-def test_a_mirror_pod_that_is_none_is_a_node_by_name(space: Space) -> None:
+def test_a_mirror_pod_that_is_none_is_a_node_by_name(space: Namespace) -> None:
     mirror = {"kubernetes.io/config.mirror": "x"}
     assert "nodeName" in refusal_of(space, build_pod("p", annotations=mirror))
     sent = space.send(build_pod("p", annotations=mirror, nodeName="a1"))
@@ -128,19 +127,19 @@ def test_a_mirror_pod_that_is_none_is_a_node_by_name(space: Space) -> None:
 
 
 @pytest.mark.parametrize("policy", [None, "Always"], ids=["init container", "sidecar"])
-def test_memory_that_only_helpers_ask_for_counts(space: Space, policy: str | None) -> None:
+def test_memory_that_only_helpers_ask_for_counts(space: Namespace, policy: str | None) -> None:
     helper = build_container("helper", memory="3") | {"image": "app:1"}
     if policy:
         helper["restartPolicy"] = policy
     assert pool_of(space.send(build_pod("p", gib=None, initContainers=[helper]))) == "isolated"
 
 
-def test_a_claim_does_not_hide_what_is_asked_beside_it(space: Space) -> None:
+def test_a_claim_does_not_hide_what_is_asked_beside_it(space: Namespace) -> None:
     claims = [{"name": "card", "resourceClaimName": "card"}]
     assert pool_of(space.send(build_pod("p", resourceClaims=claims))) == "isolated"
 
 
-def test_opting_out_changes_nothing_but_ones_own_pod(space: Space) -> None:
+def test_opting_out_changes_nothing_but_ones_own_pod(space: Namespace) -> None:
     sent = space.send(build_pod("p", annotations={INJECT: "disabled"}))
     assert "nodeSelector" not in sent["spec"]
     assert decision_of(sent) == {}
@@ -148,7 +147,7 @@ def test_opting_out_changes_nothing_but_ones_own_pod(space: Space) -> None:
     assert "IsolationUnavailable" in refusal
 
 
-def test_labels_of_a_pod_exempt_nobody(space: Space) -> None:
+def test_labels_of_a_pod_exempt_nobody(space: Namespace) -> None:
     pod = build_pod("p")
     pod["metadata"]["labels"] = {
         INJECT: "disabled",
@@ -158,41 +157,41 @@ def test_labels_of_a_pod_exempt_nobody(space: Space) -> None:
     assert pool_of(space.send(pod)) == "isolated"
 
 
-def test_a_pod_of_more_than_a_mebibyte_is_sent_to_a_pool(space: Space) -> None:
+def test_a_pod_of_more_than_a_mebibyte_is_sent_to_a_pool(space: Namespace) -> None:
     pod = build_pod("p", env={f"V{index}": "x" * 10_000 for index in range(120)})
     assert len(json.dumps(pod)) > 2**20
     assert pool_of(space.send(pod)) == "isolated"
 
 
-def test_tolerating_every_taint_gives_no_other_pool(space: Space) -> None:
+def test_tolerating_every_taint_gives_no_other_pool(space: Namespace) -> None:
     assert pool_of(space.send(build_pod("p", tolerations=[{"operator": "Exists"}]))) == "isolated"
 
 
-def test_a_forged_decision_stops_nothing(space: Space) -> None:
+def test_a_forged_decision_stops_nothing(space: Namespace) -> None:
     forged = {DECISION: json.dumps({"v": 1, "reason": "Routed", "pool": "training"})}
     assert pool_of(space.send(build_pod("p", annotations=forged))) == "isolated"
     sent = space.send(strict_pod(annotations=forged))
     assert sent["spec"]["nodeSelector"]["ack.node.gpu.schedule"] == "cgpu"
 
 
-def test_a_forged_decision_beside_its_selector_is_not_isolation(space: Space) -> None:
+def test_a_forged_decision_beside_its_selector_is_not_isolation(space: Namespace) -> None:
     forged = {DECISION: json.dumps({"v": 1, "reason": "Routed", "pool": "training"})}
     pod = strict_pod(annotations=forged, selects={POOL: "training"})
     assert "IsolationUnavailable" in refusal_of(space, pod)
 
 
-def test_another_scheduler_does_not_lift_isolation(space: Space) -> None:
+def test_another_scheduler_does_not_lift_isolation(space: Namespace) -> None:
     assert "IsolationUnavailable" in refusal_of(space, strict_pod(schedulerName="my-own"))
 
 
-def test_pods_that_get_their_names_later_are_sent_to_a_pool(space: Space) -> None:
+def test_pods_that_get_their_names_later_are_sent_to_a_pool(space: Namespace) -> None:
     pod = build_pod("p")
     pod["metadata"] |= {"generateName": "job-"}
     del pod["metadata"]["name"]
     assert pool_of(space.send(pod)) == "isolated"
 
 
-def test_the_pods_of_a_job_are_sent_to_a_pool(space: Space) -> None:
+def test_the_pods_of_a_job_are_sent_to_a_pool(space: Namespace) -> None:
     space.bench.call(
         "POST", "/apis/batch/v1/namespaces/default/jobs",
         build_workload("Job", "work", pod=build_pod("work")),
@@ -208,7 +207,7 @@ def test_the_pods_of_a_job_are_sent_to_a_pool(space: Space) -> None:
 # Pod create: edits afterwards.
 
 
-def test_a_gated_pod_that_was_sent_to_a_pool_cannot_leave_it(space: Space) -> None:
+def test_a_gated_pod_that_was_sent_to_a_pool_cannot_leave_it(space: Namespace) -> None:
     created = space.create(build_pod("p", schedulingGates=GATED))
     assert pool_of(created) == "isolated"
     path = f"{space.pods}/p"
@@ -219,14 +218,14 @@ def test_a_gated_pod_that_was_sent_to_a_pool_cannot_leave_it(space: Space) -> No
     assert pool_of(space.bench.call("PATCH", path, narrower)) == "isolated"
 
 
-def test_isolation_that_is_asked_for_afterwards_changes_nothing(space: Space) -> None:
+def test_isolation_that_is_asked_for_afterwards_changes_nothing(space: Namespace) -> None:
     space.create(build_pod("p", selects={POOL: "training"}, schedulingGates=GATED))
     space.bench.annotate(f"{space.pods}/p", {ISOLATION: "required"})
     pod = space.bench.pod("p")
     assert pod["spec"]["nodeSelector"] == {POOL: "training"}
 
 
-def test_an_ephemeral_container_can_ask_for_no_gpu_and_is_not_looked_at(space: Space) -> None:
+def test_an_ephemeral_container_can_ask_for_no_gpu_and_is_not_looked_at(space: Namespace) -> None:
     space.create(build_pod("p", gib=None))
     before = count_calls(space.bench)
     path = f"{space.pods}/p/ephemeralcontainers"
@@ -244,7 +243,7 @@ def test_an_ephemeral_container_can_ask_for_no_gpu_and_is_not_looked_at(space: S
     [("create", "pods", "binding"), ("create", "bindings", ""), ("patch", "namespaces", "")],
 )
 def test_the_common_roles_neither_bind_pods_nor_label_namespaces(
-    space: Space, verb: str, resource: str, subresource: str
+    space: Namespace, verb: str, resource: str, subresource: str
 ) -> None:
     bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{space.name}/rolebindings"
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
@@ -260,7 +259,7 @@ def test_the_common_roles_neither_bind_pods_nor_label_namespaces(
         space.bench.call("DELETE", f"{bindings}/tenant")
 
 
-def may(space: Space, verb: str, resource: str, subresource: str) -> bool:
+def may(space: Namespace, verb: str, resource: str, subresource: str) -> bool:
     """Whether the user `tenant` may do that in the namespace."""
     asked = {
         "namespace": space.name,
@@ -277,29 +276,29 @@ def may(space: Space, verb: str, resource: str, subresource: str) -> bool:
 # Namespace edit.
 
 
-def test_a_namespace_that_opts_out_gets_no_isolation_lifted(space: Space) -> None:
-    with a_space(space.bench, {INJECT: "disabled"}) as out:
+def test_a_namespace_that_opts_out_gets_no_isolation_lifted(space: Namespace) -> None:
+    with temporary_namespace(space.bench, {INJECT: "disabled"}) as out:
         assert pool_of(out.send(build_pod("p"))) is None
         assert "ValidatingAdmissionPolicy" in refusal_of(out, strict_pod())
 
 
-def test_a_namespace_cannot_pass_for_kube_system(space: Space) -> None:
-    with a_space(space.bench) as own:
+def test_a_namespace_cannot_pass_for_kube_system(space: Namespace) -> None:
+    with temporary_namespace(space.bench) as own:
         own.label({"kubernetes.io/metadata.name": "kube-system"})
         labels = space.bench.call("GET", own.path)["metadata"]["labels"]
         assert labels["kubernetes.io/metadata.name"] == own.name
         assert pool_of(own.send(build_pod("p"))) == "isolated"
 
 
-def test_a_default_pool_that_is_for_others_is_not_given(space: Space) -> None:
-    with a_space(space.bench, {"gpushare.io/default-pool": "team-a"}) as own:
+def test_a_default_pool_that_is_for_others_is_not_given(space: Namespace) -> None:
+    with temporary_namespace(space.bench, {"gpushare.io/default-pool": "team-a"}) as own:
         assert pool_of(own.send(build_pod("p"))) == "isolated"
 
 
 def test_a_pool_that_selects_namespaces_by_any_other_label_trusts_who_labels_them(
-    space: Space,
+    space: Namespace,
 ) -> None:
     labels = {"kubernetes.io/metadata.name": None, "team": "b"}
     space.bench.change_pool("team-a", workloads={"namespaceSelector": {"matchLabels": labels}})
-    with a_space(space.bench, {"team": "b"}) as own:
+    with temporary_namespace(space.bench, {"team": "b"}) as own:
         expect_sent(own, build_pod("p"), "team-a")

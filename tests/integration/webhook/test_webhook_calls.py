@@ -7,10 +7,14 @@ import pytest
 
 from devcluster.installation import NAMESPACE
 from tests.kit.bench import Bench
-from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
 from tests.kit.cluster.pod_admission import POOL, count_calls
-from tests.kit.values.admission_reviews import build_container
-from tests.kit.values.manifests import build_pod, build_whole_card_pod, build_workload
+from tests.kit.values.manifests import (
+    build_container,
+    build_pod,
+    build_whole_card_pod,
+    build_workload,
+)
 
 Json = dict[str, Any]
 
@@ -24,7 +28,7 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 pytestmark = pytest.mark.usefixtures("operator")
 
 
-def calls_for(space: Space, *pods: Json) -> dict[str, int]:
+def calls_for(space: Namespace, *pods: Json) -> dict[str, int]:
     """How often each webhook is called for these pods, each of which is admitted."""
     before = count_calls(space.bench)
     for pod in pods:
@@ -97,17 +101,17 @@ CONCERNED = {
 
 @pytest.mark.parametrize("pod", UNCONCERNED.values(), ids=list(UNCONCERNED))
 def test_a_pod_that_asks_for_no_shared_gpu_is_never_sent(bench: Bench, pod: Json) -> None:
-    assert calls_for(default_space(bench), pod) == {}
+    assert calls_for(default_namespace(bench), pod) == {}
 
 
 @pytest.mark.parametrize("pod", CONCERNED.values(), ids=list(CONCERNED))
 def test_a_pod_that_has_to_do_with_shared_gpus_is_sent_once(bench: Bench, pod: Json) -> None:
-    assert calls_for(default_space(bench), pod) == {PODS: 1}
+    assert calls_for(default_namespace(bench), pod) == {PODS: 1}
 
 
 @pytest.mark.parametrize("name", ["kube-system", NAMESPACE])
 def test_the_clusters_own_pods_and_ours_are_never_sent(bench: Bench, name: str) -> None:
-    assert calls_for(Space(bench, name), build_pod("p")) == {}
+    assert calls_for(Namespace(bench, name), build_pod("p")) == {}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_the_clusters_own_pods_and_ours_are_never_sent(bench: Bench, name: str) 
 def test_a_namespaces_labels_say_whether_and_how_its_pods_are_sent(
     bench: Bench, labels: dict[str, str], called: dict[str, int]
 ) -> None:
-    with a_space(bench, labels) as space:
+    with temporary_namespace(bench, labels) as space:
         assert calls_for(space, build_pod("p")) == called
 
 
@@ -140,7 +144,7 @@ def test_very_large_pods_are_judged_within_the_api_servers_budget(bench: Bench) 
     pods = (large, verbose, owned)
 
     # What goes over the budget is refused here.
-    with a_space(bench, {"gpushare.io/failure-policy": "fail"}) as space:
+    with temporary_namespace(bench, {"gpushare.io/failure-policy": "fail"}) as space:
         assert calls_for(space, *pods) == {}
         for pod in pods:
             pod["spec"]["containers"][-1]["resources"] = {"limits": {"aliyun.com/gpu-mem": "3"}}

@@ -10,10 +10,9 @@ from devcluster.apiserver import ApiError
 from devcluster.installation import NAMESPACE, Installation
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.namespaces import Space, a_space, default_space
+from tests.kit.cluster.namespaces import Namespace, default_namespace, temporary_namespace
 from tests.kit.cluster.pod_admission import ISOLATION, POOL
-from tests.kit.values.admission_reviews import build_container
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import build_container, build_pod
 
 Json = dict[str, Any]
 
@@ -29,14 +28,14 @@ def no_webhook(bench: Bench) -> None:
 
 
 @pytest.fixture
-def space(bench: Bench) -> Space:
+def space(bench: Bench) -> Namespace:
     """The namespace `default`, where the policy is in force: the API server takes its time."""
-    space = default_space(bench)
+    space = default_namespace(bench)
     expect(bench, "the policy is in force", lambda: is_refused(space, strict_pod()))
     return space
 
 
-def is_refused(space: Space, pod: Json) -> bool:
+def is_refused(space: Namespace, pod: Json) -> bool:
     try:
         space.send(pod)
     except ApiError:
@@ -90,7 +89,7 @@ UNCONCERNED = {
 
 
 @pytest.mark.parametrize("pod", UNISOLATED.values(), ids=list(UNISOLATED))
-def test_a_pod_that_nothing_keeps_on_isolated_nodes_is_refused(space: Space, pod: Json) -> None:
+def test_a_pod_that_nothing_keeps_on_isolated_nodes_is_refused(space: Namespace, pod: Json) -> None:
     with pytest.raises(ApiError, match=REFUSED) as refusal:
         space.send(pod)
     assert refusal.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
@@ -99,7 +98,7 @@ def test_a_pod_that_nothing_keeps_on_isolated_nodes_is_refused(space: Space, pod
 
 @pytest.mark.parametrize("pod", UNVERIFIED.values(), ids=list(UNVERIFIED))
 def test_a_pod_that_could_start_where_isolation_is_not_verified_is_refused(
-    space: Space, pod: Json
+    space: Namespace, pod: Json
 ) -> None:
     with pytest.raises(ApiError, match=REFUSED) as refusal:
         space.send(pod)
@@ -107,22 +106,22 @@ def test_a_pod_that_could_start_where_isolation_is_not_verified_is_refused(
 
 
 @pytest.mark.parametrize("pod", ISOLATED.values(), ids=list(ISOLATED))
-def test_a_pod_that_selects_an_isolated_mode_is_admitted(space: Space, pod: Json) -> None:
+def test_a_pod_that_selects_an_isolated_mode_is_admitted(space: Namespace, pod: Json) -> None:
     assert space.send(pod)["spec"]["nodeSelector"] == pod["spec"]["nodeSelector"]
 
 
 @pytest.mark.parametrize("pod", UNCONCERNED.values(), ids=list(UNCONCERNED))
-def test_other_pods_are_none_of_its_business(space: Space, pod: Json) -> None:
+def test_other_pods_are_none_of_its_business(space: Namespace, pod: Json) -> None:
     assert "nodeSelector" not in space.send(pod)["spec"]
 
 
 @pytest.mark.parametrize("value", ["true", "1", "$(SWITCH)"])
-def test_a_pod_that_also_switches_isolation_off_is_refused(space: Space, value: str) -> None:
+def test_a_pod_that_also_switches_isolation_off_is_refused(space: Namespace, value: str) -> None:
     with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
         space.send(strict_pod(selects=CGPU, env={"CGPU_DISABLE": value}))
 
 
-def test_a_pod_that_reads_from_elsewhere_whether_to_is_refused(space: Space) -> None:
+def test_a_pod_that_reads_from_elsewhere_whether_to_is_refused(space: Namespace) -> None:
     pod = strict_pod(selects=CGPU)
     elsewhere = {"configMapKeyRef": {"name": "settings", "key": "cgpu", "optional": True}}
     pod["spec"]["containers"][0]["env"] = [{"name": "CGPU_DISABLE", "valueFrom": elsewhere}]
@@ -130,7 +129,9 @@ def test_a_pod_that_reads_from_elsewhere_whether_to_is_refused(space: Space) -> 
         space.send(pod)
 
 
-def test_switching_it_off_among_too_many_variables_to_look_at_is_refused_too(space: Space) -> None:
+def test_switching_it_off_among_too_many_variables_to_look_at_is_refused_too(
+    space: Namespace,
+) -> None:
     env = {"CGPU_DISABLE": "true", **{f"V{index}": "x" for index in range(1000)}}
     with pytest.raises(ApiError, match="CGPU_DISABLE turns it off"):
         space.send(strict_pod(selects=CGPU, env=env))
@@ -138,7 +139,7 @@ def test_switching_it_off_among_too_many_variables_to_look_at_is_refused_too(spa
 
 def test_opting_out_does_not_lift_it(bench: Bench) -> None:
     with (
-        a_space(bench, {"gpushare.io/inject": "disabled"}) as space,
+        temporary_namespace(bench, {"gpushare.io/inject": "disabled"}) as space,
         pytest.raises(ApiError, match=REFUSED),
     ):
         space.send(strict_pod())
@@ -146,7 +147,7 @@ def test_opting_out_does_not_lift_it(bench: Bench) -> None:
 
 @pytest.mark.parametrize("name", ["kube-system", NAMESPACE])
 def test_the_clusters_own_pods_and_ours_are_left_alone(bench: Bench, name: str) -> None:
-    assert Space(bench, name).send(strict_pod())["metadata"]["name"] == "strict"
+    assert Namespace(bench, name).send(strict_pod())["metadata"]["name"] == "strict"
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def without_policy(bench: Bench) -> Iterator[Installation]:
     installation.apply()
 
 
-def test_an_installation_can_do_without_it(space: Space, without_policy: Installation) -> None:
+def test_an_installation_can_do_without_it(space: Namespace, without_policy: Installation) -> None:
     assert "gpushare-isolation" not in without_policy.render()
 
     def admitted() -> Json | None:

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.webhook.fake_webhook import another_that
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.namespaces import default_space
+from tests.kit.cluster.namespaces import default_namespace
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.pod_admission import count_calls, decision_of, given_pools, pool_of
 from tests.kit.values.manifests import build_pod
@@ -20,7 +20,7 @@ ADDS_A_LABEL = {"op": "add", "path": "/metadata/labels/changed", "value": "yes"}
 
 def send(bench: Bench, pod: Json) -> Json:
     """The pod as it would be created."""
-    return default_space(bench).send(pod)
+    return default_namespace(bench).send(pod)
 
 
 @pytest.mark.usefixtures("operator")

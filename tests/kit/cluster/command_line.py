@@ -16,7 +16,7 @@ _TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """How a command ended."""
 
     code: int
@@ -24,7 +24,7 @@ class Ended:
     err: str
 
 
-def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str) -> Ended:
+def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str) -> CommandResult:
     """`gpushare ARGUMENTS`, for somebody whose kubeconfig that is; without one, who has none.
 
     In this process: the imports are most of the time that it takes.
@@ -33,10 +33,10 @@ def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str)
     done = CliRunner().invoke(
         app, list(arguments), env=NOBODY | own | environ, prog_name="gpushare"
     )
-    return Ended(done.exit_code, done.stdout, done.stderr)
+    return CommandResult(done.exit_code, done.stdout, done.stderr)
 
 
-def start_command(*arguments: str, **environ: str) -> Ended:
+def start_command(*arguments: str, **environ: str) -> CommandResult:
     """The same in a process of its own."""
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": "/nonexistent"}
     ended = subprocess.run(
@@ -47,10 +47,10 @@ def start_command(*arguments: str, **environ: str) -> Ended:
         timeout=_TIMEOUT_SECONDS,
         check=False,
     )
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
+    return CommandResult(ended.returncode, ended.stdout, ended.stderr)
 
 
-def expect_told(ended: Ended, code: int, *parts: str) -> None:
+def expect_error(ended: CommandResult, code: int, *parts: str) -> None:
     """It ended so, with one sentence that has these parts, and nothing on standard output."""
     assert (ended.code, ended.out) == (code, ""), ended
     (sentence,) = ended.err.splitlines()

@@ -2,19 +2,23 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
 from devcluster import names
 from devcluster.apiserver import ApiError
 from tests.kit.bench import GPU_MEM, Bench
+from tests.kit.cluster.operator_processes import read_metric
 
 Json = dict[str, Any]
 Found = TypeVar("Found")
 
 WITHIN_SECONDS = 90.0
 _POLL_SECONDS = 0.1
+_EVENTS = "/apis/events.k8s.io/v1/events"
+_LAST_EVENT = "gpushare_watch_last_event_timestamp_seconds"
 
 
 def expect(
@@ -227,3 +231,32 @@ def is_out_of_service(node: Json) -> bool:
     """Cordoned, or without GPU memory."""
     offered = node["status"].get("allocatable", {}).get(GPU_MEM, "0")
     return bool(node["spec"].get("unschedulable")) or offered == "0"
+
+
+@contextmanager
+def watch_delivers(bench: Bench, resource: str) -> Iterator[None]:
+    """A block that changes `nodes`, `pods` or `daemonsets`; it is left when the standard operator
+    has heard of one of them since it began. Another watch may tell it earlier of what comes next.
+    """
+    since = time.time()
+    yield
+    operator = bench.operators.standard()
+    expect(
+        bench,
+        f"the operator hears of {resource}",
+        lambda: read_metric(operator, _LAST_EVENT, resource=resource) > since,
+    )
+
+
+def read_events(bench: Bench, about: Json, reason: str | None = None) -> list[Json]:
+    """The operator's Events on this very object, the oldest first; of `reason`, if it is given."""
+    return sorted(
+        (
+            event
+            for event in bench.call("GET", _EVENTS)["items"]
+            if event["regarding"].get("uid") == about["metadata"]["uid"]
+            and event.get("reportingController", "").startswith("gpushare.io/")
+            and reason in (None, event["reason"])
+        ),
+        key=lambda event: str(event["eventTime"]),
+    )

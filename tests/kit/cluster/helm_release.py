@@ -12,7 +12,7 @@ from devcluster.release import Release
 from tests.kit.bench import Bench
 from tests.kit.cluster.audit_log import expect_rights_sufficed
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.inventory import take_inventory
+from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 from tests.kit.cluster.sharing_pools import plugin_uids
 

@@ -1,17 +1,22 @@
-"""Installations other than the standard one."""
+"""Installations other than the standard one, and the webhook's certificate of an installation."""
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import yaml
 
-from devcluster.installation import Installation
+from devcluster.installation import NAMESPACE, Installation
+from gpushare.certs.identity import Identity
 from tests.kit.bench import Bench
-from tests.kit.cluster.certificate_watch import forget_certificate
 from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
+
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+NAME = "gpushare-webhook-tls"
+SECRET = f"{SECRETS}/{NAME}"
 
 
 @contextmanager
@@ -56,3 +61,14 @@ def find_added(before: str, after: str) -> list[Json]:
 
 def _identify(item: Json) -> tuple[str, str, str]:
     return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def read_identity(secret: Json) -> Identity:
+    """What a Secret as the API server has it holds."""
+    return Identity.from_secret_data({k: b64decode(v) for k, v in secret["data"].items()})
+
+
+def forget_certificate(bench: Bench) -> None:
+    """Have the next webhook begin without a Secret."""
+    if bench.cluster.api.exists(SECRET):
+        bench.call("DELETE", SECRET)

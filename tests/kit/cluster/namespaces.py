@@ -14,7 +14,7 @@ _SPACES = "/api/v1/namespaces"
 
 
 @dataclass(frozen=True)
-class Space:
+class Namespace:
     """One namespace."""
 
     bench: Bench
@@ -44,14 +44,14 @@ class Space:
 
 
 @contextmanager
-def a_space(
+def temporary_namespace(
     bench: Bench, labels: Mapping[str, str] | None = None, *, name: str | None = None
-) -> Iterator[Space]:
+) -> Iterator[Namespace]:
     """A new namespace for a block; in its end it goes, with all that is in it."""
     naming = {"name": name} if name else {"generateName": "space-"}
     metadata = {**naming, "labels": dict(labels or {})}
     created = bench.call("POST", _SPACES, {"metadata": metadata})
-    space = Space(bench, created["metadata"]["name"])
+    space = Namespace(bench, created["metadata"]["name"])
     try:
         # Pods are refused before it is there.
         account = f"{space.path}/serviceaccounts/default"
@@ -62,6 +62,6 @@ def a_space(
         bench.call("DELETE", space.path)
 
 
-def default_space(bench: Bench) -> Space:
+def default_namespace(bench: Bench) -> Namespace:
     """The namespace `default`."""
-    return Space(bench, "default")
+    return Namespace(bench, "default")

@@ -6,8 +6,7 @@ from typing import Any
 from devcluster import names
 from devcluster.nodes import reboot_node
 from tests.kit.bench import NODES, Bench
-from tests.kit.cluster.events import read_events
-from tests.kit.cluster.expect import expect, expect_pool_ready, read_change
+from tests.kit.cluster.expect import expect, expect_pool_ready, read_change, read_events
 from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
@@ -31,7 +30,7 @@ def expect_isolating(bench: Bench, **pools: int) -> None:
         assert has_module(bench, node["metadata"]["name"])
 
 
-def say(bench: Bench, node: str, word: str | None) -> None:
+def annotate_teardown(bench: Bench, node: str, word: str | None) -> None:
     """A person annotates the node."""
     bench.annotate(f"{NODES}/{node}", {_TEARDOWN: word})
 
@@ -74,7 +73,7 @@ def expect_shared_for_good(bench: Bench, node: str) -> Json:
     return found
 
 
-def expect_says(bench: Bench, pool: str, node: str, reason: str, text: str = "") -> str:
+def expect_sample(bench: Bench, pool: str, node: str, reason: str, text: str = "") -> str:
     """What the pool says of the node, once it gives this reason, with this text in it."""
 
     def probe() -> str | None:
@@ -85,7 +84,7 @@ def expect_says(bench: Bench, pool: str, node: str, reason: str, text: str = "")
     return expect(bench, f"pool {pool} says {reason} of {node}, and {text!r}", probe)
 
 
-def expect_told(bench: Bench, node: str, reason: str, text: str) -> Json:
+def expect_event(bench: Bench, node: str, reason: str, text: str) -> Json:
     """The one Event on the node, of this reason and with this text."""
 
     def probe() -> list[Json]:

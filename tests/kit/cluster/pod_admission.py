@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.namespaces import Space, default_space
+from tests.kit.cluster.namespaces import Namespace, default_namespace
 from tests.kit.values.manifests import build_pod, build_pool
 
 Json = dict[str, Any]
@@ -60,11 +60,11 @@ def given_pools(bench: Bench, **specs: Mapping[str, Any]) -> None:
     """Pools without nodes, share unless their spec says otherwise, which the webhook knows."""
     for name in specs:
         # Of a test before this one: what was heard of it must not pass for the new one.
-        expect_known(default_space(bench), name, known=False)
+        expect_known(default_namespace(bench), name, known=False)
     for name, spec in specs.items():
         bench.create_pool(build_pool(name, node_pool=name, **spec))
     for name in specs:
-        expect_known(default_space(bench), name)
+        expect_known(default_namespace(bench), name)
 
 
 def pool_of(pod: Json) -> str | None:
@@ -79,7 +79,7 @@ def decision_of(pod: Json) -> Json:
     return decision
 
 
-def expect_known(space: Space, pool: str, *, known: bool = True) -> None:
+def expect_known(space: Namespace, pool: str, *, known: bool = True) -> None:
     """Until the webhook has heard of `pool`, whoever it is for, or that there is none."""
     probe = build_pod("probe", selects={POOL: pool})
     reason = "AlreadySelects" if known else "SelectsNoPool"
@@ -90,7 +90,7 @@ def expect_known(space: Space, pool: str, *, known: bool = True) -> None:
     )
 
 
-def expect_sent(space: Space, pod: Json, pool: str) -> None:
+def expect_sent(space: Namespace, pod: Json, pool: str) -> None:
     """Until such pods go to `pool`; the webhook hears of a change a moment after it."""
     expect(space.bench, f"pods go to {pool}", lambda: pool_of(space.send(pod)) == pool)
 

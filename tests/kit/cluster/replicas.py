@@ -1,6 +1,7 @@
 """What befalls the replicas of a release, and what they are then."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ from devcluster.installation import NAMESPACE
 from devcluster.release import COMPONENTS, Release
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
+from tests.kit.cluster.watch_recording import Recording
 
 Json = dict[str, Any]
 
@@ -93,3 +95,25 @@ def _restarts(pod: Json) -> int:
     (status,) = pod["status"]["containerStatuses"]
     restarts: int = status["restartCount"]
     return restarts
+
+
+def measure_hand_over(bench: Bench, watch: Recording, since: datetime, *, but: str = "") -> float:
+    """Seconds from `since` until the API server told of a Lease that somebody holds.
+
+    `watch` is one of the Leases; `but` does not count as somebody.
+    """
+
+    def find() -> datetime | None:
+        return next(
+            (
+                at
+                for at, lease in zip(watch.heard_at, watch.history, strict=False)
+                if at > since
+                and lease["metadata"]["name"] == LEASE_NAME
+                and lease["spec"]["holderIdentity"] not in ("", but)
+            ),
+            None,
+        )
+
+    at = expect(bench, "somebody holds the Lease", find, within_seconds=_WITHIN_SECONDS)
+    return (at - since).total_seconds()

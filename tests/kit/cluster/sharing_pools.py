@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devcluster.editions import Edition
-from tests.kit.bench import NODES, Bench
+from tests.kit.bench import Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_isolated,
@@ -78,9 +78,3 @@ def place_pod(bench: Bench, name: str, node: str, *, pool: str = "training", **o
     """A GPU pod that the scheduler can only bind to `node`, which is of the pool."""
     selects: Mapping[str, str] = {"kubernetes.io/hostname": node, POOL: pool}
     return bench.create_pod(build_pod(name, selects=selects, **options))
-
-
-def read_node_labels(bench: Bench, key: str) -> dict[str, str | None]:
-    """One label of every node."""
-    items = bench.call("GET", NODES)["items"]
-    return {node["metadata"]["name"]: node["metadata"]["labels"].get(key) for node in items}

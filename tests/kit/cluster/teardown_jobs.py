@@ -68,21 +68,3 @@ def build_teardown_job(
             **(spec or {}),
         },
     }
-
-
-def build_teardown_pod(job: Json, **metadata: Any) -> Json:
-    """The pod of a Job, as the Job controller would make it."""
-    owner = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": job["metadata"]["name"],
-        "uid": "0c1a7f6e-6f7e-4b0f-9d3c-1f1a7f6e0c1a",
-        "controller": True,
-    }
-    name = {"name": f"{job['metadata']['name']}-x", "namespace": job["metadata"]["namespace"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**name, "ownerReferences": [owner], **metadata},
-        "spec": job["spec"]["template"]["spec"],
-    }

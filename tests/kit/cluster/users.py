@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from devcluster.kubeconfig import build_token_kubeconfig, read_own_kubeconfig
 from tests.kit.bench import Bench
-from tests.kit.cluster.account_kubeconfig import write_kubeconfig
 from tests.kit.cluster.expect import expect
 
 Json = dict[str, Any]
@@ -17,7 +19,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @contextmanager
-def a_person(
+def as_user(
     bench: Bench,
     folder: Path,
     rules: Sequence[Json] = (),
@@ -47,23 +49,26 @@ def a_person(
 
 
 @contextmanager
-def a_reader(bench: Bench, folder: Path, *, url: str = "") -> Iterator[Path]:
+def as_reader(bench: Bench, folder: Path, *, url: str = "") -> Iterator[Path]:
     """The kubeconfig of somebody who may read all that commands read, once that is in force."""
     rules = [
-        *(a_rule(resource, "list") for resource in ("nodes", "pods", "namespaces")),
-        *(a_rule(resource, "list", group="apps") for resource in ("daemonsets", "deployments")),
-        a_rule("gpusharepools", "list", group="gpushare.io"),
+        *(policy_rule(resource, "list") for resource in ("nodes", "pods", "namespaces")),
+        *(
+            policy_rule(resource, "list", group="apps")
+            for resource in ("daemonsets", "deployments")
+        ),
+        policy_rule("gpusharepools", "list", group="gpushare.io"),
     ]
-    with a_person(bench, folder, rules, name="reader", url=url) as kubeconfig:
+    with as_user(bench, folder, rules, name="reader", url=url) as kubeconfig:
         asked = {"verb": "list", "group": "apps", "resource": "deployments"}
         wait_until_allowed(bench, "reader", asked)
         yield kubeconfig
 
 
 @contextmanager
-def a_desk(bench: Bench, folder: Path, rules: Sequence[Json]) -> Iterator[Path]:
+def as_visitor(bench: Bench, folder: Path, rules: Sequence[Json]) -> Iterator[Path]:
     """The kubeconfig of a visitor with these rights alone, once the last of them is in force."""
-    with a_person(bench, folder, rules) as kubeconfig:
+    with as_user(bench, folder, rules) as kubeconfig:
         last = rules[-1]
         asked = {
             "verb": last["verbs"][0],
@@ -75,7 +80,7 @@ def a_desk(bench: Bench, folder: Path, rules: Sequence[Json]) -> Iterator[Path]:
         yield kubeconfig
 
 
-def a_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
+def policy_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
     """A rule of a Role; `of`: only for the objects of these names."""
     rule: Json = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
     return rule | {"resourceNames": list(of)} if of else rule
@@ -90,3 +95,18 @@ def wait_until_allowed(bench: Bench, name: str, asked: Mapping[str, str]) -> Non
         "the role is in force",
         lambda: bench.call("POST", _REVIEWS, review)["status"]["allowed"],
     )
+
+
+def write_kubeconfig(bench: Bench, file: Path, account: str, *, server: str = "") -> Path:
+    """That of the ServiceAccount at the path `account`; it leads to `server`, which may be a proxy:
+    that passes tokens on."""
+    own = read_own_kubeconfig(bench.cluster.kubeconfig)
+    answer = bench.call("POST", f"{account}/token", {"spec": {}})
+    config = build_token_kubeconfig(
+        own,
+        token=answer["status"]["token"],
+        namespace="default",
+        server=server or own["clusters"][0]["cluster"]["server"],
+    )
+    file.write_text(yaml.safe_dump(config))
+    return file

@@ -12,7 +12,7 @@ from gpushare.api.pool import Edition, PoolSpec
 from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.field_ownership import CORDON
-from tests.kit.histories.invariants import Witness
+from tests.kit.histories.invariants import InvariantChecker
 from tests.kit.values.objects import a_pool
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -54,7 +54,7 @@ class Disturbances(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = sim.Cluster()
-        self.witness = Witness()
+        self.checker = InvariantChecker()
         self.pace = 0
         """So many passes of the operator follow each rule, besides those that are rules."""
         self._count = 0
@@ -131,7 +131,7 @@ class Disturbances(RuleBasedStateMachine):
         """A person reads the plan, and agrees to it."""
         pool = self.cluster.pools.get(name)
         if pool is not None and pool.status.plan is not None and pool.status.plan.hash:
-            self.witness.note_approval(pool)
+            self.checker.note_approval(pool)
             agreed = {"approved_plan": pool.status.plan.hash}
             self.put_pool(name, rollout=pool.spec.rollout.model_dump() | agreed)
 
@@ -179,7 +179,7 @@ class Disturbances(RuleBasedStateMachine):
         edition = self.cluster.edition
         if node not in self.cluster.nodes:
             return
-        self.witness.note_labelling(node, self.cluster)
+        self.checker.note_labelling(node, self.cluster)
         for key in sorted({key for (of, _), own in LABELS.items() if of is edition for key in own}):
             value = LABELS[edition, mode].get(key)
             self.cluster = sim.write_node(self.cluster, node, key, value, manager)

@@ -26,7 +26,7 @@ _CARD_GIB = (8, 15, 16, 31)
 MIB_PER_GIB = 1024
 
 
-class WorldGenerator:
+class GpuClusterGenerator:
     """Random worlds; the same seed gives the same one.
 
     `name` goes before all names, so that worlds can stand side by side. `edition`: all pools are

@@ -15,8 +15,7 @@ from tests.kit.histories.gpu_cluster import (
     Holder,
     Requirement,
 )
-from tests.kit.values.admission_reviews import CORE, MEMORY, build_container
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import CORE, MEMORY, build_container, build_pod, build_pool
 
 Json = dict[str, Any]
 

@@ -48,7 +48,7 @@ EXCUSES = frozenset(
 TURNS = frozenset({Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY})
 
 
-class Witness:
+class InvariantChecker:
     """What it saw so far, as far as promises depend on it."""
 
     def __init__(self) -> None:

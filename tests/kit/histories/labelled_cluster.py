@@ -5,17 +5,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import strategies as st
-
 from gpushare.api.cluster import Cluster, Kind, keep_object
 from tests.kit.histories.gpu_cluster import (
-    MODE_LABEL,
     MODE_LABELS,
-    PLACEMENT_LABEL,
-    POOL_LABEL,
     SHARING,
 )
-from tests.kit.values.manifests import NODE_POOL_LABEL
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_node
 
 Json = dict[str, Any]
 
@@ -103,16 +98,9 @@ def build_labelled_node(node: LabelledNode) -> Json:
         offers = {"aliyun.com/gpu": "1"}
     if node.schedule == "disabled" or not node.has_plugins:
         offers = {}
-    amounts = {**offers, "aliyun.com/gpu-count": "1", **node.offers}
-    return {
-        "metadata": {"name": node.name, "uid": f"uid-{node.name}", "labels": node.all_labels},
-        "status": {
-            "allocatable": amounts,
-            "capacity": amounts,
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "nodeInfo": {"bootID": f"boot-{node.name}"},
-        },
-    }
+    return build_node(
+        node.name, gpus=1, labels=node.all_labels, offers={**offers, **node.offers}, ready=True
+    )
 
 
 def build_plugin_pod(daemonset: str, node: str) -> Json:
@@ -129,58 +117,3 @@ def build_plugin_pod(daemonset: str, node: str) -> Json:
         "spec": {"nodeName": node, "containers": [{"name": "main"}]},
         "status": {"phase": "Running", "conditions": [ready]},
     }
-
-
-# Random ones.
-
-_NODE_POOLS = ("np1", "np2", "NP_3.x", "")
-_MODES = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode in modes]
-_ODDITIES: Sequence[Mapping[str, str | None]] = (
-    {},
-    {},
-    {},
-    {},
-    {MODE_LABEL: "egpu"},
-    {MODE_LABEL: "mig"},
-    {MODE_LABEL: "share", "cgpu": "true"},
-    {"gpushare": "true"},
-    {"gpushare": "false"},
-    {"cgpu": "yes"},
-    {"cgpu.disable.isolation": None},
-    {"cgpu.disable.isolation": "maybe"},
-    {MODE_LABEL: None, "cgpu": None, "gpushare": None},
-    {PLACEMENT_LABEL: "binpack"},
-    {PLACEMENT_LABEL: "spread"},
-    {PLACEMENT_LABEL: "sideways"},
-    {POOL_LABEL: "retained"},
-    {POOL_LABEL: "retained.pool"},
-    CONTROL_PLANE,
-)
-
-
-@st.composite
-def labelled_nodes(draw: st.DrawFn) -> tuple[LabelledNode, ...]:
-    """Up to nine nodes, most of which are like others of their node pool."""
-    usual = {node_pool: draw(st.sampled_from(_MODES)) for node_pool in _NODE_POOLS}
-    nodes = []
-    for index in range(draw(st.integers(0, 9))):
-        node_pool = draw(st.sampled_from(_NODE_POOLS))
-        is_usual = draw(st.integers(0, 3)) > 0
-        edition, schedule = usual[node_pool] if is_usual else draw(st.sampled_from(_MODES))
-        nodes.append(
-            LabelledNode(
-                name=f"n{index}",
-                edition=edition,
-                schedule=schedule,
-                node_pool=node_pool,
-                labels=draw(st.sampled_from(_ODDITIES)),
-                extra_plugins=draw(
-                    st.sampled_from(
-                        ((), (), (), ("cgpu-installer",), ("ack-nvidia-device-plugin",))
-                    )
-                ),
-                offers=draw(st.sampled_from(({}, {}, {}, {}, {"nvidia.com/mig-1g.5gb": "7"}))),
-                has_plugins=draw(st.integers(0, 5)) > 0,
-            )
-        )
-    return tuple(nodes)

@@ -1,15 +1,22 @@
-"""Pools, pods and workloads as people write them."""
+"""Manifests as JSON: pools, pods and workloads as users write them, nodes and pods as the API
+server has them, and AdmissionReviews.
+"""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.kit.values.admission_reviews import build_container
+import orjson
 
 Json = dict[str, Any]
 
 NODE_POOL_LABEL = "alibabacloud.com/nodepool-id"
 NODE_POOL = "np1"
 IMAGE = "registry.example/app:1"
+MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
+CORE = "aliyun.com/gpu-core.percentage"
+ALLOCATION = "scheduler.framework.gpushare.allocation"
+CARD = "ALIYUN_COM_GPU_MEM_IDX"
 
 
 def build_pool(
@@ -95,3 +102,127 @@ def build_workload(kind: str, name: str, *, replicas: int = 1, pod: Json) -> Jso
         "metadata": {"name": name},
         "spec": spec,
     }
+
+
+# Nodes and pods with GPU memory, as the API server has them.
+
+
+def build_node(
+    name: str,
+    *,
+    gpus: int | None = None,
+    total: int | None = None,
+    address: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    offers: Mapping[str, str] | None = None,
+    ready: bool = False,
+) -> Json:
+    """A node that offers `total` units of GPU memory on so many cards, and `offers`; None: it says
+    nothing. Its kubelet reports that it is Ready only where `ready` says so."""
+    amounts = {
+        key: str(value) for key, value in ((COUNT, gpus), (MEMORY, total)) if value is not None
+    }
+    amounts |= offers or {}
+    addresses = [{"type": "Hostname", "address": name}]
+    if address is not None:
+        addresses.append({"type": "InternalIP", "address": address})
+    return {
+        "metadata": {"name": name, "uid": f"node-{name}", "labels": dict(labels or {})},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts,
+            "addresses": addresses,
+            "conditions": [{"type": "Ready", "status": "True"}] if ready else [],
+            "nodeInfo": {"bootID": f"boot-{name}"},
+        },
+    }
+
+
+def build_bound_pod(
+    name: str,
+    node: str,
+    *limits: int,
+    card: str | None = None,
+    allocation: Mapping[str, Mapping[str, int]] | str | None = None,
+    namespace: str = "default",
+    phase: str = "Running",
+) -> Json:
+    """A pod on `node` whose containers have these limits, with what a scheduler wrote on it."""
+    annotations: dict[str, str] = {}
+    if card is not None:
+        annotations[CARD] = card
+    if allocation is not None:
+        text = allocation if isinstance(allocation, str) else json.dumps(allocation)
+        annotations[ALLOCATION] = text
+    containers = [
+        {"name": f"c{index}", "resources": {"limits": {MEMORY: str(limit)}}}
+        for index, limit in enumerate(limits)
+    ]
+    return {
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "uid": f"pod-{namespace}-{name}",
+            "annotations": annotations,
+        },
+        "spec": {"nodeName": node, "containers": containers},
+        "status": {"phase": phase},
+    }
+
+
+# Pods and AdmissionReviews as the API server sends them.
+
+
+def build_container(name: str = "main", *, env: Any = None, **quantities: str) -> dict[str, Any]:
+    """A container; `memory` and `core` are its limits of gpu-mem and gpu-core.percentage."""
+    keys = {"memory": MEMORY, "core": CORE}
+    limits = {keys[key]: quantity for key, quantity in quantities.items()}
+    container: dict[str, Any] = {
+        "name": name,
+        "image": "app",
+        "resources": {"limits": limits, "requests": dict(limits)},
+    }
+    if env is not None:
+        container["env"] = [{"name": key, "value": value} for key, value in env.items()]
+    return container
+
+
+def build_gpu_pod(**spec: Any) -> dict[str, Any]:
+    """A pod that asks for 3 GiB, unless `spec` says otherwise; its name is still to be made."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "binpack-", "namespace": "default"},
+        "spec": {"containers": [build_container(memory="3")], **spec},
+    }
+
+
+def build_affinity(key: str, *, part: str = "matchExpressions", operator: str = "In") -> Any:
+    """Required node affinity with one requirement."""
+    requirement = {"key": key, "operator": operator, "values": ["x"]}
+    terms = {"nodeSelectorTerms": [{part: [requirement]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def build_review(pod: Any, **request: Any) -> dict[str, Any]:
+    """The AdmissionReview of a pod's creation."""
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "default",
+            "operation": "CREATE",
+            "object": pod,
+            "oldObject": None,
+            "dryRun": False,
+            **request,
+        },
+    }
+
+
+def encode(review: Any) -> bytes:
+    """JSON, as on the wire."""
+    return orjson.dumps(review)

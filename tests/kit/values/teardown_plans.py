@@ -21,12 +21,12 @@ LONG_AFTER = NOW + timedelta(days=3)
 PLUGIN = a_plugin_pod("plugin-1")
 
 
-def by_hand(**more: Any) -> Pool:
+def manual_pool(**more: Any) -> Pool:
     """A pool that wants share, and leaves the module to a person."""
     return a_pool(schedule="share", **more)
 
 
-def by_job(reboot: str = "Person", **more: Any) -> Pool:
+def job_pool(reboot: str = "Person", **more: Any) -> Pool:
     """A pool that wants share, and leaves the module to Jobs."""
     teardown = {"policy": "Job", "reboot": reboot}
     return a_pool(schedule="share", isolation_teardown=teardown, **more)
@@ -49,7 +49,7 @@ def a_teardown(step: Step, attempt: int = 1, *, down: bool = False, **more: Any)
     return records.model_copy(update={"change": change.model_copy(update=more)})
 
 
-def torn(
+def teardown_node(
     step: Step, *, boot: str = "boot-1", records: NodeRecords | None = None, **more: Any
 ) -> Node:
     """A node at this step, cordoned; its resource is there."""
@@ -85,7 +85,7 @@ def change_of(node: Node) -> Change:
     return change
 
 
-def plan_torn(
+def plan_teardown(
     node: Node,
     pool: Pool,
     *jobs: Job,

@@ -8,8 +8,12 @@ from gpushare.api.namespace import Namespace
 from gpushare.api.selector import LabelSelector
 from gpushare.core.admission import PoolView, Rules
 from gpushare.names import Reason
-from tests.kit.values.admission_reviews import build_affinity, build_container
-from tests.kit.values.manifests import build_pod, build_whole_card_pod
+from tests.kit.values.manifests import (
+    build_affinity,
+    build_container,
+    build_pod,
+    build_whole_card_pod,
+)
 from tests.kit.values.pool_views import Json, a_view, admit, apply_decision
 
 SHARE = a_view("inference", "share")

@@ -12,7 +12,7 @@ from gpushare.api.pool import EDITION_SCHEDULES, Edition
 from gpushare.core.admission import Decision, PoolView, Rules
 from gpushare.core.modes import MODES
 from gpushare.names import Reason
-from tests.kit.values.admission_reviews import CORE, MEMORY
+from tests.kit.values.manifests import CORE, MEMORY
 from tests.kit.values.pool_views import HERE, Json, a_room, a_view, admit, apply_decision
 
 POOL, MODE = "gpushare.io/pool", "ack.node.gpu.schedule"

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.api.namespace import Namespace
-from tests.kit.values.admission_reviews import CORE, MEMORY, build_container
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import CORE, MEMORY, build_container, build_pod
 from tests.kit.values.pool_views import Json, a_room, a_view, admit
 
 COUNT = "aliyun.com/gpu-count"

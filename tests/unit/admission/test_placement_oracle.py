@@ -16,7 +16,7 @@ from gpushare.core.admission import Decision, PoolView, Rules, decide, view_pool
 from gpushare.names import Reason
 from tests.kit.histories.card_oracle import End, Verdict, find_nodes, is_isolated_selector, judge
 from tests.kit.histories.gpu_cluster import Application
-from tests.kit.histories.gpu_cluster_generator import WorldGenerator
+from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
 from tests.kit.histories.gpu_cluster_manifests import build_applicant, build_living_pool
 
 CASES = int(os.environ.get("GPUSHARE_HISTORIES", "0")) * 20
@@ -99,7 +99,7 @@ def trials() -> list[Trial]:
 
 
 def _try_world(seed: str) -> Iterator[Trial]:
-    generator = WorldGenerator(seed)
+    generator = GpuClusterGenerator(seed)
     pools = generator.generate_pools()
     views = [view for pool in pools if (view := view_pool(build_living_pool(pool)))]
     assert len(views) == len(pools)

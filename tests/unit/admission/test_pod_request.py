@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpushare.api.podrequest import MalformedPodError, parse_pod_request
-from tests.kit.values.admission_reviews import (
+from tests.kit.values.manifests import (
     CORE,
     MEMORY,
     build_affinity,

@@ -9,8 +9,7 @@ from gpushare.api.podrequest import parse_pod_request
 from gpushare.core.admission.fit import Fit, judge_fit
 from gpushare.core.admission.poolview import Room
 from gpushare.names import Reason
-from tests.kit.values.admission_reviews import MEMORY
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import MEMORY, build_pod
 from tests.kit.values.pool_views import CARD, Json, a_room, a_view, admit
 
 ONE_OF_8 = a_room([(8, 1)])

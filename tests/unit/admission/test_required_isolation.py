@@ -6,8 +6,12 @@ import pytest
 
 from gpushare.api.namespace import Namespace
 from gpushare.names import Reason
-from tests.kit.values.admission_reviews import build_affinity, build_container
-from tests.kit.values.manifests import build_pod, build_whole_card_pod
+from tests.kit.values.manifests import (
+    build_affinity,
+    build_container,
+    build_pod,
+    build_whole_card_pod,
+)
 from tests.kit.values.pool_views import Json, a_view, admit, apply_decision
 
 MODE, POOL = "ack.node.gpu.schedule", "gpushare.io/pool"

@@ -3,7 +3,7 @@
 What must happen to a node is written down a second time here, from the labels alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -21,15 +21,72 @@ from gpushare.core.membership import is_member
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
-from tests.kit.histories.gpu_cluster import MODE_LABEL, POOL_LABEL, VERIFIED_LABEL
+from tests.kit.histories.gpu_cluster import (
+    MODE_LABEL,
+    MODE_LABELS,
+    PLACEMENT_LABEL,
+    POOL_LABEL,
+    VERIFIED_LABEL,
+)
 from tests.kit.histories.labelled_cluster import (
+    CONTROL_PLANE,
     READ_AT,
     LabelledNode,
     build_labelled_cluster,
-    labelled_nodes,
 )
 
 ISOLATION = "cgpu.disable.isolation"
+_NODE_POOLS = ("np1", "np2", "NP_3.x", "")
+_MODES = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode in modes]
+_ODDITIES: Sequence[Mapping[str, str | None]] = (
+    {},
+    {},
+    {},
+    {},
+    {MODE_LABEL: "egpu"},
+    {MODE_LABEL: "mig"},
+    {MODE_LABEL: "share", "cgpu": "true"},
+    {"gpushare": "true"},
+    {"gpushare": "false"},
+    {"cgpu": "yes"},
+    {"cgpu.disable.isolation": None},
+    {"cgpu.disable.isolation": "maybe"},
+    {MODE_LABEL: None, "cgpu": None, "gpushare": None},
+    {PLACEMENT_LABEL: "binpack"},
+    {PLACEMENT_LABEL: "spread"},
+    {PLACEMENT_LABEL: "sideways"},
+    {POOL_LABEL: "retained"},
+    {POOL_LABEL: "retained.pool"},
+    CONTROL_PLANE,
+)
+
+
+@st.composite
+def labelled_nodes(draw: st.DrawFn) -> tuple[LabelledNode, ...]:
+    """Up to nine nodes, most of which are like others of their node pool."""
+    usual = {node_pool: draw(st.sampled_from(_MODES)) for node_pool in _NODE_POOLS}
+    nodes = []
+    for index in range(draw(st.integers(0, 9))):
+        node_pool = draw(st.sampled_from(_NODE_POOLS))
+        is_usual = draw(st.integers(0, 3)) > 0
+        edition, schedule = usual[node_pool] if is_usual else draw(st.sampled_from(_MODES))
+        nodes.append(
+            LabelledNode(
+                name=f"n{index}",
+                edition=edition,
+                schedule=schedule,
+                node_pool=node_pool,
+                labels=draw(st.sampled_from(_ODDITIES)),
+                extra_plugins=draw(
+                    st.sampled_from(
+                        ((), (), (), ("cgpu-installer",), ("ack-nvidia-device-plugin",))
+                    )
+                ),
+                offers=draw(st.sampled_from(({}, {}, {}, {}, {"nvidia.com/mig-1g.5gb": "7"}))),
+                has_plugins=draw(st.integers(0, 5)) > 0,
+            )
+        )
+    return tuple(nodes)
 
 
 def observe(nodes: Sequence[LabelledNode]) -> World:

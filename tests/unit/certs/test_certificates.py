@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpushare.certs.flaws import find_authority_flaw, find_flaw, find_foreign_flaw, is_vouched_for
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
-from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.certificates import issue_foreign
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")

@@ -11,7 +11,7 @@ from gpushare.certs.flaws import find_flaw, is_vouched_for
 from gpushare.certs.identity import Identity, load_certificates
 from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
 from gpushare.certs.renewal import OLDER_KEPT, SPREAD, Lifetimes, Trust, choose_served, renew
-from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.certificates import issue_foreign
 from tests.unit.certs.certificate_rotation import HOSTS, Rotation
 from tests.unit.certs.certificate_rotation import START as NOW
 

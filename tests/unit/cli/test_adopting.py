@@ -7,7 +7,7 @@ import yaml
 
 from gpushare.cli.exits import Exit
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.cluster.command_line import Ended, run_command
+from tests.kit.cluster.command_line import CommandResult, run_command
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
 
 
@@ -17,7 +17,7 @@ class Typed:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "cluster.json"
 
-    def __call__(self, *words: str, nodes: list[LabelledNode]) -> Ended:
+    def __call__(self, *words: str, nodes: list[LabelledNode]) -> CommandResult:
         self._file.write_bytes(build_snapshot(build_labelled_cluster(nodes)))
         return run_command(*words, "--snapshot", str(self._file))
 

@@ -11,7 +11,7 @@ from yarl import URL
 from gpushare.cli.exits import Exit
 from gpushare.cli.failures import TRACEBACK, build_unknown, told_in_a_sentence
 from gpushare.kube.errors import ApiError
-from tests.kit.cluster.command_line import expect_told, run_command
+from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
 
 
@@ -97,5 +97,5 @@ def test_a_proxy_that_is_not_there_is_named_without_its_password(
     cluster = {"server": "https://api.behind.example:6443"}
     path = write_kubeconfig(tmp_path / "config", {"token": "x"}, cluster=cluster)
     ended = run_command("inspect", kubeconfig=path, HTTPS_PROXY=proxy)
-    expect_told(ended, Exit.NO_CLUSTER, told, "HTTPS_PROXY")
+    expect_error(ended, Exit.NO_CLUSTER, told, "HTTPS_PROXY")
     assert "secret" not in ended.err

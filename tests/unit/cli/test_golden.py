@@ -17,8 +17,7 @@ from gpushare.cli.snapshots import build_snapshot, parse_snapshot
 from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.gpu_cluster import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
-from tests.kit.values.gpu_manifests import build_card_node
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import build_node, build_pod
 from tests.unit.cli.test_snapshots import build_cluster, build_raw_pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -71,7 +70,7 @@ def build_clusters() -> dict[str, Cluster]:
             "fieldsV1": {"f:spec": {"f:placement": {}}},
         }
     ]
-    bare = build_card_node("bare", gpus=None, total=None)
+    bare = build_node("bare", gpus=None, total=None)
     unlabelled = LabelledNode("plain", "Basic", "cgpu", labels={"cgpu.disable.isolation": None})
     whole = read_cluster("shared.json")
     trainer = whole.pods[3:4]

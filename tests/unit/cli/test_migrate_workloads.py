@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.main import app
 from gpushare.cli.manifestfiles import ManifestFile, write_folder
-from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 
 APP = """\
 # The app.
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def migrate(*arguments: str | Path) -> Ended:
+def migrate(*arguments: str | Path) -> CommandResult:
     return run_command("migrate", "workloads", "--card-memory-gib", "15", *map(str, arguments))
 
 
@@ -74,13 +74,13 @@ def test_the_whole_folder_is_written_anew(folder: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_something_is_not_written_to(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
-    expect_told(migrate("-f", folder, "--output-dir", folder), Exit.FAILURE, "is there already")
+    expect_error(migrate("-f", folder, "--output-dir", folder), Exit.FAILURE, "is there already")
     assert sorted(folder.rglob("*")) == before
 
 
 def test_a_folder_that_can_not_be_made_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     ended = migrate("-f", folder, "--output-dir", tmp_path / "no/where")
-    expect_told(ended, Exit.FAILURE, "can't be written")
+    expect_error(ended, Exit.FAILURE, "can't be written")
     assert list(tmp_path.iterdir()) == [folder]
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_is_half_a_place_of_another_leaves_nothing(tmp_path: Path) -
     (tmp_path / "b/a/c.yaml").write_text(APP)
     made = tmp_path / "made"
     ended = migrate("-f", tmp_path / "a", "-f", tmp_path / "b", "-R", "--output-dir", made)
-    expect_told(ended, Exit.FAILURE, "can't be written")
+    expect_error(ended, Exit.FAILURE, "can't be written")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "b"]
 
 
@@ -104,18 +104,18 @@ def test_a_file_that_is_half_a_place_of_another_leaves_nothing(tmp_path: Path) -
 )
 def test_one_broken_file_is_enough(folder: Path, text: bytes, why: str) -> None:
     (folder / "broken.yaml").write_bytes(text)
-    expect_told(migrate("-f", folder), Exit.MANIFEST, "broken.yaml", why)
+    expect_error(migrate("-f", folder), Exit.MANIFEST, "broken.yaml", why)
 
 
 def test_files_that_there_are_not(tmp_path: Path) -> None:
-    expect_told(migrate("-f", tmp_path / "no.yaml"), Exit.MANIFEST, "no.yaml: No such file")
-    expect_told(migrate("-f", tmp_path), Exit.NOT_FOUND, "has no *.yaml, *.yml or *.json")
+    expect_error(migrate("-f", tmp_path / "no.yaml"), Exit.MANIFEST, "no.yaml: No such file")
+    expect_error(migrate("-f", tmp_path), Exit.NOT_FOUND, "has no *.yaml, *.yml or *.json")
 
 
 def test_two_files_of_one_name_have_one_place(folder: Path) -> None:
     both = ("-f", folder, "-f", folder / "app.yaml")
     ended = migrate(*both, "--output-dir", folder / "made")
-    expect_told(ended, Exit.USAGE, "app.yaml are both app.yaml")
+    expect_error(ended, Exit.USAGE, "app.yaml are both app.yaml")
     assert migrate(*both).out.count("--- a/") == 2
 
 

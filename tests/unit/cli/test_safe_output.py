@@ -15,7 +15,7 @@ from gpushare.cli.exits import Exit
 from gpushare.cli.output import Answer, Format, lay_out, print_answer, print_text
 from gpushare.cli.poolmanifests import render_manifests
 from tests.kit.cluster.command_line import SOURCE, run_command, start_command
-from tests.kit.values.gpu_manifests import build_card_node, build_holder
+from tests.kit.values.manifests import build_bound_pod, build_node
 
 HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066"
 HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"
@@ -68,8 +68,8 @@ def test_the_vendors_layout_has_as_many_lines_whatever_the_names(
     write_snapshot: Callable[..., str], details: tuple[str, ...]
 ) -> None:
     def count(name: str) -> int:
-        node = build_card_node(name, gpus=1, total=8, address=name)
-        pods = [build_holder(name, name, 4, card="0", namespace=name)]
+        node = build_node(name, gpus=1, total=8, address=name)
+        pods = [build_bound_pod(name, name, 4, card="0", namespace=name)]
         shown = run_command("inspect", *details, "--snapshot", write_snapshot([node], pods)).out
         assert (HARMLESS in shown) is (name == HOSTILE)
         assert escape_controls(shown, but="\n") == shown
@@ -110,8 +110,8 @@ def test_a_manifest_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_amounts_may_have_more_than_64_bits(write_snapshot: Callable[..., str]) -> None:
     entry = {"0": {"0": 2**63 - 1}}
-    nodes = [build_card_node("n1", gpus=1, total=8)]
-    pods = [build_holder(name, "n1", 2**63 - 1, allocation=entry) for name in "abc"]
+    nodes = [build_node("n1", gpus=1, total=8)]
+    pods = [build_bound_pod(name, "n1", 2**63 - 1, allocation=entry) for name in "abc"]
     file = write_snapshot(nodes, pods)
     shown = run_command("inspect", "-o", "json", "--snapshot", file)
     assert json.loads(shown.out)["allocated"] == 3 * (2**63 - 1)
@@ -151,7 +151,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 def test_where_a_character_is_lacking_people_see_its_number(
     write_snapshot: Callable[..., str],
 ) -> None:
-    file = write_snapshot([build_card_node("节", gpus=1, total=8)])
+    file = write_snapshot([build_node("节", gpus=1, total=8)])
     code, out, told = show("inspect --snapshot $FILE", file, **ASCII)
     assert (code, told) == (Exit.OK, b"")
     assert out.splitlines()[1].startswith(rb"\u8282")
@@ -161,7 +161,7 @@ def test_where_a_character_is_lacking_people_see_its_number(
 def test_data_is_utf_8_whatever_the_locale(
     shown_as: str, write_snapshot: Callable[..., str]
 ) -> None:
-    file = write_snapshot([build_card_node("节", gpus=1, total=8)])
+    file = write_snapshot([build_node("节", gpus=1, total=8)])
     code, out, told = show(f"inspect -o {shown_as} --snapshot $FILE", file, **ASCII)
     assert (code, told) == (Exit.OK, b"")
     assert "节" in out.decode()

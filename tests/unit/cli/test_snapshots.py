@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from gpushare.api.cluster import Cluster, Kind, keep_object
 from gpushare.cli.exits import CommandError, Exit
 from gpushare.cli.snapshots import build_snapshot, parse_snapshot, write_file
-from tests.kit.cluster.command_line import expect_told, run_command
-from tests.kit.values.gpu_manifests import build_card_node, build_holder
-from tests.kit.values.manifests import build_pool
+from tests.kit.cluster.command_line import expect_error, run_command
+from tests.kit.values.manifests import build_bound_pod, build_node, build_pool
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -34,8 +33,11 @@ def build_raw_pool() -> Json:
 
 def build_cluster(**kinds: Any) -> Cluster:
     given: Json = {
-        "nodes": [build_card_node("n1", gpus=2, total=30, address="10.0.0.1")],
-        "pods": [build_holder("one", "n1", 4, card="0"), build_holder("two", "n1", 8, card="1")],
+        "nodes": [build_node("n1", gpus=2, total=30, address="10.0.0.1")],
+        "pods": [
+            build_bound_pod("one", "n1", 4, card="0"),
+            build_bound_pod("two", "n1", 8, card="1"),
+        ],
         "pools": [build_raw_pool()],
         "daemonsets": [],
         "namespaces": [{"metadata": {"name": "default", "uid": "ns-1"}}],
@@ -60,7 +62,7 @@ def test_a_snapshot_is_read_as_it_was_written() -> None:
 
 
 def test_the_vendors_limits_show_from_a_snapshot_too(file: Path) -> None:
-    node = build_card_node("n1", gpus=2, total=30, address="10.0.0.1")
+    node = build_node("n1", gpus=2, total=30, address="10.0.0.1")
     node["metadata"]["labels"] = {"ack.node.gpu.schedule": "cgpu"}
     node["spec"] = {"providerID": "cn-dev.i-1"}
     node["status"]["nodeInfo"] = {"osImage": "ContainerOS 3.5"}
@@ -116,7 +118,7 @@ def test_config_maps_that_could_not_be_listed_are_not_taken_for_none() -> None:
 )
 def test_what_is_no_snapshot_of_this_version_is_said_so(file: Path, text: str, says: str) -> None:
     file.write_text(text)
-    expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, str(file), says)
+    expect_error(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, str(file), says)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_what_became_of_a_snapshot_is_named(
     file: Path, spoil: Callable[[bytes], bytes], says: str
 ) -> None:
     file.write_bytes(spoil(build_snapshot(build_cluster())))
-    expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
+    expect_error(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
 
 
 def double(document: Json) -> None:
@@ -155,7 +157,7 @@ def test_a_broken_object_is_named(file: Path, spoil: Callable[[Json], None], say
     document = json.loads(build_snapshot(build_cluster()))
     spoil(document)
     file.write_text(json.dumps(document))
-    expect_told(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
+    expect_error(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
 
 
 JUNK = st.one_of(
@@ -217,7 +219,7 @@ def test_whatever_stands_in_a_snapshot_ends_in_an_answer_or_a_sentence(
     event(f"code {ended.code}")
     if ended.code not in (Exit.OK, Exit.ERRORS_FOUND):
         assert ended.code in (Exit.SNAPSHOT, Exit.NOT_INSTALLED, Exit.NOT_FOUND)
-        expect_told(ended, ended.code)
+        expect_error(ended, ended.code)
 
 
 def replace(document: Any, path: tuple[Any, ...], junk: Any) -> None:
@@ -297,4 +299,4 @@ def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 def test_what_has_no_end_is_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpushare.cli.access.MAX_SNAPSHOT_BYTES", 3_000_000)
     ended = run_command("inspect", "--snapshot", "/dev/zero")
-    expect_told(ended, Exit.SNAPSHOT, "/dev/zero is no snapshot: it has more than 3000000 bytes")
+    expect_error(ended, Exit.SNAPSHOT, "/dev/zero is no snapshot: it has more than 3000000 bytes")

@@ -19,14 +19,18 @@ async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
     fake = FakeApi(*NEEDED)
     fake.forbidden.add(CONFIG_MAPS)
     async with fake.connected() as api:
+        metrics = Metrics()
         caches = Caches(
-            api, plugin_namespace="kube-system", on_change=lambda: None, metrics=Metrics()
+            api, plugin_namespace="kube-system", on_change=lambda: None, metrics=metrics
         )
         running = asyncio.create_task(caches.run())
         async with asyncio.timeout(20):
             await caches.wait_synced()
         assert caches.is_synced
         assert not caches.unhealthy.synced.is_set()
+        assert b'{resource="nodes"}' in metrics.generate()
+        # What was never heard of is not silent.
+        assert b'{resource="configmaps"}' not in metrics.generate()
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running

@@ -22,17 +22,17 @@ from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.teardown_plans import (
     a_job,
     a_teardown,
-    by_hand,
-    by_job,
     change_of,
-    plan_torn,
-    torn,
+    job_pool,
+    manual_pool,
+    plan_teardown,
+    teardown_node,
 )
 from tests.unit.controller.reconcile_loop import carry_out
 
 JOBS = "apis/batch/v1/namespaces/gpushare-teardown/jobs"
 EVENTS = "apis/events.k8s.io/v1/namespaces/default/events"
-LABELLED = torn(Step.LABELLED)
+LABELLED = teardown_node(Step.LABELLED)
 JOB = CreateJob("gpu-1", name_job(LABELLED, change_of(LABELLED), Phase.UNINSTALL), Phase.UNINSTALL)
 Json = dict[str, Any]
 
@@ -100,7 +100,7 @@ async def test_one_that_is_there_already_is_taken_in_and_told_of_once() -> None:
     [
         replace(LABELLED, unschedulable=False),
         replace(LABELLED, annotations={}),
-        torn(Step.LABELLED, records=a_teardown(Step.LABELLED, attempt=2)),
+        teardown_node(Step.LABELLED, records=a_teardown(Step.LABELLED, attempt=2)),
     ],
     ids=["in service again", "without a record", "another attempt"],
 )
@@ -142,8 +142,8 @@ async def test_jobs_that_end_or_go_mark_their_node_changed() -> None:
 
 
 async def test_what_to_type_is_told_once_for_each_teardown() -> None:
-    api, node = FakeApi(), torn(Step.LABELLED)
-    plan = plan_torn(node, by_hand())
+    api, node = FakeApi(), teardown_node(Step.LABELLED)
+    plan = plan_teardown(node, manual_pool())
     async with api.connected() as server:
         for events in (Events(server, "first"), Events(server, "its successor")):
             instructions = Instructions(events)
@@ -158,11 +158,11 @@ async def test_what_to_type_is_told_once_for_each_teardown() -> None:
 
 
 async def test_where_a_job_does_it_nobody_is_told_to_type_anything() -> None:
-    api, node = FakeApi(), torn(Step.LABELLED)
+    api, node = FakeApi(), teardown_node(Step.LABELLED)
     failed = a_job(node, Phase.UNINSTALL, JobState.FAILED, "it broke")
     async with api.connected() as server:
         events = Events(server, "test")
-        for plan in (plan_torn(node, by_job(), failed), plan_torn(node, by_job())):
+        for plan in (plan_teardown(node, job_pool(), failed), plan_teardown(node, job_pool())):
             Instructions(events).tell("training", plan, node)
         await _drain(events)
     assert _told(api) == []

@@ -64,7 +64,7 @@ def _count_claims(history: Histories) -> Counter[bool]:
 
 @pytest.mark.timeout(120 + EXAMPLES)
 def test_what_is_claimed_of_a_pod_is_what_it_met_and_mostly_something_is_claimed() -> None:
-    """The histories' witness compares them at each decision."""
+    """The histories' checker compares them at each decision."""
     print(f"seed={SEED}")
     chance, known = random.Random(SEED), Counter[bool]()
     for _ in range(HISTORIES):

@@ -18,16 +18,23 @@ from gpushare.core.status import MAX_SAMPLE_BYTES
 from gpushare.core.verify import verify_mode
 from tests.kit.values.node_plans import CGPU, OURS, applied
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_static_plugin
-from tests.kit.values.teardown_plans import a_job, by_hand, by_job, plan_torn, torn, write
+from tests.kit.values.teardown_plans import (
+    a_job,
+    job_pool,
+    manual_pool,
+    plan_teardown,
+    teardown_node,
+    write,
+)
 
 NAME = "cn-hangzhou." + "n" * 51
 WHOLE = "nvidia.com/gpu"
 AT = Pass(NOW + timedelta(minutes=5))
 STATIC = a_static_plugin()
 ISOLATING = a_node(NAME, labels={**CGPU, **OURS}, records=applied())
-LABELLED = torn(Step.LABELLED, name=NAME)
-UNINSTALLED = torn(Step.UNINSTALLED, name=NAME)
-REBOOTED = torn(Step.REBOOTED, name=NAME, boot="boot-2")
+LABELLED = teardown_node(Step.LABELLED, name=NAME)
+UNINSTALLED = teardown_node(Step.UNINSTALLED, name=NAME)
+REBOOTED = teardown_node(Step.REBOOTED, name=NAME, boot="boot-2")
 DONE, START = f"annotate the node {names.ANNOTATION_TEARDOWN}=done", "teardown=start to begin"
 
 
@@ -40,38 +47,38 @@ def expect_advice(message: str, *words: str) -> None:
 def _early(node: Node) -> Node:
     """The node once a person has said `done` too early."""
     said = replace(node, teardown=names.TEARDOWN_DONE, boot_id="boot-1")
-    return replace(write(said, plan_torn(said, by_hand())), boot_id=node.boot_id)
+    return replace(write(said, plan_teardown(said, manual_pool())), boot_id=node.boot_id)
 
 
 @pytest.mark.parametrize(
     ("node", "pool", "words"),
     [
-        (ISOLATING, by_hand(), (START, "ends with a reboot")),
-        (replace(ISOLATING, teardown="\x00\U000e0001" * 40), by_hand(), (START,)),
-        (ISOLATING, by_job(), ("teardown.jobs.enabled", "or set the policy to Manual")),
-        (LABELLED, by_hand(), (DONE, f"gpushare render teardown {NAME}", "what to type")),
-        (_early(LABELLED), by_hand(), (DONE, f"gpushare render teardown {NAME}")),
-        (LABELLED, by_job(), ("teardown.jobs.enabled", "or set the policy to Manual")),
-        (UNINSTALLED, by_job(), ("reboot it",)),
-        (UNINSTALLED, by_job("Sentinel"), ("kured reboots it", "or reboot it")),
-        (REBOOTED, by_hand(), (DONE,)),
+        (ISOLATING, manual_pool(), (START, "ends with a reboot")),
+        (replace(ISOLATING, teardown="\x00\U000e0001" * 40), manual_pool(), (START,)),
+        (ISOLATING, job_pool(), ("teardown.jobs.enabled", "or set the policy to Manual")),
+        (LABELLED, manual_pool(), (DONE, f"gpushare render teardown {NAME}", "what to type")),
+        (_early(LABELLED), manual_pool(), (DONE, f"gpushare render teardown {NAME}")),
+        (LABELLED, job_pool(), ("teardown.jobs.enabled", "or set the policy to Manual")),
+        (UNINSTALLED, job_pool(), ("reboot it",)),
+        (UNINSTALLED, job_pool("Sentinel"), ("kured reboots it", "or reboot it")),
+        (REBOOTED, manual_pool(), (DONE,)),
     ],
 )  # fmt: skip
 def test_what_helps_a_teardown_is_not_cut_off(
     node: Node, pool: Pool, words: tuple[str, ...]
 ) -> None:
-    expect_advice(plan_torn(node, pool, may_tear_down=False).message, *words)
+    expect_advice(plan_teardown(node, pool, may_tear_down=False).message, *words)
 
 
 def test_nor_is_what_makes_a_word_count_that_was_said_too_early() -> None:
     early = replace(_early(LABELLED), boot_id="boot-2")
-    rebooted = write(early, plan_torn(early, by_hand()))
-    expect_advice(plan_torn(rebooted, by_hand()).message, DONE, "annotate it start first")
+    rebooted = write(early, plan_teardown(early, manual_pool()))
+    expect_advice(plan_teardown(rebooted, manual_pool()).message, DONE, "annotate it start first")
 
 
 def test_nor_where_kured_has_nothing_to_go_by() -> None:
     removed = a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE)
-    plan = plan_torn(UNINSTALLED, by_job("Sentinel"), removed)
+    plan = plan_teardown(UNINSTALLED, job_pool("Sentinel"), removed)
     expect_advice(plan.message, "reboot it", "left nothing for kured")
 
 
@@ -79,7 +86,7 @@ def test_nor_where_kured_has_nothing_to_go_by() -> None:
 def test_nor_is_the_way_to_the_log_of_a_job_that_failed(node: Node, phase: str) -> None:
     failed = a_job(node, Phase(phase), JobState.FAILED, "Job has reached the limit " * 9)
     log = f"`kubectl logs -n gpushare-teardown job/{failed.name}` says why"
-    expect_advice(plan_torn(node, by_job(), failed).message, log)
+    expect_advice(plan_teardown(node, job_pool(), failed).message, log)
 
 
 def test_a_person_is_told_all_of_it_where_the_static_plugin_must_be_restarted() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gpushare.api.node import Node
 from gpushare.core import plan as planning
-from gpushare.core.actions import NodePlan, NodeState
+from gpushare.core.actions import NodePlan
 from gpushare.core.book import Book
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
@@ -191,12 +191,6 @@ def test_a_node_that_comes_to_wait_for_something_else_is_counted_again() -> None
     assert book.take_turned() == {Reason.WAITING_FOR_BUDGET: 2}
     rollout.set(has_failed())
     assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
-
-
-def test_a_ready_node_that_warns_is_counted() -> None:
-    book = Book()
-    book.enter(NodePlan("gpu-1", NodeState.READY, Reason.EXTENDER_STALE, "card 2"))
-    assert book.take_turned() == {Reason.EXTENDER_STALE: 1}
 
 
 def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:

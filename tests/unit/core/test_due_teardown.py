@@ -10,10 +10,10 @@ from gpushare.core.records import Step
 from gpushare.core.setup import Setup
 from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, applied
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_world
-from tests.kit.values.teardown_plans import PLUGIN, by_hand, by_job, torn
+from tests.kit.values.teardown_plans import PLUGIN, job_pool, manual_pool, teardown_node
 
 ISOLATING = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 15})
-LABELLED = torn(Step.LABELLED)
+LABELLED = teardown_node(Step.LABELLED)
 
 
 def ask(node: Node, pool: Pool, *pods: Pod) -> None:
@@ -22,16 +22,16 @@ def ask(node: Node, pool: Pool, *pods: Pod) -> None:
 
 
 def test_they_are_typed_once_the_node_is_labelled_and_nothing_puts_the_module_back() -> None:
-    ask(LABELLED, by_hand())
+    ask(LABELLED, manual_pool())
 
 
 @pytest.mark.parametrize(
     ("node", "pool", "told"),
     [
         (ISOLATING, a_pool(schedule="cgpu"), "ComponentNotReady: labelled cgpu"),
-        (ISOLATING, by_hand(), "RequiresTeardown: cgpu -> share: annotate"),
-        (torn(Step.REBOOTED, boot="boot-2"), by_hand(), "ModuleUnverified: rebooted"),
-        (LABELLED, by_job(), "ModuleRemoval: a Job is made"),
+        (ISOLATING, manual_pool(), "RequiresTeardown: cgpu -> share: annotate"),
+        (teardown_node(Step.REBOOTED, boot="boot-2"), manual_pool(), "ModuleUnverified: rebooted"),
+        (LABELLED, job_pool(), "ModuleRemoval: a Job is made"),
     ],
     ids=["isolating", "not begun", "rebooted", "a Job's"],
 )
@@ -45,4 +45,4 @@ def test_elsewhere_it_is_said_where_the_node_is_and_what_comes_first(
 
 def test_the_installer_must_leave_first() -> None:
     with pytest.raises(NotDueError, match="must leave first, or it loads the module again"):
-        ask(LABELLED, by_hand(), INSTALLER)
+        ask(LABELLED, manual_pool(), INSTALLER)

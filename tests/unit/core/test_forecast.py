@@ -34,7 +34,7 @@ from tests.kit.values.objects import (
     a_pool,
     a_world,
 )
-from tests.kit.values.teardown_plans import by_hand, torn
+from tests.kit.values.teardown_plans import manual_pool, teardown_node
 
 SETUP = Setup(may_evict=True)
 SECOND_LOOK = timedelta(seconds=2)
@@ -197,13 +197,13 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
 def test_how_long_a_module_takes_to_go_is_not_known_before_it_is_seen_to_be_gone(
     step: Step,
 ) -> None:
-    found = _estimate(forecast(by_hand(), [torn(step, boot="boot-2")]))
+    found = _estimate(forecast(manual_pool(), [teardown_node(step, boot="boot-2")]))
     assert (found.waves, found.expected, found.longest) == (1, None, None)
     assert "a kernel module" in found.basis
 
 
 def test_once_the_module_is_gone_a_teardown_ends_as_any_change() -> None:
-    found = forecast(by_hand(), [torn(Step.RESTARTING, boot="boot-2")])
+    found = forecast(manual_pool(), [teardown_node(Step.RESTARTING, boot="boot-2")])
     assert _estimate(found).expected is not None
 
 

@@ -24,7 +24,7 @@ from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.disturbances import LABELS, MODES, SCHEDULES, a_rollout
 from tests.kit.histories.field_ownership import observe_node
-from tests.kit.histories.invariants import Witness
+from tests.kit.histories.invariants import InvariantChecker
 from tests.kit.histories.simulated_operator import SimulatedOperator
 from tests.kit.values.objects import a_pool
 
@@ -188,8 +188,8 @@ def test_what_is_foretold_is_what_happens(
     history.come_to_rest()
     history.end_workloads()
     history.come_to_rest()
-    # Forecast and operator decide by the same code: whether that is right, the witness says.
-    Witness().expect_rest(history.cluster, history.operator.planner)
+    # Forecast and operator decide by the same code: whether that is right, the checker says.
+    InvariantChecker().expect_rest(history.cluster, history.operator.planner)
 
     # Of a node that one pool would have, and another one has, the latter tells more.
     ranked = sorted(forecasts, key=lambda each: each.pool.observes)

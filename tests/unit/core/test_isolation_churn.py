@@ -10,7 +10,7 @@ from gpushare.core.plan import Planner
 from gpushare.core.status import build_status
 from tests.kit.values.node_plans import OURS, SHARE, applied
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_world
-from tests.kit.values.teardown_plans import PLUGIN, by_hand
+from tests.kit.values.teardown_plans import PLUGIN, manual_pool
 
 
 def _status(pool: Pool, pods: int, after: timedelta) -> PoolStatus:
@@ -24,6 +24,6 @@ def _status(pool: Pool, pods: int, after: timedelta) -> PoolStatus:
 
 
 def test_one_more_of_those_of_which_nobody_knows_waits_for_the_pace_of_counts() -> None:
-    pool = by_hand()
+    pool = manual_pool()
     pool = pool.model_copy(update={"status": _status(pool, 3, timedelta())})
     assert _status(pool, 4, timedelta(milliseconds=600)) == pool.status

@@ -42,7 +42,13 @@ from tests.kit.values.objects import (
     a_plugin_pod,
     a_pool,
 )
-from tests.kit.values.teardown_plans import PLUGIN, a_teardown, by_hand, plan_torn, torn
+from tests.kit.values.teardown_plans import (
+    PLUGIN,
+    a_teardown,
+    manual_pool,
+    plan_teardown,
+    teardown_node,
+)
 
 MIG_DEVICE = f"{names.RESOURCE_MIG_PREFIX}1g.5gb"
 DEFAULT = {names.LABEL_SCHEDULE: "default"}
@@ -58,7 +64,7 @@ def _finish(node: Node, pool: Pool) -> NodeRecords:
     """What is recorded once nothing more is done to the node by itself."""
     pods = [PLUGIN]
     for _ in range(12):
-        action = plan_torn(node, pool, pods=pods, now=LATER).action
+        action = plan_teardown(node, pool, pods=pods, now=LATER).action
         seen = Observed(node, pods, parse_records(node))
         match action:
             case ApplyNode():
@@ -87,10 +93,10 @@ def test_a_teardown_that_failed_is_not_forgotten_by_a_pool_that_changes_its_mind
     failure = _failed(Step.LABELLED, Reason.TEARDOWN_FAILED)
     # Taken over as it was labelled by hand: no record says cgpu but that of the change.
     records = a_teardown(Step.LABELLED, failure=failure).model_copy(update={"applied": None})
-    node = torn(Step.LABELLED, records=records)
-    begun = plan_torn(node, a_pool(schedule="cgpu", generation=2))
+    node = teardown_node(Step.LABELLED, records=records)
+    begun = plan_teardown(node, a_pool(schedule="cgpu", generation=2))
 
-    expect_not_called_shared(_finish(written(node, begun.action), by_hand(generation=3)))
+    expect_not_called_shared(_finish(written(node, begun.action), manual_pool(generation=3)))
 
 
 def test_nor_is_the_mode_that_a_failed_change_to_default_left() -> None:
@@ -104,7 +110,7 @@ def test_nor_is_the_mode_that_a_failed_change_to_default_left() -> None:
         owns_cordon=True,
         allocatable={MEMORY: 15},
     )
-    expect_not_called_shared(_finish(node, by_hand(generation=2)))
+    expect_not_called_shared(_finish(node, manual_pool(generation=2)))
 
 
 def test_an_installer_that_came_during_a_fight_over_the_label_is_noted() -> None:
@@ -160,16 +166,16 @@ def test_a_node_is_given_up_once_although_its_module_is_known() -> None:
 
 @pytest.mark.parametrize("labels", [{}, DEFAULT, SHARE], ids=["unlabelled", "default", "share"])
 def test_the_next_pool_believes_it_and_carries_it(labels: dict[str, str]) -> None:
-    expect_not_called_shared(_finish(_released(labels), by_hand()))
-    plan = plan_torn(_released(labels), by_hand())
+    expect_not_called_shared(_finish(_released(labels), manual_pool()))
+    plan = plan_teardown(_released(labels), manual_pool())
     if isinstance(plan.action, ApplyNode):
         assert names.ANNOTATION_MODULE in plan.action.annotations
-        plan = plan_torn(written(_released(labels), plan.action), by_hand())
+        plan = plan_teardown(written(_released(labels), plan.action), manual_pool())
     assert plan.reason is Reason.REQUIRES_TEARDOWN
 
 
 def test_a_pool_that_takes_whole_cards_carries_it_for_the_next_one() -> None:
-    plan = plan_torn(_released(DEFAULT), a_pool(schedule="default"))
+    plan = plan_teardown(_released(DEFAULT), a_pool(schedule="default"))
     assert names.ANNOTATION_MODULE in expect_apply(plan).annotations
 
 
@@ -199,8 +205,8 @@ def test_the_end_of_a_teardown_forgets_it_unless_an_installer_came_since(
     pods: list[Pod], known: bool
 ) -> None:
     records = a_teardown(Step.RESTARTING).model_copy(update={"module": True})
-    node = torn(Step.RESTARTING, boot="boot-2", records=records)
-    apply = expect_apply(plan_torn(node, by_hand(), pods=pods))
+    node = teardown_node(Step.RESTARTING, boot="boot-2", records=records)
+    apply = expect_apply(plan_teardown(node, manual_pool(), pods=pods))
     assert not apply.cordon
     assert (names.ANNOTATION_MODULE in apply.annotations) is known
 

@@ -120,7 +120,7 @@ class Histories(Disturbances):
             # What was late already may fail for the last time: people try again once more.
             self.mend()
             self.come_to_rest()
-        self.witness.expect_rest(self.cluster, self.operator.planner)
+        self.checker.expect_rest(self.cluster, self.operator.planner)
 
     def come_to_rest(self) -> None:
         """Until nothing is left to do; meanwhile people agree to every plan."""
@@ -149,15 +149,15 @@ class Histories(Disturbances):
         """One pass, which a process that starts now must agree with; when the next is due."""
         # DaemonSet controllers are quicker than we are.
         self.cluster = simulated_kubelets.elapse(self.cluster, 0)
-        self.witness.expect_true_claims(self.cluster)
+        self.checker.expect_true_claims(self.cluster)
         world, changed = self.operator.observe(self.cluster)
         before = set(self.operator.busy)
         plan = self.operator.decide(world, changed, self.cluster)
         begun = {name: task for name, task in self.operator.busy.items() if name not in before}
         other, other_plan = plan_from_nothing(world, self.cluster, self.operator.timing)
-        self.witness.expect_agreement(self.operator.planner, other, world, self.cluster)
-        self.witness.expect_same_beginnings(begun, plan, other_plan)
-        self.witness.expect_turns(begun, self.operator.busy, world)
+        self.checker.expect_agreement(self.operator.planner, other, world, self.cluster)
+        self.checker.expect_same_beginnings(begun, plan, other_plan)
+        self.checker.expect_turns(begun, self.operator.busy, world)
         self.cluster = self.operator.release(plan, self.cluster)
         if is_told:
             self.cluster = self.operator.tell(self.cluster)
@@ -166,7 +166,7 @@ class Histories(Disturbances):
     def _carry_out(self, node: str) -> None:
         task, before = self.operator.busy[node], self.cluster
         self.cluster = self.operator.carry_out(node, before)
-        self.witness.expect_fair_write(task, before, self.cluster)
+        self.checker.expect_fair_write(task, before, self.cluster)
 
     def _carry_out_all(self) -> None:
         for node in sorted(self.operator.busy):

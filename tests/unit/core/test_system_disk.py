@@ -12,7 +12,7 @@ from gpushare.core.records import NodeRecords, parse_records
 from gpushare.names import Reason
 from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, applied, plan_of, written
 from tests.kit.values.objects import MEMORY, a_node, a_plugin_pod, a_pool
-from tests.kit.values.teardown_plans import PLUGIN, by_hand, plan_torn
+from tests.kit.values.teardown_plans import PLUGIN, manual_pool, plan_teardown
 
 WHOLE_CARDS = a_plugin_pod("plugin-1", daemonset="ack-nvidia-device-plugin")
 DEFAULT = {names.LABEL_SCHEDULE: "default"}
@@ -42,9 +42,11 @@ def _settle(node: Node) -> Node:
 
 
 def test_a_replaced_disk_asks_for_no_teardown() -> None:
-    assert plan_torn(NOTED, by_hand(), pods=[WHOLE_CARDS]).reason is Reason.REQUIRES_TEARDOWN
+    assert (
+        plan_teardown(NOTED, manual_pool(), pods=[WHOLE_CARDS]).reason is Reason.REQUIRES_TEARDOWN
+    )
     replaced = replace(NOTED, boot_id="boot-2", **OTHER_DISK)
-    plan = plan_torn(replaced, by_hand(), pods=[WHOLE_CARDS])
+    plan = plan_teardown(replaced, manual_pool(), pods=[WHOLE_CARDS])
     assert plan.reason is not Reason.REQUIRES_TEARDOWN
     settled = _settle(replaced)
     assert names.ANNOTATION_MODULE not in settled.annotations
@@ -92,10 +94,10 @@ def test_two_changes_one_after_the_other_prove_nothing() -> None:
 
 def test_a_kernel_that_changes_while_a_node_awaits_its_teardown_is_noted() -> None:
     upgraded = replace(NOTED, kernel_version="kernel-2")
-    plan = plan_torn(upgraded, by_hand(), pods=[WHOLE_CARDS])
+    plan = plan_teardown(upgraded, manual_pool(), pods=[WHOLE_CARDS])
     noted = written(upgraded, plan.action)
     assert parse_records(replace(noted, machine_id="machine-2")).module
-    again = plan_torn(noted, by_hand(), pods=[WHOLE_CARDS])
+    again = plan_teardown(noted, manual_pool(), pods=[WHOLE_CARDS])
     assert (again.reason, again.action) == (Reason.REQUIRES_TEARDOWN, None)
 
 
@@ -104,7 +106,7 @@ def test_a_mode_that_isolates_is_noted_on_the_new_disk() -> None:
     noted = written(replaced, plan_of(replaced, a_pool(), PLUGIN, INSTALLER).action)
     assert "machine-2" in noted.annotations[names.ANNOTATION_MODULE]
     assert parse_records(noted).module
-    assert plan_torn(noted, by_hand()).reason is Reason.REQUIRES_TEARDOWN
+    assert plan_teardown(noted, manual_pool()).reason is Reason.REQUIRES_TEARDOWN
 
 
 def test_an_installer_on_the_new_disk_is_noted_there() -> None:

@@ -37,12 +37,12 @@ from tests.kit.values.teardown_plans import (
     LONG_AFTER,
     PLUGIN,
     a_teardown,
-    by_hand,
-    by_job,
     change_of,
     expect_written,
-    plan_torn,
-    torn,
+    job_pool,
+    manual_pool,
+    plan_teardown,
+    teardown_node,
     write,
 )
 
@@ -54,14 +54,14 @@ START, DONE = names.TEARDOWN_START, names.TEARDOWN_DONE
 
 @pytest.mark.parametrize("said", ["", DONE, "Start", "yes"])
 def test_only_start_begins_it(said: str) -> None:
-    plan = plan_torn(an_isolating(teardown=said), by_hand())
+    plan = plan_teardown(an_isolating(teardown=said), manual_pool())
     expect_idle(plan, NodeState.BLOCKED, Reason.REQUIRES_TEARDOWN)
     assert "annotate the node gpushare.io/teardown=start" in plan.message
 
 
-@pytest.mark.parametrize("pool", [by_hand(), by_job()], ids=["by hand", "by a Job"])
+@pytest.mark.parametrize("pool", [manual_pool(), job_pool()], ids=["by hand", "by a Job"])
 def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
-    plan = plan_torn(an_isolating(teardown=START), pool)
+    plan = plan_teardown(an_isolating(teardown=START), pool)
     change = expect_change(plan)
     assert plan.takes_slot
     assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.SHARE, Step.CORDONED)
@@ -70,52 +70,54 @@ def test_it_begins_like_any_change_with_a_cordon(pool: Pool) -> None:
 
 
 def test_jobs_begin_by_themselves_only_where_the_installation_allows_it() -> None:
-    assert plan_torn(an_isolating(), by_job()).takes_slot
-    plan = plan_torn(an_isolating(), by_job(), may_tear_down=False)
+    assert plan_teardown(an_isolating(), job_pool()).takes_slot
+    plan = plan_teardown(an_isolating(), job_pool(), may_tear_down=False)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
     assert "teardown.jobs.enabled" in plan.message
 
 
 def test_pods_of_the_old_mode_are_waited_for_first() -> None:
-    plan = plan_torn(an_isolating(teardown=START), by_hand(), pods=[PLUGIN, a_gpu_pod()])
+    plan = plan_teardown(an_isolating(teardown=START), manual_pool(), pods=[PLUGIN, a_gpu_pod()])
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
 
 
 def test_who_agreed_to_a_teardown_by_hand_did_not_agree_to_jobs() -> None:
     kinds = {
         plan.kind
-        for pool in (by_hand(), by_job(), by_job("Sentinel"))
-        if (plan := plan_torn(an_isolating(), pool))
+        for pool in (manual_pool(), job_pool(), job_pool("Sentinel"))
+        if (plan := plan_teardown(an_isolating(), pool))
     }
     assert len({str(kind) for kind in kinds}) == 3
     assert all(kind is not None and kind.is_done and kind.reboots for kind in kinds)
 
 
 def test_a_teardown_that_began_by_hand_stays_so_until_somebody_agrees_to_jobs() -> None:
-    manual = plan_torn(an_isolating(), by_hand()).kind
-    job = plan_torn(an_isolating(), by_job()).kind
+    manual = plan_teardown(an_isolating(), manual_pool()).kind
+    job = plan_teardown(an_isolating(), job_pool()).kind
     assert manual is not None
     assert job is not None
     for kind, reason in ((manual, NodeState.BLOCKED), (job, NodeState.UPDATING)):
         status = agreed(kind, to="abc")
         rollout = {"approval": "Manual", "approved_plan": "abc"}
-        pool = by_job(rollout=rollout, status=status)
-        plan = plan_torn(torn(Step.LABELLED), pool)
+        pool = job_pool(rollout=rollout, status=status)
+        plan = plan_teardown(teardown_node(Step.LABELLED), pool)
         assert (plan.state, plan.reason) == (reason, Reason.MODULE_REMOVAL)
-        plan = plan_torn(torn(Step.REBOOTED, boot="boot-2"), pool)
+        plan = plan_teardown(teardown_node(Step.REBOOTED, boot="boot-2"), pool)
         assert (plan.state, plan.reason) == (reason, Reason.MODULE_UNVERIFIED)
 
 
 def test_it_is_dropped_before_the_labels_when_nobody_wants_it_any_more() -> None:
-    plan = plan_torn(torn(Step.CORDONED), by_hand())
+    plan = plan_teardown(teardown_node(Step.CORDONED), manual_pool())
     assert not expect_apply(plan).cordon
-    assert isinstance(plan_torn(torn(Step.CORDONED, teardown=START), by_hand()).action, LookAgain)
-    plan = plan_torn(torn(Step.CORDONED, teardown=START), a_pool(schedule="cgpu"))
+    assert isinstance(
+        plan_teardown(teardown_node(Step.CORDONED, teardown=START), manual_pool()).action, LookAgain
+    )
+    plan = plan_teardown(teardown_node(Step.CORDONED, teardown=START), a_pool(schedule="cgpu"))
     assert not expect_apply(plan).cordon
 
 
 def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
-    node = torn(Step.CORDONED, boot="boot-7")
+    node = teardown_node(Step.CORDONED, boot="boot-7")
     apply = plan_after_look(Observed(node, (), parse_records(node)), LATER, Pass(LATER).timing)
     change = change_of(written(node, apply))
     assert (change.step, change.boot_id) == (Step.LABELLED, "boot-7")
@@ -126,7 +128,9 @@ def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
 
 def test_its_labels_and_records_are_kept_all_the_same() -> None:
     node = a_settled(records=applied(Schedule.SHARE, module=True), teardown=START)
-    apply = expect_apply(plan_torn(replace(node, labels={"group": "gpu", **OURS}), by_hand()))
+    apply = expect_apply(
+        plan_teardown(replace(node, labels={"group": "gpu", **OURS}), manual_pool())
+    )
     assert (apply.cordon, apply.labels) == (False, {**SHARE, **OURS})
 
 
@@ -134,9 +138,9 @@ def test_its_labels_and_records_are_kept_all_the_same() -> None:
 def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule: Schedule) -> None:
     labels = {names.LABEL_SCHEDULE: schedule, **OURS}
     node = a_node(labels=labels, records=applied(schedule, module=True))
-    plan = plan_torn(node, by_hand())
+    plan = plan_teardown(node, manual_pool())
     assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
-    change = expect_change(plan_torn(replace(node, teardown=START), by_hand()))
+    change = expect_change(plan_teardown(replace(node, teardown=START), manual_pool()))
     assert (change.of, change.to) == (schedule, Schedule.SHARE)
     assert change.teardown is not None
 
@@ -144,14 +148,14 @@ def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule
 def test_a_mode_that_needs_a_person_still_does_beside_a_module() -> None:
     mps = {names.LABEL_SCHEDULE: "mps"}
     node = a_node(labels={**mps, **OURS}, records=applied(Schedule.MPS, module=True))
-    assert plan_torn(node, by_hand()).reason is Reason.REQUIRES_PERSON
+    assert plan_teardown(node, manual_pool()).reason is Reason.REQUIRES_PERSON
 
 
 # By hand, after the labels.
 
 
 def test_the_node_waits_for_a_person_without_a_deadline() -> None:
-    plan = plan_torn(torn(Step.LABELLED), by_hand(), now=LONG_AFTER)
+    plan = plan_teardown(teardown_node(Step.LABELLED), manual_pool(), now=LONG_AFTER)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
     assert (plan.action, plan.deadline, plan.halts) == (None, None, "")
     assert "gpushare render teardown gpu-1" in plan.message
@@ -159,72 +163,81 @@ def test_the_node_waits_for_a_person_without_a_deadline() -> None:
 
 
 def test_nobody_is_asked_to_remove_it_while_the_installer_is_there() -> None:
-    plan = plan_torn(torn(Step.LABELLED), by_hand(), pods=[PLUGIN, INSTALLER], now=LONG_AFTER)
+    plan = plan_teardown(
+        teardown_node(Step.LABELLED), manual_pool(), pods=[PLUGIN, INSTALLER], now=LONG_AFTER
+    )
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.MODULE_REMOVAL)
     assert plan.deadline is None
     assert "cgpu-installer must leave first" in plan.message
 
 
 def test_nor_while_a_pod_uses_the_module() -> None:
-    plan = plan_torn(torn(Step.LABELLED), by_hand(), pods=[PLUGIN, a_gpu_pod()], now=LONG_AFTER)
+    plan = plan_teardown(
+        teardown_node(Step.LABELLED), manual_pool(), pods=[PLUGIN, a_gpu_pod()], now=LONG_AFTER
+    )
     assert plan.reason is Reason.WORKLOADS_PRESENT
 
 
 def test_a_word_that_it_is_done_counts_only_in_another_boot() -> None:
-    node = torn(Step.LABELLED, teardown=DONE)
-    early = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
+    node = teardown_node(Step.LABELLED, teardown=DONE)
+    early = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
     assert (change_of(early).step, change_of(early).labelled_at) == (Step.LABELLED, NOW)
-    plan = plan_torn(early, by_hand())
+    plan = plan_teardown(early, manual_pool())
     assert (plan.reason, plan.action) == (Reason.MODULE_REMOVAL, None)
 
 
 def test_a_word_that_is_taken_back_and_said_again_counts() -> None:
-    node = torn(Step.LABELLED, teardown=DONE)
-    early = replace(write(node, plan_torn(node, by_hand())), boot_id="boot-2")
-    rebooted = write(early, plan_torn(early, by_hand()))
-    plan = plan_torn(rebooted, by_hand())
+    node = teardown_node(Step.LABELLED, teardown=DONE)
+    early = replace(write(node, plan_teardown(node, manual_pool())), boot_id="boot-2")
+    rebooted = write(early, plan_teardown(early, manual_pool()))
+    plan = plan_teardown(rebooted, manual_pool())
     assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
     assert "annotate it start first" in plan.message
     taken_back = replace(rebooted, teardown=START)
-    taken_back = write(taken_back, plan_torn(taken_back, by_hand()))
+    taken_back = write(taken_back, plan_teardown(taken_back, manual_pool()))
     again = replace(taken_back, teardown=DONE)
-    assert expect_written(plan_torn(again, by_hand())).step is Step.RESTARTING
+    assert expect_written(plan_teardown(again, manual_pool())).step is Step.RESTARTING
 
 
 @pytest.mark.parametrize(
     ("node", "told"),
     [
         (an_isolating(teardown="Start " * 99), "gpushare.io/teardown is 'Start Start"),
-        (torn(Step.REBOOTED, boot="boot-2", teardown="Done"), "gpushare.io/teardown is 'Done'"),
+        (
+            teardown_node(Step.REBOOTED, boot="boot-2", teardown="Done"),
+            "gpushare.io/teardown is 'Done'",
+        ),
     ],
 )
 def test_a_word_that_is_not_understood_is_shown(node: Node, told: str) -> None:
-    assert told in plan_torn(node, by_hand()).message
+    assert told in plan_teardown(node, manual_pool()).message
 
 
 @pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
-@pytest.mark.parametrize("pool", [by_hand(), by_job()], ids=["by hand", "by a Job"])
+@pytest.mark.parametrize("pool", [manual_pool(), job_pool()], ids=["by hand", "by a Job"])
 def test_another_boot_is_written_down_whenever_it_is_seen(step: Step, pool: Pool) -> None:
-    plan = plan_torn(torn(step, boot="boot-2"), pool, now=LONG_AFTER)
+    plan = plan_teardown(teardown_node(step, boot="boot-2"), pool, now=LONG_AFTER)
     change = expect_written(plan)
     assert (change.step, change.labelled_at) == (Step.REBOOTED, LONG_AFTER)
     assert change.boot_id == "boot-1"
 
 
 def test_after_the_reboot_the_persons_word_is_waited_for() -> None:
-    plan = plan_torn(torn(Step.REBOOTED, boot="boot-2"), by_hand(), now=LONG_AFTER)
+    plan = plan_teardown(teardown_node(Step.REBOOTED, boot="boot-2"), manual_pool(), now=LONG_AFTER)
     expect_idle(plan, NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
     assert plan.deadline is None
 
 
 def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_module() -> None:
-    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
-    seen = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
+    node = teardown_node(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    seen = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
     assert change_of(seen).step is Step.RESTARTING
-    plan = plan_torn(seen, by_hand(), pods=[a_plugin_pod("plugin-1", ready=False)], now=LONG_AFTER)
+    plan = plan_teardown(
+        seen, manual_pool(), pods=[a_plugin_pod("plugin-1", ready=False)], now=LONG_AFTER
+    )
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.PLUGIN_RESTARTING)
     assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
-    plan = plan_torn(seen, by_hand(), now=LONG_AFTER)
+    plan = plan_teardown(seen, manual_pool(), now=LONG_AFTER)
     apply, after = expect_apply(plan), expect_applied(plan)
     assert not apply.cordon
     assert apply.annotations.keys().isdisjoint({names.ANNOTATION_MODULE, names.ANNOTATION_CHANGE})
@@ -233,8 +246,8 @@ def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_modul
 
 
 def test_a_boot_that_was_not_known_at_the_labels_is_no_reboot() -> None:
-    node = torn(Step.LABELLED, records=a_teardown(Step.LABELLED, boot_id=""))
-    change = expect_written(plan_torn(node, by_hand()))
+    node = teardown_node(Step.LABELLED, records=a_teardown(Step.LABELLED, boot_id=""))
+    change = expect_written(plan_teardown(node, manual_pool()))
     assert (change.step, change.boot_id) == (Step.LABELLED, "boot-1")
 
 
@@ -246,12 +259,12 @@ WAITING = pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED, Step
 @WAITING
 def test_the_deadline_runs_from_when_the_node_was_seen_down(step: Step) -> None:
     boot = "boot-2" if step is Step.REBOOTED else "boot-1"
-    node = torn(step, boot=boot, ready=False)
-    down = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
+    node = teardown_node(step, boot=boot, ready=False)
+    down = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
     change = change_of(down)
     assert change.teardown is not None
     assert (change.step, change.teardown.down, change.labelled_at) == (step, True, LONG_AFTER)
-    plan = plan_torn(down, by_hand(), now=LONG_AFTER + timedelta(minutes=4))
+    plan = plan_teardown(down, manual_pool(), now=LONG_AFTER + timedelta(minutes=4))
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.REBOOT_NEEDED)
     assert plan.deadline == LONG_AFTER + timedelta(minutes=10)
 
@@ -259,27 +272,27 @@ def test_the_deadline_runs_from_when_the_node_was_seen_down(step: Step) -> None:
 @WAITING
 def test_a_node_that_never_comes_back_halts_the_pool(step: Step) -> None:
     boot = "boot-2" if step is Step.REBOOTED else "boot-1"
-    node = torn(step, boot=boot, ready=False, records=a_teardown(step, down=True))
-    plan = plan_torn(node, by_hand(), now=LATER)
+    node = teardown_node(step, boot=boot, ready=False, records=a_teardown(step, down=True))
+    plan = plan_teardown(node, manual_pool(), now=LATER)
     assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
     assert "not ready" in plan.halts
     assert expect_written(plan).failure is not None
 
 
 def test_a_node_that_is_ready_again_in_the_same_boot_waits_on_without_a_deadline() -> None:
-    node = torn(Step.UNINSTALLED, records=a_teardown(Step.UNINSTALLED, down=True))
-    up = write(node, plan_torn(node, by_hand(), now=LONG_AFTER))
-    assert change_of(up).teardown == change_of(torn(Step.UNINSTALLED)).teardown
-    assert plan_torn(up, by_hand(), now=LONG_AFTER + timedelta(days=9)).deadline is None
+    node = teardown_node(Step.UNINSTALLED, records=a_teardown(Step.UNINSTALLED, down=True))
+    up = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
+    assert change_of(up).teardown == change_of(teardown_node(Step.UNINSTALLED)).teardown
+    assert plan_teardown(up, manual_pool(), now=LONG_AFTER + timedelta(days=9)).deadline is None
 
 
 def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> None:
     failure = a_failure("training/1")
     records = a_teardown(Step.UNINSTALLED, down=True, failure=failure)
-    node = torn(Step.UNINSTALLED, boot="boot-2", records=records)
-    late = expect_written(plan_torn(node, by_hand(), now=LATER))
+    node = teardown_node(Step.UNINSTALLED, boot="boot-2", records=records)
+    late = expect_written(plan_teardown(node, manual_pool(), now=LATER))
     assert (late.step, late.failure) == (Step.REBOOTED, failure)
-    again = expect_written(plan_torn(node, by_hand(generation=2), now=LATER))
+    again = expect_written(plan_teardown(node, manual_pool(generation=2), now=LATER))
     assert again.teardown is not None
     assert (again.step, again.failure, again.teardown.down) == (Step.UNINSTALLED, None, None)
 
@@ -294,60 +307,65 @@ def _label_by_hand(node: Node) -> Node:
 
 @pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
 def test_labels_are_put_back_and_the_step_stays(step: Step) -> None:
-    plan = plan_torn(_label_by_hand(torn(step)), by_hand(), now=LONG_AFTER)
+    plan = plan_teardown(_label_by_hand(teardown_node(step)), manual_pool(), now=LONG_AFTER)
     change = expect_written(plan)
     assert expect_apply(plan).labels == {**SHARE, **OURS}
     assert (change.step, change.restart, change.failure) == (step, False, None)
 
 
 def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarted() -> None:
-    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    node = teardown_node(Step.REBOOTED, boot="boot-2", teardown=DONE)
     verified = replace(node, annotations=a_teardown(Step.RESTARTING).annotations())
-    change = expect_written(plan_torn(_label_by_hand(verified), by_hand()))
+    change = expect_written(plan_teardown(_label_by_hand(verified), manual_pool()))
     assert change.teardown is not None
     assert (change.step, change.restart, change.teardown.attempt) == (Step.REBOOTED, True, 2)
     again = replace(node, annotations=NodeRecords(change=change).annotations())
     again = replace(again, owned=frozenset({*SHARE, *OURS, *again.annotations}))
-    plan = plan_torn(again, by_hand(), now=LONG_AFTER)
+    plan = plan_teardown(again, manual_pool(), now=LONG_AFTER)
     expect_idle(plan, NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
     anew = replace(again, teardown=START)
-    again = replace(write(anew, plan_torn(anew, by_hand())), teardown=DONE)
-    assert expect_written(plan_torn(again, by_hand(), now=LONG_AFTER)).labelled_at == LONG_AFTER
-    assert isinstance(plan_torn(again, by_hand()).action, RecordPlugins)
+    again = replace(write(anew, plan_teardown(anew, manual_pool())), teardown=DONE)
+    assert (
+        expect_written(plan_teardown(again, manual_pool(), now=LONG_AFTER)).labelled_at
+        == LONG_AFTER
+    )
+    assert isinstance(plan_teardown(again, manual_pool()).action, RecordPlugins)
     restarted = written(again, plan_restart(Observed(again, (PLUGIN,), parse_records(again))))
     assert change_of(restarted).step is Step.RESTARTING
 
 
 def test_a_rival_is_known_at_every_step_also_on_a_node_that_had_no_record() -> None:
-    node = torn(Step.UNINSTALLED)
+    node = teardown_node(Step.UNINSTALLED)
     records = parse_records(node).model_copy(
         update={"applied": None, "found": {names.LABEL_SCHEDULE: "cgpu"}}
     )
     node = replace(node, annotations=records.annotations())
     for _ in range(PATIENCE):
-        plan = plan_torn(_label_by_hand(node), by_hand())
+        plan = plan_teardown(_label_by_hand(node), manual_pool())
         assert plan.reason is Reason.DRIFT_REPAIRED
         node = write(node, plan)
-    assert plan_torn(_label_by_hand(node), by_hand()).reason is Reason.LABEL_CONFLICT
+    assert plan_teardown(_label_by_hand(node), manual_pool()).reason is Reason.LABEL_CONFLICT
 
 
 def test_a_pool_that_changed_its_mind_after_the_labels_waits_for_the_end() -> None:
-    plan = plan_torn(torn(Step.UNINSTALLED), a_pool(schedule="cgpu"), now=LONG_AFTER)
+    plan = plan_teardown(teardown_node(Step.UNINSTALLED), a_pool(schedule="cgpu"), now=LONG_AFTER)
     assert (plan.reason, plan.action) == (Reason.REBOOT_NEEDED, None)
 
 
 def test_a_node_without_a_pool_is_finished_by_hand() -> None:
-    plan = expect_leaving(torn(Step.LABELLED), PLUGIN)
+    plan = expect_leaving(teardown_node(Step.LABELLED), PLUGIN)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
 
 
 def test_a_teardown_that_followed_a_failed_change_and_is_dropped_leaves_the_module_known() -> None:
     records = a_teardown(Step.CORDONED, labelled_at=NOW)
-    back = expect_written(plan_torn(torn(Step.CORDONED, records=records), by_hand()))
+    back = expect_written(
+        plan_teardown(teardown_node(Step.CORDONED, records=records), manual_pool())
+    )
     assert (back.of, back.to, back.teardown) == (Schedule.CGPU, Schedule.CGPU, None)
 
 
 def test_the_kinds_of_a_teardown_are_kinds_like_others() -> None:
-    kind = plan_torn(an_isolating(), by_hand()).kind
+    kind = plan_teardown(an_isolating(), manual_pool()).kind
     assert str(kind) == "cgpu -> share: needs a teardown; workloads Wait; teardown Manual"
     assert str(a_kind()) == "share -> cgpu: apply and restart the plugin; workloads Wait"

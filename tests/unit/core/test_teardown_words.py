@@ -19,11 +19,11 @@ from tests.kit.values.teardown_plans import (
     PLUGIN,
     a_job,
     a_teardown,
-    by_hand,
-    by_job,
     change_of,
-    plan_torn,
-    torn,
+    job_pool,
+    manual_pool,
+    plan_teardown,
+    teardown_node,
 )
 
 DONE = names.TEARDOWN_DONE
@@ -32,7 +32,7 @@ DONE = names.TEARDOWN_DONE
 def _settle(node: Node, pool: Pool) -> tuple[Node, NodePlan]:
     """The node once everything was written that follows from what is there, and what is next."""
     for _ in range(9):
-        plan = plan_torn(node, pool)
+        plan = plan_teardown(node, pool)
         if not isinstance(plan.action, ApplyNode):
             return node, plan
         node = written(node, plan.action)
@@ -44,56 +44,56 @@ def expect_unverified(plan: NodePlan) -> None:
 
 
 def test_done_that_is_left_from_the_last_teardown_says_nothing_of_this_one() -> None:
-    node = torn(Step.CORDONED, teardown=DONE)
+    node = teardown_node(Step.CORDONED, teardown=DONE)
     labels = plan_after_look(Observed(node, (PLUGIN,), parse_records(node)), NOW, Timing())
     assert labels is not None
     rebooted = replace(written(node, labels), boot_id="boot-2")
-    node, plan = _settle(rebooted, by_job())
+    node, plan = _settle(rebooted, job_pool())
     assert isinstance(plan.action, CreateJob)
 
-    _, plan = _settle(node, by_hand())
+    _, plan = _settle(node, manual_pool())
     expect_unverified(plan)
 
 
 def test_done_that_was_said_before_the_reboot_says_nothing_of_the_boot_after_it() -> None:
-    node, plan = _settle(torn(Step.LABELLED, teardown=DONE), by_hand())
+    node, plan = _settle(teardown_node(Step.LABELLED, teardown=DONE), manual_pool())
     assert plan.reason is Reason.MODULE_REMOVAL
 
-    _, plan = _settle(replace(node, boot_id="boot-2"), by_hand())
+    _, plan = _settle(replace(node, boot_id="boot-2"), manual_pool())
     expect_unverified(plan)
 
 
 def test_done_is_said_anew_after_a_foreign_label_may_have_loaded_the_module_again() -> None:
-    node = torn(Step.RESTARTING, boot="boot-2", teardown=DONE)
+    node = teardown_node(Step.RESTARTING, boot="boot-2", teardown=DONE)
     node = replace(
         node,
         labels={**node.labels, **CGPU, **OURS},
         owned=node.owned - {names.LABEL_SCHEDULE},
     )
-    plan = plan_torn(node, by_hand(), pods=[PLUGIN, INSTALLER])
+    plan = plan_teardown(node, manual_pool(), pods=[PLUGIN, INSTALLER])
 
-    _, plan = _settle(written(node, plan.action), by_hand())
+    _, plan = _settle(written(node, plan.action), manual_pool())
     expect_unverified(plan)
 
 
 def test_done_does_not_count_while_the_installer_is_there() -> None:
-    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
-    plan = plan_torn(node, by_hand(), pods=[PLUGIN, INSTALLER])
+    node = teardown_node(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    plan = plan_teardown(node, manual_pool(), pods=[PLUGIN, INSTALLER])
     # Nor once it has left: it may have loaded the module since that was said.
-    _, plan = _settle(written(node, plan.action), by_hand())
+    _, plan = _settle(written(node, plan.action), manual_pool())
     expect_unverified(plan)
 
 
 def test_nor_where_a_job_has_seen_the_module_in_this_boot() -> None:
-    node = torn(Step.REBOOTED, boot="boot-2", teardown=DONE)
+    node = teardown_node(Step.REBOOTED, boot="boot-2", teardown=DONE)
     failed = a_job(node, Phase.VERIFY, JobState.FAILED, "it is loaded")
-    plan = plan_torn(node, by_hand(), failed)
-    plan = plan_torn(written(node, plan.action), by_hand(), failed)
+    plan = plan_teardown(node, manual_pool(), failed)
+    plan = plan_teardown(written(node, plan.action), manual_pool(), failed)
     assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.MODULE_STILL_LOADED)
 
 
 def test_a_job_that_did_something_else_under_the_verifying_jobs_name_shows_nothing() -> None:
-    node = torn(Step.REBOOTED, boot="boot-2", records=a_teardown(Step.REBOOTED))
+    node = teardown_node(Step.REBOOTED, boot="boot-2", records=a_teardown(Step.REBOOTED))
     name = name_job(node, change_of(node), Phase.VERIFY)
     forged = CreateJob("gpu-1", name, Phase.UNINSTALL)
     raw = render_teardown_job(forged, pool="training", namespace="teardown", image="shell:1")
@@ -102,4 +102,4 @@ def test_a_job_that_did_something_else_under_the_verifying_jobs_name_shows_nothi
     job = parse_job(raw)
     jobs = [job] if job is not None else []
 
-    assert not isinstance(plan_torn(node, by_job(), *jobs).action, ApplyNode)
+    assert not isinstance(plan_teardown(node, job_pool(), *jobs).action, ApplyNode)

@@ -23,15 +23,14 @@ from gpushare.webhook.journal import Journal
 from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.card_oracle import find_nodes
 from tests.kit.histories.gpu_cluster import POOL_LABEL, TAINT, Application, GpuNode, GpuPool
-from tests.kit.histories.gpu_cluster_generator import WorldGenerator
+from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
 from tests.kit.histories.gpu_cluster_manifests import (
     build_applicant,
     build_holder,
     build_living_pool,
     build_node,
 )
-from tests.kit.values.admission_reviews import build_review, encode
-from tests.kit.values.manifests import build_workload
+from tests.kit.values.manifests import build_review, build_workload, encode
 from tests.kit.values.webhook_server import build_memory
 
 Json = dict[str, Any]
@@ -114,7 +113,7 @@ class _Silent(Journal):
 
 
 def _try_world(seed: str, folder: Path) -> Iterator[Trial]:
-    generator = WorldGenerator(seed)
+    generator = GpuClusterGenerator(seed)
     pools = generator.generate_pools()
     cases = [generator.generate_application(pools) for _ in range(PODS_PER_WORLD)]
     denies = cases[0].denies

@@ -13,7 +13,7 @@ from gpushare.api.cluster import Cluster, Kind, keep_object
 from gpushare.cli.exits import Exit
 from gpushare.cli.main import app
 from gpushare.cli.snapshots import build_snapshot
-from tests.kit.cluster.command_line import Ended, expect_told, run_command
+from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.values.manifests import build_pod, build_pool, build_workload
 
 Json = dict[str, Any]
@@ -39,7 +39,7 @@ def snapshot(tmp_path: Path) -> Path:
     return file
 
 
-def explain(snapshot: Path, text: str, *options: str) -> Ended:
+def explain(snapshot: Path, text: str, *options: str) -> CommandResult:
     file = snapshot.parent / "manifest.yaml"
     file.write_text(text)
     return run_command("explain", "-f", str(file), "--snapshot", str(snapshot), *options)
@@ -171,4 +171,4 @@ def test_what_the_installation_says_can_be_told(snapshot: Path) -> None:
     ],
 )
 def test_what_is_no_manifest_is_a_sentence(snapshot: Path, text: str, says: str) -> None:
-    expect_told(explain(snapshot, text), Exit.MANIFEST, says)
+    expect_error(explain(snapshot, text), Exit.MANIFEST, says)

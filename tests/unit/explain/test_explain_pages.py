@@ -15,8 +15,7 @@ from gpushare.cli.access import Access
 from gpushare.cli.explainpods import explain_pod
 from gpushare.cli.snapshots import build_snapshot
 from tests.kit.cluster.command_line import run_command
-from tests.kit.values.gpu_manifests import build_card_node, build_holder
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import build_bound_pod, build_node, build_pod, build_pool
 from tests.kit.values.node_plans import SHARE, applied
 
 Json = dict[str, Any]
@@ -83,7 +82,7 @@ def test_one_node_that_is_left_is_one(explain: Explained) -> None:
     pool = build_found_pool()
     pool["metadata"]["deletionTimestamp"] = "2026-02-02T00:00:00Z"
     assert "0 nodes are still to be given back" in explain("pool", "training", pools=[pool])
-    node = build_card_node("n1", gpus=1, total=15)
+    node = build_node("n1", gpus=1, total=15)
     owned: Json = {"f:metadata": {"f:labels": {f"f:{names.LABEL_POOL}": {}}}}
     node["metadata"] |= {
         "labels": {**SHARE, names.LABEL_POOL: "training"},
@@ -98,11 +97,11 @@ def test_one_node_that_is_left_is_one(explain: Explained) -> None:
 
 def build_stale() -> dict[str, list[Json]]:
     """A node that shares, and a pod that came while it isolated."""
-    pod = build_holder("old", "n1", 4, card="0")
+    pod = build_bound_pod("old", "n1", 4, card="0")
     record = applied(
         Schedule.SHARE, before=("pod-default-old",), admitted={"pod-default-old": "cgpu"}
     )
-    node = build_card_node("n1", gpus=1, total=15)
+    node = build_node("n1", gpus=1, total=15)
     node["metadata"] |= {"labels": SHARE, "annotations": record.annotations()}
     node["status"]["nodeInfo"] = {"bootID": "boot-1"}
     return {"nodes": [node], "pods": [pod]}
@@ -123,9 +122,9 @@ def test_a_pod_with_the_isolation_of_its_nodes_mode_is_told_nothing(explain: Exp
 
 def build_stuck(cards: int) -> dict[str, list[Json]]:
     """A pod of which two containers ask for memory, bound to a node of the open-source edition."""
-    pod = build_holder("stuck", "n1", 2, 3, card="0")
+    pod = build_bound_pod("stuck", "n1", 2, 3, card="0")
     pod["status"] = {"phase": "Pending"}
-    node = build_card_node("n1", gpus=cards, total=15 * cards)
+    node = build_node("n1", gpus=cards, total=15 * cards)
     node["metadata"]["labels"] = {"gpushare": "true"}
     return {"nodes": [node], "pods": [pod]}
 

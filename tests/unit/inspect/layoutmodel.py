@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.kit.values.gpu_manifests import ALLOCATION, CARD, COUNT, MEMORY
+from tests.kit.values.manifests import ALLOCATION, CARD, COUNT, MEMORY
 
 Json = dict[str, Any]
 NUMBER = re.compile(r"[+-]?[0-9]+")

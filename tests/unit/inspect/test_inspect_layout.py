@@ -4,7 +4,7 @@ import pytest
 
 from gpushare.core.inspect.cards import CardNode, count_percent, observe_card_nodes
 from gpushare.core.inspect.layout import format_details, format_summary
-from tests.kit.values.gpu_manifests import Json, build_card_node, build_holder
+from tests.kit.values.manifests import Json, build_bound_pod, build_node
 
 HANGZHOU = "cn-hangzhou.192.168.2.167"
 
@@ -21,7 +21,7 @@ def observe(*objects: Json, only: str = "") -> tuple[CardNode, ...]:
 
 
 def test_one_card_without_pods() -> None:
-    nodes = observe(build_card_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"))
+    nodes = observe(build_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"))
 
     assert format_summary(nodes) == lines(
         "NAME                       IPADDRESS      GPU0(Allocated/Total)  GPU Memory(GiB)",
@@ -34,9 +34,9 @@ def test_one_card_without_pods() -> None:
 
 def test_two_pods_on_one_card_in_detail() -> None:
     nodes = observe(
-        build_card_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"),
-        build_holder("app-3g-v1-1", HANGZHOU, 4, card="0"),
-        build_holder("app-3g-v1-0", HANGZHOU, 4, card="0"),
+        build_node(HANGZHOU, gpus=1, total=15, address="192.168.2.167"),
+        build_bound_pod("app-3g-v1-1", HANGZHOU, 4, card="0"),
+        build_bound_pod("app-3g-v1-0", HANGZHOU, 4, card="0"),
     )
 
     assert format_details(nodes) == lines(
@@ -58,8 +58,8 @@ def test_two_pods_on_one_card_in_detail() -> None:
 
 def test_a_pod_without_a_card_is_pending() -> None:
     nodes = observe(
-        build_card_node("abcd9", gpus=1, total=10, address="146.12.9.23"),
-        build_holder("waits", "abcd9", 3),
+        build_node("abcd9", gpus=1, total=10, address="146.12.9.23"),
+        build_bound_pod("waits", "abcd9", 3),
     )
 
     assert format_summary(nodes) == lines(
@@ -72,7 +72,7 @@ def test_a_pod_without_a_card_is_pending() -> None:
 
 
 def test_no_node_that_shares() -> None:
-    assert format_summary(observe(build_card_node("n1", gpus=1, total=None))) == lines(
+    assert format_summary(observe(build_node("n1", gpus=1, total=None))) == lines(
         "NAME  IPADDRESS  GPU Memory()",
         "",
         "Allocated/Total GPU Memory In Cluster:",
@@ -85,12 +85,12 @@ def test_no_node_that_shares() -> None:
 def mixed() -> tuple[CardNode, ...]:
     """Both entries, none, and one that names a card which is not there."""
     return observe(
-        build_card_node("n2", gpus=2, total=30, address="10.0.0.2"),
-        build_card_node("n1", gpus=1, total=15, address="10.0.0.1"),
-        build_holder("two", "n2", 8, allocation={"0": {"0": 4, "1": 4}}),
-        build_holder("idx1", "n2", 3, card="1"),
-        build_holder("pend", "n1", 2),
-        build_holder("stale", "n1", 5, card="7"),
+        build_node("n2", gpus=2, total=30, address="10.0.0.2"),
+        build_node("n1", gpus=1, total=15, address="10.0.0.1"),
+        build_bound_pod("two", "n2", 8, allocation={"0": {"0": 4, "1": 4}}),
+        build_bound_pod("idx1", "n2", 3, card="1"),
+        build_bound_pod("pend", "n1", 2),
+        build_bound_pod("stale", "n1", 5, card="7"),
     )
 
 
@@ -145,20 +145,20 @@ def test_nodes_are_sorted_by_name(mixed: tuple[CardNode, ...]) -> None:
 
 
 def test_a_node_that_is_asked_for_is_shown_alone() -> None:
-    objects = (build_card_node(name, gpus=1, total=15) for name in ("n1", "n2"))
+    objects = (build_node(name, gpus=1, total=15) for name in ("n1", "n2"))
     assert [node.name for node in observe(*objects, only="n2")] == ["n2"]
 
 
 def test_a_node_without_an_internal_address_is_somewhere() -> None:
-    (node,) = observe(build_card_node("n1", gpus=1, total=15))
+    (node,) = observe(build_node("n1", gpus=1, total=15))
     assert node.address == "unknown"
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_pods_that_ended_hold_nothing(phase: str) -> None:
     (node,) = observe(
-        build_card_node("n1", gpus=1, total=15),
-        build_holder("ended", "n1", 4, card="0", phase=phase),
+        build_node("n1", gpus=1, total=15),
+        build_bound_pod("ended", "n1", 4, card="0", phase=phase),
     )
     assert node.used == {0: 0}
 
@@ -182,8 +182,8 @@ def test_pods_that_ended_hold_nothing(phase: str) -> None:
 )
 def test_an_entry_that_is_none_leaves_the_older_one(allocation: str) -> None:
     (node,) = observe(
-        build_card_node("n1", gpus=2, total=30),
-        build_holder("pod", "n1", 4, card="1", allocation=allocation),
+        build_node("n1", gpus=2, total=30),
+        build_bound_pod("pod", "n1", 4, card="1", allocation=allocation),
     )
     assert node.used == {0: 0, 1: 4}
 
@@ -191,7 +191,7 @@ def test_an_entry_that_is_none_leaves_the_older_one(allocation: str) -> None:
 @pytest.mark.parametrize("card", ["", "x", "1.0", " 1", "1_0", "٣", "-1"])
 def test_a_card_that_is_no_number_is_none(card: str) -> None:
     (node,) = observe(
-        build_card_node("n1", gpus=2, total=30), build_holder("pod", "n1", 4, card=card)
+        build_node("n1", gpus=2, total=30), build_bound_pod("pod", "n1", 4, card=card)
     )
     assert node.used == {0: 0, 1: 0, -1: 4}
 
@@ -199,9 +199,9 @@ def test_a_card_that_is_no_number_is_none(card: str) -> None:
 @pytest.mark.parametrize(("card_total", "unit"), [(100, "GiB"), (101, "MiB")])
 def test_the_unit_is_told_by_the_first_nodes_cards(card_total: int, unit: str) -> None:
     nodes = observe(
-        build_card_node("n0", gpus=0, total=7),
-        build_card_node("n1", gpus=2, total=2 * card_total),
-        build_card_node("n2", gpus=1, total=15),
+        build_node("n0", gpus=0, total=7),
+        build_node("n1", gpus=2, total=2 * card_total),
+        build_node("n2", gpus=1, total=15),
     )
     assert f"GPU Memory({unit})\n" in format_summary(nodes)
 
@@ -212,9 +212,9 @@ def test_percentages_are_rounded_as_floats_round_them() -> None:
 
 def test_a_card_one_beyond_the_last_shows_in_the_column_of_those_without() -> None:
     nodes = observe(
-        build_card_node("n1", gpus=1, total=15),
-        build_holder("beyond", "n1", 4, card="1"),
-        build_holder("waits", "n1", 2),
+        build_node("n1", gpus=1, total=15),
+        build_bound_pod("beyond", "n1", 4, card="1"),
+        build_bound_pod("waits", "n1", 2),
     )
     rows = format_details(nodes).splitlines()
     assert "beyond       default    0                4                   " in rows

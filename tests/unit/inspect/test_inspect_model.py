@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gpushare.core.inspect.cards import observe_card_nodes
 from gpushare.core.inspect.layout import format_details, format_summary
-from tests.kit.values.gpu_manifests import Json, build_card_node, build_holder
+from tests.kit.values.manifests import Json, build_bound_pod, build_node
 from tests.unit.inspect.layoutmodel import model_details, model_nodes, model_summary
 
 NODES = ("n1", "node-2", "cn-beijing.192.168.10.3", "gpu")
@@ -26,7 +26,7 @@ def card_nodes(draw: st.DrawFn) -> list[Json]:
     totals = st.one_of(st.none(), st.integers(0, 64), st.sampled_from([100, 101, 16276, 10**6]))
     addresses = st.sampled_from([None, "10.0.0.1", "192.168.100.200"])
     return [
-        build_card_node(name, gpus=draw(counts), total=draw(totals), address=draw(addresses))
+        build_node(name, gpus=draw(counts), total=draw(totals), address=draw(addresses))
         for name in shown
     ]
 
@@ -34,7 +34,7 @@ def card_nodes(draw: st.DrawFn) -> list[Json]:
 @st.composite
 def holders(draw: st.DrawFn) -> Json:
     entry = draw(st.one_of(st.none(), allocations, st.sampled_from(["", "{", "null", "[]", "7"])))
-    return build_holder(
+    return build_bound_pod(
         draw(names),
         draw(st.sampled_from(NODES)),
         *draw(st.lists(st.integers(0, 20), max_size=2)),

@@ -18,8 +18,14 @@ from gpushare.core.knownsetup import read_setup
 from gpushare.core.records import NodeRecords
 from gpushare.names import Reason
 from tests.kit.cluster.command_line import run_command
-from tests.kit.values.gpu_manifests import build_card_node, build_holder
-from tests.kit.values.manifests import NODE_POOL, NODE_POOL_LABEL, build_pod, build_pool
+from tests.kit.values.manifests import (
+    NODE_POOL,
+    NODE_POOL_LABEL,
+    build_bound_pod,
+    build_node,
+    build_pod,
+    build_pool,
+)
 from tests.kit.values.node_plans import a_settled
 from tests.kit.values.objects import MEMORY, a_node, a_plugin_pod, a_pool, a_world
 from tests.kit.values.objects import NOW as APPLIED_AT
@@ -31,7 +37,7 @@ MODE = {NODE_POOL_LABEL: NODE_POOL, "ack.node.gpu.schedule": "share"}
 
 def build_member(name: str, *, total: int | None = 30, **spec: Any) -> Json:
     """A node of the pool, Ready, with two cards."""
-    node = build_card_node(name, gpus=2, total=total)
+    node = build_node(name, gpus=2, total=total)
     node["metadata"]["labels"] = MODE
     node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     return {**node, "spec": spec}
@@ -87,8 +93,8 @@ def test_a_pool_that_no_controller_has_adopted_yet_has_its_nodes(show: Shown) ->
 
 def test_any_allocation_shows_in_the_bar_and_too_much_fills_it(show: Shown) -> None:
     pods = [
-        build_holder("small", "n1", 1, allocation={"0": {"0": 1}}),
-        build_holder("large", "n1", 20, allocation={"0": {"1": 20}}),
+        build_bound_pod("small", "n1", 1, allocation={"0": {"0": 1}}),
+        build_bound_pod("large", "n1", 20, allocation={"0": {"1": 20}}),
     ]
     lines = show(nodes=[build_member("n1")], pods=pods, pools=[build_found_pool()]).splitlines()
     assert "##..................  1/15 " in lines[2]
@@ -115,7 +121,7 @@ SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {MEMO
 def test_cards_are_counted_as_the_extender_counts_them_and_no_more_than_the_node_has(
     show: Shown, pod: int, annotations: dict[str, str], extra: Json, allocated: int, largest: int
 ) -> None:
-    holder = build_holder("a", "n1", *([pod] if pod else []))
+    holder = build_bound_pod("a", "n1", *([pod] if pod else []))
     written = {f"ALIYUN_COM_GPU_MEM_{key}": value for key, value in annotations.items()}
     holder["metadata"]["annotations"] = written
     holder["spec"] |= extra
@@ -142,7 +148,7 @@ def test_an_unhealthy_card_is_shown_as_one(show: Shown) -> None:
 def test_a_card_of_which_more_is_given_out_than_it_has_is_overcommitted(
     show: Shown, card: int, units: int, overcommitted: bool
 ) -> None:
-    pod = build_holder("a", "n1", units, allocation={"0": {str(card): units}})
+    pod = build_bound_pod("a", "n1", units, allocation={"0": {str(card): units}})
     cluster = {"nodes": [build_member("n1")], "pods": [pod], "pools": [build_found_pool()]}
     (pool,) = json.loads(show("-o", "json", **cluster))["pools"]
     told = {each["index"]: each["overcommitted"] for each in pool["nodes"][0]["cards"]}
@@ -150,7 +156,7 @@ def test_a_card_of_which_more_is_given_out_than_it_has_is_overcommitted(
 
 
 def test_a_card_that_an_entry_names_and_the_node_has_not_is_shown(show: Shown) -> None:
-    pod = build_holder("stale", "n1", 4, allocation={"0": {"5": 4}})
+    pod = build_bound_pod("stale", "n1", 4, allocation={"0": {"5": 4}})
     shown = show(nodes=[build_member("n1")], pods=[pod], pools=[build_found_pool()])
     assert "5    ????????????????????  4/0" in shown
 
@@ -171,7 +177,7 @@ def test_a_node_without_its_plugin_has_no_cards_to_show(show: Shown) -> None:
 
 def test_the_wide_table_names_the_pods_of_each_card(show: Shown) -> None:
     pods = [
-        build_holder(name, "n1", 4, allocation={"0": {"0": 4}}, namespace="vision")
+        build_bound_pod(name, "n1", 4, allocation={"0": {"0": 4}}, namespace="vision")
         for name in ("b", "a")
     ]
     cluster = {"nodes": [build_member("n1")], "pods": pods, "pools": [build_found_pool()]}
@@ -181,7 +187,7 @@ def test_the_wide_table_names_the_pods_of_each_card(show: Shown) -> None:
 
 def test_a_pod_that_runs_and_has_no_pool_does_not_wait(show: Shown) -> None:
     """The controller reports it; here it holds a card."""
-    runs = build_holder("older", "n1", 4, allocation={"0": {"0": 4}})
+    runs = build_bound_pod("older", "n1", 4, allocation={"0": {"0": 4}})
     waits = build_waiting("c", 40, "training")
     cluster = {"nodes": [build_member("n1")], "pods": [runs, waits], "pools": [build_found_pool()]}
     waiting = json.loads(show("-o", "json", **cluster))["waiting"]
@@ -263,7 +269,7 @@ def test_a_node_that_says_it_has_any_number_of_cards_costs_no_more_than_others(
 
 def test_entries_for_cards_that_there_are_not_are_shown_within_bounds(show: Shown) -> None:
     pods = [
-        build_holder(
+        build_bound_pod(
             f"p{part}",
             "n1",
             1,
@@ -285,13 +291,13 @@ def test_a_pool_whose_status_cannot_be_read_is_said_so(show: Shown) -> None:
 
 
 def test_stranded_memory_is_less_than_the_median_pod_asks_for(show: Shown) -> None:
-    pods = [build_holder("large", "n1", 12, allocation={"0": {"0": 12}})]
+    pods = [build_bound_pod("large", "n1", 12, allocation={"0": {"0": 12}})]
     shown = show(nodes=[build_member("n1")], pods=pods, pools=[build_found_pool()])
     assert "12/30 GiB allocated, largest free block 15 GiB, stranded 3 GiB" in shown
 
 
 def test_where_plugins_count_in_mib_amounts_do_and_sums_are_in_gib(show: Shown) -> None:
-    pods = [build_holder("pod", "n1", 4096, allocation={"0": {"0": 4096}})]
+    pods = [build_bound_pod("pod", "n1", 4096, allocation={"0": {"0": 4096}})]
     cluster = {"pods": pods, "pools": [build_found_pool()]}
     shown = show(nodes=[build_member("n1", total=32768)], **cluster)
     assert "4/32 GiB allocated" in shown
@@ -333,7 +339,7 @@ def test_a_node_counts_in_another_unit_where_most_others_do(
 def test_a_node_tells_its_modes_its_cordon_and_what_each_pod_holds(show: Shown) -> None:
     cluster = {
         "nodes": [build_member("n1", unschedulable=True)],
-        "pods": [build_holder("small", "n1", 4, allocation={"0": {"1": 4}})],
+        "pods": [build_bound_pod("small", "n1", 4, allocation={"0": {"1": 4}})],
         "pools": [build_found_pool(schedule="cgpu")],
     }
     (pool,) = json.loads(show("-o", "json", **cluster))["pools"]

@@ -25,7 +25,7 @@ from tests.kit.cluster.kubeconfigs import (
     write_plugin,
     write_printing_plugin,
 )
-from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.certificates import issue_foreign
 from tests.kit.values.webhook_certificate import NOW, Clock
 from tests.kit.values.webhook_server import until
 

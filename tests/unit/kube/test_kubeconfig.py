@@ -18,8 +18,7 @@ from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
 from tests.kit.cluster.kubeconfigs import build_plugin_user, write_kubeconfig
-from tests.kit.values.external_certificates import issue_foreign
-from tests.kit.values.tls import HOST, build_tls
+from tests.kit.values.certificates import HOST, build_tls, issue_foreign
 
 TOKEN = {"token": "mine"}
 NOW = datetime.now(UTC)

@@ -64,7 +64,9 @@ def _error(status: int) -> ApiError:
 
 
 async def _run(
-    server: Server, on_alive: Callable[[], None] = lambda: None
+    server: Server,
+    on_alive: Callable[[], None] = lambda: None,
+    refusal_seconds: float | None = None,
 ) -> tuple[Reflector[str], list[tuple[str, object]]]:
     changes: list[tuple[str, object]] = []
     reflector: Reflector[str] = Reflector(
@@ -73,6 +75,7 @@ async def _run(
         lambda raw: raw["value"],
         on_change=lambda key, old, new: changes.append((key, new)),
         on_alive=on_alive,
+        refusal_seconds=refusal_seconds,
     )
     task = asyncio.create_task(reflector.run())
     await server.exhausted.wait()
@@ -216,3 +219,22 @@ async def test_a_watch_that_is_refused_or_ended_is_not_deaf_and_one_that_is_open
     await _run(Server(_list(9), failure))
     # The first is the list's.
     assert len(signs) == (2 if is_sign else 1)
+
+
+async def test_what_may_be_listed_no_more_is_forgotten_until_it_may_be_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    item = _object("a", 1, "x")
+    server = Server(_list(9, item), _error(403), _error(403), _list(9, item))
+    reflector, changes = await _run(server, refusal_seconds=0.001)
+    assert changes == [("a", "x"), ("a", None), ("a", "x")]
+    assert dict(reflector.records) == {"a": "x"}
+    assert reflector.synced.is_set()
+    told = [record.message for record in caplog.records if "is known of" in record.message]
+    assert len(told) == 1
+
+
+async def test_a_refusal_where_the_right_must_be_there_takes_nothing_away() -> None:
+    server = Server(_list(9, _object("a", 1, "x")), _error(403))
+    reflector, changes = await _run(server)
+    assert (dict(reflector.records), changes) == ({"a": "x"}, [("a", "x")])

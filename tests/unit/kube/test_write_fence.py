@@ -12,9 +12,9 @@ from gpushare.kube.client import JSON, ApiServer, connect
 from gpushare.kube.credentials import Credentials
 from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.lease import Lease, Terms
+from tests.kit.values.certificates import build_tls
 from tests.kit.values.clock import Clock
 from tests.kit.values.fake_api import FakeApi
-from tests.kit.values.tls import build_tls
 
 PATH = "api/v1/nodes/a"
 BODY = {"metadata": {"uid": "1"}}

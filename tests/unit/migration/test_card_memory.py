@@ -8,10 +8,10 @@ from gpushare.api.node import Node
 from gpushare.api.nodeselection import ANYWHERE, NodeSelection
 from gpushare.core.migration.cards import Cards, assume_cards
 from gpushare.core.migration.finding import Code, Finding
-from tests.unit.migration.whole_card_pods import MEMORY, build_card_node, see_cards
+from tests.unit.migration.whole_card_pods import MEMORY, a_card_node, see_cards
 
-SMALL = build_card_node("small", 15109, labels={"card": "T4"})
-LARGE = build_card_node("large", 32510, labels={"card": "V100"})
+SMALL = a_card_node("small", 15109, labels={"card": "T4"})
+LARGE = a_card_node("large", 32510, labels={"card": "V100"})
 
 
 def code_of(cards: Cards, selection: NodeSelection = ANYWHERE) -> Code:
@@ -23,13 +23,13 @@ def code_of(cards: Cards, selection: NodeSelection = ANYWHERE) -> Code:
 @pytest.mark.parametrize(
     ("node", "gib"),
     [
-        (build_card_node("n", 15109), 14),
-        (build_card_node("n", 16280, cards=4), 15),
-        (build_card_node("n", None), None),
-        (build_card_node("n", None, labels={"nvidia.com/gpu.memory": "15109"}), 14),
-        (build_card_node("n", 16280, cards=2, offers={MEMORY: 28}), 14),
-        (build_card_node("n", 16280, offers={MEMORY: 0}), 15),
-        (build_card_node("n", 16280, offers={MEMORY: 16280}), 15),
+        (a_card_node("n", 15109), 14),
+        (a_card_node("n", 16280, cards=4), 15),
+        (a_card_node("n", None), None),
+        (a_card_node("n", None, labels={"nvidia.com/gpu.memory": "15109"}), 14),
+        (a_card_node("n", 16280, cards=2, offers={MEMORY: 28}), 14),
+        (a_card_node("n", 16280, offers={MEMORY: 0}), 15),
+        (a_card_node("n", 16280, offers={MEMORY: 16280}), 15),
     ],
     ids=[
         "label",
@@ -47,7 +47,7 @@ def test_a_node_tells_its_cards_memory(node: Node, gib: int | None) -> None:
 
 
 def test_nodes_without_cards_and_with_mig_are_left_out() -> None:
-    mig = build_card_node("mig", 40536, offers={"nvidia.com/mig-1g.5gb": 7})
+    mig = a_card_node("mig", 40536, offers={"nvidia.com/mig-1g.5gb": 7})
     plain = Node("plain", "uid")
     assert see_cards(mig, plain).nodes == ()
 
@@ -62,7 +62,7 @@ def test_without_a_selection_cards_that_differ_are_no_answer() -> None:
 
 
 def test_a_card_that_nobody_knows_is_no_answer() -> None:
-    cards = see_cards(SMALL, build_card_node("dark", None))
+    cards = see_cards(SMALL, a_card_node("dark", None))
     found = cards.find_memory(ANYWHERE)
     assert isinstance(found, Finding)
     assert found.code is Code.CARD_MEMORY_UNKNOWN
@@ -76,7 +76,7 @@ def test_labels_that_no_node_has_are_no_answer() -> None:
 def test_a_mode_decides_once_nodes_are_in_it_and_not_before() -> None:
     shared: Any = {"ack.node.gpu.schedule": "share"}
     selection = NodeSelection(shared)
-    inside = build_card_node("inside", 15109, labels=shared)
+    inside = a_card_node("inside", 15109, labels=shared)
     assert see_cards(inside, LARGE).find_memory(selection) == 14
     assert see_cards(SMALL).find_memory(selection) == 14
     assert code_of(see_cards(SMALL, LARGE), selection) is Code.CARDS_DIFFER

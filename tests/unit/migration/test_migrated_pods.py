@@ -11,7 +11,7 @@ from gpushare.core.migration.pods import Migrated, Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,
-    build_card_node,
+    a_card_node,
     build_gpu_container,
     build_whole_pod,
     see_cards,
@@ -111,8 +111,8 @@ def test_requests_that_the_api_server_refuses_are_left(resources: Json) -> None:
 
 
 def test_memory_is_given_in_the_plugins_unit() -> None:
-    shares = build_card_node("n1", cards=2, offers={MEMORY: 32560})
-    cards = see_cards(shares, build_card_node("n2"), unit="MiB")
+    shares = a_card_node("n1", cards=2, offers={MEMORY: 32560})
+    cards = see_cards(shares, a_card_node("n2"), unit="MiB")
     assert limits_of(migrate(build_whole_pod(), cards=cards).raw)[MEMORY] == 16280
     assert limits_of(migrate(build_whole_pod(), share=4, cards=cards).raw)[MEMORY] == 4096
 
@@ -137,13 +137,13 @@ def test_a_share_that_is_larger_than_any_card() -> None:
 
 
 def test_cards_that_differ() -> None:
-    cards = see_cards(build_card_node("n1"), build_card_node("n2", 32510))
+    cards = see_cards(a_card_node("n1"), a_card_node("n2", 32510))
     migrated = expect_left(build_whole_pod(), Code.CARDS_DIFFER, cards=cards)
     assert "cards of 15 GiB (1) and 31 GiB (1)" in migrated.findings[0].message
 
 
 def test_a_share_fits_cards_that_differ() -> None:
-    cards = see_cards(build_card_node("n1"), build_card_node("n2", 32510))
+    cards = see_cards(a_card_node("n1"), a_card_node("n2", 32510))
     assert limits_of(migrate(build_whole_pod(), 8, cards).raw)[MEMORY] == 8
 
 
@@ -205,7 +205,7 @@ def test_other_resources_of_nvidia(resource: str, code: Code, gpus: int | None) 
 )
 def test_what_may_not_carry_over_is_named(more: Json, code: Code) -> None:
     product = {"nvidia.com/gpu.product": "Tesla-T4"}
-    cards = see_cards(build_card_node("n1", labels=product))
+    cards = see_cards(a_card_node("n1", labels=product))
     migrated = migrate(build_whole_pod(**more), cards=cards)
     assert limits_of(migrated.raw)[MEMORY] == 15
     assert list_codes(migrated) == [code]

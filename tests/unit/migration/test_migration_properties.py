@@ -22,7 +22,7 @@ from tests.kit.values.pool_views import a_view, admit
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,
-    build_card_node,
+    a_card_node,
     build_gpu_container,
     build_whole_pod,
     see_cards,
@@ -82,7 +82,7 @@ targets = st.builds(
     st.sampled_from(
         [
             see_cards(),
-            see_cards(build_card_node("a"), build_card_node("b", 32510, labels={"card": "V100"})),
+            see_cards(a_card_node("a"), a_card_node("b", 32510, labels={"card": "V100"})),
         ]
     ),
     st.sampled_from([None, 4, 40]),

@@ -27,7 +27,7 @@ def build_whole_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**main, **spec}}
 
 
-def build_card_node(
+def a_card_node(
     name: str,
     mib: int | None = 16280,
     *,
@@ -50,4 +50,4 @@ def build_card_node(
 
 def see_cards(*nodes: Node, unit: str = "GiB") -> Cards:
     """The cards of these nodes, or of two equal ones with 15 GiB."""
-    return observe_cards(nodes or (build_card_node("n1"), build_card_node("n2")), unit)
+    return observe_cards(nodes or (a_card_node("n1"), a_card_node("n2")), unit)

@@ -24,8 +24,8 @@ from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, 
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
 from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.metrics import list_families
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.ui_server import showing_page
-from tests.kit.cluster.command_line import NOBODY, SOURCE, Ended
+from tests.browser.ui_server import serve_ui
+from tests.kit.cluster.command_line import NOBODY, SOURCE, CommandResult
 
 SNAPSHOT = Path(__file__).parents[2] / "browser/cluster.json"
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -75,5 +75,5 @@ def test_while_the_browser_that_it_started_is_open(tmp_path: Path, pipe: Path, n
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_while_it_serves_without_another_word(number: int) -> None:
-    with showing_page("--snapshot", str(SNAPSHOT)) as shown:
-        assert shown.end(number) == Ended(0, "", "Ctrl-C ends it.\n")
+    with serve_ui("--snapshot", str(SNAPSHOT)) as shown:
+        assert shown.end(number) == CommandResult(0, "", "Ctrl-C ends it.\n")

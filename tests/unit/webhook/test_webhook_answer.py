@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
-from tests.kit.values.tls import build_tls
+from tests.kit.values.certificates import build_tls
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_webhook
 
 BODY = encode(build_review(build_gpu_pod()))

@@ -11,7 +11,7 @@ from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import LIFETIME
 from gpushare.kube.client import ApiServer
 from gpushare.observe.metrics import Metrics
-from tests.kit.values.external_certificates import issue_foreign
+from tests.kit.values.certificates import issue_foreign
 from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.webhook_certificate import (
     CONFIGURATION,

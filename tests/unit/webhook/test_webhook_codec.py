@@ -14,7 +14,7 @@ from gpushare.webhook.codec import (
     parse_workload_review,
 )
 from gpushare.webhook.template import PODS
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 
 
 def test_a_review_says_what_is_done_to_which_object() -> None:

@@ -22,8 +22,8 @@ from gpushare.webhook import calls
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook import server as server_module
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
-from tests.kit.values.tls import build_tls
+from tests.kit.values.certificates import build_tls
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_memory, build_webhook, until
 
 SLOW = 600

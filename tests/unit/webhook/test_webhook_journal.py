@@ -9,7 +9,7 @@ from gpushare.core.admission import Decision, Rules
 from gpushare.names import Reason
 from gpushare.webhook.admitter import Admitter
 from gpushare.webhook.journal import MAX_NAME, Journal
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_admitter, build_memory, until
 
 Json = dict[str, Any]

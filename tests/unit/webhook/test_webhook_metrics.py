@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_webhook
 from tests.unit.webhook.webhook_client import ask, connected, count
 

@@ -15,7 +15,7 @@ from gpushare.api.podshape import MalformedPodError, Metadata, PodShape, Spec, p
 from gpushare.core.admission import Decision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module
-from tests.kit.values.admission_reviews import build_gpu_pod
+from tests.kit.values.manifests import build_gpu_pod
 
 Json = dict[str, Any]
 

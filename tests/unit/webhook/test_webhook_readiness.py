@@ -15,8 +15,8 @@ from gpushare.webhook import journal
 from gpushare.webhook.role import NAMESPACES_PATH, Webhook
 from gpushare.webhook.selfcall import SelfCall
 from gpushare.webhook.server import PODS_PATH
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
 from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_certificate import CONFIGURATION, build_fake_api, trusted_ca
 from tests.kit.values.webhook_server import DEFAULT, until
 

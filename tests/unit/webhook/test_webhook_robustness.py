@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
-from tests.kit.values.admission_reviews import (
+from tests.kit.values.certificates import build_tls
+from tests.kit.values.manifests import (
     build_affinity,
     build_container,
     build_gpu_pod,
     build_review,
     encode,
 )
-from tests.kit.values.tls import build_tls
 from tests.kit.values.webhook_server import build_webhook
 
 EXAMPLES = int(os.environ.get("GPUSHARE_REVIEWS", "0"))

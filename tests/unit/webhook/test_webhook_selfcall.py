@@ -8,7 +8,7 @@ import pytest
 
 from gpushare.webhook import selfcall
 from gpushare.webhook.selfcall import SelfCall
-from tests.kit.values.tls import HOST, build_tls
+from tests.kit.values.certificates import HOST, build_tls
 from tests.kit.values.webhook_server import build_webhook, until
 
 HOSTS = (HOST, "127.0.0.1")

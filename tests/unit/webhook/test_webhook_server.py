@@ -30,7 +30,7 @@ from gpushare.webhook.server import (
     WORKLOADS_PATH,
     AdmissionServer,
 )
-from tests.kit.values.admission_reviews import build_container, build_gpu_pod, build_review
+from tests.kit.values.manifests import build_container, build_gpu_pod, build_review
 from tests.kit.values.webhook_server import INFERENCE, TRAINING, build_memory, build_webhook, until
 from tests.unit.webhook.webhook_client import ask, connected, count
 

@@ -8,7 +8,7 @@ from gpushare.api.podshape import PodShape, parse_pod_shape
 from gpushare.webhook.codec import parse_workload_review
 from gpushare.webhook.template import NoTemplateError, WorkloadShape
 from gpushare.webhook.template import find_template as find_template_in
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ import pytest
 from gpushare.certs.issue import issue_identity
 from gpushare.webhook.certificate import load_identity
 from gpushare.webhook.server import PODS_PATH
-from tests.kit.values.admission_reviews import build_gpu_pod, build_review, encode
-from tests.kit.values.tls import HOST, build_tls
+from tests.kit.values.certificates import HOST, build_tls
+from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_memory, build_webhook, until
 
 

@@ -10,7 +10,7 @@ from aiohttp.test_utils import RawTestServer, TestClient
 
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.server import PODS_PATH, AdmissionServer
-from tests.kit.values.admission_reviews import encode
+from tests.kit.values.manifests import encode
 from tests.kit.values.webhook_server import build_webhook
 
 Client = TestClient[Any, Any]

@@ -1,8 +1,11 @@
-"""Certificates as somebody else issues them: any kind of key, intermediates between."""
+"""Certificates: as another issuer makes them, with any kind of key and intermediates; and both
+sides of TLS with the webhook."""
 
+import ssl
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -11,7 +14,10 @@ from cryptography.x509.oid import NameOID
 
 from gpushare.certs.flaws import general_name
 from gpushare.certs.identity import Authority, Identity
+from gpushare.certs.issue import issue_authority, issue_identity
+from gpushare.webhook.certificate import load_identity
 
+HOST = "gpushare-webhook.gpushare-system.svc"
 LIFETIME = timedelta(days=90)
 _RSA_BITS = {"rsa": 2048, "weak": 1024}
 
@@ -85,3 +91,12 @@ def _encode(key: PrivateKey) -> bytes:
         else serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
+
+
+def build_tls() -> tuple[ssl.SSLContext, ssl.SSLContext, Any]:
+    """A server's context with a certificate, a client's that trusts only its CA, and the CA."""
+    authority = issue_authority(datetime.now(UTC))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_identity(server, issue_identity(authority, (HOST, "127.0.0.1"), datetime.now(UTC)))
+    trusting = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+    return server, trusting, authority
