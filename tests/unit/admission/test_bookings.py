@@ -24,10 +24,6 @@ def test_what_was_given_away_is_counted_by_pool_and_for_all_replicas() -> None:
     assert _booked(3, 4, replicas=2).count([A, B], AT) == {"a": 14}
 
 
-def test_nothing_given_away_is_nothing_counted() -> None:
-    assert _booked().count([A, B], AT) == {}
-
-
 def test_figures_that_come_later_show_it() -> None:
     assert _booked(3).count([NEWER, B], AT + ARRIVAL_SECONDS) == {}
 
@@ -36,10 +32,6 @@ def test_figures_that_come_at_once_cannot_show_it_yet() -> None:
     bookings = _booked(3)
     assert bookings.count([NEWER, B], AT + ARRIVAL_SECONDS / 2) == {"a": 3}
     assert bookings.count([NEWER, B], AT + ARRIVAL_SECONDS) == {"a": 3}
-
-
-def test_figures_that_were_there_before_show_nothing_of_it() -> None:
-    assert _booked(3).count([A, B], AT + ARRIVAL_SECONDS) == {"a": 3}
 
 
 def test_new_figures_of_one_pool_say_nothing_of_another() -> None:

@@ -19,16 +19,6 @@ def asked(**spec: Any) -> set[str]:
     return set(parse_pod_request(build_gpu_pod(**spec)).requests)
 
 
-def test_a_limit_counts_as_a_request() -> None:
-    container = {"name": "a", "resources": {"limits": {MEMORY: "3"}}}
-    assert asked(containers=[container]) == {MEMORY}
-
-
-def test_a_request_without_a_limit_counts() -> None:
-    container = {"name": "a", "resources": {"requests": {MEMORY: "3"}}}
-    assert asked(containers=[container]) == {MEMORY}
-
-
 def test_an_init_container_counts() -> None:
     init = build_container("warm-up", memory="2", core="20")
     assert asked(initContainers=[init], containers=[build_container()]) == {MEMORY, CORE}
@@ -61,25 +51,23 @@ def test_only_true_or_1_disables_isolation(env: Any, disables: bool) -> None:
     assert parse_pod_request(pod).disables_isolation is disables
 
 
-def test_the_last_of_two_equal_variables_holds() -> None:
-    container = build_container(memory="3")
-    container["env"] = [
-        {"name": "CGPU_DISABLE", "value": "true"},
-        {"name": "CGPU_DISABLE", "value": "false"},
-    ]
-    assert not parse_pod_request(build_gpu_pod(containers=[container])).disables_isolation
+OFF, ON = {"name": "CGPU_DISABLE", "value": "true"}, {"name": "CGPU_DISABLE", "value": "false"}
+ASKING_OFF = build_container("a", memory="3") | {"env": [OFF]}
 
 
-def test_one_gpu_container_that_keeps_isolation_is_enough_to_want_it() -> None:
-    off = build_container("a", memory="3", env={"CGPU_DISABLE": "true"})
-    on = build_container("b", memory="3")
-    assert not parse_pod_request(build_gpu_pod(containers=[off, on])).disables_isolation
-
-
-def test_a_container_without_gpu_has_no_say_in_isolation() -> None:
-    off = build_container("a", memory="3", env={"CGPU_DISABLE": "1"})
-    sidecar = build_container("b")
-    assert parse_pod_request(build_gpu_pod(containers=[off, sidecar])).disables_isolation
+@pytest.mark.parametrize(
+    ("containers", "disables"),
+    [
+        ([build_container("a", memory="3") | {"env": [OFF, ON]}], False),
+        ([ASKING_OFF, build_container("b", memory="3")], False),
+        ([ASKING_OFF, build_container("b")], True),
+    ],
+    ids=["the last variable holds", "one keeps it", "one without GPU has no say"],
+)
+def test_isolation_is_disabled_where_each_container_with_a_gpu_says_so_last(
+    containers: list[Any], disables: bool
+) -> None:
+    assert parse_pod_request(build_gpu_pod(containers=containers)).disables_isolation is disables
 
 
 @pytest.mark.parametrize(
@@ -109,21 +97,17 @@ def test_a_preferred_affinity_selects_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "placed"),
     [
-        {"nodeName": "gpu-1"},
-        {"affinity": build_affinity("metadata.name", part="matchFields")},
-        {"affinity": build_affinity("kubernetes.io/hostname")},
-        {"nodeSelector": {"kubernetes.io/hostname": "gpu-1"}},
+        ({"nodeName": "gpu-1"}, True),
+        ({"affinity": build_affinity("metadata.name", part="matchFields")}, True),
+        ({"affinity": build_affinity("kubernetes.io/hostname")}, True),
+        ({"affinity": build_affinity("kubernetes.io/hostname", operator="NotIn")}, False),
+        ({"nodeSelector": {"kubernetes.io/hostname": "gpu-1"}}, True),
     ],
 )
-def test_a_pod_for_one_certain_node_is_placed_by_others(spec: dict[str, Any]) -> None:
-    assert parse_pod_request(build_gpu_pod(**spec)).placer
-
-
-def test_avoiding_a_node_is_not_choosing_one() -> None:
-    pod = build_gpu_pod(affinity=build_affinity("kubernetes.io/hostname", operator="NotIn"))
-    assert not parse_pod_request(pod).placer
+def test_a_pod_for_one_certain_node_is_placed_by_others(spec: dict[str, Any], placed: bool) -> None:
+    assert bool(parse_pod_request(build_gpu_pod(**spec)).placer) is placed
 
 
 @pytest.mark.parametrize(("kind", "placed"), [("DaemonSet", True), ("StatefulSet", False)])
@@ -203,14 +187,14 @@ def test_a_gpu_is_used_unasked_where_no_resource_gives_one(
 
 def test_a_gpu_that_is_claimed_is_not_used_unasked() -> None:
     pod = _using_gpu()
+    assert parse_pod_request(pod).uses_gpu_unasked
     pod["spec"]["resourceClaims"] = [{"name": "gpu"}]
     assert not parse_pod_request(pod).uses_gpu_unasked
 
 
 def test_a_gpu_variable_that_is_read_from_elsewhere_may_say_anything() -> None:
     source = {"configMapKeyRef": {"name": "gpu", "key": "devices"}}
-    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source}]
-    pod = build_gpu_pod(containers=[{"name": "a", "env": env}])
+    pod = _using_gpu(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": source}])
     assert parse_pod_request(pod).uses_gpu_unasked
 
 
@@ -237,15 +221,19 @@ def test_a_pod_is_left_to_admission_where_nobody_else_says_where_it_runs(
     assert request.is_left_to_admission(("default-scheduler",)) is is_left
 
 
-def test_an_init_container_needs_its_memory_only_until_the_others_run() -> None:
-    init = build_container("warm-up", memory="8")
+@pytest.mark.parametrize(
+    ("init", "memory", "shares"),
+    [
+        (build_container("warm-up", memory="8"), 8, (8, 3)),
+        (build_container("proxy", memory="2") | {"restartPolicy": "Always"}, 5, (2, 3)),
+    ],
+    ids=["only until the others run", "a sidecar beside them"],
+)
+def test_an_init_container_needs_its_memory_while_it_runs(
+    init: Any, memory: int, shares: tuple[int, ...]
+) -> None:
     request = parse_pod_request(build_gpu_pod(initContainers=[init]))
-    assert (request.memory, request.shares) == (8, (8, 3))
-
-
-def test_a_sidecar_needs_its_memory_beside_the_others() -> None:
-    sidecar = build_container("proxy", memory="2") | {"restartPolicy": "Always"}
-    assert parse_pod_request(build_gpu_pod(initContainers=[sidecar])).memory == 5
+    assert (request.memory, request.shares) == (memory, shares)
 
 
 def test_however_long_an_affinity_is_it_holds_nobody_up() -> None:

@@ -24,7 +24,6 @@ from tests.kit.values.node_plans import (
     a_settled,
     agreed,
     applied,
-    expect_apply,
     expect_idle,
     failed,
     plan_of,
@@ -85,7 +84,7 @@ def _kinds(pool: Pool, *left: Kind) -> tuple[str, ...] | None:
     """What the approval of the pool covers; None without one."""
     found = find_approval(pool, left)
     assert found is None or found.hash == pool.spec.rollout.approved_plan
-    return found.kinds if found else None
+    return found.kinds if found is not None else None
 
 
 BOTH = tuple(sorted([str(FLIP), str(FOLLOW)]))
@@ -192,12 +191,6 @@ def test_a_change_that_began_is_finished_though_its_approval_was_taken_back() ->
     pool = _manual()
     node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True)
     assert plan_of(node, pool, now=LATER).reason is not Reason.WAITING_FOR_APPROVAL
-
-
-def test_a_pool_that_is_being_deleted_needs_no_approval_to_give_its_nodes_back() -> None:
-    pool = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approval": "Manual"})
-    decided = plan_world(a_world(pools=(pool,), nodes=(FIRST,))).decided
-    assert expect_apply(decided["gpu-1"]).cordon
 
 
 def test_pods_that_hold_a_change_up_are_told_before_the_approval() -> None:

@@ -99,10 +99,6 @@ def test_nodes_that_were_in_the_pools_mode_already_prove_nothing() -> None:
     assert Rollout(right, *some_settled(3), canary=1, max_unavailable=3).started == {"gpu-1"}
 
 
-def test_fewer_nodes_than_canaries_are_all_changed() -> None:
-    assert len(Rollout(*some_settled(2), canary=5, max_unavailable=4).started) == 2
-
-
 def test_nodes_that_join_wait_for_no_canary_and_are_none() -> None:
     joining = a_node("gpu-9", {"ack.node.gpu.schedule": "share"})
     rollout = Rollout(changing(), joining, *some_settled(2), canary=1, max_unavailable=4)

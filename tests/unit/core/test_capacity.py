@@ -174,12 +174,6 @@ def test_of_many_amounts_those_between_are_rounded_down() -> None:
     )
 
 
-def test_pods_that_wait_for_a_node_are_asked_for() -> None:
-    waiting = a_gpu_pod(node="", requests={MEMORY: 7})
-    capacity = _sum(_node(), pods=(_holder({0: 4}),), pending=(waiting,))
-    assert (capacity.memory_allocated, capacity.memory_requested) == (4, 11)
-
-
 @pytest.mark.parametrize(
     ("pods", "pending", "stranded"),
     [

@@ -24,41 +24,33 @@ TIME = "2026-01-02T03:04:05"
 
 
 def a_waiting_pool(
-    *,
-    reason: str = "WaitingForApproval",
-    rollout: dict[str, Any] | None = None,
-    plan: PoolPlan | None = None,
-    generation: int = 1,
-    **more: Any,
+    reason: str = "WaitingForApproval", *, plan: PoolPlan | None = None, **more: Any
 ) -> Pool:
     condition = ConditionStatus(
-        type="RolloutComplete",
-        status="False",
-        last_transition_time=NOW,
-        reason=reason,
-        message="",
+        type="RolloutComplete", status="False", last_transition_time=NOW, reason=reason, message=""
     )
     status = PoolStatus(
         observed_generation=1,
         conditions=(condition,),
         plan=plan or PoolPlan(hash=SEEN, summary="share -> cgpu on 3 nodes"),
     )
-    spec = {"approval": "Manual", **(rollout or {})}
-    return a_pool(status=status, rollout=spec, generation=generation, **more)
+    rollout = {"approval": "Manual", **more.pop("rollout", {})}
+    return a_pool(status=status, rollout=rollout, **more)
 
 
-def test_the_plans_hash_is_agreed_to() -> None:
-    for seen in ("", SEEN):
-        word = judge_approval(a_waiting_pool(), seen)
-        assert (word.value, word.about) == (SEEN, "share -> cgpu on 3 nodes")
-
-
-def test_an_agreement_that_stands_is_not_written_again() -> None:
-    assert judge_approval(a_waiting_pool(rollout={"approved_plan": SEEN}), SEEN).value == ""
-
-
-def test_a_halted_rollout_may_miss_an_agreement_too() -> None:
-    assert judge_approval(a_waiting_pool(reason="RolloutHalted"), "").value == SEEN
+@pytest.mark.parametrize(
+    ("pool", "value"),
+    [
+        (a_waiting_pool(), SEEN),
+        (a_waiting_pool("RolloutHalted"), SEEN),
+        (a_waiting_pool(rollout={"approved_plan": SEEN}), ""),
+    ],
+    ids=["it waits", "it is halted besides", "the agreement stands"],
+)
+@pytest.mark.parametrize("seen", ["", SEEN])
+def test_the_plans_hash_is_agreed_to_once(pool: Pool, value: str, seen: str) -> None:
+    word = judge_approval(pool, seen)
+    assert (word.value, word.about) == (value, "share -> cgpu on 3 nodes")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +61,7 @@ def test_a_halted_rollout_may_miss_an_agreement_too() -> None:
         (a_waiting_pool(deleting=True), "", "is being deleted"),
         (a_waiting_pool(generation=2), "", "has not read the latest spec"),
         (a_waiting_pool(plan=PoolPlan()), SEEN, "nothing left to change"),
-        (a_waiting_pool(reason="RequiresPerson"), "", "nothing in the plan 0123456789ab"),
+        (a_waiting_pool("RequiresPerson"), "", "nothing in the plan 0123456789ab"),
     ],
 )
 def test_where_nothing_waits_for_it_no_agreement_is_written(
@@ -79,14 +71,11 @@ def test_where_nothing_waits_for_it_no_agreement_is_written(
         judge_approval(pool, seen)
 
 
-def test_a_pool_with_a_node_that_failed_is_tried_again() -> None:
+def test_a_pool_with_a_node_that_failed_is_tried_again_once() -> None:
     nodes = [has_failed("gpu-2"), has_failed("gpu-1"), a_settled("gpu-3")]
     word = judge_pool_retry(a_pool(), nodes, TIME)
     assert (word.value, word.about) == (TIME, "gpu-1, gpu-2 failed")
-
-
-def test_a_pool_is_not_tried_again_twice() -> None:
-    assert judge_pool_retry(a_pool(retry=TIME), [has_failed()], "later").value == ""
+    assert judge_pool_retry(a_pool(retry=TIME), nodes, "later").value == ""
 
 
 def test_a_node_of_another_pool_is_no_reason() -> None:
@@ -96,7 +85,7 @@ def test_a_node_of_another_pool_is_no_reason() -> None:
 
 @pytest.mark.parametrize(("failed", "reason"), [(1, "ChangesLeft"), (0, "RolloutHalted")])
 def test_who_may_not_list_nodes_goes_by_what_the_controller_told(failed: int, reason: str) -> None:
-    pool = a_waiting_pool(reason=reason)
+    pool = a_waiting_pool(reason)
     status = pool.status.model_copy(update={"nodes": NodeCounts(failed=failed)})
     assert judge_told_retry(pool.model_copy(update={"status": status}), TIME).value == TIME
 
@@ -129,11 +118,6 @@ def test_a_node_whose_label_was_left_to_another_is_tried_again() -> None:
         judge_node_retry(retried, a_pool(), "later")
 
 
-def test_a_node_that_has_not_failed_is_left_alone() -> None:
-    with pytest.raises(NotCalledForError, match="no change of node gpu-1 has failed"):
-        judge_node_retry(a_settled("gpu-1"), a_pool(), TIME)
-
-
 def test_of_a_node_that_no_pool_has_it_is_told_which_one_only_observes_it() -> None:
     node = a_node("gpu-1")
     looking_on = a_pool("careful", reconcile="Observe", nodes={"names": ["gpu-1"]})
@@ -142,3 +126,8 @@ def test_of_a_node_that_no_pool_has_it_is_told_which_one_only_observes_it() -> N
     told = str(explain_no_pool(node, [elsewhere, acting, looking_on]))
     assert told.startswith("pool careful only observes node gpu-1 (its reconcile is Observe)")
     assert "gpu-1 belongs to no pool" in str(explain_no_pool(node, [elsewhere, acting]))
+
+
+def test_a_node_that_has_not_failed_is_left_alone() -> None:
+    with pytest.raises(NotCalledForError, match="no change of node gpu-1 has failed"):
+        judge_node_retry(a_settled("gpu-1"), a_pool(), TIME)

@@ -34,7 +34,7 @@ from tests.kit.values.node_plans import (
     expect_leaving,
     follow,
     plan_of,
-    under_way,  # fmt: skip
+    under_way,
 )
 from tests.kit.values.objects import (
     MEMORY,

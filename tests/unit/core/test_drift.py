@@ -21,7 +21,6 @@ from tests.kit.values.node_plans import (
     applied,
     expect_apply,
     expect_idle,
-    expect_leaving,
     plan_of,
     under_way,
     written,
@@ -198,14 +197,6 @@ def test_a_member_with_a_rival_is_blocked_and_left_alone(changes: bool) -> None:
     assert [rival.manager for rival in plan.rivals] == ["sync"]
 
 
-def test_no_change_begins_while_force_fights() -> None:
-    fight = Fight(FORCE, flips=4)
-    pool = a_pool(schedule="share", conflicts="Force")
-    plan = plan_of(_lost("share", _records(fight.drift)), pool, PLUGIN, now=fight.now)
-    assert plan.reason is Reason.LABEL_CONFLICT
-    assert not plan.takes_slot
-
-
 def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replaced() -> None:
     # Not at the cordon: a node that is let go of twice would make one write a fight.
     isolation = names.LABEL_CGPU_DISABLE_ISOLATION
@@ -226,12 +217,6 @@ def test_a_foreign_value_that_takes_the_whole_sequence_counts_when_it_is_replace
     drift = parse_records(written(cordoned, labelled)).drift
     assert drift is not None
     assert [(repair.key, repair.manager) for repair in drift.repairs] == [(isolation, "sync")]
-
-
-def test_a_node_that_leaves_gives_its_drift_record_up_too() -> None:
-    fight = Fight(flips=3)
-    node = a_node(labels=WANTED, records=_records(fight.drift))
-    assert expect_leaving(node, now=fight.now).reason is Reason.LEAVING
 
 
 def test_writes_of_the_future_hold_nothing_up_for_long() -> None:

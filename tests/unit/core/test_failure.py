@@ -83,11 +83,6 @@ def test_a_change_says_its_deadline_and_when_it_is_looked_at_next(
     assert plan.wake_after_seconds == wake
 
 
-def test_until_its_deadline_a_change_has_not_failed() -> None:
-    plan = plan_of(NODE, a_pool(), now=DEADLINE - timedelta(seconds=1))
-    assert (plan.state, plan.action, plan.halts) == (NodeState.UPDATING, None, "")
-
-
 def test_a_deadline_that_passes_is_written_and_halts_in_the_same_pass() -> None:
     plan = plan_of(NODE, a_pool(), INSTALLER, now=DEADLINE)
     failure = expect_change(plan).failure

@@ -8,7 +8,8 @@ import pytest
 
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod, SharingContainer
-from gpushare.api.pool import Edition, Schedule
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.status import PoolStatus
 from gpushare.core.isolation import (
     MAX_SAMPLES,
     Claim,
@@ -17,11 +18,13 @@ from gpushare.core.isolation import (
     sum_isolation,
 )
 from gpushare.core.modes import MODES
-from gpushare.core.observed import Observed
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.plan import Planner
 from gpushare.core.records import Change, NodeRecords, Step, parse_records
-from tests.kit.values.node_plans import OURS, applied, follow, plan_of
-from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
-from tests.kit.values.teardown_plans import a_teardown
+from gpushare.core.status import build_status
+from tests.kit.values.node_plans import OURS, a_settled, applied, follow, plan_of
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.teardown_plans import a_teardown, manual_pool
 
 MAIN = SharingContainer("main")
 OPTING_OUT = SharingContainer("main", opts_out=True)
@@ -237,3 +240,22 @@ def test_clocks_that_are_wrong_change_no_claim(hours: int) -> None:
     pods = (replace(PLUGIN, ready_since=started), a_train(created=started))
     (claim,) = claim_isolation(Observed(node, pods, parse_records(node)))
     assert (claim.admitted, claim.is_stale) == (Schedule.CGPU, True)
+
+
+# What its status writes.
+
+
+def _status(pool: Pool, pods: int, after: timedelta) -> PoolStatus:
+    records = applied(Schedule.SHARE, module=True)
+    node = a_settled(records=records, allocatable={MEMORY: 15})
+    main = (SharingContainer("main"),)
+    running = [a_gpu_pod(f"train-{index}", containers=main) for index in range(pods)]
+    planner = Planner(Timing())
+    planner.update(a_world(pools=(pool,), nodes=(node,), pods=(PLUGIN, *running)), None, NOW)
+    return build_status(pool, planner.books[pool.name], NOW + after)
+
+
+def test_one_more_of_those_of_which_nobody_knows_waits_for_the_pace_of_counts() -> None:
+    pool = manual_pool()
+    pool = pool.model_copy(update={"status": _status(pool, 3, timedelta())})
+    assert _status(pool, 4, timedelta(milliseconds=600)) == pool.status

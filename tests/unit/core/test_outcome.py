@@ -1,21 +1,23 @@
 """What a write to a node brought about: the end of a change, labels put back, a fight given up."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpushare import names
-from gpushare.api.node import Node
 from gpushare.core.actions import build_apply
 from gpushare.core.outcome import ChangeOutcome, WriteOutcome, judge_write
 from gpushare.core.records import Drift, NodeRecords, Repair, Rival, Step
 from tests.kit.values.node_plans import (
     CGPU,
+    INSTALLER,
     OURS,
     a_failure,
+    an_isolating,
     applied,
+    cordoned,
     deferred,
     expect_apply,
     failed,
@@ -27,12 +29,6 @@ from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a
 LABELS = {**CGPU, **OURS}
 
 
-def a_change(step: Step = Step.RESTARTING, **more: Any) -> NodeRecords:
-    records = under_way(step)
-    assert records.change is not None
-    return records.model_copy(update={"change": records.change.model_copy(update=more)})
-
-
 def write(before: NodeRecords, after: NodeRecords, *, now: Any = LATER) -> WriteOutcome:
     node = a_node(labels=LABELS, records=before)
     return judge_write(node, build_apply(node, LABELS, after, cordon=False, message=""), now)
@@ -41,12 +37,12 @@ def write(before: NodeRecords, after: NodeRecords, *, now: Any = LATER) -> Write
 @pytest.mark.parametrize(
     ("before", "after", "outcome"),
     [
-        (a_change(), applied(), ChangeOutcome.COMPLETED),
+        (under_way(Step.RESTARTING), applied(), ChangeOutcome.COMPLETED),
         (failed(), applied(), ChangeOutcome.COMPLETED),
-        (a_change(undoes=a_failure()), applied(), ChangeOutcome.ROLLED_BACK),
-        (a_change(), failed(), ChangeOutcome.FAILED),
-        (a_change(Step.CORDONED), applied(), ChangeOutcome.WITHDRAWN),
-        (a_change(Step.CORDONED), deferred(1), ChangeOutcome.WITHDRAWN),
+        (under_way(Step.RESTARTING, undoes=a_failure()), applied(), ChangeOutcome.ROLLED_BACK),
+        (under_way(Step.RESTARTING), failed(), ChangeOutcome.FAILED),
+        (under_way(Step.CORDONED), applied(), ChangeOutcome.WITHDRAWN),
+        (under_way(Step.CORDONED), deferred(1), ChangeOutcome.WITHDRAWN),
     ],
 )
 def test_a_change_ends_with_the_write_that_says_so(
@@ -58,16 +54,16 @@ def test_a_change_ends_with_the_write_that_says_so(
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (applied(), a_change(Step.CORDONED)),
-        (a_change(Step.CORDONED), a_change(Step.LABELLED)),
-        (a_change(Step.LABELLED), a_change()),
+        (applied(), under_way(Step.CORDONED)),
+        (under_way(Step.CORDONED), under_way(Step.LABELLED)),
+        (under_way(Step.LABELLED), under_way(Step.RESTARTING)),
         (applied(), applied()),
         (NodeRecords(), applied()),
-        (deferred(1), a_change(Step.CORDONED)),
+        (deferred(1), under_way(Step.CORDONED)),
         (deferred(1), applied()),
         (failed(), failed()),
-        (failed(), a_change(Step.CORDONED, undoes=a_failure())),
-        (a_change(Step.CORDONED, undoes=a_failure()), failed()),
+        (failed(), under_way(Step.CORDONED, undoes=a_failure())),
+        (under_way(Step.CORDONED, undoes=a_failure()), failed()),
     ],
 )
 def test_a_write_in_the_middle_of_a_change_or_without_one_ends_none(
@@ -76,25 +72,15 @@ def test_a_write_in_the_middle_of_a_change_or_without_one_ends_none(
     assert write(before, after).change is None
 
 
-def test_a_change_took_as_long_as_from_its_begin() -> None:
-    assert write(a_change(), applied()).change_seconds == timedelta(hours=1).total_seconds()
-
-
-def test_a_clock_that_went_back_makes_no_change_end_before_its_begin() -> None:
-    assert write(a_change(), applied(), now=NOW - timedelta(hours=1)).change_seconds == 0
+@pytest.mark.parametrize(("ended", "seconds"), [(LATER, 3600), (NOW - timedelta(hours=1), 0)])
+def test_a_change_took_as_long_as_from_its_begin(ended: datetime, seconds: float) -> None:
+    """None ends before that, whatever the clock says."""
+    assert write(under_way(Step.RESTARTING), applied(), now=ended).change_seconds == seconds
 
 
 def test_the_planners_own_last_write_completes_a_change() -> None:
-    change: dict[str, Any] = {"restart": True, "labelled_at": NOW, "plugins": ()}
-    node = a_node(
-        labels=LABELS,
-        records=a_change(Step.RESTARTING, **change),
-        unschedulable=True,
-        owns_cordon=True,
-        allocatable={MEMORY: 15},
-    )
-    installer = a_plugin_pod("installer-1", daemonset="cgpu-installer")
-    plan = plan_of(node, a_pool(), a_plugin_pod("new"), installer, now=NOW + timedelta(minutes=1))
+    node = cordoned(under_way(Step.RESTARTING, restart=True), offered=15)
+    plan = plan_of(node, a_pool(), a_plugin_pod("new"), INSTALLER, now=NOW + timedelta(minutes=1))
     assert judge_write(node, expect_apply(plan), LATER).change is ChangeOutcome.COMPLETED
 
 
@@ -118,6 +104,8 @@ def test_each_label_that_is_put_back_is_a_flip() -> None:
     assert write(applied(), once).flips == 1
     assert write(once, drifted(a_repair(1), a_repair(2))).flips == 1
     assert write(once, once).flips == 0
+    # One that is remembered no more is none.
+    assert write(drifted(a_repair(1), a_repair(2)), drifted(a_repair(2))).flips == 0
 
 
 def test_the_first_flip_of_a_manager_and_key_is_told_from_those_that_follow() -> None:
@@ -130,10 +118,6 @@ def test_the_first_flip_of_a_manager_and_key_is_told_from_those_that_follow() ->
     assert write(drifted(first), drifted(second)).first_flips == (second,)
 
 
-def test_a_flip_that_is_remembered_no_more_is_none() -> None:
-    assert write(drifted(a_repair(1), a_repair(2)), drifted(a_repair(2))).flips == 0
-
-
 def test_a_manager_that_is_given_way_to_is_a_conflict_once() -> None:
     fought = drifted(rivals=(RIVAL,))
     assert write(drifted(a_repair(1)), fought).conflicts == 1
@@ -142,13 +126,14 @@ def test_a_manager_that_is_given_way_to_is_a_conflict_once() -> None:
 
 
 def test_a_foreign_value_that_the_planner_puts_back_is_a_flip() -> None:
-    foreign = {**CGPU, **OURS, names.LABEL_PLACEMENT: "spread"}
     found = applied().model_copy(update={"found": {names.LABEL_PLACEMENT: None}})
-    node: Node = a_node(labels=foreign, records=found, allocatable={MEMORY: 15})
-    owned = node.owned - {names.LABEL_PLACEMENT}
-    node = replace(node, owned=owned, managers={names.LABEL_PLACEMENT: "kubectl"})
-    installer = a_plugin_pod("installer-1", daemonset="cgpu-installer")
-    plan = plan_of(node, a_pool(placement="binpack"), a_plugin_pod(), installer)
+    node = an_isolating(records=found, allocatable={MEMORY: 15})
+    node = replace(
+        node,
+        labels={**node.labels, names.LABEL_PLACEMENT: "spread"},
+        managers={names.LABEL_PLACEMENT: "kubectl"},
+    )
+    plan = plan_of(node, a_pool(placement="binpack"), a_plugin_pod(), INSTALLER)
     outcome = judge_write(node, expect_apply(plan), NOW)
     (flip,) = outcome.first_flips
     assert (flip.manager, flip.theirs) == ("kubectl", "spread")

@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pool import Pool, Schedule
+from gpushare.api.pool import Pool
 from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, changing, expect_idle
+from tests.kit.values.node_plans import OURS, SHARE, a_settled, changing, expect_idle
 from tests.kit.values.objects import a_gpu_pod, a_node, a_pool, a_world
 from tests.unit.core.planner_output import Planned, plan_world
 
 BROKEN = {names.ANNOTATION_CHANGE: "{"}
-OTHERS = applied(Schedule.SHARE, pool="other")
 
 
 def _cordoned(plan: Planned) -> list[str]:
@@ -64,16 +63,6 @@ def test_nodes_that_join_are_changed_all_at_once_and_hold_up_nobody() -> None:
     nodes = (a_node("gpu-0"), a_node("gpu-1"), changing("gpu-2", joining=True), a_settled("gpu-3"))
     world = a_world(pools=(a_pool(),), nodes=nodes)
     assert _cordoned(plan_world(world)) == ["gpu-0", "gpu-1", "gpu-3"]
-
-
-def test_pools_have_budgets_of_their_own() -> None:
-    other = a_pool("other", nodes={"names": ("gpu-1",)}, priority=200)
-    nodes = (
-        a_settled("gpu-0"),
-        a_node("gpu-1", {**SHARE, names.LABEL_POOL: "other"}, records=OTHERS),
-    )
-    world = a_world(pools=(a_pool(), other), nodes=nodes)
-    assert sorted(_cordoned(plan_world(world))) == ["gpu-0", "gpu-1"]
 
 
 def test_the_loser_of_an_overlap_is_told_who_has_the_node() -> None:

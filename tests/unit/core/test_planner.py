@@ -15,17 +15,21 @@ from gpushare.api.status import Leaving, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.blockers import Blocker
 from gpushare.core.book import Book
-from gpushare.core.observed import Timing
+from gpushare.core.observed import Observed, Timing
 from gpushare.core.plan import Planner
-from gpushare.core.world import World
+from gpushare.core.records import parse_records
+from gpushare.core.restraint import hold_back
+from gpushare.core.world import Judged, World
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
+    OURS,
     SHARE,
     a_settled,
     an_isolating,
     applied,
     changing,
     deferred,
+    plan_of,
 )
 from tests.kit.values.objects import MEMORY, NOW, PRO_INSTALLED, a_gpu_pod, a_node, a_pool
 from tests.unit.core.planner_output import plan_world, read_books
@@ -226,3 +230,22 @@ def test_a_paused_pool_begins_nothing_and_finishes_what_is_under_way() -> None:
     assert plan.decided["a"].reason is Reason.PAUSED
     assert plan.decided["a"].action is None
     assert plan.decided["b"].action is not None
+
+
+# What a pool that does not act says it would do.
+
+
+def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
+    labels = {**SHARE, **OURS, names.LABEL_PLACEMENT: "binpack"}
+    node = a_node(labels=labels, records=applied("share"))
+    pool = a_pool(schedule="cgpu", reconcile="Observe")
+    plan: NodePlan = plan_of(node, pool)
+    assert plan.action is not None
+
+    held = hold_back(plan, Judged(Observed(node, (), parse_records(node)), is_busy=False), pool)
+
+    assert (held.state, held.action) == (NodeState.WAITING, None)
+    written, _, removed = held.message.partition("to be removed: ")
+    assert "share -> cgpu" in written
+    assert "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true" in written
+    assert removed == "ack.node.gpu.placement"

@@ -17,19 +17,11 @@ from tests.kit.values.objects import NOW, a_plugin_pod, installed
 IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"
 BYSTANDER = DaemonSet("kube-proxy", frozenset({"kube-proxy"}))
 SHARE = MODES[Edition.PROFESSIONAL, Schedule.SHARE]
-AFFINITY = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {
-                    "matchExpressions": [
-                        {"key": "ack.node.gpu.schedule", "operator": "In", "values": ["share"]}
-                    ]
-                }
-            ]
-        }
-    }
+_TERM = {
+    "matchExpressions": [{"key": "ack.node.gpu.schedule", "operator": "In", "values": ["share"]}]
 }
+_REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_TERM]}}
+AFFINITY = {"nodeAffinity": _REQUIRED}
 
 
 def build(name: str = "some", image: str = "some", **spec: Any) -> DaemonSet:
@@ -80,17 +72,15 @@ def test_a_missing_daemonset_is_told_by_the_clusters_name_with_the_value_to_set(
 def test_each_daemonset_that_brings_whole_cards_back_may_have_another_name() -> None:
     whole = MODES[Edition.PROFESSIONAL, Schedule.DEFAULT]
     found = frozenset({build("nvidia-plugin"), build("plugin-nvidia-recover")})
-    blocker = find_missing_daemonset(
-        whole, [], Pass(NOW, plugin_daemonsets=PluginDaemonSets(found=found))
-    )
+    at = Pass(NOW, plugin_daemonsets=PluginDaemonSets(found=found))
+    blocker = find_missing_daemonset(whole, [], at)
     assert blocker is not None
     assert "pluginDaemonSets.ack-nvidia-device-plugin" in blocker.message
     assert "plugin-nvidia-recover here" in blocker.message
     assert f"pluginDaemonSets.{whole.recoverer}" in blocker.message
 
     names = PluginDaemonSets({whole.recoverer: "plugin-nvidia-recover"}, found)
-    at = Pass(NOW, plugin_daemonsets=names)
-    assert find_missing_daemonset(whole, [], at) is None
+    assert find_missing_daemonset(whole, [], replace(at, plugin_daemonsets=names)) is None
 
 
 def test_a_renamed_daemonset_is_there() -> None:

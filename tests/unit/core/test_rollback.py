@@ -14,7 +14,7 @@ from gpushare.core.actions import LookAgain, NodePlan, NodeState, RecordPlugins
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import PluginPod, Step, parse_records
-from gpushare.core.rollout import plan_after_look, plan_give_way
+from gpushare.core.rollout import plan_after_look
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     INSTALLER,
@@ -306,9 +306,3 @@ def test_a_node_that_leaves_on_its_way_back_stays_cordoned() -> None:
     assert expect_apply(plan).cordon
     released = expect_leaving(follow(_begun(), plan), NEW, pool=pool, now=LATER)
     assert "it stays cordoned" in released.message
-
-
-def test_giving_way_without_a_record_of_a_failure_lets_go() -> None:
-    node = _with_change(_begun(), labelled_at=None, undoes=None)
-    seen = Observed(node, (), parse_records(node))
-    assert not plan_give_way(seen, why="the pool changed", now=NOW).cordon

@@ -11,7 +11,7 @@ from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import ApplyNode, DeletePlugins, NodePlan, NodeState, RecordPlugins
+from gpushare.core.actions import ApplyNode, DeletePlugins, NodePlan, NodeState
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.policy import Policy
 from gpushare.core.records import Applied, Change, PluginPod, Step, parse_records
@@ -192,10 +192,6 @@ def test_a_pod_that_came_takes_a_failed_node_back_to_what_failed(
 
 
 # After the labels.
-
-
-def test_a_labelled_node_has_its_plugin_recorded_next() -> None:
-    assert _step(LABELLED, OLD).action == RecordPlugins("gpu-1")
 
 
 def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:

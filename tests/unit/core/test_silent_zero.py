@@ -8,7 +8,7 @@ import pytest
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, Schedule
-from gpushare.core.actions import ApplyNode, NodePlan, NodeState, RecordPlugins
+from gpushare.core.actions import ApplyNode, NodePlan, NodeState
 from gpushare.core.records import PluginPod, Step
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -63,11 +63,6 @@ def test_a_silent_plugin_is_restarted_once_more_under_the_same_deadline(
     assert (plan.deadline, plan.wake_after_seconds) == (DEADLINE, 540)
 
 
-def test_the_second_restart_records_the_silent_plugin_next() -> None:
-    node = follow(_labelled(), _silent(now=PATIENCE))
-    assert plan_of(node, a_pool(), NEW, INSTALLER, now=PATIENCE).action == RecordPlugins("gpu-1")
-
-
 def test_silence_after_the_second_restart_is_a_failure_before_the_deadline() -> None:
     plan = _silent(now=PATIENCE, renewed=True)
     failure = expect_change(plan).failure
@@ -101,12 +96,6 @@ def test_a_deadline_that_has_passed_goes_before_a_second_restart() -> None:
 def test_only_a_plugin_that_should_serve_by_now_is_silent(pods: tuple[Pod, ...]) -> None:
     plan = plan_of(_labelled(), a_pool(), *pods, now=NOW + timedelta(minutes=2))
     assert not isinstance(plan.action, ApplyNode)
-
-
-def test_a_resource_that_is_not_believed_yet_is_not_silent() -> None:
-    late = a_plugin_pod("new", ready_since=NOW - timedelta(seconds=5))
-    plan = plan_of(_labelled(15), a_pool(), late, INSTALLER)
-    assert (plan.reason, plan.wake_after_seconds) == (Reason.RESOURCE_NOT_READY, 7)
 
 
 def test_a_resumed_node_has_its_one_restart_again() -> None:

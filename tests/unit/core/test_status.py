@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from gpushare.api.pool import Pool
 from gpushare.api.status import NodeCounts, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
@@ -36,26 +38,22 @@ BLOCKED = _plan("b", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
 UPDATING = _plan("c", NodeState.UPDATING)
 
 
-def test_ready_is_true_when_every_member_is() -> None:
-    ready, *_ = build_status(a_pool(), [READY], NOW).conditions
-    assert (ready.status, ready.reason) == ("True", Reason.ALL_NODES_READY)
-
-
-def test_a_pool_without_nodes_is_ready_and_says_so() -> None:
-    ready, *_ = build_status(a_pool(), [], NOW).conditions
-    assert (ready.status, ready.reason) == ("True", Reason.NO_NODES)
-
-
-def test_during_a_change_ready_is_false_because_of_it() -> None:
-    ready, *_ = build_status(a_pool(), [READY, UPDATING], NOW).conditions
-    assert (ready.status, ready.reason) == ("False", Reason.UPDATING)
-    assert "1 of 2" in ready.message
-
-
-def test_what_holds_up_the_pool_goes_before_what_is_on_its_way() -> None:
-    ready, *_ = build_status(a_pool(), [UPDATING, BLOCKED], NOW).conditions
-    assert ready.reason == Reason.WORKLOADS_PRESENT
-    assert "message of b" in ready.message
+@pytest.mark.parametrize(
+    ("plans", "status", "reason", "told"),
+    [
+        ([READY], "True", Reason.ALL_NODES_READY, ""),
+        ([], "True", Reason.NO_NODES, ""),
+        ([READY, UPDATING], "False", Reason.UPDATING, "1 of 2"),
+        ([UPDATING, BLOCKED], "False", Reason.WORKLOADS_PRESENT, "message of b"),
+    ],
+    ids=["every member is", "no nodes", "in a change", "held up, and on its way"],
+)
+def test_ready_says_first_what_holds_the_pool_up(
+    plans: list[NodePlan], status: str, reason: Reason, told: str
+) -> None:
+    ready, *_ = build_status(a_pool(), plans, NOW).conditions
+    assert (ready.status, ready.reason) == (status, reason)
+    assert told in ready.message
 
 
 def test_the_counts_are_those_of_the_states() -> None:
@@ -83,23 +81,6 @@ def test_a_change_of_ready_has_its_own_time() -> None:
     assert ready.last_transition_time == later
 
 
-def test_the_status_stays_under_16_kib_whatever_is_said_of_however_many_nodes() -> None:
-    reasons = list(Reason)
-    plans = [
-        NodePlan(
-            f"{index:03}".ljust(253, "n"),
-            NodeState.BLOCKED,
-            reasons[index % len(reasons)],
-            "\u6df1" * 4000,
-            rivals=(Rival(key="k" * 317, manager="m" * 128, ours="o" * 63, since=NOW),),
-        )
-        for index in range(300)
-    ]
-    status = build_status(a_pool("p" * 63, deleting=True), plans, NOW)
-    assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
-    assert len(status.model_dump_json(by_alias=True).encode()) < 16 * 1024
-
-
 def test_each_reason_has_a_sample_before_any_has_two() -> None:
     many = [_plan(f"a{i:03}", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT) for i in range(50)]
     other = _plan("z", NodeState.BLOCKED, Reason.MIG_NODE)
@@ -121,6 +102,23 @@ def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
     later = build_status(before, [READY], NOW + timedelta(seconds=3), free_gib=7)
     told = [status.capacity and status.capacity.largest_free_block for status in (soon, later)]
     assert told == [15, 7]
+
+
+def test_the_status_stays_under_16_kib_whatever_is_said_of_however_many_nodes() -> None:
+    reasons = list(Reason)
+    plans = [
+        NodePlan(
+            f"{index:03}".ljust(253, "n"),
+            NodeState.BLOCKED,
+            reasons[index % len(reasons)],
+            "\u6df1" * 4000,
+            rivals=(Rival(key="k" * 317, manager="m" * 128, ours="o" * 63, since=NOW),),
+        )
+        for index in range(300)
+    ]
+    status = build_status(a_pool("p" * 63, deleting=True), plans, NOW)
+    assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
+    assert len(status.model_dump_json(by_alias=True).encode()) < 16 * 1024
 
 
 def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_not() -> None:

@@ -16,7 +16,6 @@ from gpushare.core.rollout import plan_after_look, plan_restart
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
-    INSTALLER,
     OURS,
     SHARE,
     a_failure,
@@ -160,15 +159,6 @@ def test_the_node_waits_for_a_person_without_a_deadline() -> None:
     assert (plan.action, plan.deadline, plan.halts) == (None, None, "")
     assert "gpushare render teardown gpu-1" in plan.message
     assert "gpushare.io/teardown=done" in plan.message
-
-
-def test_nobody_is_asked_to_remove_it_while_the_installer_is_there() -> None:
-    plan = plan_teardown(
-        teardown_node(Step.LABELLED), manual_pool(), pods=[PLUGIN, INSTALLER], now=LONG_AFTER
-    )
-    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.MODULE_REMOVAL)
-    assert plan.deadline is None
-    assert "cgpu-installer must leave first" in plan.message
 
 
 def test_nor_while_a_pod_uses_the_module() -> None:

@@ -56,10 +56,13 @@ def test_what_differs_in_object_reason_or_note_is_another_event() -> None:
     assert len({id(telling.admit(key, 0)) for key in [READY, *others]}) == 4
 
 
-def test_an_object_that_flaps_is_heard_of_less() -> None:
+def test_an_object_that_flaps_is_heard_of_less_and_others_all_the_same() -> None:
     telling = Telling()
     assert count_admitted(telling, [note(n) for n in range(1_000)], 0) == AT_ONCE
+    assert telling.admit(note(1, "uid-2"), 0) is not None
     assert count_admitted(telling, [note(n) for n in range(1_000, 2_000)], REFILL_SECONDS) == 1
+    quiet = REFILL_SECONDS + AT_ONCE * REFILL_SECONDS
+    assert count_admitted(telling, [note(n) for n in range(100)], quiet) == AT_ONCE
 
 
 def test_what_is_counted_takes_nothing_of_what_an_object_may_tell() -> None:
@@ -67,19 +70,6 @@ def test_what_is_counted_takes_nothing_of_what_an_object_may_tell() -> None:
     for _ in range(1_000):
         telling.admit(READY, 0)
     assert count_admitted(telling, [note(n) for n in range(1_000)], 0) == AT_ONCE - 1
-
-
-def test_other_objects_are_heard_of_all_the_same() -> None:
-    telling = Telling()
-    count_admitted(telling, [note(n) for n in range(1_000)], 0)
-    assert telling.admit(note(1, "uid-2"), 0) is not None
-
-
-def test_an_object_that_was_quiet_may_tell_as_much_again() -> None:
-    telling = Telling()
-    count_admitted(telling, [note(n) for n in range(100)], 0)
-    later = AT_ONCE * REFILL_SECONDS
-    assert count_admitted(telling, [note(n) for n in range(100)], later) == AT_ONCE
 
 
 def test_what_is_not_in_the_cluster_is_news_when_it_comes_again() -> None:
