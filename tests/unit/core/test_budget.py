@@ -176,9 +176,15 @@ def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
     assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
     rollout.set(rollout.nodes["gpu-1"])
     rollout.set(rollout.nodes["gpu-2"])
+    assert not book.take_turned()
+
+
+def test_nodes_that_wait_as_before_are_not_counted_again_when_the_pool_is_edited() -> None:
+    rollout = Rollout(changing(), *some_settled(2))
+    assert rollout.planner.books["training"].take_turned()
     rollout.pool = rollout.pool.model_copy(update={"generation": 2})
     rollout.update(set())
-    assert not book.take_turned()
+    assert not rollout.planner.books["training"].take_turned()
 
 
 def test_a_node_that_comes_to_wait_for_something_else_is_counted_again() -> None:

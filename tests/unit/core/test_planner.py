@@ -245,7 +245,8 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     held = hold_back(plan, Judged(Observed(node, (), parse_records(node)), is_busy=False), pool)
 
     assert (held.state, held.action) == (NodeState.WAITING, None)
-    written, _, removed = held.message.partition("to be removed: ")
-    assert "share -> cgpu" in written
-    assert "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true" in written
+    kind, _, labels = held.message.partition("; labels to be written: ")
+    assert kind.endswith("share -> cgpu")
+    written, _, removed = labels.partition("; to be removed: ")
+    assert written == "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true"
     assert removed == "ack.node.gpu.placement"

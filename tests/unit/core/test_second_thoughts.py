@@ -8,7 +8,7 @@ import pytest
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.actions import ApplyNode
+from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.outlook import judge_rollout
 from gpushare.core.plan import Planner
@@ -76,6 +76,14 @@ def test_nodes_that_failed_together_do_not_wait_for_each_others_place() -> None:
     nodes = (a_member(FAILED), a_member(FAILED, "gpu-2"))
     plans = plan(pool, *nodes, ready=False).books["training"].plans
     assert [plans[node.name].reason for node in nodes] == [Reason.CORDONED] * 2
+
+
+def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> None:
+    manual = {"approval": "Manual"}
+    pool = a_pool(schedule="share", edition="Basic", generation=2, rollout=manual)
+    held = plan(pool, a_member(FAILED)).books["training"].plans["gpu-1"]
+    assert held.state is NodeState.FAILED
+    assert "approvedPlan" in held.message
 
 
 def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:

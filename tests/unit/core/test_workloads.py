@@ -64,11 +64,11 @@ def test_wait_leaves_the_node_in_service_until_the_pods_are_gone() -> None:
     assert expect_apply(plan_of(a_settled(), WAIT)).cordon
 
 
-@pytest.mark.parametrize("pool", [CORDON, EVICT], ids=["CordonAndWait", "Evict"])
+@pytest.mark.parametrize(("pool", "may_evict"), [(CORDON, False), (EVICT, True)])
 def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
-    pool: Pool,
+    pool: Pool, may_evict: bool
 ) -> None:
-    plan = plan_of(a_settled(), pool, a_gpu_pod(), may_evict=True)
+    plan = plan_of(a_settled(), pool, a_gpu_pod(), may_evict=may_evict)
     assert expect_change(plan).step is Step.CORDONED
     assert plan.takes_slot
 
