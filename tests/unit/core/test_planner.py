@@ -245,8 +245,8 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     held = hold_back(plan, Judged(Observed(node, (), parse_records(node)), is_busy=False), pool)
 
     assert (held.state, held.action) == (NodeState.WAITING, None)
-    kind, _, labels = held.message.partition("; labels to be written: ")
+    kind, _, listed = held.message.partition("; labels to be written: ")
     assert kind.endswith("share -> cgpu")
-    written, _, removed = labels.partition("; to be removed: ")
+    written, _, removed = listed.partition("; to be removed: ")
     assert written == "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true"
     assert removed == "ack.node.gpu.placement"
