@@ -1,7 +1,5 @@
 """Another manager that writes a label of the operator's, again and again."""
 
-import time
-
 import yaml
 
 from tests.integration.nodechange.node_modes import our_node_writes
@@ -10,7 +8,6 @@ from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.background_thread import Background
 
 _PERIOD_SECONDS = 0.1
-_ON_ITS_WAY_SECONDS = 5
 
 
 class Rival(Background):
@@ -33,12 +30,7 @@ class Rival(Background):
         super().__init__(manager)
         self._bench, self._node, self._key, self._value = bench, node, key, value
         self._manager, self._applies = manager, applies
-        self._began_at = time.monotonic()
         self.writes = 0
-
-    @property
-    def age_seconds(self) -> float:
-        return time.monotonic() - self._began_at
 
     def write(self) -> None:
         """Write once."""
@@ -64,17 +56,6 @@ def write_label(
     """Write a label once, as `manager`."""
     path = f"{NODES}/{node}?fieldManager={manager}"
     bench.call("PATCH", path, {"metadata": {"labels": {key: value}}})
-
-
-def busiest_minute(calls: list[Call]) -> int:
-    """The most of these calls that fell into one minute, but for the time that one may be on its
-    way: the minute that was kept to is that of whoever called."""
-    minute = 60 - _ON_ITS_WAY_SECONDS
-    times = sorted(call.received_at for call in calls)
-    return max(
-        (sum(0 <= (at - first).total_seconds() < minute for at in times) for first in times),
-        default=0,
-    )
 
 
 def our_label_writes(bench: Bench, mark: int, node: str) -> list[Call]:

@@ -1,13 +1,10 @@
 """A node leaves its pool: what stays on it, what goes, and that nothing holds a pool for ever."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from devcluster import names
-from devcluster.installation import OperatorProcess
 from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.denying_policy import SENTENCE, node_writes_denied
@@ -32,11 +29,8 @@ POOL = "gpushare.io/pool"
 TRAINING = f"{POOLS}/training"
 OURS = {MODE, PLACEMENT, POOL, "cgpu", "cgpu.disable.isolation", "gpushare"}
 """Labels that the operator writes, in whatever edition."""
-PATIENCE_SECONDS = 12
-IMPATIENT = {
-    "GPUSHARE_LEAVING_PATIENCE_SECONDS": str(PATIENCE_SECONDS),
-    "GPUSHARE_RESYNC_SECONDS": "1",
-}
+IMPATIENT = {"GPUSHARE_LEAVING_PATIENCE_SECONDS": "12", "GPUSHARE_RESYNC_SECONDS": "1"}
+"""An operator that gives up waiting for a node after seconds."""
 
 
 def has_nothing_of_ours(node: Json) -> bool:
@@ -64,22 +58,12 @@ def expect_given_up(bench: Bench, node: str, labels: Mapping[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize("way", ["label", "exclude", "names"])
-def test_a_node_that_leaves_keeps_every_label_and_nothing_else(bench: Bench, way: str) -> None:
-    nodes: Json = {"names": ["n1", "n2"]}
-    if way != "names":
-        nodes = {"selector": {"matchLabels": {NODE_POOL_LABEL: "np1"}}}
-    given_sharing_pool(bench, "Professional", "n1", "n2", nodes=nodes, placement="spread")
+def test_a_node_that_leaves_keeps_every_label_and_nothing_else(bench: Bench) -> None:
+    given_sharing_pool(bench, "Professional", "n1", "n2", placement="spread")
 
-    if way == "label":
-        bench.label("n1", {NODE_POOL_LABEL: "np2"})
-    elif way == "exclude":
-        bench.change_pool(nodes={**nodes, "exclude": ["n1"]})
-    else:
-        bench.change_pool(nodes={"names": ["n2"]})
+    bench.change_pool(nodes={"exclude": ["n1"]})
 
-    kept = {MODE: "share", PLACEMENT: "spread", POOL: "training"}
-    expect_given_up(bench, "n1", kept)
+    expect_given_up(bench, "n1", {MODE: "share", PLACEMENT: "spread", POOL: "training"})
     expect_pool_ready(bench, nodes=1)
     assert not has_nothing_of_ours(bench.node("n2"))
 
@@ -189,77 +173,21 @@ def test_a_node_that_is_gone_holds_no_pool(bench: Bench) -> None:
     expect_gone(bench, TRAINING)
 
 
-@pytest.fixture
-def impatient(bench: Bench) -> OperatorProcess:
-    """An operator that gives up waiting for a node after seconds instead of minutes."""
-    return bench.operators.start(env=IMPATIENT)
-
-
-@pytest.mark.usefixtures("impatient")
 def test_a_node_that_refuses_our_writes_is_left_behind_and_given_up_later(bench: Bench) -> None:
+    bench.operators.start(env=IMPATIENT)
     given_sharing_pool(bench, "Professional", "n1", "n2")
-    pool = bench.pool()
+    pool, kept = bench.pool(), {MODE: "share", POOL: "training"}
     with node_writes_denied(bench, "n2"):
         bench.delete_pool()
         sample = expect_reason(bench, "n2", "WriteRefused")
         assert SENTENCE in sample["message"]
         expect_gone(bench, TRAINING)
-        expect_given_up(bench, "n1", {MODE: "share", POOL: "training"})
-        event = expect_left_behind(bench, pool)
+        expect_given_up(bench, "n1", kept)
+        (event,) = expect(
+            bench, "an Event lists them", lambda: read_events(bench, pool, "NodesLeftBehind")
+        )
         assert event["note"].endswith(": n2")
-        expect_labels(bench, "n2", {MODE: "share", POOL: "training"})
+        expect_labels(bench, "n2", kept)
         assert not has_nothing_of_ours(bench.node("n2"))
 
-    expect_given_up(bench, "n2", {MODE: "share", POOL: "training"})
-
-
-def expect_left_behind(bench: Bench, pool: Json) -> Json:
-    (event,) = expect(
-        bench, "an Event lists them", lambda: read_events(bench, pool, "NodesLeftBehind")
-    )
-    return event
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_node_with_a_broken_record_is_left_behind_and_given_up_once_it_is_mended(
-    bench: Bench,
-) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
-    pool = bench.pool()
-    bench.annotate(f"{NODES}/n1", {"gpushare.io/applied": "{"})
-    expect_reason(bench, "n1", "RecordUnreadable")
-
-    bench.delete_pool()
-
-    expect_gone(bench, TRAINING)
-    assert "n1" in expect_left_behind(bench, pool)["note"]
-    expect_given_up(bench, "n2", {MODE: "default"})
-    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
-    bench.annotate(f"{NODES}/n1", {"gpushare.io/applied": None})
-    expect_given_up(bench, "n1", {MODE: "share", POOL: "training"})
-
-
-def test_a_deletion_outlives_the_operators_death(bench: Bench) -> None:
-    first = bench.operators.start()
-    given_sharing_pool(bench, "Professional", "n1", "n2", deletionPolicy="WholeCard")
-    bench.set_faults("n1", resource_zero=True)
-    bench.delete_pool()
-    expect(
-        bench,
-        "n1 is in its change",
-        lambda: (
-            bench.node("n1")["spec"].get("unschedulable")
-            and bench.node("n1")["metadata"]["labels"][MODE] == "default"
-        ),
-    )
-    first.kill()
-    assert "gpushare.io/labels" in bench.pool()["metadata"]["finalizers"]
-    assert json.loads(bench.node("n1")["metadata"]["annotations"]["gpushare.io/change"])
-
-    bench.set_faults("n1")
-    bench.operators.start(identity=first.identity)
-
-    expect_gone(bench, TRAINING)
-    for node in ("n1", "n2"):
-        expect_given_up(bench, node, {MODE: "default"})
-        assert names.FAULT not in bench.node(node)["metadata"]["annotations"]
+    expect_given_up(bench, "n2", kept)

@@ -1,7 +1,5 @@
 """Pools that claim the same nodes: who gets them, in whatever order things happened."""
 
-from typing import Any
-
 import pytest
 
 from tests.kit.bench import POOLS, Bench
@@ -14,9 +12,6 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.values.manifests import NODE_POOL_LABEL, build_pool
 
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"
 POOL = "gpushare.io/pool"
 ALL = {"selector": {"matchLabels": {NODE_POOL_LABEL: "np1"}}}
@@ -106,20 +101,3 @@ def test_of_three_pools_the_next_takes_over_when_the_winner_is_deleted(bench: Be
         assert owners(bench) == {"n1": heir}
 
     assert told(bench, "low") == {}
-
-
-@pytest.mark.usefixtures("operator")
-def test_the_heirs_spec_counts_and_not_the_dead_pools_policy(bench: Bench) -> None:
-    bench.add_nodes("n1")
-    bench.create_pool(build_pool("first", priority=200, deletionPolicy="WholeCard"))
-    expect_pool_ready(bench, "first", nodes=1)
-    bench.create_pool(build_pool("heir", schedule="cgpu"))
-    expect_reason(bench, "n1", "OwnedByOtherPool", pool="heir")
-    with bench.watching() as watch:
-        bench.delete_pool("first")
-        expect_gone(bench, f"{POOLS}/first")
-        expect_pool_ready(bench, "heir", nodes=1)
-
-    modes = [node["metadata"]["labels"][MODE] for node in watch.history]
-    assert set(modes) == {"share", "cgpu"}
-    assert bench.node("n1")["metadata"]["labels"][POOL] == "heir"

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.integration.ownership.label_conflict import (
-    Rival,
-    busiest_minute,
-    our_label_writes,
-    write_label,
-)
+from tests.integration.ownership.label_conflict import Rival, our_label_writes, write_label
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
@@ -134,36 +129,11 @@ def test_a_sync_that_writes_once_is_put_back_and_makes_no_conflict(bench: Bench)
     (repair,) = read_drift(bench)["repairs"]
     assert (repair["key"], repair["manager"]) == (MODE, "ack-cluster-agent")
     assert not any(is_contested(pool) for pool in watch.history)
-    (event,) = expect_told(bench)
+    told = partial(read_events, bench, bench.node("n1"), "DriftRepaired")
+    (event,) = expect(bench, "an Event tells of it", told)
     assert event["type"] == "Warning"
     for named in ("training", "ack-cluster-agent", MODE, "'default'", "'share'"):
         assert named in event["note"]
-
-
-def expect_told(bench: Bench) -> list[Json]:
-    """The Events on n1 about labels that were put back, once there is one."""
-    read = partial(read_events, bench, bench.node("n1"), "DriftRepaired")
-    return expect(bench, "an Event tells of what was put back", read)
-
-
-def test_of_a_streak_only_the_first_change_is_told_and_another_managers_too(bench: Bench) -> None:
-    first = bench.operators.start()
-    given_sharing_pool(bench, "Professional", "n1", placement="spread")
-    write_label(bench, "n1", PLACEMENT, "binpack", manager="ack-cluster-agent")
-    expect_labels(bench, "n1", {PLACEMENT: "spread"})
-    (told,) = expect_told(bench)
-
-    first.kill()
-    bench.operators.start(identity=first.identity)
-    # Another value, so that it would be another Event.
-    write_label(bench, "n1", PLACEMENT, "other", manager="ack-cluster-agent")
-    expect_labels(bench, "n1", {PLACEMENT: "spread"})
-    write_label(bench, "n1", PLACEMENT, None)
-    expect_labels(bench, "n1", {PLACEMENT: "spread"})
-
-    removed = expect(bench, "the removal is told", lambda: expect_told(bench)[1:])
-    assert [event for event in removed if "no name" not in event["note"]] == []
-    assert expect_told(bench) == [told, *removed]
 
 
 @pytest.mark.usefixtures("operator")
@@ -192,31 +162,17 @@ def count_changes(states: list[bool]) -> int:
     return sum(before != after for before, after in pairwise(states))
 
 
-def given_label_left_to_rival(bench: Bench) -> None:
-    """The label of n1's placement says binpack, the pool spread, and the operator gave way."""
+@pytest.mark.usefixtures("operator")
+def test_what_was_left_to_a_rival_is_taken_up_again(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", placement="spread")
     with Rival(bench, "n1", PLACEMENT, "binpack"):
         expect_conflict(bench)
     expect_labels(bench, "n1", {PLACEMENT: "binpack"})
 
-
-@pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize(
-    "way", ["put back by hand", "retry", pytest.param("spec", marks=pytest.mark.long)]
-)
-def test_what_was_left_to_a_rival_is_taken_up_again(bench: Bench, way: str) -> None:
-    given_label_left_to_rival(bench)
-
-    if way == "put back by hand":
-        bench.label("n1", {PLACEMENT: "spread"})
-    elif way == "retry":
-        bench.annotate(f"{NODES}/n1", {"gpushare.io/retry": "1"})
-    else:
-        bench.change_pool(priority=101)
+    bench.annotate(f"{NODES}/n1", {"gpushare.io/retry": "1"})
 
     expect_labels(bench, "n1", {PLACEMENT: "spread"})
-    pool = expect_pool_ready(bench, nodes=1)
-    assert not is_contested(pool)
+    assert not is_contested(expect_pool_ready(bench, nodes=1))
     # It is held again: one foreign write more is drift, as on the first day.
     write_label(bench, "n1", PLACEMENT, "binpack", manager="somebody-else")
     expect_labels(bench, "n1", {PLACEMENT: "spread"})
@@ -227,32 +183,6 @@ def test_a_rival_that_applies_with_force_is_named(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", placement="spread")
     with Rival(bench, "n1", PLACEMENT, "binpack", manager="nfd-master", applies=True):
         assert "nfd-master keeps changing" in expect_conflict(bench)
-
-
-@pytest.mark.usefixtures("operator")
-def test_of_a_rival_that_removes_the_label_it_is_said_that_it_left_no_name(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", placement="spread")
-    with Rival(bench, "n1", PLACEMENT, None):
-        message = expect_conflict(bench)
-    assert "left no name" in message
-    assert f"{PLACEMENT}: it removes it, the pool says 'spread'" in message
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("operator")
-def test_with_force_a_rival_is_met_at_most_six_times_a_minute(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", conflicts="Force")
-    mark = bench.audit.mark()
-    with Rival(bench, "n1", MODE, "cgpu") as rival:
-        expect_conflict(bench)
-        expect(bench, "65 s passed", lambda: rival.age_seconds > 65, within_seconds=80)
-    writes = our_label_writes(bench, mark, "n1")
-
-    assert is_contested(bench.pool())
-    # It goes on after the minute in which it wrote as often as it may.
-    assert len(writes) >= 7
-    assert busiest_minute(writes) <= 7
-    assert bench.audit.our_deletions(mark) == []
 
 
 @pytest.mark.usefixtures("operator")
@@ -276,21 +206,3 @@ def test_a_rival_in_an_isolation_change_keeps_the_node_out_without_a_restart_sto
     expect_labels(bench, "n1", {ISOLATION: "false"})
     assert not bench.node("n1")["spec"].get("unschedulable")
     assert len(bench.audit.our_deletions(mark)) <= 4
-
-
-def test_a_kill_in_the_middle_of_a_fight_forgets_no_flip(bench: Bench) -> None:
-    first = bench.operators.start()
-    given_sharing_pool(bench, "Professional", "n1", placement="spread")
-    for _ in range(2):
-        write_label(bench, "n1", PLACEMENT, "binpack")
-        expect_labels(bench, "n1", {PLACEMENT: "spread"})
-    first.kill()
-    bench.operators.start(identity=first.identity)
-    mark = bench.audit.mark()
-
-    write_label(bench, "n1", PLACEMENT, "binpack")
-
-    assert "kubectl-label" in expect_conflict(bench)
-    expect(bench, "it gives way", lambda: our_label_writes(bench, mark, "n1"))
-    expect_labels(bench, "n1", {PLACEMENT: "binpack"})
-    assert len(our_label_writes(bench, mark, "n1")) == 1

@@ -11,19 +11,12 @@ import pytest
 from devcluster.installation import NAMESPACE, OperatorProcess
 from tests.integration.install.uninstall_hook import POOLS_GO, uninstall
 from tests.kit.bench import NODES, POOLS, Bench
-from tests.kit.cluster.expect import (
-    expect,
-    expect_gone,
-    expect_labels,
-    expect_pool_ready,
-    expect_reason,
-    expect_running,
-)
+from tests.kit.cluster.expect import expect, expect_gone, expect_labels, expect_pool_ready
 from tests.kit.cluster.installations import forget_certificate
 from tests.kit.cluster.operator_processes import fetch
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.doc_pages import DOCS, Page
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import build_pool
 
 Json = dict[str, Any]
 
@@ -101,25 +94,6 @@ def test_pools_that_go_give_their_nodes_back_as_each_policy_says(bench: Bench) -
     assert done.stdout.endswith("no pool is left\n")
 
 
-@pytest.mark.usefixtures("operator")
-def test_a_pool_that_can_not_end_stops_the_removal_and_says_why(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
-    bench.create_pod(build_pod("train-1", selects={POOL: "training"}))
-    expect_running(bench, "train-1")
-    bench.delete_pool()
-    expect_reason(bench, "n1", "WorkloadsPresent")
-
-    done = uninstall(bench, POOLS_GO, timeout_seconds=10)
-
-    assert done.returncode == 1
-    assert "pool training: waits for node n1: " in done.stderr
-    assert "default/train-1" in done.stderr
-    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
-    bench.delete_pod("train-1")
-    assert uninstall(bench, POOLS_GO).returncode == 0
-    expect_left(bench, "n1", {MODE: "default", POOL: None})
-
-
 def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) -> None:
     controller = bench.operators.start("controller")
     given_sharing_pool(bench, "Professional", "n1", deletionPolicy="Restore")
@@ -138,38 +112,6 @@ def test_a_controller_that_is_dead_stops_the_removal_and_is_named(bench: Bench) 
 
 
 # Pools that stay: after the controller has gone.
-
-
-def test_pools_that_stay_hold_nobody_up_and_their_nodes_are_as_they_were(bench: Bench) -> None:
-    controller = bench.operators.start("controller")
-    plugins = given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
-    controller.stop()
-    before = read_nodes(bench)
-
-    done = uninstall(bench, POOLS_STAY)
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "finalizers" not in bench.pool()["metadata"]
-    assert read_nodes(bench) == before
-    # A later installation finds everything in its place.
-    mark = bench.audit.mark()
-    bench.operators.start("controller")
-    expect(bench, "it is adopted", lambda: bench.pool()["metadata"].get("finalizers"))
-    expect_pool_ready(bench, nodes=1)
-    assert bench.audit.our_deletions(mark) == []
-    assert {n: pod["metadata"]["uid"] for n, pod in bench.plugins().items()} == plugins
-
-
-def test_a_pool_whose_deletion_nobody_finished_goes_when_it_is_let_go_of(bench: Bench) -> None:
-    controller = bench.operators.start("controller")
-    given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
-    controller.kill()
-    bench.delete_pool()
-
-    assert uninstall(bench, POOLS_STAY).returncode == 0
-
-    expect_gone(bench, f"{POOLS}/training")
-    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
 
 
 # The CRD first.
@@ -197,17 +139,6 @@ def test_its_processes_outlive_the_crd_and_go_on_when_it_is_back(removable: Benc
     active.stop()
     bench.change_pool("again", placement="spread")
     expect_pool_ready(bench, "again", nodes=1)
-
-
-def test_a_process_that_waits_for_its_crd_can_be_stopped(removable: Bench) -> None:
-    bench = removable
-    bench.cluster.kubectl("delete", "crd", CRD, "--timeout=60s")
-    process = bench.operators.start("controller", wait=False)
-    expect(bench, "it says what is missing", partial(waits_for_crd, process))
-
-    process.stop()
-
-    assert process.process.returncode == 0
 
 
 def test_a_crd_that_hangs_without_a_controller_goes_when_its_pools_are_let_go_of(

@@ -49,12 +49,6 @@ def test_down_leaves_no_process_and_no_file_whatever_was_killed_before(another: 
     assert not another.folder.exists()
 
 
-def test_kubelets_are_of_the_control_planes_version(bench: Bench) -> None:
-    bench.add_nodes("n1")
-    kubelet = bench.node("n1")["status"]["nodeInfo"]["kubeletVersion"]
-    assert kubelet == bench.call("GET", "/version")["gitVersion"]
-
-
 def test_a_node_that_comes_back_under_its_name_at_once_is_played_on(bench: Bench) -> None:
     bench.add_nodes("n1")
     bench.create_pod(build_pod("on-the-former", gib=None, nodeName="n1"))
