@@ -1,39 +1,15 @@
 """What people and other tools do to a node by hand, also while its isolation changes."""
 
 import json
-from http import HTTPStatus
-from typing import Any
 
-import pytest
 import yaml
 
 from devcluster import names
-from devcluster.apiserver import ApiError
-from tests.kit.bench import DAEMONSETS, NO_REPORT_SECONDS, NODES, SYSTEM_PODS, Bench
-from tests.kit.cluster.expect import (
-    expect,
-    expect_isolated,
-    expect_labels,
-    expect_pool_ready,
-    expect_reason,
-    expect_running,
-    expect_step,
-    read_change,
-)
-from tests.kit.cluster.sharing_pools import (
-    POOL,
-    expect_each_restarted_once,
-    expect_isolated_from_now_on,
-    given_sharing_pool,
-    place_pod,
-    plugin_names,
-    plugin_uids,
-)
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.bench import DAEMONSETS, NODES, Bench
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_step, read_change
+from tests.kit.cluster.sharing_pools import given_sharing_pool
+from tests.kit.values.manifests import build_pool
 
-Json = dict[str, Any]
-
-MODE = "ack.node.gpu.schedule"
 CHANGE = "gpushare.io/change"
 
 
@@ -100,16 +76,6 @@ def test_a_record_that_somebody_else_wrote_too_is_removed_all_the_same(bench: Be
     assert len(writes) < 10
 
 
-
-
-
-
-
-
-
-
-
-
 def test_a_pool_that_was_restored_with_our_finalizer_can_be_deleted(bench: Bench) -> None:
     bench.operators.standard()
     pool = build_pool()
@@ -122,7 +88,3 @@ def test_a_pool_that_was_restored_with_our_finalizer_can_be_deleted(bench: Bench
 
     writes = [call for call in bench.audit.our_writes(mark) if call.resource == "gpusharepools"]
     assert len(writes) < 5
-
-
-
-

@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import names
 from devcluster.installation import Installation, OperatorProcess
 from tests.kit.bench import BUDGETS, PODS, Bench
-from tests.kit.cluster.audit_log import OURS
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
-    expect_labels,
     expect_pool_ready,
     expect_reason,
     expect_running,
@@ -33,12 +30,10 @@ from tests.kit.values.manifests import build_pod, build_workload
 
 Json = dict[str, Any]
 
-MODE = "ack.node.gpu.schedule"
 EVICT = {"workloads": "Evict"}
 SWITCHED_ON = {"eviction.enabled": "true"}
 STOP_SECONDS = 10
 _WORKLOADS = "/apis/apps/v1/namespaces/default"
-_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 @pytest.fixture(scope="module")
@@ -101,18 +96,6 @@ def evictions(bench: Bench, mark: int) -> list[str]:
     return [call.name for call in bench.audit.our_writes(mark) if call.resource == "pods/eviction"]
 
 
-def place_mirror_pod(bench: Bench, name: str, node: str) -> None:
-    """What a kubelet shows of a static pod that uses a card."""
-    notes = {
-        "kubernetes.io/config.mirror": "1",
-        names.ALLOCATION: '{"0": {"0": 3}}',
-        names.ASSIGNED: "false",
-        names.ASSUME_TIME: "1",
-    }
-    bench.create_pod(build_pod(name, annotations=notes, nodeName=node))
-    expect_running(bench, name)
-
-
 @pytest.mark.usefixtures("_switched_on")
 def test_told_to_stop_while_it_evicts_it_ends_and_the_next_goes_on(
     bench: Bench,
@@ -157,27 +140,6 @@ def test_just_the_pods_that_hold_the_resource_are_evicted(
     evicted = read_metric(evicting, "gpushare_evictions_total", pool="training", outcome="evicted")
     assert evicted == 1
     expect_isolated_from_now_on(bench, ["n1"])
-
-
-@pytest.mark.usefixtures("evicting")
-def test_pods_of_daemonsets_and_of_the_kubelet_stay_and_are_waited_for(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
-    create_workload(bench, "DaemonSet", "agent")
-    place_mirror_pod(bench, "static", "n1")
-    expect_running(bench, place_pod(bench, "job", "n1"))
-    (agent,), mark = running_pods(bench, "agent"), bench.audit.mark()
-
-    bench.change_pool(schedule="cgpu")
-    expect_gone(bench, f"{PODS}/job")
-
-    sample = expect_reason(bench, "n1", "WorkloadsPresent")
-    assert agent["metadata"]["name"] in sample["message"]
-    assert "default/static" in sample["message"]
-    assert bench.node("n1")["spec"].get("unschedulable") is True
-    bench.call("DELETE", f"{_WORKLOADS}/daemonsets/agent")
-    bench.delete_pod("static")
-    expect_pool_ready(bench, nodes=1)
-    assert evictions(bench, mark) == ["job"]
 
 
 def test_a_budget_that_allows_no_disruption_is_honoured_and_told_until_it_is_lifted(
@@ -250,25 +212,6 @@ def _fewest_running(history: list[Json], app: str) -> int:
 
 
 @pytest.mark.usefixtures("evicting")
-def test_a_pool_that_changes_its_mind_lets_the_node_go_and_the_pod_be(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
-    create_workload(bench, "Deployment", "server")
-    create_budget(bench, "server", min_available=1, allowed=0)
-    bench.change_pool(schedule="cgpu")
-    expect_reason(bench, "n1", "EvictionRefused")
-
-    bench.change_pool(schedule="share")
-    expect_pool_ready(bench, nodes=1)
-
-    assert bench.node("n1")["spec"].get("unschedulable") is None
-    bench.call("DELETE", f"{BUDGETS}/server")
-    mark = bench.audit.mark()
-    expect_running(bench, place_pod(bench, "after", "n1"))
-    assert evictions(bench, mark) == []
-    assert running_pods(bench, "server")
-
-
-@pytest.mark.usefixtures("evicting")
 def test_pods_that_keep_a_former_isolation_go_one_node_at_a_time_as_budgets_allow(
     bench: Bench,
 ) -> None:
@@ -292,45 +235,6 @@ def test_pods_that_keep_a_former_isolation_go_one_node_at_a_time_as_budgets_allo
 
     expect_pool_ready(bench, nodes=2)
     assert _fewest_running(watch.history, "server") >= 2
-
-
-@pytest.mark.usefixtures("operator")
-def test_with_the_switch_off_nobody_is_evicted_and_the_node_says_so(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", rollout=EVICT)
-    expect_running(bench, place_pod(bench, "job", "n1"))
-    mark = bench.audit.mark()
-
-    bench.change_pool(schedule="cgpu")
-
-    sample = expect_reason(bench, "n1", "EvictionDisabled")
-    assert "default/job" in sample["message"]
-    assert "eviction.enabled" in sample["message"]
-    assert bench.node("n1")["spec"].get("unschedulable") is None
-    expect_labels(bench, "n1", {MODE: "share"})
-    assert evictions(bench, mark) == []
-    bench.delete_pod("job")
-    expect_pool_ready(bench, nodes=1)
-
-
-def may_evict(bench: Bench) -> bool:
-    """Whether the API server would let the controller's account evict a pod of anybody's."""
-    attributes = {
-        "verb": "create", "resource": "pods", "subresource": "eviction", "namespace": "default",
-    }  # fmt: skip
-    spec = {"user": f"{OURS}gpushare-controller", "resourceAttributes": attributes}
-    allowed: bool = bench.call("POST", _REVIEWS, {"spec": spec})["status"]["allowed"]
-    return allowed
-
-
-@pytest.mark.usefixtures("_switched_on")
-def test_only_the_switch_gives_the_controllers_account_the_right_to_evict(bench: Bench) -> None:
-    expect(bench, "the right is given", lambda: may_evict(bench))
-    bench.operators.end_all()
-    try:
-        switch(bench, {})
-        expect(bench, "the right is taken back", lambda: not may_evict(bench))
-    finally:
-        switch(bench, SWITCHED_ON)
 
 
 @pytest.mark.parametrize(("values", "told"), [({}, "false"), (SWITCHED_ON, "true")])

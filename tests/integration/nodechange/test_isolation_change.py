@@ -2,26 +2,20 @@
 
 import pytest
 
-from devcluster import names
 from devcluster.editions import Edition
-from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, NODES, SYSTEM_PODS, Bench
+from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, SYSTEM_PODS, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_allocated,
     expect_gpu_memory,
-    expect_isolated,
     expect_labels,
     expect_not_lost,
     expect_pool_ready,
     expect_reason,
     expect_running,
-    expect_step,
     find_condition,
     is_isolated,
-    is_unschedulable,
-    read_change,
     read_record,
-    watch_delivers,
 )
 from tests.kit.cluster.sharing_pools import (
     expect_each_restarted_once,
@@ -32,16 +26,14 @@ from tests.kit.cluster.sharing_pools import (
     plugin_names,
     plugin_uids,
 )
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import build_pod
 
 FOUR = ("n1", "n2", "n3", "n4")
 MODE = "ack.node.gpu.schedule"
 DISABLED = "cgpu.disable.isolation"
-BOTH: list[Edition] = ["Basic", "Professional"]
-ONE = ["Basic", pytest.param("Professional", marks=pytest.mark.long)]
 
 
-@pytest.mark.parametrize("edition", BOTH)
+@pytest.mark.parametrize("edition", ["Basic", "Professional"])
 def test_a_flip_restarts_each_plugin_once_one_node_at_a_time(
     bench: Bench, edition: Edition
 ) -> None:
@@ -75,10 +67,6 @@ def test_pods_that_keep_coming_during_a_flip_all_run_and_get_what_their_plugin_g
         assert is_isolated(pod) == (read_record(pod)["main"]["plugin"] not in old)
 
 
-
-
-
-
 def test_on_professional_a_node_waits_for_its_gpu_pods_and_nothing_is_written(
     bench: Bench,
 ) -> None:
@@ -102,46 +90,8 @@ def test_on_professional_a_node_waits_for_its_gpu_pods_and_nothing_is_written(
     expect_isolated_from_now_on(bench, ["n1"])
 
 
-
-
-
-
-
-
-
-
-
-
-def test_a_changed_label_that_a_new_plugin_has_read_is_mended_by_a_restart(bench: Bench) -> None:
-    given_sharing_pool(bench, "Basic", "n1")
-    bench.operators.end_all()
-    bench.label("n1", {DISABLED: "false"})
-    stale = bench.plugins()["n1"]["metadata"]
-    bench.call("DELETE", f"{SYSTEM_PODS}/{stale['name']}")
-    misled = expect(
-        bench, "another plugin", lambda: plugin_uids(bench).get("n1", "") not in ("", stale["uid"])
-    )
-    assert misled
-    expect_gpu_memory(bench, "n1")
-    before = plugin_names(bench)
-    mark = bench.audit.mark()
-
-    bench.operators.standard()
-
-    expect_labels(bench, "n1", {DISABLED: "true"})
-    expect_pool_ready(bench, nodes=1)
-    expect_each_restarted_once(bench, before, mark)
-    assert not is_isolated(expect_running(bench, place_pod(bench, "after", "n1")))
-
-
-# Facts that nobody has settled: right both ways, or safe with a reason.
-
-
-@pytest.mark.parametrize("edition", ONE)
-def test_plugin_pods_without_the_name_label_are_restarted_too(
-    bench: Bench, edition: Edition
-) -> None:
-    given_sharing_pool(bench, edition, "n1", "n2", name_label=False)
+def test_plugin_pods_without_the_name_label_are_restarted_too(bench: Bench) -> None:
+    given_sharing_pool(bench, "Basic", "n1", "n2", name_label=False)
     before = plugin_names(bench)
     mark = bench.audit.mark()
 
@@ -152,14 +102,9 @@ def test_plugin_pods_without_the_name_label_are_restarted_too(
     expect_isolated_from_now_on(bench, ["n1", "n2"])
 
 
-
-
-@pytest.mark.parametrize("edition", ["Basic", "Professional"])
-def test_a_flip_is_right_where_the_api_never_shows_the_resource_gone(
-    bench: Bench, edition: Edition
-) -> None:
+def test_a_flip_is_right_where_the_api_never_shows_the_resource_gone(bench: Bench) -> None:
     """As on a real node, where the plugin is back before the kubelet's next report."""
-    before = given_sharing_pool(bench, edition, "n1")
+    before = given_sharing_pool(bench, "Professional", "n1")
     bench.set_faults("n1", report_period_seconds=NO_REPORT_SECONDS)
 
     with bench.watching() as watch:
@@ -170,11 +115,22 @@ def test_a_flip_is_right_where_the_api_never_shows_the_resource_gone(
     expect_isolated_from_now_on(bench, ["n1"])
 
 
+def test_a_changed_label_that_a_new_plugin_has_read_is_mended_by_a_restart(bench: Bench) -> None:
+    given_sharing_pool(bench, "Basic", "n1")
+    bench.operators.end_all()
+    bench.label("n1", {DISABLED: "false"})
+    stale = bench.plugins()["n1"]["metadata"]
+    bench.call("DELETE", f"{SYSTEM_PODS}/{stale['name']}")
+    expect(
+        bench, "another plugin", lambda: plugin_uids(bench).get("n1", "") not in ("", stale["uid"])
+    )
+    expect_gpu_memory(bench, "n1")
+    before = plugin_names(bench)
+    mark = bench.audit.mark()
 
+    bench.operators.standard()
 
-
-
-
-
-
-
+    expect_labels(bench, "n1", {DISABLED: "true"})
+    expect_pool_ready(bench, nodes=1)
+    expect_each_restarted_once(bench, before, mark)
+    assert not is_isolated(expect_running(bench, place_pod(bench, "after", "n1")))

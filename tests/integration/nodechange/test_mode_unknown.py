@@ -95,18 +95,6 @@ def test_drift_that_a_running_operator_puts_back_restarts_nothing(bench: Bench) 
     assert bench.audit.our_deletions(mark) == []
 
 
-def test_a_paused_pool_tells_that_the_mode_is_unknown_and_writes_nothing(bench: Bench) -> None:
-    bench.operators.standard()
-    given_isolating_pool(bench)
-    expect_running(bench, place_pod(bench, "before", "n1"))
-    bench.change_pool(reconcile="Paused")
-    expect_pool_ready(bench, nodes=1)
-    bench.label("n1", {DISABLE: "true"})
-    expect_reason(bench, "n1", "ModeUnknown")
-    expect_isolation(bench, 0, 1)
-    expect_labels(bench, "n1", {"cgpu": "true", DISABLE: "true"})
-
-
 def test_a_pod_that_requires_isolation_waits_until_a_person_makes_the_mode_known(
     bench: Bench,
 ) -> None:

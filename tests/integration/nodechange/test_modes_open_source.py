@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_mode, take_tour
+from tests.integration.nodechange.node_modes import EXPECTED_MODES, take_tour
 from tests.kit.bench import GPU_MEM, Bench
 from tests.kit.cluster.expect import expect_labels, expect_pool_ready, expect_reason
 from tests.kit.values.manifests import build_pool
@@ -32,14 +32,3 @@ def test_a_whole_card_plugin_that_stays_away_is_reported_and_holds_no_node_up(
     for name in ("n1", "n2"):
         bench.set_faults(name)
     expect_pool_ready(bench, nodes=2)
-
-
-def test_a_node_without_a_whole_card_plugin_goes_back_to_sharing(bench: Bench) -> None:
-    bench.install("OpenSource")
-    bench.add_nodes("n1", faults={"whole_card_never_returns": True})
-    bench.create_pool(build_pool(edition="OpenSource", schedule="default"))
-    expect_reason(bench, "n1", "WholeCardPluginMissing")
-
-    bench.change_pool(schedule="share")
-
-    expect_mode(bench, "OpenSource", "share")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.bench import NODES, POOLS, Bench
+from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
     expect_gone,
@@ -74,74 +74,6 @@ def test_observe_writes_its_own_status_alone_and_enforce_does_just_what_it_said(
 
 
 @pytest.mark.usefixtures("operator")
-def test_an_observing_pool_takes_no_node_whatever_its_priority(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1")
-    mark = bench.audit.mark()
-
-    bench.create_pool(build_pool("urgent", schedule="cgpu", priority=900, reconcile="Observe"))
-
-    message = expect_reason(bench, "n1", "WouldChange", pool="urgent")["message"]
-    assert announced(message) == {**CGPU, POOL: "urgent"}
-    assert not [call for call in bench.audit.our_writes(mark) if call.resource == "nodes"]
-    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
-    expect_pool_ready(bench, nodes=1)
-
-
-@pytest.mark.usefixtures("operator")
-def test_an_observing_pool_goes_at_once(bench: Bench) -> None:
-    bench.install("Professional")
-    bench.add_nodes("n1")
-    bench.create_pool(build_pool(reconcile="Observe"))
-    expect_reason(bench, "n1", "WouldChange")
-
-    bench.delete_pool()
-
-    assert not bench.cluster.api.exists(f"{POOLS}/training")
-
-
-@pytest.mark.usefixtures("operator")
-def test_a_pool_that_observes_after_it_enforced_holds_what_it_has(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", placement="binpack")
-    mark = bench.audit.mark()
-    bench.change_pool(reconcile="Observe", schedule="cgpu", placement=None)
-
-    message = expect_reason(bench, "n1", "WouldChange")["message"]
-
-    assert announced(message) == CGPU
-    assert message.endswith(f"; to be removed: {PLACEMENT}")
-    assert not [call for call in bench.audit.our_writes(mark) if call.resource == "nodes"]
-    before = ours_among(bench.node("n1"))
-    bench.change_pool(reconcile="Enforce")
-    expect_pool_ready(bench, nodes=1)
-    del before[PLACEMENT]
-    assert ours_among(bench.node("n1")) == before | CGPU
-
-
-@pytest.mark.usefixtures("operator")
-def test_an_observing_pool_that_is_deleted_gives_up_what_it_had_and_keeps_the_labels(
-    bench: Bench,
-) -> None:
-    given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
-    bench.change_pool(reconcile="Observe")
-    expect(bench, "it observes", lambda: observed_generation_is_current(bench))
-
-    bench.delete_pool()
-
-    expect_gone(bench, f"{POOLS}/training")
-    # A pool that does not act changes no node that leaves it either.
-    expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
-    assert "gpushare.io/found" not in bench.node("n1")["metadata"]["annotations"]
-
-
-def observed_generation_is_current(bench: Bench) -> bool:
-    pool = bench.pool()
-    return bool(pool["status"]["observedGeneration"] == pool["metadata"]["generation"])
-
-
-# Paused.
-
-
-@pytest.mark.usefixtures("operator")
 def test_paused_drift_stays_and_no_change_begins_until_enforce(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", "n2", placement="binpack")
     bench.change_pool(reconcile="Paused", schedule="cgpu")
@@ -168,34 +100,14 @@ def test_paused_drift_stays_and_no_change_begins_until_enforce(bench: Bench) -> 
 
 
 @pytest.mark.usefixtures("operator")
-def test_a_node_in_its_change_is_finished_while_the_pool_is_paused(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1", "n2")
-    bench.set_faults("n1", start_delay_seconds=6)
-    bench.change_pool(schedule="cgpu")
-    expect(bench, "n1 is labelled", lambda: read_mode(bench, "n1") == "cgpu")
-
-    bench.change_pool(reconcile="Paused")
-
-    expect(bench, "n1 takes pods again", lambda: not bench.node("n1")["spec"].get("unschedulable"))
-    expect_reason(bench, "n2", "Paused")
-    assert (read_mode(bench, "n1"), read_mode(bench, "n2")) == ("cgpu", "share")
-    assert "gpushare.io/change" not in bench.node("n1")["metadata"]["annotations"]
-    bench.change_pool(reconcile="Enforce")
-    expect_pool_ready(bench, nodes=2)
-
-
-def read_mode(bench: Bench, node: str) -> str:
-    labels: dict[str, str] = bench.call("GET", f"{NODES}/{node}")["metadata"]["labels"]
-    return labels[MODE]
-
-
-@pytest.mark.usefixtures("operator")
-def test_a_paused_pool_that_is_deleted_lets_go_of_its_nodes(bench: Bench) -> None:
+@pytest.mark.parametrize("reconcile", ["Observe", "Paused"])
+def test_a_pool_that_does_not_act_and_is_deleted_changes_no_node_that_leaves_it(
+    bench: Bench, reconcile: str
+) -> None:
     given_sharing_pool(bench, "Professional", "n1", deletionPolicy="WholeCard")
-    bench.change_pool(reconcile="Paused")
+    bench.change_pool(reconcile=reconcile)
     bench.delete_pool()
 
     expect_gone(bench, f"{POOLS}/training")
-    # A pool that does not act changes no node that leaves it either.
     expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
     assert "gpushare.io/found" not in bench.node("n1")["metadata"]["annotations"]

@@ -1,17 +1,14 @@
 """Plugins that are not what their node's mode says: each is told, with what mends it."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from devcluster.plugins import build_nvidia_plugin
-from tests.kit.bench import DAEMONSETS, NODES, SYSTEM_PODS, Bench
+from tests.kit.bench import DAEMONSETS, SYSTEM_PODS, Bench
 from tests.kit.cluster.expect import expect, expect_labels, expect_pool_ready, expect_reason
 from tests.kit.cluster.sharing_pools import plugin_uids
 from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
 
 WHOLE = "nvidia.com/gpu"
 NVIDIA, VENDORS = "nvidia-device-plugin-daemonset", "ack-nvidia-device-plugin"
@@ -97,37 +94,6 @@ def test_the_static_plugin_is_the_plugin_and_is_left_to_its_kubelet(professional
     change_mode(bench, "share")
     change_mode(bench, "default")
     assert [name for name in bench.audit.our_deletions(mark) if name.startswith("nvidia-")] == []
-
-
-def test_a_recover_daemonset_brings_whole_cards_back_where_there_is_no_other(
-    professional: Bench,
-) -> None:
-    bench = professional
-    bench.call("DELETE", f"{DAEMONSETS}/{VENDORS}")
-    bench.add_nodes("old", labels=SHARE)
-    expect_offered(bench, "old", "aliyun.com/gpu-mem", "15")
-    bench.operators.standard()
-
-    bench.create_pool(build_pool(schedule="default"))
-    expect_labels(bench, "old", DEFAULT)
-    # As that DaemonSet does.
-    bench.annotate(f"{NODES}/old", {MANIFEST: "true"})
-
-    expect_pool_ready(bench, nodes=1)
-
-
-def test_static_pods_that_an_upgrade_left_compete_with_the_daemonset(professional: Bench) -> None:
-    bench = professional
-    bench.add_nodes("upgraded", labels=DEFAULT, annotations={MANIFEST: "true"})
-    bench.operators.standard()
-    bench.create_pool(build_pool(schedule="default"))
-
-    told = expect_reason(bench, "upgraded", "CompetingPlugins")["message"]
-
-    assert "move /etc/kubernetes/manifests/nvidia-device-plugin.yml out of that folder" in told
-    bench.annotate(f"{NODES}/upgraded", {MANIFEST: None})
-    bench.call("DELETE", f"{SYSTEM_PODS}/nvidia-device-plugin-upgraded")
-    expect_pool_ready(bench, nodes=1)
 
 
 def expect_offered(bench: Bench, node: str, resource: str, amount: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from devcluster import names
-from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, POOLS, SYSTEM_PODS, Bench
+from tests.kit.bench import GPU_MEM, NO_REPORT_SECONDS, SYSTEM_PODS, Bench
 from tests.kit.cluster.audit_log import Call
 from tests.kit.cluster.expect import (
     expect,
@@ -193,21 +193,3 @@ def test_a_value_left_over_from_the_old_plugin_is_not_believed(bench: Bench) -> 
     bench.create_pod(build_pod("patient", selects={POOL: "training"}))
 
     expect_isolated(expect_running(bench, "patient"))
-
-
-def test_a_plugin_that_never_returns_stops_the_pool_and_says_so(bench: Bench) -> None:
-    bench.operators.start(env={"GPUSHARE_READY_TIMEOUT_SECONDS": "12"})
-    given_sharing_pool(bench, "Professional", "n1", "n2")
-    bench.set_faults("n1", plugin_never_ready=True)
-
-    bench.change_pool(schedule="cgpu")
-
-    sample = expect_reason(bench, "n1", "DeadlineExceeded")
-    assert "cordoned" in sample["message"]
-    assert bench.pool()["status"]["nodes"]["failed"] == 1
-    expect_reason(bench, "n2", "RolloutHalted")
-    expect_labels(bench, "n2", {MODE: "share"})
-
-    bench.set_faults("n1")
-    bench.annotate(f"{POOLS}/training", {"gpushare.io/retry": "mended"})
-    expect_pool_ready(bench, nodes=2)
