@@ -1,5 +1,7 @@
 """Containers keep what they were admitted with; the pool says which, until they are gone."""
 
+import pytest
+
 from devcluster import names
 from devcluster.installation import OperatorProcess
 from devcluster.nodes import reboot_node
@@ -14,6 +16,7 @@ from tests.kit.cluster.expect import (
 )
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
+from tests.kit.values.manifests import build_pod, build_pool
 
 
 def expect_isolation(bench: Bench, status: str, **counts: int) -> str:
@@ -66,3 +69,23 @@ def test_a_pod_that_outlives_a_flip_is_stale_over_all_restarts_until_the_node_bo
     assert bench.pod("old")["status"]["reason"] == "UnexpectedAdmissionError"
     assert is_isolated(expect_running(bench, place_pod(bench, "next", "n1")))
     expect_isolation(bench, "True", containers=1, isolated=1)
+
+
+@pytest.mark.usefixtures("operator")
+def test_of_pods_that_were_there_first_nothing_is_claimed(bench: Bench) -> None:
+    bench.install("Basic")
+    bench.add_nodes("n1")
+    shared = {names.CGPU: "true", names.DISABLE_ISOLATION: "true"}
+    bench.label("n1", shared)
+    selects = {"kubernetes.io/hostname": "n1"}
+    bench.create_pod(build_pod("early", selects=selects))
+    expect_running(bench, "early")
+
+    bench.create_pool(build_pool(edition="Basic"))
+    expect_pool_ready(bench, nodes=1)
+    message = expect_isolation(bench, "Unknown", containers=1, unknown=1, stale=0)
+    assert "nobody recorded" in message
+    expect_running(bench, place_pod(bench, "later", "n1"))
+    expect_isolation(bench, "Unknown", containers=2, unknown=1)
+    bench.delete_pod("early")
+    expect_isolation(bench, "True", containers=1, unknown=0)

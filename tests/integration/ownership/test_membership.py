@@ -8,9 +8,9 @@ import pytest
 
 from devcluster.nodes import build_gpu_node
 from tests.kit.bench import NODES, Bench
-from tests.kit.cluster.expect import expect, expect_pool_ready
+from tests.kit.cluster.expect import expect, expect_pool_ready, find_condition
 from tests.kit.cluster.sharing_pools import given_sharing_pool
-from tests.kit.values.manifests import NODE_POOL_LABEL
+from tests.kit.values.manifests import NODE_POOL_LABEL, build_pool
 
 Json = dict[str, Any]
 
@@ -103,3 +103,17 @@ def test_a_node_that_is_deleted_is_counted_no_more_in_time(bench: Bench) -> None
 
     expect_in_time(bench, "no node is counted", lambda: matched(bench) == 0)
     assert bench.pool()["status"]["capacity"]["gpus"] == 0
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_pool_without_a_node_is_ready_and_takes_the_first_that_comes(bench: Bench) -> None:
+    bench.install("Professional")
+    bench.create_pool(build_pool())
+    pool = expect_pool_ready(bench, nodes=0)
+    assert find_condition(pool)["reason"] == "NoNodes"
+    assert "nodes that come are taken in" in find_condition(pool)["message"]
+
+    joins(bench, "n1", {MODE: "default"})
+
+    expect_in_time(bench, "n1 is labelled and ours", lambda: is_ours(bench.node("n1")))
+    assert find_condition(expect_pool_ready(bench, nodes=1))["reason"] == "AllNodesReady"

@@ -1,20 +1,13 @@
 """What a pool has to give, in its status, and GPU pods that found no place, on the pods."""
 
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
-from tests.kit.cluster.expect import (
-    expect,
-    expect_containers,
-    expect_pool_ready,
-    expect_running,
-    read_events,
-)
+from tests.kit.cluster.expect import expect, expect_pool_ready, expect_running, read_events
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_pool
@@ -71,70 +64,6 @@ def test_cards_count_one_by_one_on_nodes_that_have_several(bench: Bench) -> None
     bench.delete_pod("waiting")
     bench.delete_pod("large-0")
     expect_capacity(bench, memoryAllocated=58, memoryRequested=58, largestFreeBlock=15)
-
-
-@pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize("edition", ["Basic", "OpenSource"])
-def test_the_ledger_of_the_other_editions_is_read_as_well(bench: Bench, edition: Any) -> None:
-    bench.install(edition)
-    bench.add_nodes("n1", cards=2)
-    bench.create_pool(build_pool(edition=edition))
-    expect_pool_ready(bench, nodes=1)
-    run_pod(bench, "small", 4, "n1")
-    run_pod(bench, "large", 9, "n1")
-
-    # Both on the first card: the scheduler packs.
-    expect_capacity(
-        bench,
-        gpus=2,
-        memoryTotal=30,
-        memoryAllocated=13,
-        memoryRequested=13,
-        largestFreeBlock=15,
-        strandedMemory=2,
-    )
-
-
-@pytest.mark.usefixtures("operator")
-def test_figures_that_did_not_change_are_as_old_as_they_were(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1")
-    run_pod(bench, "job", 4, "n1")
-    expect_containers(bench, 1)
-    before = expect_capacity(bench, memoryAllocated=4)
-
-    bench.label("n1", {"example.com/team": "vision"})
-    bench.create_pod(build_pod("whole", gib=None, nodeName="n1"))
-    expect_running(bench, "whole")
-    bench.change_pool(priority=7)
-    expect_pool_ready(bench, nodes=1)
-
-    assert bench.pool()["status"]["capacity"] == before
-
-
-@pytest.mark.usefixtures("operator")
-def test_pods_that_come_and_go_cost_at_most_one_write_in_two_seconds(bench: Bench) -> None:
-    given_sharing_pool(bench, "Professional", "n1")
-    expect_capacity(bench, memoryTotal=15)
-    mark = bench.audit.mark()
-
-    come = 0
-    while come < 20 or len(read_status_writes(bench, mark)) < 3:
-        run_pod(bench, f"job-{come}", 1 + come % 5, "n1")
-        if come >= 3:
-            bench.delete_pod(f"job-{come - 3}")
-        come += 1
-        assert come < 200, "the sums are not written any more"
-
-    writes = read_status_writes(bench, mark)
-    gaps = [(after - before).total_seconds() for before, after in pairwise(writes)]
-    assert min(gaps) >= 2
-
-
-def read_status_writes(bench: Bench, mark: int) -> list[datetime]:
-    """When the API server was asked to write pools' statuses since the mark; its answer takes once
-    longer and once less."""
-    calls = bench.audit.our_writes(mark)
-    return sorted(call.received_at for call in calls if call.resource == "gpusharepools/status")
 
 
 # Pods without a place.

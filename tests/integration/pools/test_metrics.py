@@ -1,23 +1,16 @@
 """What the controller's metrics say of a real cluster, and that they follow it."""
 
-import pytest
-
-from devcluster.apiserver import ApiError
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.operator_processes import fetch, read_metric, wait_ready
+from tests.kit.cluster.operator_processes import fetch, read_metric
 from tests.kit.cluster.sharing_pools import given_sharing_pool
 from tests.kit.values.manifests import build_pod, build_workload
 
 GIB = 2**30
+PER_NODE = {"GPUSHARE_PER_NODE_METRICS": "true"}
 POOL = "gpushare.io/pool"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-
-
-@pytest.fixture
-def controller(bench: Bench) -> OperatorProcess:
-    return bench.operators.start("run", env={"GPUSHARE_PER_NODE_METRICS": "true"})
 
 
 def expect_metric(
@@ -30,7 +23,8 @@ def expect_metric(
     )
 
 
-def test_a_pool_that_is_gone_is_told_of_no_more(bench: Bench, controller: OperatorProcess) -> None:
+def test_a_pool_that_is_gone_is_told_of_no_more(bench: Bench) -> None:
+    controller = bench.operators.start("run", env=PER_NODE)
     given_sharing_pool(bench, "Professional", "n1")
     expect_metric(bench, controller, 1, "pool_nodes", pool="training", state="ready")
     bench.delete_pool()
@@ -42,25 +36,13 @@ def test_a_pool_that_is_gone_is_told_of_no_more(bench: Bench, controller: Operat
     )
 
 
-def test_a_refusal_is_told_to_whoever_asks_next(bench: Bench, controller: OperatorProcess) -> None:
-    given_sharing_pool(bench, "Professional", "n1")
-    wait_ready(controller)
-    pod = build_pod("p", gib=4, annotations={"gpushare.io/isolation": "required"})
-    asked, reason = "gpushare_admission_requests_total", "IsolationUnavailable"
-    for refusals in range(20):
-        assert read_metric(controller, asked, reason=reason) == refusals
-        with pytest.raises(ApiError, match=reason):
-            bench.create_pod(pod)
-    assert read_metric(controller, asked, reason=reason) == 20
-
-
 def test_of_two_controllers_one_tells_of_the_cluster(bench: Bench) -> None:
-    active = bench.operators.start("controller", env={"GPUSHARE_PER_NODE_METRICS": "true"})
+    active = bench.operators.start("controller", env=PER_NODE)
     given_sharing_pool(bench, "Professional", "n1")
     pod = build_pod("web", gib=4, selects={POOL: "training"})
     bench.call("POST", DEPLOYMENTS, build_workload("Deployment", "web", replicas=2, pod=pod))
     expect_metric(bench, active, 8 * GIB, "application_memory_allocated_bytes", workload="web")
-    standby = bench.operators.start("controller", env={"GPUSHARE_PER_NODE_METRICS": "true"})
+    standby = bench.operators.start("controller", env=PER_NODE)
     expect_metric(bench, standby, 0, "leader")
     expect(
         bench,

@@ -1,23 +1,12 @@
 """What the operator knows of pools comes from events: it lists them only where it must."""
 
-import pytest
-
 from tests.integration.outages.fault_scenario import TOO_OLD, WATCH
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.audit_log import Call
-from tests.kit.cluster.expect import (
-    expect,
-    expect_allocated,
-    expect_gone,
-    expect_pool_ready,
-)
+from tests.kit.cluster.expect import expect, expect_allocated, expect_gone, expect_pool_ready
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
-from tests.kit.cluster.operator_processes import PATIENT
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
 from tests.kit.values.manifests import build_pool
-
-NODES = 100
-ROLLS_SECONDS = 200
 
 
 def expect_released(bench: Bench, node: str) -> None:
@@ -38,19 +27,6 @@ def find_lists(bench: Bench, since: int) -> list[Call]:
     ]
 
 
-@pytest.mark.timeout(400)
-def test_no_list_of_pools_during_a_rollout_of_a_hundred_nodes(bench: Bench) -> None:
-    bench.operators.start("controller", env=PATIENT)
-    given_sharing_pool(bench, "Basic")
-    mark = bench.audit.mark()
-    bench.change_pool(rollout={"maxUnavailable": NODES})
-    bench.add_nodes(*(f"n{number}" for number in range(NODES)))
-    expect_pool_ready(bench, nodes=NODES, within=ROLLS_SECONDS)
-    told = [c for c in bench.audit.our_writes(mark) if c.resource == "gpusharepools/status"]
-    assert len(told) > 1
-    assert find_lists(bench, mark) == []
-
-
 def test_a_pool_comes_changes_and_goes_without_a_list(bench: Bench) -> None:
     given_sharing_pool(bench, "Basic", "n1")
     mark = bench.audit.mark()
@@ -66,15 +42,6 @@ def test_a_pool_comes_changes_and_goes_without_a_list(bench: Bench) -> None:
     expect_released(bench, "n1")
     bench.create_pool(build_pool("training", edition="Basic"))
     expect_pool_ready(bench, nodes=1)
-    assert find_lists(bench, mark) == []
-
-
-def test_a_status_that_somebody_else_wrote_is_put_right_without_a_list(bench: Bench) -> None:
-    given_sharing_pool(bench, "Basic", "n1")
-    mark = bench.audit.mark()
-    wrong = {"status": {"nodes": {"ready": 7}}}
-    bench.call("PATCH", f"{POOLS}/training/status", wrong)
-    expect(bench, "it is put right", lambda: bench.pool()["status"]["nodes"]["ready"] == 1)
     assert find_lists(bench, mark) == []
 
 

@@ -1,10 +1,6 @@
 """The operator dies at any moment, and another goes on where it was."""
 
-import itertools
-from dataclasses import dataclass
 from datetime import UTC, datetime
-
-import pytest
 
 from devcluster.installation import OperatorProcess
 from tests.kit.bench import POOLS, Bench
@@ -15,20 +11,15 @@ from tests.kit.cluster.expect import (
     expect_pool_ready,
     expect_step,
     find_condition,
-    read_change,
 )
-from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.operator_processes import PATIENT, fetch, read_metric
 from tests.kit.cluster.replicas import LEASES, measure_hand_over
-from tests.kit.cluster.selected_cases import select
 from tests.kit.cluster.sharing_pools import (
     expect_each_restarted_once,
     expect_isolated_from_now_on,
-    expect_one_node_at_a_time,
     given_sharing_pool,
     plugin_names,
 )
-from tests.kit.values.manifests import build_pool
 
 POOL = "gpushare.io/pool"
 REAL_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "10", "GPUSHARE_LEASE_RENEW_SECONDS": "2"}
@@ -37,73 +28,6 @@ HAND_OVER_AFTER_STOP_SECONDS = 2
 REAL_DRAIN = {"GPUSHARE_DRAIN_SECONDS": "5"}
 AT_WORK_SECONDS = 6
 """From the Lease to the first label, on a busy machine."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A write of the flip, and whether the operator dies before or after the API server has it."""
-
-    method: str
-    path: str
-    nth: int
-    sent: bool
-    step: str
-    """What the node's record says then."""
-
-
-NODE = "/nodes/n1[?]"
-PLUGIN = "/pods/gpushare-device-plugin-ds"
-MOMENTS = {
-    "before the cordon": Moment("PATCH", NODE, 1, False, ""),
-    "after the cordon": Moment("PATCH", NODE, 1, True, "Cordoned"),
-    "before the labels": Moment("PATCH", NODE, 2, False, "Cordoned"),
-    "after the labels": Moment("PATCH", NODE, 2, True, "Labelled"),
-    "after the plugin is recorded": Moment("PATCH", NODE, 3, True, "Restarting"),
-    "before the DELETE": Moment("DELETE", PLUGIN, 1, False, "Restarting"),
-    "after the DELETE": Moment("DELETE", PLUGIN, 1, True, "Restarting"),
-    "before the uncordon": Moment("PATCH", NODE, 4, False, "Restarting"),
-    "after the uncordon": Moment("PATCH", NODE, 4, True, ""),
-}
-# A restarted container has its old name and takes its own Lease back; a new Pod waits for it.
-LIVES = {
-    name: (moment, identity)
-    for (name, moment), identity in zip(
-        MOMENTS.items(), itertools.cycle(["first", "second"]), strict=False
-    )
-}
-HERE = {"after the plugin is recorded", "before the DELETE"}
-"""make test-chaos has the rest, and a rollout killed on either side of each of its writes."""
-
-
-@pytest.mark.parametrize("life", select(LIVES, HERE, elsewhere=pytest.mark.chaos))
-def test_killed_in_a_flip_and_started_again_it_restarts_each_plugin_once(
-    bench: Bench, life: tuple[Moment, str]
-) -> None:
-    moment, identity = life
-    with FaultProxy(bench.cluster) as proxy:
-        victim = bench.operators.start(identity="first", api_url=proxy.url)
-        given_sharing_pool(bench, "Basic", "n1", "n2")
-        before = plugin_names(bench)
-        mark = bench.audit.mark()
-        rule = Rule(moment.method, moment.path, nth=moment.nth)
-        if moment.sent:
-            rule.after = victim.kill
-        else:
-            rule.before = victim.kill
-        proxy.add(rule)
-        with bench.watching() as watch:
-            bench.change_pool(schedule="cgpu")
-            rule.wait_reached()
-            expect(bench, "the operator is dead", lambda: not victim.alive)
-            assert read_change(bench.node("n1")).get("step", "") == moment.step
-
-            bench.operators.start(identity=identity)
-            expect_pool_ready(bench, nodes=2)
-
-    expect_each_restarted_once(bench, before, mark)
-    expect_one_node_at_a_time(watch)
-    expect_isolated_from_now_on(bench, ["n1", "n2"])
-    assert bench.node("n1")["spec"].get("unschedulable") is None
 
 
 def is_active(process: OperatorProcess) -> bool:
@@ -196,17 +120,3 @@ def test_a_pool_that_is_deleted_in_a_flip_leaves_no_node_half_way(bench: Bench) 
         assert notes <= {"gpushare.io/module"}
     expect_isolated_from_now_on(bench, ["n1"])
     expect_labels(bench, "n2", {"ack.node.gpu.schedule": "share"})
-
-
-def test_a_refused_write_is_tried_again(bench: Bench) -> None:
-    with FaultProxy(bench.cluster) as proxy:
-        bench.operators.start(api_url=proxy.url)
-        bench.install("Professional")
-        bench.add_nodes("n1")
-        for status in (500, 429, 409):
-            proxy.add(Rule("PATCH", NODE, nth=1, status=status))
-
-        bench.create_pool(build_pool())
-
-        expect_pool_ready(bench, nodes=1)
-        expect_labels(bench, "n1", {POOL: "training"})

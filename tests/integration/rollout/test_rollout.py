@@ -1,7 +1,6 @@
 """How an isolation change goes over a pool: its budget, its canaries, and how it stops."""
 
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -151,22 +150,6 @@ def is_done(node: Json) -> bool:
 
 
 @pytest.mark.usefixtures("operator")
-def test_a_failed_node_is_tried_again_with_a_new_deadline_when_it_is_resumed(bench: Bench) -> None:
-    given_sharing_pool(bench, "Basic", "n1", rollout={"readyTimeoutSeconds": QUICK_TO_FAIL})
-    bench.set_faults("n1", plugin_never_ready=True)
-    bench.change_pool(schedule="cgpu")
-    expect_reason(bench, "n1", "DeadlineExceeded")
-
-    resume(bench)
-    expect_reason(bench, "n1", "PluginRestarting")
-    expect_reason(bench, "n1", "DeadlineExceeded")
-    bench.set_faults("n1")
-    bench.annotate(f"{NODES}/n1", {RETRY: "once more"})
-    expect_pool_ready(bench, nodes=1)
-    expect_isolated_from_now_on(bench, ["n1"])
-
-
-@pytest.mark.usefixtures("operator")
 def test_a_failed_node_is_rolled_back_to_its_last_good_mode(bench: Bench) -> None:
     rollout = {"onFailure": "Rollback", "readyTimeoutSeconds": QUICK_TO_FAIL}
     given_sharing_pool(bench, "Basic", "n1", "n2", rollout=rollout)
@@ -185,24 +168,6 @@ def test_a_failed_node_is_rolled_back_to_its_last_good_mode(bench: Bench) -> Non
     resume(bench)
     expect_pool_ready(bench, nodes=2)
     expect_isolated_from_now_on(bench, ["n1", "n2"])
-
-
-@pytest.mark.usefixtures("operator")
-def test_on_professional_isolation_is_not_rolled_back_and_the_node_says_why(bench: Bench) -> None:
-    rollout = {"onFailure": "Rollback", "readyTimeoutSeconds": QUICK_TO_FAIL}
-    given_sharing_pool(bench, "Professional", "n1", rollout=rollout)
-    bench.set_faults("n1", plugin_never_ready=True)
-    bench.change_pool(schedule="cgpu")
-
-    expect(
-        bench,
-        "n1 says why it is not rolled back",
-        lambda: (
-            "not rolled back (cgpu -> share:"
-            in expect_reason(bench, "n1", "DeadlineExceeded")["message"]
-        ),
-    )
-    expect_labels(bench, "n1", {MODE: "cgpu"})
 
 
 @pytest.mark.usefixtures("operator")
@@ -240,41 +205,6 @@ def test_with_manual_approval_nothing_begins_before_the_plans_hash_is_agreed_to(
 
 
 @pytest.mark.usefixtures("operator")
-def test_nodes_that_join_with_an_approved_kind_of_change_need_no_new_approval(
-    bench: Bench,
-) -> None:
-    given_sharing_pool(bench, "Professional", "n1", rollout={"approval": "Automatic"})
-    bench.change_pool(rollout={"approval": "Manual"})
-    expect_pool_ready(bench, nodes=1)
-    bench.add_nodes("n2", labels={MODE: "default"})
-    expect_reason(bench, "n2", "WaitingForApproval")
-    approved = bench.pool()["status"]["plan"]["hash"]
-
-    bench.change_pool(rollout={"approvedPlan": approved})
-    expect_pool_ready(bench, nodes=2)
-    bench.add_nodes("n3", labels={MODE: "default"})
-    expect_pool_ready(bench, nodes=3)
-
-
-@pytest.mark.usefixtures("operator")
-def test_a_node_that_waits_under_its_cordon_uses_the_budget_and_never_fails(bench: Bench) -> None:
-    rollout = {"workloads": "CordonAndWait", "readyTimeoutSeconds": 1}
-    given_sharing_pool(bench, "Professional", "n1", "n2", rollout=rollout)
-    expect_running(bench, place_pod(bench, "job", "n1"))
-    bench.change_pool(schedule="cgpu")
-
-    sample = expect_reason(bench, "n1", "WorkloadsPresent")
-    assert "default/job" in sample["message"]
-    assert "cordoned" in sample["message"]
-    assert is_cordoned(bench.node("n1"))
-    expect_reason(bench, "n2", "WaitingForBudget")
-    bench.change_pool(rollout={"readyTimeoutSeconds": 60})
-    bench.delete_pod("job")
-    expect_pool_ready(bench, nodes=2)
-    expect_isolated_from_now_on(bench, ["n1", "n2"])
-
-
-@pytest.mark.usefixtures("operator")
 def test_a_pool_that_turns_to_wait_lets_its_cordoned_nodes_go(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", rollout={"workloads": "CordonAndWait"})
     expect_running(bench, place_pod(bench, "job", "n1"))
@@ -299,31 +229,6 @@ def test_placement_alone_goes_straight_through(bench: Bench) -> None:
 
     assert not any(is_cordoned(node) for node in watch.history)
     assert bench.audit.our_deletions(mark) == []
-
-
-def test_a_plugin_that_comes_back_without_its_resource_is_restarted_once_more(
-    bench: Bench,
-) -> None:
-    start(bench, GPUSHARE_ZERO_PATIENCE_SECONDS="1")
-    given_sharing_pool(bench, "Basic", "n1")
-    bench.set_faults("n1", resource_zero=True)
-    mark = bench.audit.mark()
-    bench.change_pool(schedule="cgpu")
-
-    sample = expect_reason(bench, "n1", "ResourceStaysZero")
-    assert "a second restart did not help" in sample["message"]
-    assert len(bench.audit.our_deletions(mark)) == 2
-    expect_rollout(bench, "RolloutHalted")
-    bench.set_faults("n1")
-    expect(bench, "n1 is done", lambda: not read_change(bench.node("n1")))
-    resume(bench)
-    expect_pool_ready(bench, nodes=1)
-    assert len(bench.audit.our_deletions(mark)) == 2
-
-
-def start(bench: Bench, **env: str) -> OperatorProcess:
-    settings: Mapping[str, str] = env
-    return bench.operators.start(env=settings)
 
 
 def test_records_of_another_version_restart_nothing(bench: Bench) -> None:

@@ -1,6 +1,5 @@
 """`gpushare.io/isolation: required` holds by the API server's own policy, whoever is away."""
 
-from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -150,32 +149,6 @@ def test_the_clusters_own_pods_and_ours_are_left_alone(bench: Bench, name: str) 
     assert Namespace(bench, name).send(strict_pod())["metadata"]["name"] == "strict"
 
 
-@pytest.fixture
-def without_policy(bench: Bench) -> Iterator[Installation]:
-    """The policy as a chart of other values leaves it: not there."""
-    installation = bench.operators.installation
-    removed = [
-        item
-        for item in ("validatingadmissionpolicybinding", "validatingadmissionpolicy")
-        if bench.cluster.kubectl("delete", item, "gpushare-isolation")
-    ]
-    assert len(removed) == 2
-    installation.values = {"webhook.isolationPolicy.enabled": "false"}
-    installation.apply()
-    yield installation
-    installation.values = {}
-    installation.apply()
-
-
-def test_an_installation_can_do_without_it(space: Namespace, without_policy: Installation) -> None:
-    assert "gpushare-isolation" not in without_policy.render()
-
-    def admitted() -> Json | None:
-        try:
-            return space.send(strict_pod())
-        except ApiError as error:
-            if REFUSED not in str(error):
-                raise
-            return None
-
-    assert "nodeSelector" not in expect(space.bench, "it is admitted", admitted)["spec"]
+def test_an_installation_can_do_without_it(bench: Bench) -> None:
+    values = {"webhook.isolationPolicy.enabled": "false"}
+    assert "gpushare-isolation" not in Installation(bench.cluster, values).render()

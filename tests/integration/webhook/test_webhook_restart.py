@@ -23,21 +23,6 @@ def test_a_rolling_restart_costs_no_call(strict: Bench) -> None:
         assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
 
 
-def test_of_two_that_are_killed_in_turn_no_pod_is_held_up(bench: Bench) -> None:
-    bench.create_pool(build_pool())
-    with two_webhooks(bench) as processes:
-        expect_routed(bench)
-        with DryRuns(bench, build_pod("p"), per_second=PODS_PER_SECOND) as pods:
-            for process in processes:
-                process.kill()
-                wait_ready(bench.operators.restart(process))
-        expect_routed(bench)
-    # Those whose call was in hand, or went to where nobody listens, are created as they are.
-    assert {failure for failure in pods.failures if "without a pool" not in failure} == set()
-    assert len(pods.failures) < pods.sent / 2
-    assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds
-
-
 def test_an_api_server_that_was_away_for_a_moment_is_served_again(bench: Bench) -> None:
     bench.create_pool(build_pool())
     webhook = bench.operators.start("webhook")

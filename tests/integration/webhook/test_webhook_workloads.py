@@ -1,6 +1,5 @@
 """Who applies a workload reads at once where its pods will go, or why they will not."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from tests.kit.values.manifests import build_pod, build_workload
 
 Json = dict[str, Any]
 
-KINDS = ["Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"]
-
 
 @pytest.fixture
 def pools(bench: Bench) -> Bench:
@@ -22,37 +19,17 @@ def pools(bench: Bench) -> Bench:
     return bench
 
 
-def warnings_about(bench: Bench, kind: str, pod: Json, **metadata: Mapping[str, str]) -> list[str]:
+def warnings_about(bench: Bench, kind: str, pod: Json) -> list[str]:
     """What kubectl prints when a workload of such pods is created."""
-    workload = build_workload(kind, "work", pod=pod)
-    workload["metadata"] |= metadata
-    answer = kubectl_create(bench, workload)
+    answer = kubectl_create(bench, build_workload(kind, "work", pod=pod))
     assert answer.succeeded, answer.text
     return answer.warnings
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "DaemonSet"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job", "CronJob"])
 def test_a_workload_is_told_which_pool_its_pods_go_to(pools: Bench, kind: str) -> None:
     first, *_ = warnings_about(pools, kind, build_pod("p"))
     assert first == "its pods go to pool isolated (cgpu)"
-
-
-def test_a_daemonset_is_told_that_it_chooses_the_nodes_itself(pools: Bench) -> None:
-    (warning,) = warnings_about(pools, "DaemonSet", build_pod("p"))
-    assert "its DaemonSet decides where it runs" in warning
-    assert POOL in warning
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_workload_without_gpu_is_told_nothing(pools: Bench, kind: str) -> None:
-    assert warnings_about(pools, kind, build_pod("p", gib=None)) == []
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "DaemonSet"])
-def test_a_workload_whose_pods_no_pool_takes_is_told_why(pools: Bench, kind: str) -> None:
-    text = "\n".join(warnings_about(pools, kind, build_pod("p", core=30)))
-    assert "no" in text
-    assert "core_mem" in text
 
 
 def test_a_workload_whose_pods_would_be_refused_is_created_and_told(pools: Bench) -> None:
@@ -65,17 +42,3 @@ def test_a_workload_whose_pods_would_be_refused_is_created_and_told(pools: Bench
         return text if "refused" in text else ""
 
     assert "isolation" in expect(pools, "it is told of the refusal", refusal)
-
-
-def test_the_queue_of_a_workload_counts_for_its_pods(pools: Bench) -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "team-a"}
-    (warning,) = warnings_about(pools, "Job", build_pod("p"), labels=labels)
-    assert "its Kueue queue decides where it runs" in warning
-
-
-def test_a_workload_itself_is_never_changed(pools: Bench) -> None:
-    workload = build_workload("Deployment", "work", pod=build_pod("p"))
-    path = "/apis/apps/v1/namespaces/default/deployments?dryRun=All"
-    template = pools.call("POST", path, workload)["spec"]["template"]
-    assert "nodeSelector" not in template["spec"]
-    assert "annotations" not in template["metadata"]
