@@ -16,6 +16,11 @@ Object = dict[str, Any]
 PLUGIN = "gpushare-device-plugin-ds"
 MOST_TURNS = 10
 
+ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
+SHARE = {"ack.node.gpu.schedule": "share"}
+CGPU = {"ack.node.gpu.schedule": "cgpu"}
+MEM3 = {names.GPU_MEM: 3}
+
 
 class Scene:
     """One node; time passes only where a test says so."""
@@ -78,9 +83,6 @@ class Scene:
 
     def annotate_node(self, key: str, value: str) -> None:
         self._node["metadata"]["annotations"][key] = value
-
-    def annotate_pod(self, name: str, key: str, value: str) -> None:
-        self._pods[name]["metadata"]["annotations"][key] = value
 
     def fault(self, **faults: object) -> None:
         self.annotate_node(names.FAULT, json.dumps(faults))

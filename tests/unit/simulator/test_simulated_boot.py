@@ -1,41 +1,7 @@
-"""What a reboot ends, and what it keeps."""
-
-from collections.abc import Mapping
+"""What a reboot and a teardown's Jobs end, and what they keep."""
 
 from devcluster import names
-from tests.unit.simulator.scene import Scene, serving
-
-ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
-SHARE = {"ack.node.gpu.schedule": "share"}
-CGPU = {"ack.node.gpu.schedule": "cgpu"}
-MEM3 = {names.GPU_MEM: 3}
-
-
-def running(
-    scene: Scene,
-    *,
-    annotations: Mapping[str, str] | None = None,
-    selects: Mapping[str, str] | None = None,
-) -> Scene:
-    """The same node with a pod `a` that runs on it."""
-    scene.add_pod("a", MEM3, annotations=annotations, nodeSelector=selects)
-    scene.advance(1)
-    assert scene.pod("a").ready
-    return scene
-
-
-def test_the_module_leaves_only_with_a_reboot_after_its_removal() -> None:
-    scene = serving(SHARE)
-    scene.reboot()
-    scene.advance(1)
-    assert names.MODULE in scene.node.annotations
-    scene.annotate_node(names.UNINSTALL, "true")
-    scene.advance(1)
-    assert names.MODULE in scene.node.annotations
-    scene.reboot()
-    scene.advance(1)
-    assert names.MODULE not in scene.node.annotations
-    assert names.UNINSTALL in scene.node.annotations
+from tests.unit.simulator.scene import CGPU, MEM3, ON, PLUGIN, SHARE, serving
 
 
 def test_an_installer_that_runs_puts_removed_files_back_at_once() -> None:
@@ -50,20 +16,10 @@ def test_an_installer_that_runs_puts_removed_files_back_at_once() -> None:
     assert scene.node.annotations[names.MODULE] == "cgpu"
 
 
-def test_the_plugins_resources_are_zero_from_the_kubelets_start_until_it_registers() -> None:
-    scene = serving(ON, period=10)
-    scene.fault(start_delay_seconds=5)
-    scene.reboot()
-    scene.play()
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    scene.advance(9)
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    scene.advance(1)
-    assert (scene.capacity(), scene.allocatable()) == ("15", "15")
-
-
 def test_a_kubelet_that_is_held_back_judges_nobody_and_reports_nothing_until_it_starts() -> None:
-    scene = running(serving(ON))
+    scene = serving(ON)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
     scene.fault(not_ready=True)
     scene.reboot()
     scene.advance(60)
@@ -71,3 +27,28 @@ def test_a_kubelet_that_is_held_back_judges_nobody_and_reports_nothing_until_it_
     scene.fault()
     scene.play()
     assert (scene.pod("a").phase, scene.allocatable()) == ("Failed", "0")
+
+
+def test_an_uninstall_refuses_while_a_gpu_workload_runs() -> None:
+    scene = serving(SHARE)
+    scene.add_pod("a", MEM3)
+    scene.advance(1)
+    scene.add_teardown("uninstall", "sentinel")
+    scene.advance(1)
+    state = scene.status("uninstall-sentinel")["containerStatuses"][0]["state"]["terminated"]
+    assert (state["exitCode"], state["message"]) == (1, "GPU workloads still run on this node")
+    assert not {names.UNINSTALL, names.SENTINEL} & scene.node.annotations.keys()
+
+
+def test_kured_reboots_once_and_all_comes_to_rest() -> None:
+    scene = serving(SHARE)
+    scene.annotate_node(names.KURED, "true")
+    scene.add_teardown("uninstall", "sentinel")
+    scene.advance(5.3)
+    boot_id, before = scene.node.boot_id, len(scene.turns)
+    scene.advance(3600)
+    assert boot_id != "first"
+    assert scene.node.boot_id == boot_id
+    assert scene.turns[-1].wake_at is None
+    assert all(not t.node_patch and not t.pod_writes for t in scene.turns[before:])
+    assert (scene.pod(PLUGIN).ready, scene.allocatable()) == (True, "15")

@@ -1,5 +1,4 @@
-"""What the simulated extender remembers: as the open-source one, faults included
-(gpushare-scheduler-extender c0b6141)."""
+"""What the simulated extender remembers, as the open-source one (c0b6141), faults included."""
 
 from dataclasses import replace
 
@@ -55,13 +54,6 @@ def asking(units: int, **fields: object) -> Pod:
 def held(card: str, units: int, uid: str = "uid") -> Pod:
     notes = {names.MEM_IDX: card, names.MEM_POD: str(units)}
     return asking(units, uid=uid, annotations=notes)
-
-
-def test_it_packs_cards_and_lower_ones_first(cluster: Cluster) -> None:
-    assert cluster.choose(3) == 0
-    cluster.cache.take(None, held("1", 5))
-    assert cluster.choose(3) == 1
-    assert cluster.choose(16) == NO_CARD
 
 
 def test_cards_that_are_added_are_not_seen_before_it_restarts(cluster: Cluster) -> None:

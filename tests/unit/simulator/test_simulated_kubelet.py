@@ -3,36 +3,10 @@
 import pytest
 
 from devcluster import names
-from tests.unit.simulator.scene import PLUGIN, Scene, assumed, serving
+from tests.unit.simulator.scene import CGPU, MEM3, ON, PLUGIN, SHARE, Scene, assumed, serving
 
-ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
 OFF = {"cgpu": "true", "cgpu.disable.isolation": "true"}
-SHARE = {"ack.node.gpu.schedule": "share"}
-CGPU = {"ack.node.gpu.schedule": "cgpu"}
-MEM3, MEM4 = {names.GPU_MEM: 3}, {names.GPU_MEM: 4}
-
-
-def test_a_pod_bound_while_the_plugin_is_away_fails_for_good() -> None:
-    scene = serving(ON)
-    scene.remove(PLUGIN)
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    scene.add_component()
-    scene.advance(1)
-    assert scene.allocatable() == "15"
-    assert scene.pod("a").phase == "Failed"
-    assert scene.status("a")["reason"] == "UnexpectedAdmissionError"
-    assert "cannot allocate unhealthy devices aliyun.com/gpu-mem" in scene.status("a")["message"]
-
-
-def test_a_pod_bound_after_the_kubelet_gave_the_plugin_up_fails_for_want_of_the_resource() -> None:
-    scene = serving(ON)
-    scene.remove(PLUGIN)
-    scene.advance(301)
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    assert scene.pod("a").phase == "Failed"
-    assert scene.status("a")["reason"] == f"OutOf{names.GPU_MEM}"
+MEM4 = {names.GPU_MEM: 4}
 
 
 def test_a_pod_that_does_not_select_this_node_any_more_is_refused() -> None:
@@ -111,26 +85,6 @@ def test_without_an_assumed_pod_one_card_is_given_and_two_let_the_container_fail
     assert two.pod("a").phase == "Pending"
 
 
-def test_a_label_flip_changes_nothing_before_the_plugin_restarts() -> None:
-    scene = serving(ON)
-    scene.add_pod("before", MEM3)
-    scene.advance(1)
-    scene.label(cgpu__disable__isolation="true")
-    scene.add_pod("flipped", MEM3)
-    scene.advance(1)
-    assert scene.got("flipped")["isolated"]
-    scene.remove(PLUGIN)
-    scene.advance(1)
-    scene.add_component(name="second")
-    scene.advance(1)
-    scene.add_pod("after", MEM3)
-    scene.advance(1)
-    assert not scene.got("after")["isolated"]
-    assert scene.got("after")["env"][names.CGPU_DISABLE] == "true"
-    assert scene.got("after")["visible_memory_mib"] == 16130
-    assert scene.got("before")["isolated"]
-
-
 @pytest.mark.parametrize(
     ("labels", "module", "env", "isolated"),
     [
@@ -170,21 +124,6 @@ def test_mps_isolates_while_its_control_daemon_runs() -> None:
     scene.add_pod("with", MEM3)
     scene.advance(1)
     assert (scene.got("without")["isolated"], scene.got("with")["isolated"]) == (False, True)
-
-
-def test_a_container_restart_keeps_what_it_got() -> None:
-    scene = serving(ON)
-    scene.add_pod("a", MEM3)
-    scene.advance(1)
-    got = scene.got("a")
-    scene.label(cgpu__disable__isolation="true")
-    scene.remove(PLUGIN)
-    scene.add_component(name="second")
-    scene.advance(1)
-    scene.annotate_pod("a", names.RESTART_CONTAINER, "2")
-    scene.advance(1)
-    assert scene.pod("a").shown["main"].restarts == 2
-    assert scene.got("a") == got
 
 
 def test_an_isolated_container_that_takes_too_much_crash_loops_alone() -> None:

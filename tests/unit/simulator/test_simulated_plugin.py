@@ -4,11 +4,7 @@ import pytest
 
 from devcluster import names
 from devcluster.simulator.plugin import Edition, find_edition
-from tests.unit.simulator.scene import PLUGIN, Scene, serving
-
-ON = {"cgpu": "true", "cgpu.disable.isolation": "false"}
-SHARE = {"ack.node.gpu.schedule": "share"}
-MEM3 = {names.GPU_MEM: 3}
+from tests.unit.simulator.scene import MEM3, ON, PLUGIN, SHARE, Scene, serving
 
 
 def test_a_plugin_that_starts_offers_its_memory_after_ready_and_a_delay() -> None:
@@ -25,21 +21,6 @@ def test_a_plugin_that_starts_offers_its_memory_after_ready_and_a_delay() -> Non
     assert scene.allocatable(names.GPU_COUNT) == "1"
 
 
-def test_a_deleted_plugin_takes_allocatable_to_zero_and_after_its_grace_capacity_too() -> None:
-    scene = serving(ON)
-    scene.remove(PLUGIN)
-    scene.advance(299)
-    assert (scene.capacity(), scene.allocatable()) == ("15", "0")
-    assert scene.allocatable(names.GPU_COUNT) == "1"
-    scene.advance(2)
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    scene.advance(3600)
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-    scene.add_component(name="next")
-    scene.advance(1)
-    assert (scene.capacity(), scene.allocatable()) == ("15", "15")
-
-
 def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -> None:
     scene = serving(SHARE)
     scene.label(ack__node__gpu__schedule="default")
@@ -48,17 +29,6 @@ def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -
     scene.advance(1)
     assert (scene.capacity(names.WHOLE_CARD), scene.allocatable(names.WHOLE_CARD)) == ("1", "1")
     assert (scene.capacity(), scene.allocatable()) == ("0", "0")
-
-
-def test_an_installer_loads_the_module_which_outlives_it() -> None:
-    scene = Scene(SHARE)
-    scene.add_component("cgpu-installer")
-    scene.advance(0.1)
-    assert names.MODULE not in scene.node.annotations
-    scene.advance(1)
-    scene.remove("cgpu-installer")
-    scene.advance(1)
-    assert scene.node.annotations[names.MODULE] == "cgpu"
 
 
 @pytest.mark.parametrize(("edition", "cards"), [("Basic", "2"), ("Professional", None)])
@@ -98,3 +68,24 @@ def test_the_edition_is_told_by_its_daemonsets_and_kept_while_they_are_replaced(
     daemonsets: list[str], before: Edition | None, edition: Edition | None
 ) -> None:
     assert find_edition(daemonsets, before) == edition
+
+
+def test_a_lost_plugin_shows_with_the_kubelets_next_report() -> None:
+    scene = serving(ON, period=10)
+    scene.advance(3)
+    scene.remove(PLUGIN)
+    scene.advance(6.9)
+    assert scene.allocatable() == "15"
+    scene.advance(0.2)
+    assert (scene.capacity(), scene.allocatable()) == ("15", "0")
+
+
+def test_a_restart_between_two_reports_is_never_seen() -> None:
+    scene = serving(ON, period=10)
+    before = len(scene.turns)
+    scene.advance(3)
+    scene.remove(PLUGIN)
+    scene.add_component(name="next")
+    scene.advance(60)
+    assert scene.allocatable() == "15"
+    assert all("status" not in (turn.node_patch or {}) for turn in scene.turns[before:])

@@ -3,11 +3,10 @@
 import pytest
 
 from devcluster import names
-from tests.unit.simulator.scene import Scene, serving
+from tests.unit.simulator.scene import SHARE, Scene, serving
 
 MIRROR = "nvidia-device-plugin-n1"
 NVIDIA = "nvidia-device-plugin-daemonset"
-SHARE = {"ack.node.gpu.schedule": "share"}
 CARD = {names.WHOLE_CARD: 1}
 
 
