@@ -46,7 +46,3 @@ def test_ready_pods_get_them_at_the_port_that_has_the_services_name() -> None:
 
 def test_where_none_is_ready_those_get_them_that_end_and_still_serve() -> None:
     assert backends(a_slice(UNREADY, ENDING)) == [("10.1.0.3", 9443)]
-
-
-def test_a_headless_service_has_no_address() -> None:
-    assert parse_service({**SERVICE, "spec": {"clusterIP": "None"}}) is None

@@ -1,17 +1,16 @@
 """Granted minus used is what nobody needed, and nothing else."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.kit.cluster.audit_log import THIEF, Call, find_held_back
 from tests.kit.cluster.rbac_rights import Right, find_used, list_rights
+from tests.unit.kit.calls import a_call
 
 Json = dict[str, Any]
 
-USER = "system:serviceaccount:gpushare-system:gpushare-controller"
 RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
     {"apiGroups": ["apps"], "resources": ["x"], "resourceNames": ["a", "b"], "verbs": ["get"]},
@@ -32,15 +31,6 @@ def build_objects(kind: str, rules: list[Json], **metadata: str) -> list[Json]:
     ]
 
 
-def call(verb: str, resource: str, **other: Any) -> Call:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    given = {"user": USER, "agent": "", "group": "", "namespace": "", "name": "", **other}
-    return Call(
-        id="", received_at=at, at=at, credential="", verb=verb, resource=resource,
-        code=200, message="", annotations={}, **given,
-    )  # fmt: skip
-
-
 def find_used_of(rights: list[Right], *calls: Call) -> list[str]:
     return sorted(map(str, find_used(rights, calls)))
 
@@ -57,11 +47,11 @@ def test_each_verb_on_each_resource_is_a_right_of_its_own() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        call("get", "nodes/status"),
-        call("get", "nodes", group="metrics.k8s.io"),
-        call("list", "nodes"),
-        call("get", "nodes", user="kwok-admin"),
-        call("get", "nodes", agent=THIEF),
+        a_call("get", "nodes/status"),
+        a_call("get", "nodes", group="metrics.k8s.io"),
+        a_call("list", "nodes"),
+        a_call("get", "nodes", user="kwok-admin"),
+        a_call("get", "nodes", agent=THIEF),
     ],
     ids=["subresource", "group", "verb", "user", "thief"],
 )
@@ -71,15 +61,15 @@ def test_a_call_of_another_kind_uses_no_right(other: Call) -> None:
 
 def test_a_role_of_a_namespace_counts_only_there() -> None:
     rights = list(list_rights(build_objects("Role", RULES[:1], namespace="kube-system")))
-    assert find_used_of(rights, call("get", "nodes", namespace="default")) == []
-    assert find_used_of(rights, call("get", "nodes", namespace="kube-system")) == [
+    assert find_used_of(rights, a_call("get", "nodes", namespace="default")) == []
+    assert find_used_of(rights, a_call("get", "nodes", namespace="kube-system")) == [
         "Role r in kube-system: get nodes"
     ]
 
 
 def test_what_the_charts_policies_refuse_us_is_found_and_what_they_refuse_a_thief_is_not() -> None:
     said = "nodes 'n1' is forbidden: ValidatingAdmissionPolicy 'gpushare-controller-nodes' denied"
-    ours = replace(call("patch", "nodes", name="n1"), message=said, code=403)
+    ours = replace(a_call("patch", "nodes", name="n1"), message=said, code=403)
     others = replace(ours, message="ValidatingAdmissionPolicy 'under-maintenance' denied it")
     assert find_held_back([ours]) == {f"patch nodes n1: {said}"}
     assert find_held_back([replace(ours, agent=THIEF), others]) == set()

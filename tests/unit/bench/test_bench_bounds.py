@@ -1,0 +1,131 @@
+"""What the benches fail for, and what they take for a finished node and a lost pod."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from bench import admission, labels, load, rollout
+from bench.core.figure import Figure, find_misses, tell
+from bench.core.reviewclient import Loop
+from bench.core.stream import LOST, judge_pods
+from tests.kit.values.manifests import build_pod
+
+Json = dict[str, Any]
+
+
+def measure_admission(ours_us: float = 120.0) -> list[Figure]:
+    costs = {admission.FLOOR: 100.0, admission.SOME: ours_us, admission.MANY: 180.0}
+    found = {
+        (pools, connections): Loop(1000, seconds=0.5, p50_ms=cost / 50, p99_ms=9.0, cpu_us=cost)
+        for pools, cost in costs.items()
+        for connections in admission.CONNECTIONS
+    }
+    return admission.list_figures([found])
+
+
+def measure_labels(seconds: float = 12.0, node_writes: int = 300) -> list[Figure]:
+    return labels.list_figures([labels.Round(300, 10.0, seconds, 1.5, node_writes, other_writes=4)])
+
+
+def measure_rollout(at_once: int = 20, seconds: float = 55.0) -> list[Figure]:
+    changes = [(5.0 * (n // at_once), 5.0 * (n // at_once + 1)) for n in range(200)]
+    return rollout.Result(
+        budget=20,
+        single_seconds=(4.0, 9.0, 5.0),
+        rollout_seconds=seconds,
+        changes=changes,
+        node_writes=800,
+        other_writes=30,
+        cpu_seconds=5.0,
+    ).figures()
+
+
+def a_trial(way: str, lost: int = 0, per_second: float = 20.0, **failures: int) -> load.Trial:
+    counted = Counter({LOST: lost} if lost else {}, **failures)
+    return load.Trial(way, 100.0, 2000, per_second, counted)
+
+
+def measure_load(lost: int = 0) -> list[Figure]:
+    return load.list_figures([a_trial("operator", lost), a_trial("hand", lost=1)])
+
+
+def test_a_run_within_its_bounds_misses_none() -> None:
+    runs = measure_admission(), measure_labels(), measure_rollout(), measure_load()
+    assert [find_misses(figures) for figures in runs] == [[], [], [], []]
+
+
+@pytest.mark.parametrize(
+    ("figures", "missed"),
+    [
+        (measure_admission(160), ["cpu_ratio_1=1.60", "cpu_ratio_8=1.60", "cpu_ratio_32=1.60"]),
+        (measure_labels(14), ["ratio=1.40"]),
+        (measure_labels(node_writes=299), ["stray_writes=1"]),
+        (measure_labels(node_writes=301), ["stray_writes=1"]),
+        (measure_rollout(seconds=61), ["ratio=1.22"]),
+        (measure_rollout(at_once=21), ["beyond_budget=1"]),
+        (measure_load(lost=1), ["lost_by_operator=1"]),
+    ],
+    ids=[
+        "a call that costs the webhook too much",
+        "labels that take too long",
+        "a node without its write",
+        "a node with two writes",
+        "a rollout that takes too long",
+        "a rollout beyond its budget",
+        "a pod that the operator lost",
+    ],
+)
+def test_a_figure_beyond_its_bound_is_a_miss(figures: list[Figure], missed: list[str]) -> None:
+    assert [miss.partition(",")[0] for miss in find_misses(figures)] == missed
+
+
+def test_a_miss_ends_the_run_as_failed() -> None:
+    with pytest.raises(SystemExit, match=r"ratio=1\.40"):
+        tell("labels", measure_labels(14))
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        [a_trial("operator"), a_trial("hand")],
+        [a_trial("operator", NodeAffinity=1), a_trial("hand", lost=1)],
+        [a_trial("operator", per_second=17.0), a_trial("hand", lost=1)],
+    ],
+    ids=["nothing lost by hand", "failed for another reason", "too few pods a second"],
+)
+def test_a_load_that_shows_nothing_has_a_flaw(trials: list[load.Trial]) -> None:
+    (_,) = load.find_flaws(trials, 20)
+
+
+def a_seen_pod(name: str, phase: str, **metadata: str) -> Json:
+    pod = build_pod(name) | {"status": {"phase": phase, "reason": LOST}}
+    pod["metadata"] |= metadata
+    return pod
+
+
+def test_pods_that_run_and_that_failed_are_counted_until_they_are_removed() -> None:
+    leaving = {"deletionTimestamp": "2026-01-02T03:04:06Z"}
+    pods = [
+        a_seen_pod("a", "Running"),
+        a_seen_pod("b", "Failed"),
+        a_seen_pod("c", "Pending"),
+        a_seen_pod("d", "Running", **leaving),
+        a_seen_pod("e", "Failed", **leaving),
+    ]
+    assert judge_pods(pods) == (["a"], {"b": LOST})
+
+
+@pytest.mark.parametrize(
+    ("notes", "done"),
+    [
+        ({"gpushare.io/applied": '{"schedule":"cgpu"}'}, True),
+        ({"gpushare.io/applied": '{"schedule":"share"}'}, False),
+        ({"gpushare.io/applied": '{"schedule":"cgpu"}', "gpushare.io/change": "{}"}, False),
+        ({}, False),
+    ],
+)
+def test_a_node_is_done_when_its_mode_is_verified_and_no_change_is_left(
+    notes: dict[str, str], done: bool
+) -> None:
+    assert rollout.Changes("cgpu")({"name": "n1", "annotations": notes}) is done
