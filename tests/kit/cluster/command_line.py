@@ -38,9 +38,14 @@ def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str)
 
 def start_command(*arguments: str, **environ: str) -> CommandResult:
     """The same in a process of its own."""
+    return start_python("-m", "gpushare", *arguments, **environ)
+
+
+def start_python(*arguments: str, **environ: str) -> CommandResult:
+    """A process of Python that finds the program, with few variables of ours."""
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": "/nonexistent"}
     ended = subprocess.run(
-        [sys.executable, "-m", "gpushare", *arguments],
+        [sys.executable, *arguments],
         env=own | environ,
         capture_output=True,
         text=True,

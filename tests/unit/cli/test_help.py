@@ -1,9 +1,7 @@
 """Help: quick, with examples, under the name by which the program was called; and the manual."""
 
 import re
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import typer
 
 from gpushare.cli.main import app
 from gpushare.cli.manual import render_manual
-from tests.kit.cluster.command_line import SOURCE, run_command, start_command
+from tests.kit.cluster.command_line import CommandResult, run_command, start_command, start_python
 
 PROJECT = Path(__file__).parents[3]
 PROCESSES = {"controller", "webhook", "run", "uninstall"}
@@ -54,33 +52,18 @@ def test_help_imports_nothing_large() -> None:
         "try: app(['inspect', '--help'])\n"
         f"except SystemExit: print([m for m in {LARGE} if m in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={"PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == "[]\n"
+    assert start_python("-c", script).err == "[]\n"
+
+
+def start_plugin(*arguments: str) -> CommandResult:
+    script = "from gpushare.cli.start import kubectl_gpushare; kubectl_gpushare()"
+    return start_python("-c", script, *arguments)
 
 
 def test_the_plugin_calls_itself_as_kubectl_does() -> None:
-    script = "from gpushare.cli.start import kubectl_gpushare; kubectl_gpushare()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "inspect", "--help"],
-        env={"PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith("Usage: kubectl gpushare inspect ")
-    assert "\n  kubectl gpushare inspect --pools -o wide\n" in done.stdout
-
-
-def test_what_is_no_command_line_is_a_mistake_of_its_own() -> None:
-    assert run_command("inspect", "--nonsense").code == 2
-    assert run_command("inspect", "--pools", "n1").code == 2
-    assert run_command("inspect", "-n", "default").code == 2
+    shown = start_plugin("inspect", "--help").out
+    assert shown.startswith("Usage: kubectl gpushare inspect ")
+    assert "\n  kubectl gpushare inspect --pools -o wide\n" in shown
 
 
 def test_the_manual_says_what_the_help_says() -> None:
@@ -131,31 +114,4 @@ def test_a_shell_offers_files_only_where_an_option_wants_one() -> None:
     ],
 )
 def test_kubectl_offers_files_only_where_an_option_wants_one(words: list[str], answer: str) -> None:
-    script = "from gpushare.cli.start import kubectl_gpushare; kubectl_gpushare()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "__complete", *words],
-        env={"PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == answer
-
-
-@pytest.mark.parametrize("module", ["typer", "gpushare.cli.main"])
-def test_ctrl_c_while_the_program_is_read_ends_it_without_a_word(module: str) -> None:
-    script = (
-        "import os, signal, sys\n"
-        "class Slow:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Slow())\n"
-        "from gpushare.cli.start import gpushare; gpushare()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={"PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+    assert start_plugin("__complete", *words).out == answer

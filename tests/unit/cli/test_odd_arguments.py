@@ -5,7 +5,31 @@ import pytest
 from gpushare.cli.exits import Exit
 from tests.kit.cluster.command_line import run_command
 
+Words = tuple[str, ...]
+
 NAMES = ("..", ".", "a/b", "a b", "a\nb", "-", "a..b", "ä", "a" * 254, "n1?x=1#")
+NAMED: list[Words] = [
+    ("inspect",),
+    ("explain", "pod"),
+    ("explain", "node"),
+    ("explain", "pool"),
+    ("plan", "pool"),
+    ("approve",),
+    ("render", "teardown"),
+]
+NAMESPACES = ("..", "../x", "a.b", "a/b", "x?y=1#", " ", "a" * 64)
+SPACED: list[Words] = [
+    ("doctor", "-n"),
+    ("doctor", "--operator-namespace"),
+    ("explain", "pod", "a", "-n"),
+    ("inspect", "--pools", "-n"),
+    ("migrate", "workloads", "-n"),
+    ("render", "device-plugin", "--image", "a", "-n"),
+    ("render", "teardown", "n1", "-n"),
+]
+WRITTEN = ("ack.node.gpu.schedule", "gpushare.io/pool")
+KEYS = ("a b", "$(id)", "a\nb", "/a", "a/b/c", "a" * 64, *WRITTEN)
+KEYED: list[Words] = [("adopt",), ("migrate", "pools")]
 
 
 def expect_refused(*arguments: str) -> None:
@@ -16,20 +40,8 @@ def expect_refused(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("inspect",),
-        ("explain", "pod"),
-        ("explain", "node"),
-        ("explain", "pool"),
-        ("plan", "pool"),
-        ("approve",),
-        ("render", "teardown"),
-    ],
-    ids=" ".join,
-)
-def test_what_no_object_is_called_is_no_name(command: tuple[str, ...], name: str) -> None:
+@pytest.mark.parametrize("command", NAMED, ids=" ".join)
+def test_what_no_object_is_called_is_no_name(command: Words, name: str) -> None:
     expect_refused(*command, "--", name)
 
 
@@ -38,22 +50,32 @@ def test_a_retry_needs_a_name_behind_the_kind(name: str) -> None:
     expect_refused("retry", "--", name)
 
 
-@pytest.mark.parametrize("namespace", ["..", "../x", "a.b", "a/b", "x?y=1#", " ", "a" * 64])
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("doctor", "-n"),
-        ("doctor", "--operator-namespace"),
-        ("explain", "pod", "a", "-n"),
-        ("inspect", "--pools", "-n"),
-        ("migrate", "workloads", "-n"),
-        ("render", "device-plugin", "--image", "a", "-n"),
-        ("render", "teardown", "n1", "-n"),
-    ],
-    ids=" ".join,
-)
-def test_what_no_namespace_is_called_is_none(command: tuple[str, ...], namespace: str) -> None:
+@pytest.mark.parametrize("namespace", NAMESPACES)
+@pytest.mark.parametrize("command", SPACED, ids=" ".join)
+def test_what_no_namespace_is_called_is_none(command: Words, namespace: str) -> None:
     expect_refused(*command, namespace)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("command", KEYED, ids=" ".join)
+def test_a_node_pools_label_has_a_key_and_is_none_that_the_operator_writes(
+    command: Words, key: str
+) -> None:
+    expect_refused(*command, "--node-pool-label", key)
+
+
+@pytest.mark.parametrize("selector", ["a=b=c", "a b", "a=b,", "!", "a in b", "=b", "a=b&limit=1"])
+def test_what_is_no_selector_is_refused(selector: str) -> None:
+    expect_refused("migrate", "workloads", "-A", "-l", selector)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["app", "!app", "app=", "a=b,c!=d", "example.com/a == b", "a in (b, c),!d", "a notin ()"],
+)
+def test_selectors_of_kubectl_are_taken(selector: str) -> None:
+    ended = run_command("migrate", "workloads", "-A", "-l", selector)
+    assert ended.code == Exit.NO_CREDENTIALS, ended
 
 
 @pytest.mark.parametrize(
@@ -75,37 +97,18 @@ def test_what_no_namespace_is_called_is_none(command: tuple[str, ...], namespace
     ],
     ids=" ".join,
 )
-def test_an_unset_variable_is_no_wish_for_all_however_it_is_given(
-    arguments: tuple[str, ...],
-) -> None:
+def test_an_unset_variable_is_no_wish_for_all_however_it_is_given(arguments: Words) -> None:
     ended = run_command(*arguments)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
     assert "is empty; is a variable not set?" in ended.err
 
 
-@pytest.mark.parametrize("selector", ["a=b=c", "a b", "a=b,", "!", "a in b", "=b", "a=b&limit=1"])
-def test_what_is_no_selector_is_refused(selector: str) -> None:
-    expect_refused("migrate", "workloads", "-A", "-l", selector)
-
-
-@pytest.mark.parametrize(
-    "selector",
-    ["app", "!app", "app=", "a=b,c!=d", "example.com/a == b", "a in (b, c),!d", "a notin ()"],
-)
-def test_selectors_of_kubectl_are_taken(selector: str) -> None:
-    ended = run_command("migrate", "workloads", "-A", "-l", selector)
-    assert ended.code == Exit.NO_CREDENTIALS, ended
-
-
-@pytest.mark.parametrize("key", ["a b", "$(id)", "a\nb", "/a", "a/b/c", "a" * 64])
-@pytest.mark.parametrize("command", [("adopt",), ("migrate", "pools")], ids=" ".join)
-def test_what_is_no_key_of_a_label_is_refused(command: tuple[str, ...], key: str) -> None:
-    expect_refused(*command, "--node-pool-label", key)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("inspect", "--nonsense"),
+        ("inspect", "--pools", "n1"),
+        ("inspect", "-n", "default"),
         ("plan",),
         ("plan", "pool"),
         ("plan", "pool", "training", "-f", "pool.yaml"),
@@ -126,5 +129,5 @@ def test_what_is_no_key_of_a_label_is_refused(command: tuple[str, ...], key: str
     ],
     ids=" ".join,
 )
-def test_what_does_not_go_together_is_no_command_line(arguments: tuple[str, ...]) -> None:
+def test_what_does_not_go_together_is_no_command_line(arguments: Words) -> None:
     expect_refused(*arguments)

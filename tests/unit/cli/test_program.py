@@ -1,7 +1,5 @@
 """Hints name our commands as the person called the program."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +7,7 @@ from typer.main import get_command
 
 from gpushare.cli.main import app
 from gpushare.cli.program import CALLED, NAME, NAMED, name_program
-from tests.kit.cluster.command_line import SOURCE
+from tests.kit.cluster.command_line import start_python
 
 PLUGIN = "kubectl gpushare"
 ROLES = {"webhook", "controller", "run", "uninstall"}
@@ -57,11 +55,4 @@ def test_the_plugin_names_itself_in_errors_too() -> None:
         "main.app = lambda prog_name: print_remark('first: gpushare plan pool p')\n"
         "main.kubectl_gpushare()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={"PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == "first: kubectl gpushare plan pool p\n"
+    assert start_python("-c", script).err == "first: kubectl gpushare plan pool p\n"

@@ -1,12 +1,10 @@
 """A program that is told to stop while it is still being read."""
 
 import signal
-import subprocess
-import sys
 
 import pytest
 
-from tests.kit.cluster.command_line import SOURCE
+from tests.kit.cluster.command_line import start_python
 
 _PROGRAM = """
 import os, sys
@@ -14,28 +12,21 @@ os.getpid, mine = lambda: {pid}, os.getpid()
 
 class Stop:
     def find_spec(self, name, *more):
-        if name == "gpushare.cli.main":
+        if name == "{module}":
             os.kill(mine, {number})
 
-from gpushare.cli.start import gpushare
 sys.meta_path.insert(0, Stop())
+from gpushare.cli.start import gpushare
 sys.argv[1:] = ["--version"]
 gpushare()
 """
 
 
-def run(pid: int, number: signal.Signals) -> int:
-    """How a program ends that takes itself for process `pid`, and is told to stop so."""
-    program = _PROGRAM.format(pid=pid, number=int(number))
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert (ended.stdout, ended.stderr) == (b"", b"")
-    return ended.returncode
+def run(pid: int, number: signal.Signals, module: str = "gpushare.cli.main") -> int:
+    """How a program ends that takes itself for process `pid`, and is told so by an import."""
+    ended = start_python("-c", _PROGRAM.format(pid=pid, number=int(number), module=module))
+    assert (ended.out, ended.err) == ("", "")
+    return ended.code
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
@@ -44,3 +35,7 @@ def test_the_first_process_of_a_container_heeds_it_as_any_other_does(told: signa
     # here that there was one.
     assert run(1, told) == 128 + told
     assert run(7, told) == -told
+
+
+def test_ctrl_c_ends_it_without_a_word_however_early() -> None:
+    assert run(7, signal.SIGINT, module="typer") == -signal.SIGINT
