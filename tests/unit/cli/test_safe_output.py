@@ -22,8 +22,11 @@ HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"
 TEXT = "节点 [red]ü[/red] é"
 
 
+Write = Callable[..., str]
+
+
 @pytest.fixture
-def write_snapshot(tmp_path: Path) -> Callable[..., str]:
+def write_snapshot(tmp_path: Path) -> Write:
     """A function that writes a snapshot with these nodes and pods, and says where."""
 
     def write(nodes: list[Any], pods: list[Any] | None = None) -> str:
@@ -65,7 +68,7 @@ def test_a_cell_can_not_make_another_line(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("details", [(), ("-d",), ("-o", "wide")])
 def test_the_vendors_layout_has_as_many_lines_whatever_the_names(
-    write_snapshot: Callable[..., str], details: tuple[str, ...]
+    write_snapshot: Write, details: tuple[str, ...]
 ) -> None:
     def count(name: str) -> int:
         node = build_node(name, gpus=1, total=8, address=name)
@@ -108,7 +111,7 @@ def test_a_manifest_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == HOSTILE
 
 
-def test_amounts_may_have_more_than_64_bits(write_snapshot: Callable[..., str]) -> None:
+def test_amounts_may_have_more_than_64_bits(write_snapshot: Write) -> None:
     entry = {"0": {"0": 2**63 - 1}}
     nodes = [build_node("n1", gpus=1, total=8)]
     pods = [build_bound_pod(name, "n1", 2**63 - 1, allocation=entry) for name in "abc"]
@@ -120,51 +123,38 @@ def test_amounts_may_have_more_than_64_bits(write_snapshot: Callable[..., str]) 
 # Where it goes.
 
 
+FULL = b"gpushare: standard output can't be written: No space left on device\n"
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("command", "told"),
     [
-        "inspect --snapshot $FILE",
-        "inspect -o json --snapshot $FILE",
-        "inspect --help",
-        "--version",
-        "completion bash",
-        "render scheduler-config --extender-url http://127.0.0.1:1",
+        ("inspect --snapshot $FILE > /dev/full", FULL),
+        ("inspect -o json --snapshot $FILE > /dev/full", FULL),
+        ("inspect --help > /dev/full", FULL),
+        ("--version > /dev/full", FULL),
+        ("completion bash > /dev/full", FULL),
+        ("render scheduler-config --extender-url http://127.0.0.1:1 > /dev/full", FULL),
+        ("inspect --snapshot $FILE >&-", b"gpushare: standard output is closed\n"),
     ],
 )
-def test_a_full_disk_is_said_in_a_sentence(
-    command: str, write_snapshot: Callable[..., str]
+def test_an_output_that_can_not_be_written_is_said_in_a_sentence(
+    command: str, told: bytes, write_snapshot: Write
 ) -> None:
-    file = write_snapshot([])
-    told = b"gpushare: standard output can't be written: No space left on device\n"
-    assert show(f"{command} > /dev/full", file) == (Exit.FAILURE, b"", told)
+    assert show(command, write_snapshot([])) == (Exit.FAILURE, b"", told)
 
 
-def test_an_output_that_is_closed_is_said_so(write_snapshot: Callable[..., str]) -> None:
-    told = b"gpushare: standard output is closed\n"
-    file = write_snapshot([])
-    assert show("inspect --snapshot $FILE >&-", file) == (Exit.FAILURE, b"", told)
-
-
-ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-
-
-def test_where_a_character_is_lacking_people_see_its_number(
-    write_snapshot: Callable[..., str],
+@pytest.mark.parametrize(
+    ("options", "shown"), [("", rb"\u8282"), ("-o json", "节".encode()), ("-o yaml", "节".encode())]
+)
+def test_where_a_character_is_lacking_people_see_its_number_and_data_is_utf_8_all_the_same(
+    options: str, shown: bytes, write_snapshot: Write
 ) -> None:
     file = write_snapshot([build_node("节", gpus=1, total=8)])
-    code, out, told = show("inspect --snapshot $FILE", file, **ASCII)
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, out, told = show(f"inspect {options} --snapshot $FILE", file, **ascii_only)
     assert (code, told) == (Exit.OK, b"")
-    assert out.splitlines()[1].startswith(rb"\u8282")
-
-
-@pytest.mark.parametrize("shown_as", ["json", "yaml"])
-def test_data_is_utf_8_whatever_the_locale(
-    shown_as: str, write_snapshot: Callable[..., str]
-) -> None:
-    file = write_snapshot([build_node("节", gpus=1, total=8)])
-    code, out, told = show(f"inspect -o {shown_as} --snapshot $FILE", file, **ASCII)
-    assert (code, told) == (Exit.OK, b"")
-    assert "节" in out.decode()
+    assert shown in out
 
 
 def test_wide_characters_keep_columns_in_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,6 +175,6 @@ def test_help_has_a_short_name() -> None:
 
 
 def test_the_device_of_standard_error_need_not_be_there(
-    write_snapshot: Callable[..., str],
+    write_snapshot: Write,
 ) -> None:
     assert show("inspect n1 --snapshot $FILE 2>&-", write_snapshot([]))[0] == Exit.NOT_FOUND

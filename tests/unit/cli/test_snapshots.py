@@ -79,16 +79,15 @@ def test_the_vendors_limits_show_from_a_snapshot_too(file: Path) -> None:
     assert told["PluginsEvictable"].startswith("cgpu-installer: ")
 
 
-def test_a_cluster_without_pools_is_one_in_its_snapshot() -> None:
-    cluster = Cluster(NOW, pools=None)
-    assert parse_snapshot(build_snapshot(cluster), "file").pools is None
+def test_kinds_that_a_cluster_has_not_are_none_in_its_snapshot() -> None:
+    again = parse_snapshot(build_snapshot(Cluster(NOW, pools=None, deployments=None)), "file")
+    assert (again.pools, again.deployments) == (None, None)
 
 
 def test_a_snapshot_of_before_deployments_were_kept_is_read_as_one_that_has_none() -> None:
     document = json.loads(build_snapshot(build_cluster()))
     del document["deployments"]
     assert parse_snapshot(json.dumps(document).encode(), "file").deployments is None
-    assert parse_snapshot(build_snapshot(Cluster(NOW, deployments=None)), "f").deployments is None
 
 
 def test_config_maps_that_could_not_be_listed_are_not_taken_for_none() -> None:
@@ -100,64 +99,46 @@ def test_config_maps_that_could_not_be_listed_are_not_taken_for_none() -> None:
     assert not parse_snapshot(build_snapshot(build_cluster()), "file").unread
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "it is no JSON"),
-        ('{"kind": "GPUShareSnap', "it is no JSON"),
-        ("[]", "it is no GPUShareSnapshot"),
-        ('{"kind": "List"}', "it is no GPUShareSnapshot"),
-        ('{"kind": "GPUShareSnapshot", "version": 2, "takenBy": "gpushare 9"}', "of version 2"),
-        ('{"kind": "GPUShareSnapshot", "version": 1}', "takenAt is no time"),
-        ('{"kind": "GPUShareSnapshot", "version": 1, "takenAt": "noon"}', "takenAt is no time"),
-        (
-            '{"kind": "GPUShareSnapshot", "version": 1, "takenAt": "2026-03-01T12:00:00Z"}',
-            "its nodes are no list",
-        ),
-    ],
-)
-def test_what_is_no_snapshot_of_this_version_is_said_so(file: Path, text: str, says: str) -> None:
-    file.write_text(text)
-    expect_error(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, str(file), says)
+WHOLE = build_snapshot(build_cluster())
+HEAD = '{"kind": "GPUShareSnapshot", "version": 1'
+
+
+def change(part: str, change: Callable[[Any], Any]) -> bytes:
+    """A snapshot of which one part is another."""
+    document = json.loads(WHOLE)
+    return json.dumps({**document, part: change(document[part])}).encode()
+
+
+def misshape(nodes: list[Json]) -> list[Json]:
+    nodes[0]["status"]["addresses"] = "10.0.0.1"
+    return nodes
 
 
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("content", "says"),
     [
-        (gzip.compress, "it is compressed, gunzip it first"),
-        (lambda text: codecs.BOM_UTF8 + text, "it is JSON with a byte order mark"),
-        (lambda text: text.decode().encode("utf-16"), "it is UTF-16 text, save it as UTF-8"),
-        (lambda text: text.replace(b'"version": 1', b'"version": true'), "of version True"),
-        (lambda text: text.replace(b'"version": 1', b'"version": 1.0'), "of version 1.0"),
+        (b"", "it is no JSON"),
+        (b'{"kind": "GPUShareSnap', "it is no JSON"),
+        (b"[]", "it is no GPUShareSnapshot"),
+        (b'{"kind": "List"}', "it is no GPUShareSnapshot"),
+        (b'{"kind": "GPUShareSnapshot", "version": 2, "takenBy": "gpushare 9"}', "of version 2"),
+        (f"{HEAD}}}".encode(), "takenAt is no time"),
+        (f'{HEAD}, "takenAt": "noon"}}'.encode(), "takenAt is no time"),
+        (f'{HEAD}, "takenAt": "2026-03-01T12:00:00Z"}}'.encode(), "its nodes are no list"),
+        (gzip.compress(WHOLE), "it is compressed, gunzip it first"),
+        (codecs.BOM_UTF8 + WHOLE, "it is JSON with a byte order mark"),
+        (WHOLE.decode().encode("utf-16"), "it is UTF-16 text, save it as UTF-8"),
+        (change("version", lambda _: True), "of version True"),
+        (change("version", lambda _: 1.0), "of version 1.0"),
+        (change("pods", lambda pods: pods * 2), "default/one is 2 times among its pods"),
+        (change("nodes", misshape), "one of its nodes (n1): Expected `array | null`"),
     ],
 )
-def test_what_became_of_a_snapshot_is_named(
-    file: Path, spoil: Callable[[bytes], bytes], says: str
+def test_what_is_no_snapshot_of_this_version_is_said_so(
+    file: Path, content: bytes, says: str
 ) -> None:
-    file.write_bytes(spoil(build_snapshot(build_cluster())))
-    expect_error(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
-
-
-def double(document: Json) -> None:
-    document["pods"] *= 2
-
-
-def misshape(document: Json) -> None:
-    document["nodes"][0]["status"]["addresses"] = "10.0.0.1"
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (double, "default/one is 2 times among its pods"),
-        (misshape, "one of its nodes (n1): Expected `array | null`"),
-    ],
-)
-def test_a_broken_object_is_named(file: Path, spoil: Callable[[Json], None], says: str) -> None:
-    document = json.loads(build_snapshot(build_cluster()))
-    spoil(document)
-    file.write_text(json.dumps(document))
-    expect_error(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, says)
+    file.write_bytes(content)
+    expect_error(run_command("inspect", "--snapshot", str(file)), Exit.SNAPSHOT, str(file), says)
 
 
 JUNK = st.one_of(
@@ -187,8 +168,7 @@ def find_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         yield from find_places(value[key], (*path, key))
 
 
-DOCUMENT = build_snapshot(build_cluster())
-PLACES = list(find_places(json.loads(DOCUMENT)))
+PLACES = list(find_places(json.loads(WHOLE)))
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -208,7 +188,7 @@ PLACES = list(find_places(json.loads(DOCUMENT)))
 def test_whatever_stands_in_a_snapshot_ends_in_an_answer_or_a_sentence(
     tmp_path: Path, command: tuple[str, ...], changes: list[tuple[tuple[Any, ...], Any]]
 ) -> None:
-    document = json.loads(DOCUMENT)
+    document = json.loads(WHOLE)
     for path, junk in changes:
         replace(document, path, junk)
     file = tmp_path / "cluster.json"
@@ -272,28 +252,28 @@ def test_what_is_no_file_is_written_into(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [pipe]
 
 
-def test_a_device_is_not_replaced(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to("/dev/full")
-    with pytest.raises(CommandError, match=r"link can't be written: No space left on device"):
-        write_file(link, b"after")
-    assert Path("/dev/full").is_char_device()
-    assert list(tmp_path.iterdir()) == [link]
-
-
-def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"can't be written: Is a directory"):
-        write_file(tmp_path, b"")
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("full", "full can't be written: No space left on device"),
+        ("", "can't be written: Is a directory"),
+        ("nowhere/file", "nowhere/file can't be written: No such file"),
+    ],
+)
+def test_a_place_that_can_not_be_written_is_said_and_left_as_it_is(
+    tmp_path: Path, place: str, says: str
+) -> None:
+    device = tmp_path / "full"
+    device.symlink_to("/dev/full")
+    with pytest.raises(CommandError, match=says):
+        write_file(tmp_path / place, b"after")
+    assert device.is_char_device()
+    assert list(tmp_path.iterdir()) == [device]
 
 
 def test_standard_output_is_a_place_to_write(capsys: pytest.CaptureFixture[str]) -> None:
     write_file(Path("-"), b"after\n")
     assert capsys.readouterr().out == "after\n"
-
-
-def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"nowhere/file can't be written: No such file"):
-        write_file(tmp_path / "nowhere" / "file", b"")
 
 
 def test_what_has_no_end_is_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
