@@ -22,6 +22,8 @@ IDENTITY = issue_identity(AUTHORITY, HOSTS, NOW)
 OTHER = issue_identity(issue_authority(NOW), HOSTS, NOW)
 KNOWN = Trust((IDENTITY.trust_pem,), NOW)
 UNKNOWN = Trust((), NOW)
+JOINED = replace(IDENTITY, authority=OTHER.authority, older_pem=AUTHORITY.certificate_pem)
+"""The certificate of an old CA, whose successor is known beside it."""
 
 
 def test_a_successor_is_of_the_same_ca_so_that_clients_go_on_trusting() -> None:
@@ -63,21 +65,15 @@ def test_an_old_ca_gets_a_successor_beside_it_and_issues_one_last_time(trust: Tr
 def test_a_successor_issues_when_clients_have_known_it_long_enough(
     known_for: timedelta, issues: bool
 ) -> None:
-    joined = replace(
-        IDENTITY, authority=OTHER.authority, older_pem=IDENTITY.authority.certificate_pem
-    )
-    trust = Trust((joined.trust_pem,), NOW)
-    identity, reason = renew(joined, joined, trust, HOSTS, NOW + known_for, LONG)
+    trust = Trust((JOINED.trust_pem,), NOW)
+    identity, reason = renew(JOINED, JOINED, trust, HOSTS, NOW + known_for, LONG)
     assert (reason == "clients know the new CA by now") is issues
     assert (identity.certificate_pem == IDENTITY.certificate_pem) is not issues
 
 
 def test_a_successor_that_one_webhook_does_not_trust_yet_does_not_issue() -> None:
-    joined = replace(
-        IDENTITY, authority=OTHER.authority, older_pem=IDENTITY.authority.certificate_pem
-    )
-    trust = Trust((joined.trust_pem, IDENTITY.trust_pem), NOW)
-    assert renew(joined, joined, trust, HOSTS, NOW + SPREAD, LONG) == (joined, None)
+    trust = Trust((JOINED.trust_pem, IDENTITY.trust_pem), NOW)
+    assert renew(JOINED, JOINED, trust, HOSTS, NOW + SPREAD, LONG) == (JOINED, None)
 
 
 def test_an_expired_ca_leaves_the_bundle() -> None:

@@ -1,6 +1,5 @@
 """The chart's files, without rendering them."""
 
-import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -13,10 +12,8 @@ import yaml
 from devcluster.chartreadme import read_values, render_readme
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
-from gpushare.cli.main import uninstall
 from gpushare.core.modes import MODES
 from gpushare.core.plugindaemonsets import PLUGINS
-from gpushare.names import PoolFate
 from gpushare.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -88,55 +85,6 @@ def test_the_schema_knows_exactly_the_values_that_there_are(path: str) -> None:
     assert OBJECTS[path]["required"] == properties
 
 
-@pytest.mark.parametrize(
-    ("template", "setting"),
-    [
-        ("rbac-controller.yaml", "lease_name"),
-        ("rbac-webhook.yaml", "certificate_secret"),
-        ("rbac-webhook.yaml", "webhook_configuration"),
-        ("webhook.yaml", "webhook_service"),
-        ("webhook.yaml", "webhook_configuration"),
-        ("uninstall.yaml", "lease_name"),
-        ("uninstall.yaml", "certificate_secret"),
-    ],
-)
-def test_the_chart_names_objects_as_the_program_looks_for_them(template: str, setting: str) -> None:
-    name = Settings.model_fields[setting].default
-    text = (CHART / "templates" / template).read_text()
-    assert re.search(rf"(?:name: |name\" \"|resourceNames: \[){name}\b", text)
-
-
-def test_no_right_is_given_by_wildcard() -> None:
-    for template in CHART.glob("templates/rbac-*.yaml"):
-        assert "*" not in template.read_text()
-
-
-def test_the_chart_evicts_only_where_that_is_switched_on() -> None:
-    role = (CHART / "templates/rbac-controller.yaml").read_text()
-    before, switched = role.split("{{- if .Values.eviction.enabled }}")
-    rule, after = switched.split("{{- end }}", 1)
-    assert ["pods/eviction" in part for part in (before, rule, after)] == [False, True, False]
-    assert VALUES["eviction"]["enabled"] is Settings.model_fields["allow_eviction"].default is False
-
-
-def test_a_removal_says_what_becomes_of_the_pools_in_the_programs_words() -> None:
-    text = (CHART / "templates/_uninstall.tpl").read_text()
-    assert f'ternary "{PoolFate.DELETE}" "{PoolFate.KEEP}"' in text
-    default = inspect.signature(uninstall).parameters["timeout_seconds"].default
-    assert values_at("uninstall.timeoutSeconds") == default
-
-
-def test_every_value_is_explained() -> None:
-    lines = VALUES_TEXT.splitlines()
-    unexplained = [
-        line
-        for before, line in zip(["", *lines], lines, strict=False)
-        if re.match(r" *\w+: ?\S", line) and not before.lstrip().startswith("#")
-        if not line.startswith("    ")
-    ]
-    assert unexplained == []
-
-
 def test_the_chart_has_a_readme_of_its_values_as_they_are() -> None:
     readme = (CHART / "README.md").read_text()
     assert readme == render_readme(), "chart/README.md is stale; run `make chart-docs`"
@@ -167,6 +115,7 @@ def test_the_chart_sets_what_the_program_reads(name: str) -> None:
 @pytest.mark.parametrize(
     ("value", "setting"),
     [
+        ("eviction.enabled", "allow_eviction"),
         ("memoryUnit", "memory_unit"),
         ("metrics.perApplication", "per_application_metrics"),
         ("metrics.perNode", "per_node_metrics"),

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.core.actions import NodeState
 from tests.kit.dashboards import (
     FILES,
     FOREIGN,
     OWN,
-    Json,
     fill_in,
     list_known,
     list_panels,
@@ -18,8 +16,6 @@ from tests.kit.dashboards import (
 )
 from tests.unit.chart.promql import list_matched_labels, list_metrics
 
-PALETTE = {"blue", "green", "orange", "red", "yellow"}
-"""Names of colours that Grafana has in each of its themes."""
 KNOWN = {**list_known(), **FOREIGN}
 
 every = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -42,29 +38,6 @@ def test_every_panel_has_a_description_a_unit_and_a_place_of_its_own(file: Path)
     ]
     assert len(set(places)) == len(places)
     assert max(x for x, _ in places) < 24
-
-
-def list_colors(panel: Json) -> dict[str, str]:
-    """The colours that it gives to lines, by their names."""
-    return {
-        override["matcher"]["options"]: each["value"]["fixedColor"]
-        for override in panel["fieldConfig"]["overrides"]
-        for each in override["properties"]
-        if override["matcher"]["id"] == "byName" and each["id"] == "color"
-    }
-
-
-def test_every_state_of_nodes_has_a_colour_of_its_own() -> None:
-    one, other = (
-        list_colors(panel)
-        for file in FILES
-        for panel in list_panels(read(file))
-        if any(target.get("legendFormat") == "{{state}}" for target in panel["targets"])
-    )
-    assert one == other
-    assert one.keys() == set(NodeState)
-    assert len(set(one.values())) == len(NodeState)
-    assert PALETTE.issuperset(one.values())
 
 
 @every

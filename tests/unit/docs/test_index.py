@@ -1,6 +1,9 @@
-"""The README is short, and each page is found from the index."""
+"""The README is short, each page is found from the index, and what pages show is there."""
+
+import re
 
 from tests.kit.values.doc_pages import DOCS, PROJECT, Page
+from tests.node.behaviours import render_table
 
 
 def test_the_index_leads_to_every_page() -> None:
@@ -20,3 +23,15 @@ def test_the_readme_is_no_longer_than_a_person_reads_and_shows_three_sessions() 
     readme = Page(PROJECT / "README.md")
     assert len(readme.text.splitlines()) <= 130
     assert [block.language for block in readme.blocks].count("console") <= 3
+
+
+def test_every_command_of_ours_that_the_guides_name_is_in_the_manual() -> None:
+    manual, guides = (DOCS / "cli.md").read_text(), (DOCS / "guides.md").read_text()
+    named = set(re.findall(r"`kubectl (gpushare (?:(?:render|migrate) )?[a-z-]+)", guides))
+    assert len(named) > 5
+    assert {command for command in named if f"\n## {command}\n" not in manual} == set()
+
+
+def test_the_page_has_the_table_of_what_was_seen_on_a_real_node() -> None:
+    page = (DOCS / "testing.md").read_text()
+    assert render_table() in page, "python -m tests.node.behaviours prints it"

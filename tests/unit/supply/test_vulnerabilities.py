@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.vulnerabilities import judge
 
 SOUND = {"name": "kopf", "version": "1.45.2", "vulns": []}
@@ -14,23 +16,19 @@ def report(*dependencies: dict[str, Any]) -> str:
     return json.dumps({"dependencies": dependencies, "fixes": []})
 
 
-def test_a_vulnerability_fails_and_is_named() -> None:
-    verdict = judge(report(SOUND, VULNERABLE), "")
-    assert verdict.is_failure
-    assert "jinja2 2.11.2: PYSEC-2021-66" in verdict.line
-
-
-def test_an_index_without_advisories_is_not_taken_for_good_news() -> None:
-    verdict = judge(report(UNKNOWN), "No known vulnerabilities found")
-    assert not verdict.is_failure
-    assert "nothing was looked up" in verdict.line
-
-
-def test_a_package_that_was_left_out_fails() -> None:
-    assert judge(report(SOUND, UNKNOWN), "").is_failure
-
-
-def test_any_other_failure_fails() -> None:
-    verdict = judge("", "ERROR: hash mismatch")
-    assert verdict.is_failure
-    assert "hash mismatch" in verdict.line
+@pytest.mark.parametrize(
+    ("answer", "errors", "is_failure", "says"),
+    [
+        (report(SOUND, VULNERABLE), "", True, "jinja2 2.11.2: PYSEC-2021-66"),
+        (report(UNKNOWN), "No known vulnerabilities found", False, "nothing was looked up"),
+        (report(SOUND, UNKNOWN), "", True, "yarl"),
+        ("", "ERROR: hash mismatch", True, "hash mismatch"),
+    ],
+    ids=["a vulnerability", "an index without advisories", "a package left out", "no answer"],
+)
+def test_what_is_known_or_unknown_of_a_package_is_named(
+    answer: str, errors: str, is_failure: bool, says: str
+) -> None:
+    verdict = judge(answer, errors)
+    assert verdict.is_failure is is_failure
+    assert says in verdict.line
