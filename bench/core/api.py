@@ -1,16 +1,14 @@
 """Calls to a cluster's API server by the thousand, as its administrator."""
 
 import asyncio
-import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-import aiohttp
 import orjson
 
 from bench.core.waiting import BenchError
-from devcluster.kubeconfig import read_own_kubeconfig
+from devcluster.client import Client
 
 Json = dict[str, Any]
 Item = TypeVar("Item")
@@ -25,38 +23,22 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 IN_FLIGHT = 64
 MANAGER = "gpushare-bench"
 """Field manager of everything that is not measured."""
-_CALL_SECONDS = 60
-_EVENT_BYTES = 2**20
 
 
 class RefusedError(BenchError):
     """The API server's answer was no success."""
 
 
-class Api:
-    """The API server of a kubeconfig; an async context manager.
+class Api(Client):
+    """The API server of a kubeconfig; an async context manager. Watches bring metadata only.
 
     The administrator's calls pass neither RBAC nor the API server's queues: as a floor, this is
     the fastest that a client can be.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
-        config = read_own_kubeconfig(kubeconfig)
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
-        tls.load_cert_chain(user["client-certificate"], user["client-key"])
-        self._session = aiohttp.ClientSession(
-            base_url=cluster["server"].rstrip("/") + "/",
-            connector=aiohttp.TCPConnector(ssl=tls, limit=0),
-            timeout=aiohttp.ClientTimeout(total=_CALL_SECONDS),
-            read_bufsize=_EVENT_BYTES,
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        super().__init__(kubeconfig, user_agent=MANAGER)
+        self._session.headers["Accept"] = METADATA_ONLY
 
     async def call(
         self,
@@ -85,19 +67,6 @@ class Api:
                 raise RefusedError(f"{method} {path}: {response.status} {text[:300]}")
             result: Json = orjson.loads(answer)
             return result
-
-    async def watch(self, path: str, version: str) -> AsyncGenerator[Json, None]:
-        """Events after `version`, metadata only, until the server ends the watch."""
-        params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
-        async with self._session.get(
-            path,
-            params=params,
-            headers={"Accept": METADATA_ONLY},
-            timeout=aiohttp.ClientTimeout(total=None),
-        ) as response:
-            response.raise_for_status()
-            async for line in response.content:
-                yield orjson.loads(line)
 
 
 async def for_each(

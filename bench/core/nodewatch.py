@@ -1,7 +1,6 @@
 """What every node looks like, by a watch of the benchmark's own."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ class NodeWatch:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._waiters: list[_Waiter] = []
-        self._version = ""
+        self._version = 0
         self._last_event_at = 0.0
         self.metadata: dict[str, Json] = {}
         self.seen_at: dict[str, float] = {}
@@ -40,21 +39,20 @@ class NodeWatch:
     async def start(self) -> None:
         """Take in the nodes that are there; to be called before :meth:`run`."""
         listed = await self._api.call("GET", NODES, accept=METADATA_LIST)
-        self._version = listed["metadata"]["resourceVersion"]
+        self._version = int(listed["metadata"]["resourceVersion"])
         for item in listed["items"] or ():
             self._take(item["metadata"])
 
     async def run(self) -> None:
         """Follow the changes, for ever; a watch that the server ends is taken up where it ended."""
         while True:
-            async with contextlib.aclosing(self._api.watch(NODES, self._version)) as events:
-                async for event in events:
-                    if event["type"] not in ("ADDED", "MODIFIED", "BOOKMARK"):
-                        raise BenchError(f"the watch of nodes broke off: {event}")
-                    meta = event["object"]["metadata"]
-                    self._version = meta["resourceVersion"]
-                    if event["type"] != "BOOKMARK":
-                        self._take(meta)
+            async for kind, node in self._api.watch(NODES, {}, self._version):
+                if kind not in ("ADDED", "MODIFIED", "BOOKMARK"):
+                    raise BenchError(f"the watch of nodes broke off: {kind} {node}")
+                meta = node["metadata"]
+                self._version = int(meta["resourceVersion"])
+                if kind != "BOOKMARK":
+                    self._take(meta)
 
     def when_all(self, holds: Holds, names: Iterable[str] | None = None) -> asyncio.Future[float]:
         """When the last of the nodes (by default all that are there) came to be so."""
