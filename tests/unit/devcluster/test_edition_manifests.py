@@ -1,51 +1,15 @@
-"""The editions' DaemonSets: real names, and real ways to choose nodes."""
+"""The editions' DaemonSets: those that the modes need, on nodes with the modes' labels."""
 
 from typing import Any
 
 import pytest
 
 from devcluster.editions import EDITIONS, Edition, load_edition
+from devcluster.simulator.affinity import selects
+from devcluster.simulator.objects import Node, parse_pod
+from gpushare.core.modes import MODES, Mode
 
-SCHEDULE = "ack.node.gpu.schedule"
-
-# DaemonSet -> (nodeSelector, required node affinity as (key, operator, values)).
-Selection = tuple[dict[str, str], tuple[str, str, list[str]] | None]
-GPU_NODE = ("aliyun.accelerator/nvidia_count", "Exists", list[str]())
-SELECTIONS: dict[Edition, dict[str, Selection]] = {
-    "OpenSource": {
-        "gpushare-device-plugin-ds": ({"gpushare": "true"}, None),
-        "device-plugin-evict-ds": ({"gpushare": "true"}, None),
-        "device-plugin-recover-ds": ({"gpushare": "false"}, GPU_NODE),
-    },
-    "Basic": {
-        "gpushare-device-plugin-ds": ({"cgpu": "true"}, None),
-        "cgpu-installer": ({"cgpu": "true"}, None),
-        "device-plugin-evict-ds": ({"cgpu": "true"}, None),
-        "device-plugin-recover-ds": ({"cgpu": "false"}, GPU_NODE),
-    },
-    "Professional": {
-        "ack-nvidia-device-plugin": ({SCHEDULE: "default"}, None),
-        "nvidia-device-plugin-recover": ({SCHEDULE: "default"}, None),
-        "gpushare-device-plugin-ds": ({}, (SCHEDULE, "In", ["share", "cgpu"])),
-        "cgpu-installer": ({SCHEDULE: "cgpu"}, None),
-        "gpushare-core-device-plugin-ds": ({}, (SCHEDULE, "In", ["core_mem"])),
-        "cgpu-core-installer": ({SCHEDULE: "core_mem"}, None),
-        "gpushare-mps-device-plugin-ds": ({}, (SCHEDULE, "In", ["mps"])),
-        "ack-mps-control": ({SCHEDULE: "mps"}, None),
-        "gputopo-device-plugin-ds": ({SCHEDULE: "topology"}, None),
-    },
-}
-
-
-def selection(manifest: dict[str, Any]) -> Selection:
-    spec = manifest["spec"]["template"]["spec"]
-    affinity = None
-    if "affinity" in spec:
-        required = spec["affinity"]["nodeAffinity"]
-        terms = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-        [expression] = terms[0]["matchExpressions"]
-        affinity = (expression["key"], expression["operator"], expression.get("values", []))
-    return spec.get("nodeSelector", {}), affinity
+INVENTORY = {"aliyun.accelerator/nvidia_count": "1"}
 
 
 def pod_labels(manifest: dict[str, Any]) -> dict[str, str]:
@@ -53,10 +17,22 @@ def pod_labels(manifest: dict[str, Any]) -> dict[str, str]:
     return labels
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
-def test_an_edition_has_the_vendors_daemonsets_with_their_node_selection(edition: Edition) -> None:
-    found = {item["metadata"]["name"]: selection(item) for item in load_edition(edition)}
-    assert found == SELECTIONS[edition]
+def list_selecting(mode: Mode) -> set[str]:
+    """The edition's DaemonSets whose pods come to a node in that mode."""
+    node = Node("n1", labels={**INVENTORY, **mode.labels})
+    (edition,) = (each for each in EDITIONS if each == mode.edition)
+    return {
+        manifest["metadata"]["name"]
+        for manifest in load_edition(edition)
+        if selects(parse_pod(manifest["spec"]["template"]), node)
+    }
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=lambda m: f"{m.edition} {m.schedule}")
+def test_a_nodes_labels_bring_the_daemonsets_of_its_mode_and_of_no_other(mode: Mode) -> None:
+    of_edition = [each for each in MODES.values() if each.edition == mode.edition]
+    needed = {name for each in of_edition for name in each.daemonsets}
+    assert list_selecting(mode) & needed == set(mode.daemonsets)
 
 
 @pytest.mark.parametrize("edition", EDITIONS)

@@ -1,5 +1,6 @@
 """What is sent to the API server, and what its refusals mean."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import jsonpatch
@@ -9,7 +10,7 @@ from aiohttp import web
 from gpushare import names
 from gpushare.core.actions import ApplyNode
 from gpushare.core.records import PluginPod
-from gpushare.kube.client import APPLY_PATCH, JSON, ApiServer, _name_verb, _resource
+from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError
 from gpushare.kube.nodes import apply_node, build_release
 from gpushare.kube.pods import delete_plugin
@@ -19,39 +20,35 @@ OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
 THEIRS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {}}
 
 
-@pytest.mark.parametrize(
-    ("path", "resource"),
-    [
-        ("api/v1/nodes", "nodes"),
-        ("api/v1/nodes/gpu-1", "nodes"),
-        ("api/v1/namespaces/kube-system/pods/x", "pods"),
-        ("apis/gpushare.io/v1alpha1/gpusharepools/a/status", "gpusharepools/status"),
-        ("apis/apps/v1/namespaces/kube-system/daemonsets", "daemonsets"),
-        ("api/v1/namespaces/kube-system", "namespaces"),
-        ("apis", "discovery"),
-        ("apis/gpushare.io/v1alpha1", "discovery"),
-    ],
-)
-def test_metrics_know_the_resource_and_never_a_name(path: str, resource: str) -> None:
-    assert _resource(path) == resource
+DAEMONSETS = "apis/apps/v1/namespaces/kube-system/daemonsets"
+BODY = {"metadata": {"uid": "1"}}
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "content_type", "verb"),
+    ("call", "verb", "resource"),
     [
-        ("GET", "api/v1/nodes", JSON, "LIST"),
-        ("GET", "apis/apps/v1/namespaces/kube-system/daemonsets", JSON, "LIST"),
-        ("GET", "api/v1/nodes/gpu-1", JSON, "GET"),
-        ("GET", "api/v1/namespaces/kube-system", JSON, "GET"),
-        ("GET", "apis/gpushare.io/v1alpha1", JSON, "GET"),
-        ("POST", "api/v1/namespaces/kube-system/events", JSON, "POST"),
-        ("PATCH", "api/v1/nodes/gpu-1", APPLY_PATCH, "APPLY"),
+        (lambda api: api.get("api/v1/nodes"), "LIST", "nodes"),
+        (lambda api: api.get("api/v1/nodes/gpu-1"), "GET", "nodes"),
+        (lambda api: api.get("api/v1/namespaces/kube-system/pods/x"), "GET", "pods"),
+        (lambda api: api.get(DAEMONSETS), "LIST", "daemonsets"),
+        (lambda api: api.get("api/v1/namespaces/kube-system"), "GET", "namespaces"),
+        (lambda api: api.get("apis"), "GET", "discovery"),
+        (lambda api: api.get("apis/gpushare.io/v1alpha1"), "GET", "discovery"),
+        (lambda api: api.create("api/v1/namespaces/a/events", BODY), "POST", "events"),
+        (lambda api: api.apply("api/v1/nodes/gpu-1/status", BODY), "APPLY", "nodes/status"),
     ],
 )
-def test_metrics_call_a_request_what_the_api_server_s_own_do(
-    method: str, path: str, content_type: str, verb: str
+async def test_metrics_name_verb_and_resource_as_the_api_servers_own_and_never_an_object(
+    call: Callable[[ApiServer], Awaitable[object]], verb: str, resource: str
 ) -> None:
-    assert _name_verb(method, path, content_type) == verb
+    told: list[tuple[str, str, int]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with served_by(answer, lambda *words: told.append(words)) as api:
+        await call(api)
+    assert told == [(verb, resource, 200)]
 
 
 @pytest.mark.parametrize(
@@ -134,17 +131,22 @@ def test_a_release_takes_all_that_is_ours_but_what_is_known_of_the_kernel_module
     assert build_release(released, "1") == []
 
 
-def test_a_release_fails_where_our_entry_changed_meanwhile() -> None:
-    patch = build_release(_node(OURS), "1")
-    changed = _node({**OURS, "fieldsV1": {"f:metadata": {}}})
+@pytest.mark.parametrize(
+    ("read", "changed"),
+    [
+        (_node(OURS), _node({**OURS, "fieldsV1": {"f:metadata": {}}})),
+        (
+            _node(THEIRS, **{names.ANNOTATION_CHANGE: "old"}),
+            _node(THEIRS, **{names.ANNOTATION_CHANGE: "new"}),
+        ),
+    ],
+    ids=["our entry", "a record"],
+)
+def test_a_release_fails_where_that_was_written_meanwhile(
+    read: dict[str, Any], changed: dict[str, Any]
+) -> None:
     with pytest.raises(jsonpatch.JsonPatchTestFailed):
-        jsonpatch.apply_patch(changed, patch)
-
-
-def test_a_release_fails_where_a_record_was_written_meanwhile() -> None:
-    patch = build_release(_node(THEIRS, **{names.ANNOTATION_CHANGE: "old"}), "1")
-    with pytest.raises(jsonpatch.JsonPatchTestFailed):
-        jsonpatch.apply_patch(_node(THEIRS, **{names.ANNOTATION_CHANGE: "new"}), patch)
+        jsonpatch.apply_patch(changed, build_release(read, "1"))
 
 
 def test_nothing_is_released_of_another_node_with_the_same_name() -> None:

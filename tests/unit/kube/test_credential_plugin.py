@@ -16,6 +16,7 @@ from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
 from tests.kit.cluster.kubeconfigs import (
     PLUGIN_VERSION,
+    SERVER,
     build_answer,
     build_plugin_user,
     change_answer,
@@ -92,40 +93,27 @@ async def test_a_command_with_a_slash_starts_from_the_kubeconfig(
     assert await load(tmp_path, build_plugin_user("plugin")) == "Bearer mine"
 
 
-@pytest.mark.parametrize("provides", [True, False])
-async def test_it_is_told_of_the_cluster_where_the_user_says_so(
-    tmp_path: Path, *, provides: bool
-) -> None:
+async def test_it_is_told_of_the_cluster_where_the_user_says_so(tmp_path: Path) -> None:
+    printing = f"echo '{build_answer(token='mine')}'"
     plugin = write_plugin(
-        tmp_path / "plugin",
-        f"""printf %s "$KUBERNETES_EXEC_INFO" > "$0.d/info"
-echo '{build_answer(token="mine")}'""",
+        tmp_path / "plugin", f'printf %s "$KUBERNETES_EXEC_INFO" > "$0.d/info"\n{printing}'
     )
+    (tmp_path / "ca.crt").write_bytes(MINE.authority.certificate_pem)
     config = {"audience": "gpus"}
-    extension = {"name": "client.authentication.k8s.io/exec", "extension": config}
     cluster: dict[str, Any] = {
         "tls-server-name": "api.example",
         "certificate-authority": "ca.crt",
-        "extensions": [{"name": "another", "extension": {}}, extension],
+        "extensions": [
+            {"name": "another", "extension": {}},
+            {"name": "client.authentication.k8s.io/exec", "extension": config},
+        ],
     }
-    (tmp_path / "ca.crt").write_bytes(MINE.authority.certificate_pem)
-    await load(tmp_path, build_plugin_user(plugin, provideClusterInfo=provides), **cluster)
-    info = json.loads(read_kept(plugin, "info"))
-    told = info["spec"].pop("cluster", None)
-    assert info == {
-        "apiVersion": PLUGIN_VERSION,
-        "kind": "ExecCredential",
-        "spec": {"interactive": False},
-    }
-    if not provides:
-        assert told is None
-        return
+    await load(tmp_path, build_plugin_user(plugin, provideClusterInfo=False), **cluster)
+    assert json.loads(read_kept(plugin, "info"))["spec"] == {"interactive": False}
+    await load(tmp_path, build_plugin_user(plugin, provideClusterInfo=True), **cluster)
+    told = json.loads(read_kept(plugin, "info"))["spec"]["cluster"]
     assert told.pop("certificate-authority-data").startswith("LS0tLS1CRUdJTi")
-    assert told == {
-        "server": "https://10.0.0.2:6443",
-        "tls-server-name": "api.example",
-        "config": config,
-    }
+    assert told == {"server": SERVER, "tls-server-name": "api.example", "config": config}
 
 
 async def test_a_plugin_whose_caller_is_gone_is_ended(tmp_path: Path) -> None:

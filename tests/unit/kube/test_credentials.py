@@ -13,16 +13,9 @@ from gpushare.kube.errors import CredentialsError
 from gpushare.kube.serviceaccount import read_service_account
 from gpushare.kube.session import load_credentials
 from gpushare.kube.tokenfile import TOKEN_SECONDS
+from tests.kit.cluster.kubeconfigs import SERVER, write_kubeconfig
 
 ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: here
-clusters: [{name: here, cluster: {server: "https://10.0.0.2:6443"}}]
-contexts: [{name: here, context: {cluster: here, user: me}}]
-users: [{name: me, user: {token: mine}}]
-"""
 
 
 @pytest.fixture
@@ -84,8 +77,7 @@ async def test_outside_a_cluster_it_says_what_to_do(account: Path) -> None:
 
 
 async def test_a_kubeconfig_goes_before_the_service_account(tmp_path: Path) -> None:
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG)
+    path = write_kubeconfig(tmp_path / "kubeconfig", {"token": "mine"})
     credentials = await load_credentials(path, tmp_path, {})
-    assert credentials.host == "https://10.0.0.2:6443"
+    assert credentials.host == SERVER
     assert await credentials.authorize() == "Bearer mine"

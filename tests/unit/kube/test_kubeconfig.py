@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives import serialization
 
 from gpushare.certs.issue import issue_authority, issue_identity
@@ -18,7 +19,7 @@ from gpushare.kube.client import connect
 from gpushare.kube.errors import CredentialsError
 from gpushare.kube.kubeconfig import load_kubeconfig
 from tests.kit.cluster.kubeconfigs import build_plugin_user, write_kubeconfig
-from tests.kit.values.certificates import HOST, build_tls, issue_foreign
+from tests.kit.values.certificates import HOST, build_tls
 
 TOKEN = {"token": "mine"}
 NOW = datetime.now(UTC)
@@ -96,27 +97,18 @@ async def test_entries_come_from_several_files_each_with_its_own_folder(tmp_path
 
 
 @contextlib.asynccontextmanager
-async def serving(tls: ssl.SSLContext, *, is_known: bool = True) -> AsyncIterator[str]:
-    """A server that answers with the headers that it got, and the caller's certificate."""
+async def serving(tls: ssl.SSLContext) -> AsyncIterator[str]:
+    """A server that answers with the headers that it got."""
 
     async def answer(request: web.Request) -> web.Response:
-        assert request.transport is not None
-        certificate = request.transport.get_extra_info("ssl_object").getpeercert(True)
-        told = {
-            "headers": list(request.headers.items()),
-            "has_certificate": certificate is not None,
-        }
-        return web.json_response(told, status=200 if is_known else 401)
+        return web.json_response({"headers": list(request.headers.items())})
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        yield f"https://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=tls)
+    yield str(server.make_url("/"))
+    await server.close()
 
 
 async def ask(path: Path) -> dict[str, Any]:
@@ -147,26 +139,6 @@ async def test_a_server_is_told_who_asks_only_where_it_is_known(
         else:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await ask(path)
-
-
-async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
-    tls, _, authority = build_tls()
-    mine = issue_foreign(("me",), NOW, kind="ec")
-    tls.verify_mode = ssl.CERT_OPTIONAL
-    tls.load_verify_locations(cadata=mine.authority.certificate_pem.decode())
-    (tmp_path / "me.crt").write_bytes(mine.certificate_pem)
-    (tmp_path / "me.key").write_bytes(mine.key_pem)
-    files = {"client-certificate": "me.crt", "client-key": "me.key"}
-    data = {
-        "client-certificate-data": encode(mine.certificate_pem),
-        "client-key-data": encode(mine.key_pem),
-    }
-    async with serving(tls) as url:
-        trusted = encode(authority.certificate_pem)
-        cluster = {"server": url, "certificate-authority-data": trusted}
-        for user in (files, data, files | data):
-            path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
-            assert (await ask(path))["has_certificate"]
 
 
 async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_path: Path) -> None:
