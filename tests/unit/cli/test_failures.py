@@ -9,7 +9,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from gpushare.cli.exits import Exit
-from gpushare.cli.failures import TRACEBACK, build_unknown, told_in_a_sentence
+from gpushare.cli.failures import TRACEBACK, told_in_a_sentence
 from gpushare.kube.errors import ApiError
 from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
@@ -63,18 +63,6 @@ def test_who_lacks_a_right_learns_that_ram_alone_gives_none_on_ack(
 
 def test_a_server_that_does_not_answer_is_none() -> None:
     assert tell(TimeoutError()) == Exit.NO_CLUSTER
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "hint"),
-    [
-        ("gpu-10", ["gpu-1", "web"], "; did you mean gpu-1?"),
-        ("GPU-1", ["gpu-1"], "; did you mean gpu-1?"),
-        ("gpu-10", ["web"], ""),
-    ],
-)
-def test_only_a_name_that_looks_alike_is_proposed(name: str, known: list[str], hint: str) -> None:
-    assert str(build_unknown("node", name, known)) == f"there is no node {name}{hint}"
 
 
 def test_a_proxy_that_leads_nowhere_is_not_taken_for_the_api_server(

@@ -11,33 +11,9 @@ import pytest
 
 from gpushare.api.cluster import Cluster
 from gpushare.cli.exits import Exit
-from gpushare.cli.output import Answer, Format, Line, Styled, lay_out, print_answer
+from gpushare.cli.output import Answer, Format, print_answer
 from gpushare.cli.snapshots import build_snapshot
 from tests.kit.cluster.command_line import SOURCE
-
-ANSWER = Answer({"a": [1, {"b": "ü"}]}, table=lambda: [("plain ", Styled("red", "red"))])
-
-
-@pytest.mark.parametrize(
-    ("shown_as", "printed"),
-    [
-        (Format.TABLE, "plain red\n"),
-        (Format.WIDE, "plain red\n"),
-        (Format.JSON, '{\n  "a": [\n    1,\n    {\n      "b": "ü"\n    }\n  ]\n}\n'),
-        (Format.YAML, "a:\n- 1\n- b: ü\n"),
-    ],
-)
-def test_an_answer_has_four_forms(
-    shown_as: Format, printed: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_answer(ANSWER, shown_as)
-    assert capsys.readouterr().out == printed
-
-
-def test_columns_are_as_wide_as_their_widest_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    rows: list[Line] = [("a", Styled("long one", "red"), "end"), ("bcd", "x", "")]
-    print_answer(Answer({}, table=lambda: lay_out(("N", "M", "L"), rows, indent=1)), Format.TABLE)
-    assert capsys.readouterr().out == " N    M         L\n a    long one  end\n bcd  x\n"
 
 
 def test_a_part_of_an_answer_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,5 @@
 """Building the control plane's binaries, against a ``go`` that only pretends to compile."""
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,7 @@ case "$1" in
   build)
     while [ "$1" != -o ]; do shift; done
     for name in {built}; do echo fake > "$2/$name"; chmod +x "$2/$name"; done
-    echo $$ > "{log}"
+    touch "{log}"
     {then} ;;
 esac
 """
@@ -37,11 +35,9 @@ class FakeGo:
         self.bin = folder / "go-bin"
         self.bin.mkdir()
         self.cache = folder / "cache" / "gpushare-devcluster"
-        self.log = folder / "go-build.pid"
-        self.environment: Mapping[str, str] = {
-            "PATH": f"{self.bin}{os.pathsep}/usr/bin{os.pathsep}/bin",
-            "XDG_CACHE_HOME": str(folder / "cache"),
-        }
+        self.log = folder / "built"
+        path, cache = f"{self.bin}:/usr/bin:/bin", str(folder / "cache")
+        self.environment = {"PATH": path, "XDG_CACHE_HOME": cache}
         self.install()
 
     def install(self, *, then: str = "true") -> None:

@@ -1,6 +1,5 @@
 """What kwokctl is told, and which ports a cluster takes."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from devcluster.controlplane import (
     STAGES,
     build_kwokctl_configuration,
 )
-from devcluster.ports import Ports, choose_ports
+from devcluster.ports import Ports
 
 PORTS = Ports(21000)
 
@@ -50,12 +49,3 @@ def test_kwok_leaves_marked_pods_and_gpu_pods_to_the_simulator() -> None:
         f'.metadata.annotations["{names.PLAYED}"]',
         *(f'.spec.containers.[].resources.limits["{resource}"]' for resource in resources),
     }
-
-
-def test_a_cluster_takes_a_block_whose_ports_are_all_free() -> None:
-    taken = set(range(21000, 29999, 40))
-    ports = choose_ports(random.Random(1), free=lambda port: port not in taken)
-    block = {ports.etcd, ports.etcd_peer, ports.apiserver, ports.controller_manager}
-    block |= {ports.scheduler, ports.kwok, ports.simulator, ports.webhook, *ports.spare}
-    assert len(block) == 20
-    assert not block & taken

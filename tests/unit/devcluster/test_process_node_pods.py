@@ -1,5 +1,6 @@
-"""What a node of real processes reads from a Pod, and what it says of it."""
+"""What a node of real processes reads from Pods and Services."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from devcluster import names
 from devcluster.cluster import Cluster
 from devcluster.processnode.host import find_source, load_image
-from devcluster.processnode.pod import Pod, Probe, UnplayableError, parse_container, parse_pod
+from devcluster.processnode.pod import Probe, UnplayableError, parse_container, parse_pod
 from devcluster.processnode.probing import Tally
+from devcluster.processnode.services import find_backends, parse_endpoints, parse_service
 from devcluster.startup import PROJECT
 
 Json = dict[str, Any]
@@ -17,58 +19,28 @@ Json = dict[str, Any]
 ADDRESS = "10.96.0.1"
 
 
-def a_pod(**container: Any) -> Json:
+def a_pod(selects: Mapping[str, str] | None = None, **container: Any) -> Json:
     """A Pod as the API server has it once it is bound, its defaults filled in."""
-    token = {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}
     return {
-        "metadata": {
-            "name": "webhook-1",
-            "namespace": "gpushare-system",
-            "uid": "u1",
-            "resourceVersion": "7",
-            "labels": {"team": "ml"},
-        },
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u1", "resourceVersion": "7"},
         "spec": {
             "nodeName": "system-1",
-            "nodeSelector": {names.RUNS_PROCESSES: "true"},
+            "nodeSelector": selects or {names.RUNS_PROCESSES: "true"},
             "serviceAccountName": "gpushare-webhook",
             "restartPolicy": "Always",
             "terminationGracePeriodSeconds": 35,
-            "volumes": [{"name": "kube-api-access", "projected": {"sources": [token]}}],
-            "containers": [
-                {
-                    "name": "gpushare",
-                    "image": "gpushare-operator:1",
-                    "args": ["webhook"],
-                    **container,
-                }
-            ],
+            "containers": [{"name": "main", "image": "gpushare-operator:1", **container}],
         },
         "status": {"phase": "Pending"},
     }
 
 
-def an_http_probe(port: str | int = "metrics") -> Json:
-    return {
-        "httpGet": {"path": "/readyz", "port": port, "scheme": "HTTP"},
-        "periodSeconds": 2,
-        "timeoutSeconds": 1,
-        "successThreshold": 1,
-        "failureThreshold": 3,
-    }
-
-
-def parsed(raw: Json) -> Pod:
-    pod = parse_pod(raw)
-    assert pod is not None
-    return pod
-
-
 def test_a_pod_is_played_where_it_selects_the_nodes_of_processes() -> None:
-    assert parsed(a_pod()).account == "gpushare-webhook"
-    other = a_pod()
-    other["spec"]["nodeSelector"] = {"disk": "ssd"}
-    assert parse_pod(other) is None
+    assert parse_pod(a_pod()) is not None
+    assert parse_pod(a_pod({"disk": "ssd"})) is None
+
+
+PROBE = {"periodSeconds": 2, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}
 
 
 @pytest.mark.parametrize(
@@ -78,8 +50,8 @@ def test_a_pod_is_played_where_it_selects_the_nodes_of_processes() -> None:
         {"envFrom": [{"secretRef": {"name": "s"}}]},
         {"env": [{"name": "A", "value": "$(B)"}]},
         {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
-        {"livenessProbe": {**an_http_probe(1), "httpGet": {"port": 1, "scheme": "HTTPS"}}},
-        {"livenessProbe": {"exec": {"command": ["true"]}}},
+        {"livenessProbe": {**PROBE, "httpGet": {"port": 1, "scheme": "HTTPS"}}},
+        {"livenessProbe": {**PROBE, "exec": {"command": ["true"]}}},
     ],
 )
 def test_what_only_a_real_kubelet_can_do_is_refused(container: Json) -> None:
@@ -103,3 +75,47 @@ def test_probes_count_by_their_thresholds() -> None:
         tally = tally.add(succeeded)
         said.append(tally.judge(probe))
     assert said == [None, True, None, None, None, None, None, False]
+
+
+# Services: which pods get the connections, as by kube-proxy.
+
+SERVICE = {
+    "metadata": {"name": "gpushare-webhook", "namespace": "ns", "resourceVersion": "1"},
+    "spec": {"clusterIP": "10.0.0.7", "ports": [{"name": "webhook", "port": 443}]},
+}
+
+
+def a_slice(*endpoints: Json, service: str = "gpushare-webhook") -> Json:
+    return {
+        "metadata": {
+            "name": f"{service}-x",
+            "namespace": "ns",
+            "resourceVersion": "2",
+            "labels": {"kubernetes.io/service-name": service},
+        },
+        "ports": [{"name": "webhook", "port": 9443}],
+        "endpoints": list(endpoints),
+    }
+
+
+def an_endpoint(address: str, **conditions: bool) -> Json:
+    return {"addresses": [address], "conditions": conditions}
+
+
+READY = an_endpoint("10.1.0.1", ready=True, serving=True, terminating=False)
+UNREADY = an_endpoint("10.1.0.2", ready=False, serving=False, terminating=False)
+ENDING = an_endpoint("10.1.0.3", ready=False, serving=True, terminating=True)
+
+
+def backends(*slices: Json, port: int = 443) -> list[tuple[str, int]]:
+    service = parse_service(SERVICE)
+    assert service is not None
+    return find_backends(service, port, [parse_endpoints(each) for each in slices])
+
+
+def test_ready_pods_get_them_at_the_port_that_has_the_services_name() -> None:
+    assert backends(a_slice(READY, UNREADY, ENDING)) == [("10.1.0.1", 9443)]
+
+
+def test_where_none_is_ready_those_get_them_that_end_and_still_serve() -> None:
+    assert backends(a_slice(UNREADY, ENDING)) == [("10.1.0.3", 9443)]

@@ -126,19 +126,6 @@ def test_mps_isolates_while_its_control_daemon_runs() -> None:
     assert (scene.got("without")["isolated"], scene.got("with")["isolated"]) == (False, True)
 
 
-def test_an_isolated_container_that_takes_too_much_crash_loops_alone() -> None:
-    scene = serving(ON)
-    scene.add_pod("a", MEM4, annotations={names.USES_GIB: "6"})
-    scene.add_pod("b", MEM4)
-    scene.advance(10)
-    shown = scene.pod("a").shown["main"]
-    assert shown.waiting == "CrashLoopBackOff"
-    assert shown.restarts >= 3
-    assert "cudaErrorMemoryAllocation" in str(scene.status("a")["containerStatuses"][0])
-    assert scene.pod("b").ready
-    assert scene.node.annotations[names.MEMORY_USED] == '{"0": 4.0}'
-
-
 def test_an_unisolated_one_takes_the_memory_and_a_later_neighbour_crashes() -> None:
     scene = serving(SHARE, module=False)
     scene.add_pod("a", MEM4, annotations={names.USES_GIB: "12"})
