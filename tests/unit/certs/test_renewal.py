@@ -133,14 +133,6 @@ def test_whatever_the_time_renewal_ends_with_an_identity_without_a_flaw(age: tim
     assert find_flaw(identity, HOSTS, NOW + age) is None
 
 
-def test_checks_and_pauses_fit_into_a_short_life() -> None:
-    assert SHORT.check == timedelta(seconds=1.5)
-    assert LONG.check == timedelta(seconds=10)
-    assert LONG.spread == SPREAD
-    # The last certificate of the old CA, a third of whose life is left, bridges all of it.
-    assert SHORT.spread + 3 * SHORT.check < timedelta(seconds=15) * 2 / 3
-
-
 event = st.sampled_from(["nothing"] * 4 + ["restart", "lose", "empty", "swap"])
 
 

@@ -54,7 +54,6 @@ def test_a_matrix_counts_what_went_wrong() -> None:
     tally = Tally(total=2, violations=["12:00 P3: too many", "12:00 P4: twice"])
     tally.add(Result(Crash(LABELLED, Side.BEFORE), problem="n1 differs", extra_restarts=1))
     tally.add(Result(Crash(LABELLED, Side.AFTER)))
-
     assert not tally.is_clean
     assert tally.sum_up(1) == (
         "crash-matrix writes=1 crashes=2 converged=1 extra_restarts=1 budget_violations=1"
@@ -64,7 +63,6 @@ def test_a_matrix_counts_what_went_wrong() -> None:
 def test_a_node_that_ends_otherwise_is_told_with_what_differs() -> None:
     as_it_should = {"metadata": {"labels": {"mode": "cgpu"}, "managedFields": []}}
     otherwise = {"metadata": {"labels": {"mode": "share"}, "managedFields": []}}
-
     expect_same(dict.fromkeys(MEMBERS, as_it_should), dict.fromkeys(MEMBERS, as_it_should))
     with pytest.raises(AssertionError, match=r"n3 is not as undisturbed.*mode"):
         expect_same({"n3": as_it_should}, {"n3": otherwise})

@@ -84,7 +84,6 @@ def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -
         return [replace(claim, isolated=not isolated) for claim in claim_isolation(seen)]
 
     findings = judge_node(a_node(), [a_plugin(), a_pod(isolated=isolated)], lie)
-
     assert findings is not None
     (finding,) = findings
     assert finding.verdict is Verdict.WRONG
@@ -94,13 +93,11 @@ def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -
 def test_a_node_without_records_is_unknown() -> None:
     node = a_node()
     node["metadata"]["annotations"] = {}
-
     assert judge(a_pod(), node=node) == [Verdict.UNKNOWN]
 
 
 def test_a_container_that_opts_out_is_none_that_is_isolated() -> None:
     env = {names.CGPU_DISABLE: "true"}
-
     assert judge(a_pod(isolated=False, env=env)) == [Verdict.AGREED]
     assert judge(a_pod(isolated=True, env=env)) == [Verdict.WRONG]
 
@@ -108,7 +105,6 @@ def test_a_container_that_opts_out_is_none_that_is_isolated() -> None:
 def test_nothing_is_judged_before_the_node_wrote_what_it_gave_in_this_boot() -> None:
     bare = a_pod()
     bare["metadata"]["annotations"] = {}
-
     assert judge_node(a_node(), [a_plugin(), bare]) is None
     assert judge_node(a_node(boot="boot-2"), [a_plugin(), a_pod()]) is None
 
@@ -121,7 +117,6 @@ def test_a_container_counts_once_a_boot_and_by_the_worst_that_was_found() -> Non
     tally.note([a_finding(True), a_finding(None), a_finding(True)])
     tally.note([a_finding(True, "boot-2")])
     tally.note([a_finding(True, "boot-3"), a_finding(None, "boot-3"), a_finding(False, "boot-3")])
-
     assert tally.comparisons == 7
     assert tally.containers == 3
     assert tally.count() == {Verdict.AGREED: 1, Verdict.UNKNOWN: 1, Verdict.WRONG: 1}

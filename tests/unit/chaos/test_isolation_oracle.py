@@ -95,7 +95,6 @@ def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_anoth
     watch.plugin = ("another", 0)
     watch.pass_by()
     known = watch.admit("known")
-
     pods = (before, just_before, doubtful, known)
     assert [watch.can_tell(pod) for pod in pods] == [True, False, False, True]
 

@@ -66,9 +66,7 @@ def expect_one(found: list[Violation], promise: str, *words: str) -> None:
 def test_a_second_change_at_once_breaks_a_budget_of_one() -> None:
     judge = a_judge_of_pool()
     judge.see_node(a_changing_node("n1", 11), NOW)
-
     found = judge.see_node(a_changing_node("n2", 12, cordoned=False), NOW)
-
     expect_one(found, "P3", "started on node n2", "n1", "budget is 1")
 
 
@@ -76,22 +74,18 @@ def test_a_second_change_at_once_breaks_a_budget_of_one() -> None:
 def test_a_change_breaks_the_budget_while_others_hold_another_member_out(out: Json) -> None:
     judge = a_judge_of_pool()
     judge.see_node(a_node("n1", 11, **out), LONG_AGO)
-
     expect_one(judge.see_node(a_changing_node("n2", 12), NOW), "P3", "n1")
 
 
 def test_two_cordons_of_ours_at_once_break_a_budget_of_one() -> None:
     judge = a_judge_of_pool()
-
     found = judge.replace_nodes([a_changing_node("n1", 15), a_changing_node("n2", 19)], 20, NOW)
-
     expect_one(found, "P3", "n1, n2 are cordoned by us at once")
 
 
 def test_nodes_that_join_use_no_budget() -> None:
     judge = a_judge_of_pool()
     joining = replace(CHANGE, joining=True)
-
     assert judge.see_node(a_changing_node("n4", 11, change=joining), NOW) == []
     assert judge.see_node(a_changing_node("n5", 12, change=joining), NOW) == []
     assert judge.see_node(a_changing_node("n1", 13), NOW) == []
@@ -109,14 +103,12 @@ def test_a_second_restart_in_one_change_breaks_the_promise() -> None:
     judge.see_node(a_changing_node("n1", 11), NOW)
     restart(judge, "p1", 12)
     judge.see_pod(a_plugin("p1-again", 14))
-
     expect_one(restart(judge, "p1-again", 15), "P4", "2 plugin pods", "share -> cgpu")
 
 
 def test_a_deletion_waits_until_its_node_was_seen_as_it_was_then() -> None:
     judge = a_judge_of_pool()
     judge.see_pod(a_plugin("p1", 12, leaving=True))
-
     assert judge.see_deletion(a_deletion("p1")) == []
     assert judge.see_node(a_changing_node("n1", 11), NOW) == []
     assert judge.see_node(a_node("n1", 13), NOW) == []
@@ -127,7 +119,6 @@ def test_a_pod_that_is_deleted_twice_breaks_the_promise() -> None:
     judge = a_judge_of_pool()
     judge.see_node(a_changing_node("n1", 11), NOW)
     restart(judge, "p1", 12)
-
     expect_one(judge.see_deletion(a_deletion("p1")), "P4", "p1", "deleted 2 times")
 
 
@@ -137,7 +128,6 @@ def test_a_pod_that_is_deleted_twice_breaks_the_promise() -> None:
 def test_a_field_that_is_not_ours_to_own_breaks_the_promise_once() -> None:
     judge = a_judge_of_pool()
     strange = a_node("n1", 11, strange_fields=("f:spec f:taints",))
-
     expect_one(judge.see_node(strange, NOW), "P1", "n1", "f:spec f:taints")
     assert judge.see_node(replace(strange, revision=12), NOW) == []
 
@@ -147,13 +137,11 @@ def test_deleting_a_pod_that_is_no_plugins_breaks_the_promise() -> None:
     judge.see_pod(a_plugin("proxy", 11, daemonset="kube-proxy"))
     judge.see_pod(a_plugin("proxy", 12, daemonset="kube-proxy", leaving=True))
     judge.see_node(a_node("n3", 13), NOW)
-
     expect_one(judge.see_deletion(a_deletion("proxy")), "P1", "proxy", "kube-proxy")
 
 
 def test_deleting_a_pod_that_nobody_ever_saw_breaks_the_promise_once_all_is_seen() -> None:
     judge = a_judge_of_pool()
-
     assert judge.see_deletion(a_deletion("unknown")) == []
     expect_one(judge.finish(), "P1", "unknown")
 
@@ -161,9 +149,7 @@ def test_deleting_a_pod_that_nobody_ever_saw_breaks_the_promise_once_all_is_seen
 def test_an_eviction_breaks_the_promise_unless_it_is_switched_on() -> None:
     eviction = a_deletion("train", namespace="default", evicted=True)
     forbidden, allowed = a_judge_of_pool(), a_judge_of_pool(replace(RULES, evictions=True))
-
     forbidden.see_deletion(eviction)
     allowed.see_deletion(eviction)
-
     expect_one(forbidden.finish(), "P1", "default/train was evicted")
     assert allowed.finish() == []

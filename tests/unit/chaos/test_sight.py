@@ -48,9 +48,7 @@ def test_labels_records_and_cordon_are_ours_to_own() -> None:
         "cgpu.disable.isolation",
         annotations=("gpushare.io/found", "gpushare.io/applied", "gpushare.io/drift"),
     )
-
     node = parse_node(build_node(owned=owned, annotations=build_change()))
-
     assert node.strange_fields == ()
     assert node.cordoned_by_us
 
@@ -68,13 +66,11 @@ def test_labels_records_and_cordon_are_ours_to_own() -> None:
 )
 def test_any_other_field_that_our_manager_owns_is_strange(owned: Json, field: str) -> None:
     node = parse_node(build_node(owned=owned, annotations=build_change()))
-
     assert node.strange_fields == (field,)
 
 
 def test_a_change_under_way_is_read_from_its_record() -> None:
     node = parse_node(build_node(annotations=build_change()))
-
     assert node.change == ChangeSeen("training", "share", "cgpu", CHANGE["since"], "Restarting")
     assert node.pools == {"training"}
 

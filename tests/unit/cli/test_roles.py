@@ -34,12 +34,6 @@ def test_a_level_that_does_not_exist_is_a_line() -> None:
     assert "LOUD" in line["msg"]
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_that_there_are_no_credentials_is_a_line(role: str, tmp_path: Path) -> None:
-    line = run("-m", "gpushare", role, GPUSHARE_SERVICE_ACCOUNT=str(tmp_path))
-    assert str(tmp_path) in line["msg"]
-
-
 def test_a_webhook_whose_port_for_metrics_is_taken_says_so_at_once(tmp_path: Path) -> None:
     nowhere = {"server": "http://127.0.0.1:1"}
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", {"token": "t"}, cluster=nowhere)

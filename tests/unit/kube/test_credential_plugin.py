@@ -213,20 +213,13 @@ async def test_a_certificate_is_put_into_tls_each_time(tmp_path: Path) -> None:
     [
         ("echo no ticket >&2; exit 3", "failed with exit code 3: no ticket"),
         (r"printf '\033[31mfirst\n\tsecond' >&2; exit 3", "exit code 3: [31mfirst second"),
-        ("kill -9 $$", "failed with exit code -9"),
-        ("", "no ExecCredential: Input data was truncated"),
         ("echo secret", "no ExecCredential: JSON is malformed"),
-        ("echo '[]'", "Expected `object`, got `array`"),
         ("echo '{}'", "missing required field `apiVersion`"),
         (
             f"echo '{build_answer('client.authentication.k8s.io/v1beta1', token='secret')}'",
             f"expected the kind ExecCredential of {PLUGIN_VERSION}",
         ),
         (f"echo '{build_answer()}'", "neither a token nor a client certificate"),
-        (
-            f"""echo '{{"apiVersion":"{PLUGIN_VERSION}","kind":"ExecCredential"}}'""",
-            "neither a token nor a client certificate",
-        ),
         (f"echo '{build_answer(clientKeyData='secret')}'", "a key without its certificate"),
         (
             f"echo '{build_answer(clientCertificateData='secret', clientKeyData='secret')}'",
@@ -258,11 +251,8 @@ async def test_a_plugin_of_no_use_is_told_in_a_sentence(
         ({"interactiveMode": "Always"}, "asks a person, and there is no terminal"),
         ({"interactiveMode": "Sometimes"}, "interactiveMode is 'Sometimes', expected Never"),
         ({"env": [{"name": ""}]}, "a variable without a name"),
-        ({"env": {"A": "b"}}, "`$.exec.env`"),
-        ({"args": "get-token"}, "`$.exec.args`"),
         ({"command": "/nowhere/plugin"}, "/nowhere/plugin is not there; install it"),
         ({"command": "/etc"}, "/etc can't be started: [Errno 13]"),
-        ({"command": "a\0b"}, "can't be started: embedded null byte"),
         (
             {"command": "nowhere", "installHint": "go to\n\x1b[1mhttps://plugins.example"},
             "nowhere is not there; install it (go to [1mhttps://plugins.example)",

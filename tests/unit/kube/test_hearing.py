@@ -52,23 +52,16 @@ async def end(request: web.Request) -> web.StreamResponse:
 
 
 async def cut(request: web.Request) -> web.StreamResponse:
-    response = await stay_silent_open(request)
+    response = web.StreamResponse()
+    await response.prepare(request)
     assert request.transport is not None
     request.transport.abort()
     return response
 
 
 async def stay_silent(request: web.Request) -> web.StreamResponse:
-    response = await stay_silent_open(request)
-    await asyncio.Event().wait()
-    return response
-
-
-async def stay_silent_open(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    response.enable_chunked_encoding()
-    await response.prepare(request)
-    return response
+    await web.StreamResponse().prepare(request)
+    return await stall(request)
 
 
 async def stall(request: web.Request) -> web.StreamResponse:

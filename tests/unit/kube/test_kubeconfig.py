@@ -179,7 +179,6 @@ async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_pa
             {"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True},
             "insecure-skip-tls-verify goes with no certificate-authority",
         ),
-        ({"insecure-skip-tls-verify": "yes"}, "`$.insecure-skip-tls-verify`"),
         ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url is no http://HOST:PORT"),
     ],
 )
@@ -202,7 +201,6 @@ PAIR = {
     [
         (None, "has neither a token nor a client certificate nor a credential plugin"),
         ({"token": ""}, "has neither a token nor"),
-        ({"client-key-data": PAIR["client-key-data"]}, "has neither a token nor"),
         ("mine", "Expected `object`, got `str`"),
         ({"token": "secret✓"}, "a token is one line of ASCII"),
         ({"tokenFile": "none"}, "its token is of no use: [Errno 2]"),

@@ -24,7 +24,7 @@ class Store:
         self.version = 0
         self.down = False
         self.meanwhile: dict[str, Callable[[], Awaitable[object]]] = {}
-        """What happens once during a call: before a reading, and after a write."""
+        """What happens once during a call: before a reading, and before or after a write."""
 
     def _check(self) -> None:
         if self.down:
@@ -50,6 +50,7 @@ class Store:
 
     async def replace(self, path: str, body: Json) -> None:
         self._check()
+        await self._wait("before replace")
         if body["version"] != self.version:
             raise ApiError(409, b"{}", what="lease")
         self.version += 1
@@ -75,6 +76,15 @@ async def _hold(store: Store) -> Lease:
     lease = _lease(store, "a")
     await lease.acquire()
     return lease
+
+
+async def _hold_lost() -> tuple[Store, Lease]:
+    """A Lease that another took over from its holder."""
+    store = Store()
+    lease = await _hold(store)
+    assert store.lease is not None
+    store.lease["spec"]["holderIdentity"] = "b"
+    return store, lease
 
 
 async def test_one_that_could_not_use_it_leaves_it_to_others_until_it_can() -> None:
@@ -164,12 +174,7 @@ async def test_a_released_lease_is_free_at_once() -> None:
 
 
 async def test_a_renewal_that_comes_in_between_does_not_keep_the_lease() -> None:
-    class Busy(Store):
-        async def replace(self, path: str, body: Json) -> None:
-            await self._wait("before replace")
-            await super().replace(path, body)
-
-    store = Busy()
+    store = Store()
     lease = await _hold(store)
 
     async def renew() -> None:
@@ -235,19 +240,13 @@ async def test_a_count_of_transitions_that_can_not_grow_keeps_nobody_out() -> No
 
 
 async def test_what_another_holds_is_not_released() -> None:
-    store = Store()
-    lease = await _hold(store)
-    assert store.lease is not None
-    store.lease["spec"]["holderIdentity"] = "b"
+    store, lease = await _hold_lost()
     await lease.release()
     assert store.holder == "b"
 
 
 async def test_a_holder_ends_when_another_took_over() -> None:
-    store = Store()
-    lease = await _hold(store)
-    assert store.lease is not None
-    store.lease["spec"]["holderIdentity"] = "b"
+    _, lease = await _hold_lost()
     with pytest.raises(LeaseLostError, match="another controller"):
         await lease.keep()
 
