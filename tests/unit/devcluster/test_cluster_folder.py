@@ -1,7 +1,5 @@
 """A cluster's folder and processes: what is removed and ended, and what never is."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.folder import ClusterFolder, State
-from devcluster.processes import kill_processes, observe_processes, spawn
 
 STATE = State("demo", binaries="/b", first_port=21000)
 
@@ -36,24 +33,3 @@ def test_a_folder_holds_one_cluster(tmp_path: Path) -> None:
     ClusterFolder("demo", tmp_path).record(STATE)
     with pytest.raises(ClusterError, match="holds cluster 'demo', not 'tests'"):
         Cluster("tests", tmp_path).down()
-
-
-def test_a_process_that_ignores_sigterm_ends_with_its_cluster_and_another_does_not(
-    tmp_path: Path,
-) -> None:
-    command = ["/bin/sh", "-c", "trap '' TERM INT; sleep 60"]
-
-    def start(folder: str) -> subprocess.Popen[bytes]:
-        log = tmp_path / f"{folder}.log"
-        return spawn(
-            command, folder=tmp_path / folder, working_folder=tmp_path, log=log, env=os.environ
-        )
-
-    with start("a") as mine, start("b") as other:
-        try:
-            kill_processes(tmp_path / "a")
-            assert mine.wait(timeout=1) == -9
-            assert observe_processes(tmp_path / "a") == []
-            assert other.pid in observe_processes(tmp_path / "b")
-        finally:
-            kill_processes(tmp_path / "b")

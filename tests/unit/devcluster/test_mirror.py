@@ -10,7 +10,8 @@ from devcluster.client import Client
 from devcluster.mirror import Mirror
 from devcluster.simulator.objects import Node, parse_node
 
-Event = tuple[str, dict[str, Any]]
+Object = dict[str, Any]
+Event = tuple[str, Object]
 
 
 class ScriptEndedError(Exception):
@@ -20,13 +21,11 @@ class ScriptEndedError(Exception):
 class ScriptedClient:
     """Answers lists and watches from a script, then raises ScriptEndedError."""
 
-    def __init__(
-        self, lists: Sequence[tuple[list[dict[str, Any]], int]], watches: Sequence[list[Any]]
-    ) -> None:
+    def __init__(self, *lists: tuple[list[Object], int], watches: Sequence[list[Any]] = ()) -> None:
         self.lists, self.watches = list(lists), list(watches)
         self.versions: list[int] = []
 
-    async def list(self, path: str, params: object) -> tuple[list[dict[str, Any]], int]:
+    async def list(self, path: str, params: object) -> tuple[list[Object], int]:
         if not self.lists:
             raise ScriptEndedError
         return self.lists.pop(0)
@@ -58,39 +57,41 @@ class Watched:
         self.told.append((known.name, new.version if new else None))
 
 
-def node(name: str, version: int) -> dict[str, Any]:
+def node(name: str, version: int) -> Object:
     return {"metadata": {"name": name, "uid": name, "resourceVersion": str(version)}}
+
+
+async def watch_to_the_end(client: ScriptedClient) -> Watched:
+    watched = Watched(client)
+    await watched.run()
+    return watched
 
 
 async def test_a_relist_tells_only_what_differs() -> None:
     first, second = [node("a", 1), node("b", 2)], [node("a", 1), node("c", 7)]
-    client = ScriptedClient([(first, 5), (second, 9)], [[ApiError(410, "too old")]])
-    watched = Watched(client)
-    await watched.run()
+    client = ScriptedClient((first, 5), (second, 9), watches=[[ApiError(410, "too old")]])
+    watched = await watch_to_the_end(client)
     assert watched.told == [("a", 1), ("b", 2), ("b", None), ("c", 7)]
 
 
 async def test_a_broken_watch_goes_on_from_the_last_version_without_a_relist() -> None:
-    events: list[Any] = [("MODIFIED", node("a", 6)), ("BOOKMARK", node("", 8))]
-    client = ScriptedClient([([node("a", 1)], 5)], [[*events, ConnectionError("reset")]])
-    watched = Watched(client)
-    await watched.run()
+    events = [("MODIFIED", node("a", 6)), ("BOOKMARK", node("", 8)), ConnectionError("reset")]
+    client = ScriptedClient(([node("a", 1)], 5), watches=[events])
+    await watch_to_the_end(client)
     assert client.versions == [5, 8]
 
 
 async def test_the_answer_to_a_write_counts_until_the_watch_has_passed_it() -> None:
-    client = ScriptedClient([([node("a", 1)], 5)], [[("DELETED", node("a", 9))]])
-    watched = Watched(client)
-    await watched.run()
+    client = ScriptedClient(([node("a", 1)], 5), watches=[[("DELETED", node("a", 9))]])
+    watched = await watch_to_the_end(client)
     watched.mirror.overlay(node("a", 8))
     watched.mirror.overlay(node("b", 10))
     assert watched.told == [("a", 1), ("a", None), ("b", 10)]
 
 
 async def test_an_event_older_than_a_known_answer_is_ignored() -> None:
-    client = ScriptedClient([([node("a", 1)], 5)], [])
-    watched = Watched(client)
-    await watched.run()
+    client = ScriptedClient(([node("a", 1)], 5))
+    watched = await watch_to_the_end(client)
     watched.mirror.overlay(node("a", 8))
     client.watches.append([("MODIFIED", node("a", 7)), ("MODIFIED", node("a", 8))])
     await watched.run()

@@ -1,7 +1,5 @@
 """Whole-card plugins beside the editions' own: a static pod, and one that nobody asked for."""
 
-import pytest
-
 from devcluster import names
 from tests.unit.simulator.scene import SHARE, Scene, serving
 
@@ -16,18 +14,6 @@ def with_static_plugin(*labels: dict[str, str], cards: int = 1) -> Scene:
     scene.annotate_node(names.STATIC_MANIFEST, "true")
     scene.advance(1)
     return scene
-
-
-@pytest.mark.parametrize("labels", [{}, {"ack.node.gpu.schedule": "default"}])
-def test_the_static_plugin_serves_whole_cards_in_the_whole_card_mode(
-    labels: dict[str, str],
-) -> None:
-    scene = with_static_plugin(labels, cards=2)
-    assert scene.pod(MIRROR).ready
-    assert scene.allocatable(names.WHOLE_CARD) == "2"
-    scene.add_pod("a", CARD)
-    scene.advance(1)
-    assert scene.pod("a").ready
 
 
 def test_the_static_plugin_serves_nothing_in_any_other_mode_and_again_after_it() -> None:

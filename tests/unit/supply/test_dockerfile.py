@@ -4,9 +4,7 @@ import json
 import re
 from pathlib import Path
 
-import yaml
-
-from tests.image.dockerfile import parse_dockerfile, parse_pairs
+from tests.image.dockerfile import parse_dockerfile
 
 PROJECT = Path(__file__).parents[3]
 STAGES = parse_dockerfile((PROJECT / "Dockerfile").read_text())
@@ -40,13 +38,3 @@ def test_the_charts_args_are_the_programs() -> None:
     scripts = (PROJECT / "pyproject.toml").read_text().partition("[project.scripts]")[2]
     (program,) = json.loads(FINAL.all("ENTRYPOINT")[-1])
     assert re.search(rf"^{program} = ", scripts, re.MULTILINE)
-
-
-def test_its_labels_are_what_the_project_says_of_itself() -> None:
-    labels = parse_pairs(" ".join(FINAL.all("LABEL")))
-    chart = yaml.safe_load((PROJECT / "chart/Chart.yaml").read_text())
-    prefix = "org.opencontainers.image."
-    assert labels[f"{prefix}title"] == chart["name"]
-    assert labels[f"{prefix}description"] == chart["description"]
-    assert labels[f"{prefix}licenses"] == "Apache-2.0"
-    assert {"version", "revision", "source"} <= {key.removeprefix(prefix) for key in labels}
