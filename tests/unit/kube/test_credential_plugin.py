@@ -130,17 +130,23 @@ async def test_a_plugin_whose_caller_is_gone_is_ended(tmp_path: Path) -> None:
 # When it is run again.
 
 
-async def test_it_is_asked_again_when_its_token_has_ended_and_not_before(tmp_path: Path) -> None:
-    clock = Clock()
+async def hold_token(folder: Path, clock: Clock) -> tuple[CredentialPlugin, Path]:
+    """A plugin that was asked for its first token, which ends in ten minutes."""
     end = clock.now + timedelta(minutes=10)
     answer = build_answer(token="first", expirationTimestamp=format_time(end))
-    command = write_printing_plugin(tmp_path / "plugin", answer)
+    command = write_printing_plugin(folder / "plugin", answer)
     plugin = open_plugin(command, clock)
     assert await plugin.authorize() == "Bearer first"
+    return plugin, command
+
+
+async def test_it_is_asked_again_when_its_token_has_ended_and_not_before(tmp_path: Path) -> None:
+    clock = Clock()
+    plugin, command = await hold_token(tmp_path, clock)
     change_answer(command, build_answer(token="second"))
-    clock.now = end - timedelta(seconds=1)
+    clock.now += timedelta(minutes=10, seconds=-1)
     assert await plugin.authorize() == "Bearer first"
-    clock.now = end
+    clock.now += timedelta(seconds=1)
     # All at once, as requests come.
     assert await asyncio.gather(*(plugin.authorize() for _ in range(5))) == ["Bearer second"] * 5
     assert count_runs(command) == 2
@@ -150,11 +156,10 @@ async def test_a_token_that_is_never_taken_has_the_plugin_run_now_and_then_only(
     tmp_path: Path,
 ) -> None:
     clock = Clock()
-    command = write_printing_plugin(tmp_path / "plugin", build_answer(token="unknown"))
-    plugin = open_plugin(command, clock)
+    plugin, command = await hold_token(tmp_path, clock)
     for _ in range(10):
-        await plugin.authorize()
         plugin.forget()
+        await plugin.authorize()
     assert count_runs(command) == 1
     clock.now += RETRY
     plugin.forget()
@@ -164,13 +169,9 @@ async def test_a_token_that_is_never_taken_has_the_plugin_run_now_and_then_only(
 
 async def test_the_last_token_is_kept_while_the_plugin_gives_no_other(tmp_path: Path) -> None:
     clock = Clock()
-    end = clock.now + timedelta(minutes=10)
-    answer = build_answer(token="first", expirationTimestamp=format_time(end))
-    command = write_printing_plugin(tmp_path / "plugin", answer)
-    plugin = open_plugin(command, clock)
-    await plugin.authorize()
+    plugin, command = await hold_token(tmp_path, clock)
     change_answer(command, "")
-    clock.now = end
+    clock.now += timedelta(minutes=10)
     for _ in range(5):
         assert await plugin.authorize() == "Bearer first"
     assert count_runs(command) == 2

@@ -4,7 +4,7 @@ import pytest
 
 from devcluster import names
 from devcluster.simulator.plugin import Edition, find_edition
-from tests.unit.simulator.scene import MEM3, ON, PLUGIN, SHARE, Scene, serving
+from tests.unit.simulator.scene import MEM3, ON, PLUGIN, Scene, serving
 
 
 def test_a_plugin_that_starts_offers_its_memory_after_ready_and_a_delay() -> None:
@@ -19,16 +19,6 @@ def test_a_plugin_that_starts_offers_its_memory_after_ready_and_a_delay() -> Non
     scene.advance(0.2)
     assert (scene.capacity(), scene.allocatable()) == ("15", "15")
     assert scene.allocatable(names.GPU_COUNT) == "1"
-
-
-def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -> None:
-    scene = serving(SHARE)
-    scene.label(ack__node__gpu__schedule="default")
-    scene.remove(PLUGIN)
-    scene.add_component("ack-nvidia-device-plugin")
-    scene.advance(1)
-    assert (scene.capacity(names.WHOLE_CARD), scene.allocatable(names.WHOLE_CARD)) == ("1", "1")
-    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
 
 
 @pytest.mark.parametrize(("edition", "cards"), [("Basic", "2"), ("Professional", None)])
@@ -68,16 +58,6 @@ def test_the_edition_is_told_by_its_daemonsets_and_kept_while_they_are_replaced(
     daemonsets: list[str], before: Edition | None, edition: Edition | None
 ) -> None:
     assert find_edition(daemonsets, before) == edition
-
-
-def test_a_lost_plugin_shows_with_the_kubelets_next_report() -> None:
-    scene = serving(ON, period=10)
-    scene.advance(3)
-    scene.remove(PLUGIN)
-    scene.advance(6.9)
-    assert scene.allocatable() == "15"
-    scene.advance(0.2)
-    assert (scene.capacity(), scene.allocatable()) == ("15", "0")
 
 
 def test_a_restart_between_two_reports_is_never_seen() -> None:
