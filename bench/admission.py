@@ -1,8 +1,4 @@
-"""``python -m bench.admission``: what a call costs the webhook, beside a bare handler, in turns.
-
-Each server is a process of its own on one core, and its client on another. The floor parses the
-review and answers with a constant patch; ours has its pools in memory, and logs as it is shipped.
-"""
+"""``python -m bench.admission``: what a call costs the webhook, beside a bare handler, in turns."""
 
 import asyncio
 import os

@@ -1,8 +1,4 @@
-"""``python -m bench.event``: what the controller does about one node, how soon, and its cost.
-
-The time is from a label's removal until it is there again: the removal comes by a watch, the write
-goes out. At rest and while /metrics is read over and over take turns.
-"""
+"""``python -m bench.event``: what the controller does about one node, how soon, and its cost."""
 
 import asyncio
 import contextlib

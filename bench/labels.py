@@ -1,7 +1,4 @@
-"""``python -m bench.labels``: a new pool labels its nodes, beside a bare loop of the same writes.
-
-From the pool's creation until every node is correct. Loop and operator take turns.
-"""
+"""``python -m bench.labels``: a new pool labels its nodes, beside a loop of the same writes."""
 
 import asyncio
 import time
@@ -35,13 +32,6 @@ class Round:
     node_writes: int
     other_writes: int
     """To the pool and its status, and Events."""
-
-    def __str__(self) -> str:
-        return (
-            f"loop {self.floor_seconds:6.2f} s   operator {self.operator_seconds:6.2f} s, "
-            f"{self.cpu_seconds:.1f} s of CPU   writes: {self.node_writes} to nodes, "
-            f"{self.other_writes} others"
-        )
 
 
 def list_figures(rounds: Sequence[Round]) -> list[Figure]:

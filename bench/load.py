@@ -1,8 +1,4 @@
-"""``python -m bench.load``: how many pods are lost while a pool's isolation flips.
-
-GPU pods are created all the while. The operator flips the nodes, then the same is done by hand as
-the vendor's guide says, on a fresh set of equal nodes, and so on in turns, on one control plane.
-"""
+"""``python -m bench.load``: how many pods a flip loses, by the operator and by hand in turns."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -42,12 +38,6 @@ class Trial:
     def lost(self) -> int:
         """The pods that came when their node's plugin was away."""
         return self.failures[LOST]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.way:8}: {self.flip_seconds:5.1f} s   {self.pods:5} pods at "
-            f"{self.per_second:4.1f}/s   {self.lost:3} lost"
-        )
 
 
 def list_figures(trials: Sequence[Trial]) -> list[Figure]:
@@ -93,7 +83,7 @@ def _measure(cluster: Cluster, nodes: int, rounds: int, per_second: float) -> li
     for _ in range(rounds):
         for way in WAYS:
             trials.append(_try(place, way, members, per_second))
-            say(str(trials[-1]))
+            say(f"{trials[-1]}")
             place.clear()
     return trials
 

@@ -1,7 +1,4 @@
-"""``python -m bench.memory``: how much memory the controller needs, by the size of the fleet.
-
-Each node has its plugin's pod and four GPU pods.
-"""
+"""``python -m bench.memory``: how much memory the controller needs, by the size of the fleet."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""``python -m bench.rollout``: an isolation change over a whole pool, beside one node alone.
-
-Both in one run, by one controller with an installation's settings: first several pools of one node
-flip, one after another, while a large pool is at rest; then the large one flips, with a budget.
-"""
+"""``python -m bench.rollout``: a change of isolation over a whole pool, beside one node alone."""
 
 import asyncio
 import math

@@ -21,10 +21,7 @@ class Figure:
 
 
 def find_ratio(pairs: Iterable[tuple[float, float]]) -> float:
-    """The second of each pair by the first, which is the floor; the median of the rounds.
-
-    One slow round is the machine's, not the operator's.
-    """
+    """The second of each pair by the first, which is the floor; the median of the rounds."""
     return statistics.median(value / floor for floor, value in pairs)
 
 

@@ -1,8 +1,6 @@
 """``python -m bench.core.loop KUBECONFIG``: a bare loop of server-side applies, the floor.
 
-A process of its own, as the operator is, so that both have the same share of the machine. It says
-that it is ready, takes one line of JSON (labels, and the UIDs of the nodes by name), applies the
-labels to every node, 64 in flight, and says that it has. No watch, no records, no decisions.
+It says that it is ready, takes labels and the UIDs of the nodes as JSON, and says when it is done.
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """``python -m bench.core.reviewclient PORT CA``: reviews in a closed loop, over TLS.
 
-A process of its own, with little to do for a call, so that the server sets the pace. It does what
-each line on stdin says, and then writes a line: ``open N`` connections, and warm them up; ``call
-N`` times over all of them; ``close`` them, and say how long the calls took as JSON.
+By lines on stdin: ``open N`` connections, ``call`` N times, ``close`` and tell the times as JSON.
 """
 
 import asyncio

@@ -1,9 +1,6 @@
-"""``python -m bench.core.reviewserver CERTIFICATE POOLS LOG``: one webhook server.
+"""``python -m bench.core.reviewserver CERTIFICATE POOLS LOG``: one webhook server; prints its port.
 
-With no pools it is the floor: a bare aiohttp handler that parses the review and gives a constant
-answer. With pools it is the operator's own, with the pools in memory and no API server behind it.
-A process of its own, so that its CPU time is its own. It prints its port once it listens, ends with
-its stdin, and logs to a file.
+The operator's own with so many pools and no API server; without pools a bare handler, the floor.
 """
 
 import asyncio

@@ -29,10 +29,7 @@ Flip = Callable[[], float]
 
 
 def prepare_operator(place: Bench, nodes: Sequence[str]) -> Flip:
-    """A pool in the mode share, and a controller with an installation's settings.
-
-    The flip is an edit of `schedule`, until the pool is Ready; each plugin was restarted once.
-    """
+    """A pool in the mode share; the flip is an edit of `schedule`, until the pool is Ready."""
     _add_nodes(place, nodes)
     wait_ready(place.operators.installation.start("controller", identity="measured"))
     place.create_pool(build_pool(edition="Basic"))
@@ -51,9 +48,8 @@ def prepare_operator(place: Bench, nodes: Sequence[str]) -> Flip:
 
 
 def prepare_hand(place: Bench, nodes: Sequence[str]) -> Flip:
-    """The nodes in the mode share, with the pool's label, and no operator.
+    """The nodes in the mode share, and no operator; the flip goes node after node.
 
-    The flip goes node after node: label it, delete its plugin's pod, wait until another is Ready.
     Source: the vendor's guide on managing GPU sharing by node pools, which says no more.
     """
     _add_nodes(place, nodes)

@@ -90,12 +90,12 @@ async def served_by(
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(app) as server:
-        credentials = Credentials(str(server.make_url("/")), None, _be_anybody)
+        credentials = Credentials(str(server.make_url("/")), None, be_anybody)
         async with connect(credentials, observer) as api:
             yield api
 
 
-async def _be_anybody() -> None:
+async def be_anybody() -> None:
     return None
 
 

@@ -112,17 +112,6 @@ def test_a_value_that_stood_briefly_was_read_by_nobody_where_an_operator_looked_
     assert watch.can_tell(watch.admit("a")) is is_watched
 
 
-@pytest.mark.parametrize("again", [("another", 0), ("plugin", 1)])
-def test_a_plugin_that_starts_meanwhile_may_have_read_it(again: tuple[str, int]) -> None:
-    watch = Watch(ISOLATING)
-    watch.pass_by()
-    watch.labels = SHARING
-    watch.pass_by(1)
-    watch.labels, watch.plugin = ISOLATING, again
-    watch.pass_by(5)
-    assert not watch.can_tell(watch.admit("a"))
-
-
 def test_of_a_container_that_opts_out_it_can_be_told_whatever_was_read() -> None:
     watch = Watch(ISOLATING)
     watch.pass_by()
@@ -150,27 +139,21 @@ RECORDED = {"bootID": "first", "plugins": {"gpushare-device-plugin-ds-plugin": 0
 
 
 @pytest.mark.parametrize(
-    ("labels", "foreign", "is_watched", "applied", "can_tell"),
+    ("labels", "foreign", "applied", "can_tell"),
     [
-        ({names.SCHEDULE: "share"}, {names.SCHEDULE: "default"}, False, None, False),
-        ({names.SCHEDULE: "share"}, {names.SCHEDULE: "default"}, True, None, True),
-        (ISOLATING, SHARING, True, None, False),
-        (ISOLATING, SHARING, True, RECORDED, True),
+        ({names.SCHEDULE: "share"}, {names.SCHEDULE: "default"}, None, True),
+        (ISOLATING, SHARING, None, False),
+        (ISOLATING, SHARING, RECORDED, True),
     ],
-    ids=["unwatched", "watched", "unrecorded", "recorded"],
+    ids=["no label of isolation", "unrecorded", "recorded"],
 )
-def test_of_what_stood_before_a_foreign_label_only_what_was_seen_and_recorded_can_be_told(
-    labels: dict[str, str],
-    foreign: dict[str, str],
-    is_watched: bool,
-    applied: Json | None,
-    can_tell: bool,
+def test_of_what_stood_before_a_foreign_label_only_what_was_recorded_can_be_told(
+    labels: dict[str, str], foreign: dict[str, str], applied: Json | None, can_tell: bool
 ) -> None:
     watch = Watch(labels)
     if applied:
         watch.annotations["gpushare.io/applied"] = json.dumps(applied)
     watch.pass_by()
-    watch.is_watched = is_watched
     watch.write_briefly(foreign)
     watch.pass_by()
     assert watch.can_tell(watch.admit("a")) is can_tell

@@ -1,7 +1,6 @@
-"""Whole answers of the commands on kept clusters: each file under tests/golden/answers is one.
+"""Whole answers of the commands on kept clusters, by the files under tests/golden/answers.
 
-Its first line is the command, and the rest is what that prints and how it ends. `make golden`
-writes the rest anew.
+The first line of each is the command; `make golden` writes the rest anew.
 """
 
 import os

@@ -18,7 +18,7 @@ from gpushare.kube.errors import (
     describe_failure,
 )
 from gpushare.kube.session import open_session
-from tests.kit.values.fake_api import Answer, served_by
+from tests.kit.values.fake_api import Answer, be_anybody, served_by
 
 
 def says(body: bytes) -> Answer:
@@ -50,10 +50,6 @@ async def test_what_is_said_of_an_answer_quotes_nothing_of_it(body: bytes) -> No
     assert "hunter2" not in f"{whole.value} {watched.value}"
 
 
-async def nobody() -> None:
-    """Whose calls carry no header Authorization."""
-
-
 async def test_a_proxys_password_is_not_said() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -63,7 +59,7 @@ async def test_a_proxys_password_is_not_said() -> None:
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         proxy = f"http://user:hunter2@{address}"
-        credentials = Credentials("https://api.example", None, authorize=nobody, proxy=proxy)
+        credentials = Credentials("https://api.example", None, authorize=be_anybody, proxy=proxy)
         async with connect(credentials) as api:
             with pytest.raises(CALL_FAILURES) as failed:
                 await api.get("api/v1/nodes")

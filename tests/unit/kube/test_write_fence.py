@@ -14,7 +14,7 @@ from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.lease import Lease, Terms
 from tests.kit.values.certificates import build_tls
 from tests.kit.values.clock import Clock
-from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.fake_api import FakeApi, be_anybody
 
 PATH = "api/v1/nodes/a"
 BODY = {"metadata": {"uid": "1"}}
@@ -76,14 +76,10 @@ class Front:
         server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=tls)
         async with server:
             host = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            async with connect(Credentials(host, trusting, _be_anybody)) as api:
+            async with connect(Credentials(host, trusting, be_anybody)) as api:
                 yield api
             # A socket that is still open when the test ends is a warning.
             await asyncio.gather(*self.tasks)
-
-
-async def _be_anybody() -> None:
-    return None
 
 
 @dataclass

@@ -4,7 +4,7 @@ import pytest
 
 from devcluster import names
 from devcluster.simulator.plugin import Edition, find_edition
-from tests.unit.simulator.scene import MEM3, ON, PLUGIN, Scene, serving
+from tests.unit.simulator.scene import MEM3, ON, PLUGIN, SHARE, Scene, serving
 
 
 def test_a_plugin_that_starts_offers_its_memory_after_ready_and_a_delay() -> None:
@@ -69,3 +69,24 @@ def test_a_restart_between_two_reports_is_never_seen() -> None:
     scene.advance(60)
     assert scene.allocatable() == "15"
     assert all("status" not in (turn.node_patch or {}) for turn in scene.turns[before:])
+
+
+def test_the_static_plugin_serves_whole_cards_in_the_whole_card_mode_alone() -> None:
+    scene = Scene()
+    scene.annotate_node(names.STATIC_MANIFEST, "true")
+    scene.advance(1)
+    assert scene.allocatable(names.WHOLE_CARD) == "1"
+    scene.label(ack__node__gpu__schedule="share")
+    scene.advance(1)
+    assert scene.pod("nvidia-device-plugin-n1").ready
+    assert scene.allocatable(names.WHOLE_CARD) == "0"
+    scene.label(ack__node__gpu__schedule="default")
+    scene.advance(1)
+    assert scene.allocatable(names.WHOLE_CARD) == "1"
+
+
+def test_nvidias_plugin_serves_whole_cards_beside_a_sharing_one_and_zeroes_nothing() -> None:
+    scene = serving(SHARE)
+    scene.add_component("nvidia-device-plugin-daemonset")
+    scene.advance(1)
+    assert (scene.allocatable(names.WHOLE_CARD), scene.allocatable()) == ("1", "15")
