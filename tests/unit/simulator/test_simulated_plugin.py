@@ -71,11 +71,23 @@ def test_a_restart_between_two_reports_is_never_seen() -> None:
     assert all("status" not in (turn.node_patch or {}) for turn in scene.turns[before:])
 
 
+def test_enabling_a_professional_mode_sets_the_other_modes_resources_to_zero() -> None:
+    scene = serving(SHARE)
+    scene.label(ack__node__gpu__schedule="default")
+    scene.remove(PLUGIN)
+    scene.add_component("ack-nvidia-device-plugin")
+    scene.advance(1)
+    assert (scene.capacity(names.WHOLE_CARD), scene.allocatable(names.WHOLE_CARD)) == ("1", "1")
+    assert (scene.capacity(), scene.allocatable()) == ("0", "0")
+
+
 def test_the_static_plugin_serves_whole_cards_in_the_whole_card_mode_alone() -> None:
     scene = Scene()
     scene.annotate_node(names.STATIC_MANIFEST, "true")
     scene.advance(1)
-    assert scene.allocatable(names.WHOLE_CARD) == "1"
+    scene.add_pod("a", {names.WHOLE_CARD: 1})
+    scene.advance(1)
+    assert scene.pod("a").ready
     scene.label(ack__node__gpu__schedule="share")
     scene.advance(1)
     assert scene.pod("nvidia-device-plugin-n1").ready
