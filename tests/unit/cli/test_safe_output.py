@@ -1,9 +1,11 @@
-"""Output that comes out right wherever it goes: hostile names, other locales, full disks."""
+"""Output that comes out right wherever it goes: hostile names, locales, terminals, full disks."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from gpushare.cli.controls import escape_controls
 from gpushare.cli.exits import Exit
 from gpushare.cli.output import Answer, Format, lay_out, print_answer, print_text
 from gpushare.cli.poolmanifests import render_manifests
+from gpushare.cli.snapshots import build_snapshot
 from tests.kit.cluster.command_line import SOURCE, run_command, start_command
 from tests.kit.values.manifests import build_bound_pod, build_node
+from tests.unit.cli.test_snapshots import build_cluster
 
 HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066"
 HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"
@@ -29,11 +33,9 @@ Write = Callable[..., str]
 def write_snapshot(tmp_path: Path) -> Write:
     """A function that writes a snapshot with these nodes and pods, and says where."""
 
-    def write(nodes: list[Any], pods: list[Any] | None = None) -> str:
-        head = {"kind": "GPUShareSnapshot", "version": 1, "takenAt": "2026-03-01T12:00:00Z"}
-        kinds = {"nodes": nodes, "pods": pods or [], "pools": [], "daemonsets": []}
+    def write(*nodes: Any, pods: Sequence[Any] = ()) -> str:
         file = tmp_path / "cluster.json"
-        file.write_text(json.dumps({**head, **kinds, "namespaces": []}))
+        file.write_bytes(build_snapshot(build_cluster(nodes=nodes, pods=pods, pools=())))
         return str(file)
 
     return write
@@ -73,7 +75,7 @@ def test_the_vendors_layout_has_as_many_lines_whatever_the_names(
     def count(name: str) -> int:
         node = build_node(name, gpus=1, total=8, address=name)
         pods = [build_bound_pod(name, name, 4, card="0", namespace=name)]
-        shown = run_command("inspect", *details, "--snapshot", write_snapshot([node], pods)).out
+        shown = run_command("inspect", *details, "--snapshot", write_snapshot(node, pods=pods)).out
         assert (HARMLESS in shown) is (name == HOSTILE)
         assert escape_controls(shown, but="\n") == shown
         return len(shown.splitlines())
@@ -113,14 +115,66 @@ def test_a_manifest_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_amounts_may_have_more_than_64_bits(write_snapshot: Write) -> None:
     entry = {"0": {"0": 2**63 - 1}}
-    nodes = [build_node("n1", gpus=1, total=8)]
     pods = [build_bound_pod(name, "n1", 2**63 - 1, allocation=entry) for name in "abc"]
-    file = write_snapshot(nodes, pods)
+    file = write_snapshot(build_node("n1", gpus=1, total=8), pods=pods)
     shown = run_command("inspect", "-o", "json", "--snapshot", file)
     assert json.loads(shown.out)["allocated"] == 3 * (2**63 - 1)
 
 
 # Where it goes.
+
+
+def test_a_part_of_an_answer_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> list[tuple[str]]:
+        raise KeyError("second")
+
+    with pytest.raises(KeyError):
+        print_answer(Answer({}, table=lambda: [("first",), *fail()]), Format.TABLE)
+    assert capsys.readouterr().out == ""
+
+
+def test_who_stops_reading_is_told_nothing(write_snapshot: Write) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [sys.executable, "-m", "gpushare", "inspect", "--snapshot", write_snapshot()],
+        env={"PYTHONPATH": str(SOURCE)},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def print_on_terminal(**environ: str) -> bytes:
+    """What a terminal of 20 columns gets of a longer line."""
+    script = (
+        "from gpushare.cli.output import *\n"
+        "line = ('plain ' * 5, Styled('red', 'red'))\n"
+        "print_answer(Answer({}, table=lambda: [line]), Format.TABLE)"
+    )
+    ours, theirs = pty.openpty()
+    environ = {"PYTHONPATH": str(SOURCE), "TERM": "xterm", "COLUMNS": "20", **environ}
+    subprocess.run([sys.executable, "-c", script], env=environ, stdout=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1000)
+    os.close(ours)
+    return shown
+
+
+def test_a_terminal_gets_colours_and_whole_lines() -> None:
+    assert print_on_terminal() == b"plain " * 5 + b"\x1b[31mred\x1b[0m\r\n"
+
+
+@pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_colours_can_be_declined(variable: dict[str, str]) -> None:
+    assert print_on_terminal(**variable) == b"plain " * 5 + b"red\r\n"
+
+
+def test_every_exit_code_stands_for_one_thing() -> None:
+    assert [int(code) for code in Exit] == list(range(len(Exit)))
+    assert len({code.meaning for code in Exit}) == len(Exit)
 
 
 FULL = b"gpushare: standard output can't be written: No space left on device\n"
@@ -141,7 +195,7 @@ FULL = b"gpushare: standard output can't be written: No space left on device\n"
 def test_an_output_that_can_not_be_written_is_said_in_a_sentence(
     command: str, told: bytes, write_snapshot: Write
 ) -> None:
-    assert show(command, write_snapshot([])) == (Exit.FAILURE, b"", told)
+    assert show(command, write_snapshot()) == (Exit.FAILURE, b"", told)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +204,7 @@ def test_an_output_that_can_not_be_written_is_said_in_a_sentence(
 def test_where_a_character_is_lacking_people_see_its_number_and_data_is_utf_8_all_the_same(
     options: str, shown: bytes, write_snapshot: Write
 ) -> None:
-    file = write_snapshot([build_node("节", gpus=1, total=8)])
+    file = write_snapshot(build_node("节", gpus=1, total=8))
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     code, out, told = show(f"inspect {options} --snapshot $FILE", file, **ascii_only)
     assert (code, told) == (Exit.OK, b"")
@@ -177,4 +231,4 @@ def test_help_has_a_short_name() -> None:
 def test_the_device_of_standard_error_need_not_be_there(
     write_snapshot: Write,
 ) -> None:
-    assert show("inspect n1 --snapshot $FILE 2>&-", write_snapshot([]))[0] == Exit.NOT_FOUND
+    assert show("inspect n1 --snapshot $FILE 2>&-", write_snapshot())[0] == Exit.NOT_FOUND

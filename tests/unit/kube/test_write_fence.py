@@ -11,10 +11,8 @@ import pytest
 from gpushare.kube.client import JSON, ApiServer, connect
 from gpushare.kube.credentials import Credentials
 from gpushare.kube.errors import NotLeaderError
-from gpushare.kube.lease import Lease, Terms
 from tests.kit.values.certificates import build_tls
-from tests.kit.values.clock import Clock
-from tests.kit.values.fake_api import FakeApi, be_anybody
+from tests.kit.values.fake_api import be_anybody
 
 PATH = "api/v1/nodes/a"
 BODY = {"metadata": {"uid": "1"}}
@@ -82,55 +80,45 @@ class Front:
             await asyncio.gather(*self.tasks)
 
 
-@dataclass
 class Held:
-    """A Lease that is held until its clock is moved."""
+    """A Lease that is held until it lapses."""
 
-    lease: Lease
-    clock: Clock
+    is_held = True
 
     def lapse(self) -> None:
-        self.clock.now += 7
+        self.is_held = False
 
-
-@pytest.fixture
-async def held() -> AsyncIterator[Held]:
-    clock = Clock()
-    async with FakeApi().connected() as api:
-        lease = Lease(api, Terms("ns", "lock", "us", duration_seconds=10, renew_seconds=1), clock)
-        await lease.acquire()
-        yield Held(lease, clock)
+    def fence(self, api: ApiServer) -> ApiServer:
+        return api.only_while(lambda: self.is_held)
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_write_whose_lease_lapses_while_it_connects_sends_nothing(
-    held: Held, write: Write
-) -> None:
+async def test_a_write_whose_lease_lapses_while_it_connects_sends_nothing(write: Write) -> None:
+    held = Held()
     front = Front(on_handshake=held.lapse)
     async with front.connected() as api:
         with pytest.raises(NotLeaderError, match="not sent"):
-            await write(api.only_while(lambda: held.lease.is_held))
+            await write(held.fence(api))
     assert front.received == [b""]
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_write_whose_lease_holds_is_sent(held: Held, write: Write) -> None:
+async def test_a_write_whose_lease_holds_is_sent(write: Write) -> None:
     front = Front()
     async with front.connected() as api:
-        await write(api.only_while(lambda: held.lease.is_held))
+        await write(Held().fence(api))
     assert len(front.received) == 1
     assert front.received[0]
 
 
-async def test_a_write_that_is_sent_again_is_held_back_where_the_lease_lapsed_meanwhile(
-    held: Held,
-) -> None:
+async def test_a_write_that_is_sent_again_is_held_back_where_the_lease_lapsed_meanwhile() -> None:
     """aiohttp repeats by itself what a kept connection lost, where that does no harm."""
+    held = Held()
     front = Front(hangs_up_on=b"PUT", on_request=held.lapse)
     async with front.connected() as api:
         await api.get(PATH)
         with pytest.raises(NotLeaderError, match="not sent"):
-            await api.only_while(lambda: held.lease.is_held).replace(PATH, BODY)
+            await held.fence(api).replace(PATH, BODY)
     first, second = front.received
     assert b"PUT" in first
     assert second == b""
