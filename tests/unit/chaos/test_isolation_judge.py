@@ -11,7 +11,7 @@ from devcluster import names
 from gpushare.core.isolation import Claim, claim_isolation
 from gpushare.core.observed import Observed
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
-from tests.kit.values.manifests import build_pod
+from tests.kit.values.manifests import build_node, build_pod
 
 Json = dict[str, Any]
 
@@ -35,16 +35,11 @@ def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
         "operation": "Apply",
         "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
     }
-    return {
-        "metadata": {
-            "name": "n1",
-            "uid": "uid-of-n1",
-            "managedFields": [ours],
-            "labels": labels,
-            "annotations": {"gpushare.io/applied": json.dumps(applied)},
-        },
-        "status": {"nodeInfo": {"bootID": boot}},
-    }
+    node = build_node("n1", labels=labels)
+    notes = {"gpushare.io/applied": json.dumps(applied)}
+    node["metadata"] |= {"managedFields": [ours], "annotations": notes}
+    node["status"]["nodeInfo"] = {"bootID": boot}
+    return node
 
 
 def a_plugin() -> Json:

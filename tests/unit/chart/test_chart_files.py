@@ -42,16 +42,10 @@ def values_at(path: str) -> Any:
 OBJECTS = dict(list_objects(SCHEMA))
 
 
-def test_the_chart_installs_the_generated_crd() -> None:
-    generated = (ROOT / "crds/gpusharepools.yaml").read_bytes()
-    assert (CHART / "files/gpusharepools.yaml").read_bytes() == generated
-
-
-def test_the_chart_fixes_the_script_that_the_program_renders() -> None:
-    script = (ROOT / "templates/teardown.sh").read_bytes()
-    assert (CHART / "files/teardown.sh").read_bytes() == script, (
-        "chart/files/teardown.sh is stale; run `cp templates/teardown.sh chart/files/`"
-    )
+@pytest.mark.parametrize("file", ["crds/gpusharepools.yaml", "templates/teardown.sh"])
+def test_the_chart_has_the_crd_and_the_script_of_the_program(file: str) -> None:
+    copy = CHART / "files" / Path(file).name
+    assert copy.read_bytes() == (ROOT / file).read_bytes(), f"run `cp {file} chart/files/`"
 
 
 def test_the_kubelet_hands_the_script_on_as_it_is() -> None:

@@ -57,17 +57,11 @@ def silent(text: str) -> None:
     """Nobody reads the reports."""
 
 
-def test_a_build_leaves_one_folder_with_every_binary_and_etcd_under_its_own_name(
-    go: FakeGo,
-) -> None:
+def test_a_build_leaves_one_folder_with_every_binary_where_it_is_found(go: FakeGo) -> None:
+    assert find_binaries(go.environment) is None
     folder = ensure_binaries(go.environment, report=silent)
     assert sorted(entry.name for entry in folder.iterdir()) == sorted(CONTROL_PLANE.binaries)
     assert go.left() == [folder.name]
-
-
-def test_binaries_are_found_once_they_are_built(go: FakeGo) -> None:
-    assert find_binaries(go.environment) is None
-    folder = ensure_binaries(go.environment, report=silent)
     assert find_binaries(go.environment) == folder
     assert find_binaries(go.environment, KUBE_SCORE) is None
 
