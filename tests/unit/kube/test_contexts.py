@@ -32,9 +32,6 @@ def write(path: Path, content: object) -> Path:
     return path
 
 
-# Which files.
-
-
 def test_an_option_goes_before_files_of_the_variable_and_those_before_the_default(
     home: Path,
 ) -> None:
@@ -55,9 +52,6 @@ def test_a_file_that_is_named_and_missing_is_said_so() -> None:
         find_kubeconfigs(Path("nowhere"), {})
     with pytest.raises(CredentialsError, match="KUBECONFIG names nowhere, which does not exist"):
         find_kubeconfigs(None, {"KUBECONFIG": "nowhere"})
-
-
-# Which context.
 
 
 def test_the_current_context_unless_another_is_asked_for(tmp_path: Path) -> None:
@@ -105,9 +99,6 @@ def test_a_file_that_is_no_kubeconfig_is_said_so(tmp_path: Path, content: str) -
         find_context([path], None)
     with pytest.raises(CredentialsError, match="can't be read"):
         find_context([tmp_path], None)
-
-
-# Which credentials.
 
 
 async def test_the_context_that_is_asked_for_gives_the_credentials(home: Path) -> None:
