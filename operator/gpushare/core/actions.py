@@ -13,6 +13,11 @@ from gpushare.core.records import NodeRecords, PluginPod, Rival
 from gpushare.names import Reason
 
 
+WARNINGS = frozenset({Reason.EXTENDER_STALE})
+"""Reasons that hold no node up: it is ready, and a person should know of it all the same. Whoever
+may edit pods can forge the sign of a stale extender."""
+
+
 class NodeState(StrEnum):
     """Where a member is; the counts in a pool's status."""
 
@@ -159,8 +164,7 @@ class NodePlan:
 
     @property
     def warns(self) -> bool:
-        """The node is ready, and a person should know of something all the same."""
-        return self.state is NodeState.READY and self.reason is Reason.EXTENDER_STALE
+        return self.state is NodeState.READY and self.reason in WARNINGS
 
 
 def build_apply(

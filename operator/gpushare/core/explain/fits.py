@@ -161,7 +161,7 @@ def _find_state_obstacles(seeker: Seeker, place: Place) -> Iterator[Obstacle]:
             f"kubectl uncordon {quote(node.name)}",
             _ADMINISTER,
         )
-    elif plan is not None and plan.reason is Reason.EXTENDER_STALE:
+    elif plan is not None and plan.warns:
         remedy, _, told = plan.message.partition(": ")
         yield Obstacle(plan.reason, told, remedy, _MEND)
     if not node.ready:
