@@ -12,7 +12,6 @@ from gpushare.core.kinds import Kind
 from gpushare.core.records import NodeRecords, PluginPod, Rival
 from gpushare.names import Reason
 
-
 WARNINGS = frozenset({Reason.EXTENDER_STALE})
 """Reasons that hold no node up: it is ready, and a person should know of it all the same. Whoever
 may edit pods can forge the sign of a stale extender."""

@@ -6,13 +6,10 @@ from functools import cached_property
 
 from gpushare.api.daemonset import FORMER, NONE_RENAMED, DaemonSet, list_standard_names
 from gpushare.core.modes import MODES
+from gpushare.names import STANDARD_DAEMONSETS
 
 CHART_VALUE = "pluginDaemonSets"
 SUGGESTED = 3
-PLUGINS = frozenset(
-    name for mode in MODES.values() for name in (*mode.daemonsets, mode.recoverer) if name
-)
-"""Standard names of all that modes need."""
 _COMMON_WORDS = frozenset({"ack", "device", "ds"})
 """Of standard names: they tell none from another."""
 
@@ -37,7 +34,9 @@ class PluginDaemonSets:
     def suggest(self, standard: str) -> list[str]:
         """Which of those that are none of the standard ones it may be, by the most that says so: a
         name, an image, a node selector for one of its modes."""
-        unknown = (each for each in self.found if self._get_standard(each) not in PLUGINS)
+        unknown = (
+            each for each in self.found if self._get_standard(each) not in STANDARD_DAEMONSETS
+        )
         marks = {each.name: sum(_compare(each, standard)) for each in unknown}
         most = max(marks.values(), default=0)
         return sorted(name for name, count in marks.items() if most and count == most)[:SUGGESTED]
@@ -47,7 +46,7 @@ class PluginDaemonSets:
         return sorted(
             each.name
             for each in self.found
-            if not each.is_critical and self._get_standard(each) in PLUGINS
+            if not each.is_critical and self._get_standard(each) in STANDARD_DAEMONSETS
         )
 
     def _get_standard(self, daemonset: DaemonSet) -> str:

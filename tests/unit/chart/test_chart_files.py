@@ -13,7 +13,6 @@ from devcluster.chartreadme import read_values, render_readme
 from gpushare import __version__, names
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.modes import MODES
-from gpushare.core.plugindaemonsets import PLUGINS
 from gpushare.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -185,4 +184,4 @@ def test_the_account_deletes_pods_of_the_plugins_and_of_no_component_beside_them
 
 
 def test_the_chart_gives_each_daemonset_of_a_mode_the_name_that_it_has_in_acks_charts() -> None:
-    assert VALUES["pluginDaemonSets"] == {name: name for name in PLUGINS}
+    assert VALUES["pluginDaemonSets"] == {name: name for name in names.STANDARD_DAEMONSETS}

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpushare import names
-from gpushare.core.plugindaemonsets import PLUGINS
+from gpushare.core.modes import MODES
 from gpushare.settings import Settings
 
 
@@ -54,4 +54,5 @@ def test_two_daemonsets_may_swap_their_names(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_standard_names_are_those_that_modes_need() -> None:
-    assert names.STANDARD_DAEMONSETS == PLUGINS
+    needed = {each for mode in MODES.values() for each in (*mode.daemonsets, mode.recoverer)}
+    assert needed - {""} == names.STANDARD_DAEMONSETS
