@@ -18,9 +18,13 @@ DAEMONSET_NAME = r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$"
 
 
 def _keep_apart(given: Mapping[str, str]) -> Mapping[str, str]:
-    called = {**{name: name for name in names.STANDARD_DAEMONSETS}, **given}
-    if len({*called.values()}) < len(called):
-        raise ValueError("each DaemonSet needs a name of its own")
+    standard = sorted(names.STANDARD_DAEMONSETS)
+    owners: dict[str, str] = {}
+    for key, name in {**dict(zip(standard, standard, strict=True)), **given}.items():
+        if key not in standard:
+            raise ValueError(f"unknown key {key} ({name}); allowed: {', '.join(standard)}")
+        if (other := owners.setdefault(name, key)) != key:
+            raise ValueError(f"{other} and {key} are both called {name}: give each its own name")
     return given
 
 

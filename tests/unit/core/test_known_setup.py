@@ -1,5 +1,6 @@
 """How an installation is set: by its Deployments, and what is assumed without them."""
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -95,8 +96,10 @@ def test_an_option_goes_before_what_the_installation_says() -> None:
 
 
 def test_the_names_of_plugins_are_read_and_none_that_two_share() -> None:
-    assert read(PLUGIN_DAEMONSETS='{"a": "x", "b": "y"}').plugin_daemonsets == {"a": "x", "b": "y"}
-    assert read(PLUGIN_DAEMONSETS='{"a": "x", "b": "x"}').plugin_daemonsets == {}
+    given = {"cgpu-installer": "x", "ack-mps-control": "y"}
+    assert read(PLUGIN_DAEMONSETS=json.dumps(given)).plugin_daemonsets == given
+    shared = dict.fromkeys(given, "x")
+    assert read(PLUGIN_DAEMONSETS=json.dumps(shared)).plugin_daemonsets == {}
     assert read().plugin_daemonsets == {}
 
 

@@ -18,8 +18,6 @@ from gpushare.settings import Settings
         ("NAMESPACE", "../x"),
         ("PLUGIN_NAMESPACE", "Kube_System"),
         ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "Installer"}'),
-        ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "x", "gpushare-device-plugin-ds": "x"}'),
-        ("PLUGIN_DAEMONSETS", '{"cgpu-installer": "gpushare-device-plugin-ds"}'),
         ("READY_TIMEOUT_SECONDS", "inf"),
         ("READY_TIMEOUT_SECONDS", "0"),
         ("READY_TIMEOUT_SECONDS", "1e12"),
@@ -39,6 +37,25 @@ def test_a_setting_of_no_use_is_refused(
     monkeypatch.setenv(f"GPUSHARE_{variable}", value)
     with pytest.raises(ValidationError, match=variable.lower()):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"cgpu-instaler": "x-1"}, ["cgpu-instaler", "x-1", *names.STANDARD_DAEMONSETS]),
+        ({"cgpu-installer": "x-1", "ack-mps-control": "x-1"}, ["ack-mps-control", "x-1"]),
+        ({"cgpu-installer": "ack-mps-control"}, ["cgpu-installer", "ack-mps-control"]),
+    ],
+    ids=["an unknown key", "two keys of one name", "a name that another has by default"],
+)
+def test_a_refused_name_of_a_plugin_is_told_with_its_key_and_what_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], words: list[str]
+) -> None:
+    monkeypatch.setenv("GPUSHARE_PLUGIN_DAEMONSETS", json.dumps(given))
+    with pytest.raises(ValidationError, match="plugin_daemonsets") as refused:
+        Settings()
+    (error,) = refused.value.errors()
+    assert [word for word in words if word not in error["msg"]] == []
 
 
 def test_two_processes_on_one_host_have_two_identities(monkeypatch: pytest.MonkeyPatch) -> None:
