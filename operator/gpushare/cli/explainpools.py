@@ -269,7 +269,7 @@ def _build_conditions(explained: PoolExplanation) -> list[Line]:
 
 def _build_samples(explained: PoolExplanation) -> Iterator[Line]:
     """The nodes that the controller named last, at most 20."""
-    yield (Styled("Nodes that are not ready, as the controller told last", "bold"),)
+    yield (Styled("Nodes that are not ready or have a warning, from the pool's status", "bold"),)
     rows = [(each.node, each.reason, each.message) for each in explained.status.samples]
     yield from lay_out(("NODE", "REASON", "WHY"), rows, indent=2) if rows else [("  none",)]
 
