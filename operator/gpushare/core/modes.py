@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from gpushare import names
+from gpushare.api.daemonset import FORMER
 from gpushare.api.pool import Edition, PoolSpec, Schedule
 
 TRUE, FALSE = "true", "false"
@@ -85,8 +86,12 @@ def _basic(schedule: Schedule, *, disable_isolation: str) -> Mode:
 
 
 GPUSHARE_PLUGIN = "gpushare-device-plugin-ds"
-INSTALLERS = frozenset({"cgpu-installer", "cgpu-core-installer"})
-"""DaemonSets that load the cGPU kernel module where they run."""
+INSTALLERS = frozenset(
+    f"{former}{name}"
+    for name in ("cgpu-installer", "cgpu-core-installer")
+    for former in ("", FORMER)
+)
+"""DaemonSets that load the cGPU kernel module where they run, also those left over."""
 _MEMORY, _WHOLE = names.RESOURCE_GPU_MEMORY, names.RESOURCE_WHOLE_GPU
 
 MODES: Mapping[tuple[Edition, Schedule], Mode] = {

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpushare import names
+from gpushare.api.daemonset import FORMER
 from gpushare.api.job import Job
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
@@ -46,6 +47,8 @@ OURS = {names.LABEL_POOL: "training"}
 VERIFIED = {names.LABEL_ISOLATION_VERIFIED: "true"}
 UNVERIFIED = {names.LABEL_ISOLATION_VERIFIED: "false"}
 INSTALLER = a_plugin_pod("installer-1", daemonset="cgpu-installer")
+LEFT_INSTALLER = replace(INSTALLER, daemonset=f"{FORMER}{INSTALLER.daemonset}")
+"""Of a DaemonSet whose standard name was given to another."""
 NEVER = a_pool(device_plugin={"restart": "Never"})
 
 

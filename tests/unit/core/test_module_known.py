@@ -20,6 +20,7 @@ from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
+    LEFT_INSTALLER,
     OURS,
     SHARE,
     a_settled,
@@ -179,14 +180,18 @@ def test_a_pool_that_takes_whole_cards_carries_it_for_the_next_one() -> None:
     assert names.ANNOTATION_MODULE in expect_apply(plan).annotations
 
 
-@pytest.mark.parametrize("ready", [True, False], ids=["in line", "not ready"])
-def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool) -> None:
+@pytest.mark.parametrize(
+    ("ready", "installer"),
+    [(True, INSTALLER), (False, INSTALLER), (True, LEFT_INSTALLER)],
+    ids=["in line", "not ready", "left over under its former name"],
+)
+def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool, installer: Pod) -> None:
     node = a_node(labels={**DEFAULT, **OURS}, records=applied("default"), ready=ready)
-    plan = plan_of(node, a_pool(), INSTALLER, slot_free=False)
+    plan = plan_of(node, a_pool(), installer, slot_free=False)
     assert not expect_apply(plan).cordon
     seen = written(node, plan.action)
     assert parse_records(seen).module
-    assert plan_of(seen, a_pool(), INSTALLER, slot_free=False).action is None
+    assert plan_of(seen, a_pool(), installer, slot_free=False).action is None
 
 
 def test_an_installer_that_never_ran_has_loaded_nothing() -> None:

@@ -18,7 +18,7 @@ from gpushare.core.setup import Setup
 from gpushare.core.teardown import name_job
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, an_isolating, written
+from tests.kit.values.node_plans import CGPU, INSTALLER, LEFT_INSTALLER, OURS, an_isolating, written
 from tests.kit.values.objects import MEMORY, NOW, a_pool, a_world
 from tests.kit.values.teardown_plans import (
     PLUGIN,
@@ -144,6 +144,7 @@ def test_elsewhere_it_is_said_where_the_node_is_and_what_comes_first(
     assert told in str(no.value)
 
 
-def test_the_installer_must_leave_first() -> None:
+@pytest.mark.parametrize("installer", [INSTALLER, LEFT_INSTALLER], ids=["known", "left over"])
+def test_the_installer_must_leave_first(installer: Pod) -> None:
     with pytest.raises(NotDueError, match="must leave first, or it loads the module again"):
-        ask(LABELLED, manual_pool(), INSTALLER)
+        ask(LABELLED, manual_pool(), installer)

@@ -16,7 +16,7 @@ from gpushare.core.plugins import NVIDIA_DAEMONSET
 from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.values.node_plans import SHARE, a_settled, applied, changing
+from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, applied, changing
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
 LATER = NOW + timedelta(minutes=5)
@@ -104,9 +104,11 @@ def test_labels_of_two_editions_are_found() -> None:
 def test_a_second_plugin_is_found_with_its_remedy() -> None:
     offers = {MEMORY: 15, names.RESOURCE_WHOLE_GPU: 1}
     second = a_plugin_pod("nvidia", daemonset=NVIDIA_DAEMONSET)
-    explained = explain(a_settled(allocatable=offers, gpu_count=1), PLUGIN, second)
+    node = a_settled(allocatable=offers, gpu_count=1)
+    explained = explain(node, PLUGIN, second, LEFT_INSTALLER)
     assert Reason.COMPETING_PLUGINS in reasons(explained)
     assert [(plugin.name, plugin.is_of_mode) for plugin in explained.plugins] == [
+        ("cgpu-installer", False),
         ("gpushare-device-plugin-ds", True),
         (NVIDIA_DAEMONSET, False),
     ]

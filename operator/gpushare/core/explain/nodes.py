@@ -14,7 +14,15 @@ from gpushare.core.diagnosis import diagnose, find_competing_plugins
 from gpushare.core.inspect.pools import Card, view_cards
 from gpushare.core.isolation import NodeIsolation, observe_isolation
 from gpushare.core.membership import find_owner
-from gpushare.core.modes import MODES, Mode, find_edition, find_mode, find_schedule, settled_labels
+from gpushare.core.modes import (
+    INSTALLERS,
+    MODES,
+    Mode,
+    find_edition,
+    find_mode,
+    find_schedule,
+    settled_labels,
+)
 from gpushare.core.observed import Pass
 from gpushare.core.plan import Planner
 from gpushare.core.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
@@ -246,7 +254,7 @@ def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:
 
 def _list_plugins(pods: Sequence[Pod], mode: Mode | None, at: Pass) -> Iterator[PluginLine]:
     components = frozenset(mode.components) if mode is not None else frozenset()
-    every = {component for each in MODES.values() for component in each.components}
+    every = INSTALLERS.union(*(each.components for each in MODES.values()))
     for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
         plugin = identify_plugin(pod)
         if not plugin and pod.daemonset not in every:
