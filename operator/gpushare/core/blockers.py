@@ -8,7 +8,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition
 from gpushare.core.actions import EvictedPod
-from gpushare.core.diagnosis import RETURN_STATIC_PLUGIN
+from gpushare.core.diagnosis import RETURN_STATIC_PLUGIN, list_few
 from gpushare.core.modes import Mode, find_other_edition_labels
 from gpushare.core.observed import Pass
 from gpushare.core.plugindaemonsets import CHART_VALUE
@@ -16,7 +16,6 @@ from gpushare.core.plugins import STATIC_PLUGIN, is_plugin_of
 from gpushare.core.transitions import Transition
 from gpushare.names import Reason
 
-SHOWN = 3
 _VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
 
 
@@ -174,6 +173,4 @@ def _selects_lost(pod: Pod, of: Mode, to: Mode) -> bool:
 
 
 def _listed(pods: list[Pod]) -> str:
-    shown = sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
-    more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-    return ", ".join(shown[:SHOWN]) + more
+    return list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))

@@ -27,6 +27,7 @@ from gpushare.core.plugins import (
 )
 from gpushare.names import Reason
 
+SHOWN = 3
 STATIC_MANIFEST = "/etc/kubernetes/manifests/nvidia-device-plugin.yml"
 RESTART_STATIC_PLUGIN = (
     f"on the node, copy {STATIC_MANIFEST} out of that folder, remove it, wait 5 s, move the copy "
@@ -128,20 +129,25 @@ def find_other_unit(node: Node, at: Pass) -> NotYet | None:
 
 
 def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet | None:
-    """Whether a pod has a card that the node has not; Professional has no extender."""
+    """Whether pods have cards that the node has not; Professional has no extender."""
     if mode.edition is Edition.PROFESSIONAL or names.RESOURCE_GPU_MEMORY not in mode.resources:
         return None
-    for pod in pods:
-        card = max(pod.cards, default=0)
-        if node.gpu_count and card >= node.gpu_count and pod.is_live and not pod.deleting:
-            return NotYet(
-                Reason.EXTENDER_STALE,
-                f"delete pod {pod.namespace}/{pod.name}, then restart the scheduler extender "
-                f"({RESTART}): the pod's annotation names card {card}, the node has "
-                f"{node.gpu_count} cards (from 0 on). The node has lost cards, which the extender "
-                "goes on giving out until it restarts, or somebody edited the annotation",
-            )
-    return None
+    named = sorted(
+        f"{pod.namespace}/{pod.name} (card {card})"
+        for pod in pods
+        if pod.is_live
+        and not pod.deleting
+        and (card := max(pod.cards, default=0)) >= node.gpu_count > 0
+    )
+    if not named:
+        return None
+    return NotYet(
+        Reason.EXTENDER_STALE,
+        "delete the pods whose card the node does not have, then restart the scheduler extender "
+        f"({RESTART}): {list_few(named)}; the node has {node.gpu_count} cards (from 0 on). It "
+        "has lost cards, which the extender goes on giving out until it restarts, or somebody "
+        "edited the annotation of those pods",
+    )
 
 
 def find_competing_plugins(
@@ -202,6 +208,12 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYe
     if any(pod.is_static_plugin and is_plugin_of(pod, of) for pod in pods):
         message = f"{REMOVE_STATIC_PLUGIN}: {STATIC_PLUGIN} is Ready, and {message}"
     return NotYet(Reason.RESOURCE_NOT_READY, message)
+
+
+def list_few(told: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return ", ".join(told[:SHOWN]) + more
 
 
 def _left_of(patience: timedelta, since: Sequence[datetime], at: Pass) -> timedelta | None:

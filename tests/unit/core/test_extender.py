@@ -1,5 +1,6 @@
 """The scheduler extender, as far as a node and its pods tell of it."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +27,17 @@ def test_a_pod_on_a_card_that_the_node_has_not_says_that_the_extender_is_stale()
     assert trouble.reason is Reason.EXTENDER_STALE
     for word in ("late", "card 2", "deployment/gpushare-schd-extender"):
         assert word in trouble.message
+
+
+def test_of_many_pods_on_such_cards_the_first_three_are_named_and_the_rest_counted() -> None:
+    node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
+    pods = [a_gpu_pod(f"p{index}", cards={index: 5}) for index in (6, 5, 4, 3, 2, 1)]
+    trouble = diagnose(node, [PLUGIN, *pods], MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT)
+    assert trouble is not None
+    assert re.findall(r"p\d \(card \d\)", trouble.message) == [
+        f"p{card} (card {card})" for card in (2, 3, 4)
+    ]
+    assert "2 more" in trouble.message
 
 
 @pytest.mark.parametrize(

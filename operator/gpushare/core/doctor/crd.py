@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpushare import names
+from gpushare.core.diagnosis import list_few
 from gpushare.core.doctor.finding import Code, Finding, Unseen, find, skip
 
 ABOUT = f"crd {names.PLURAL}.{names.GROUP}"
 UPGRADE = (
     "apply crds/gpusharepools.yaml of the version that runs, or upgrade with crds.install=true"
 )
-_SHOWN = 3
 _UNDER = ("items", "additionalProperties")
 Json = Mapping[str, Any]
 
@@ -30,13 +30,13 @@ def judge_crd(found: Json | Unseen | None, expected: Json) -> Finding:
     missing, other, unknown = _compare(ours, version)
     if missing or other:
         told = "; ".join(
-            f"{what} {_list(paths)}"
+            f"{what} {list_few(paths)}"
             for what, paths in (("it lacks", missing), ("it has otherwise", other))
             if paths
         )
         return find(Code.CRD_DIFFERS, ABOUT, told, UPGRADE)
     if unknown:
-        told = f"it has {_list(unknown)}, which this program does not know"
+        told = f"it has {list_few(unknown)}, which this program does not know"
         return find(Code.CRD_NEWER, ABOUT, told, "use the program of the version that runs")
     return find(Code.CRD_CURRENT, ABOUT, f"it serves {names.VERSION} with this program's schema")
 
@@ -88,8 +88,3 @@ def _strip(schema: Json) -> dict[str, Any]:
             # That it is there; what it is like is compared by itself.
             demands[under] = True
     return demands
-
-
-def _list(paths: list[str]) -> str:
-    shown = ", ".join(paths[:_SHOWN])
-    return f"{shown} and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else shown
