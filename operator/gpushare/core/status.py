@@ -1,6 +1,5 @@
 """A pool's status, from what stands planned for its nodes: at most 16 KiB, whatever its size."""
 
-import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -37,7 +36,10 @@ MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
-_URGENCY = (NodeState.FAILED, NodeState.BLOCKED, NodeState.UPDATING, NodeState.WAITING)
+_URGENCY = (
+    *(NodeState.FAILED, NodeState.BLOCKED),
+    *(NodeState.UPDATING, NodeState.WAITING, NodeState.READY),
+)
 
 
 def build_status(
@@ -56,8 +58,8 @@ def build_status(
     `pool.status` where there is nothing new, so that it need not be written.
     """
     total = len(book.plans)
-    urgent = _most_urgent(book)
-    ready = _judge_ready(pool, book, urgent, held)
+    shown = _find_shown(book)
+    ready = _judge_ready(pool, book, shown[0] if book.unready else None, held)
     if refusal is not None:
         ready = False, Reason.WRITE_REFUSED, f"nothing is done before it has a finalizer: {refusal}"
     nodes = NodeCounts(
@@ -82,7 +84,7 @@ def build_status(
             _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(claims)),
         ),
         nodes=nodes,
-        samples=_build_samples(pool, book, [*urgent, *_list_warned(book)][:MAX_SAMPLES], now),
+        samples=_build_samples(pool, book, shown, now),
         capacity=_build_capacity(
             pool, book, pending, now, is_beside_news=isolation != pool.status.isolation
         )
@@ -116,37 +118,26 @@ def is_capacity_due(pool: Pool, now: datetime) -> bool:
     return capacity is None or _to_second(now) - capacity.observed_at > CAPACITY_PERIOD
 
 
-def _most_urgent(book: Book) -> list[NodePlan]:
-    """Nodes that are not ready: first one for each reason, then by urgency and name."""
-
-    def rank(plan: NodePlan) -> tuple[int, str]:
-        return _URGENCY.index(plan.state), plan.node
-
-    first: dict[Reason, NodePlan] = {}
-    for plan in book.unready.values():
-        known = first.get(plan.reason)
-        if known is None or rank(plan) < rank(known):
-            first[plan.reason] = plan
-    firsts = sorted(first.values(), key=rank)[:MAX_SAMPLES]
-    chosen = {plan.node for plan in firsts}
-    rest = heapq.nsmallest(
-        MAX_SAMPLES - len(firsts),
-        (plan for plan in book.unready.values() if plan.node not in chosen),
-        key=rank,
-    )
-    return sorted([*firsts, *rest], key=rank)
+def _rank(plan: NodePlan) -> tuple[int, str]:
+    return _URGENCY.index(plan.state), plan.node
 
 
-def _list_warned(book: Book) -> list[NodePlan]:
-    return [book.warned[name] for name in sorted(book.warned)]
+def _find_shown(book: Book) -> list[NodePlan]:
+    """Nodes that are not ready or warn: one for each reason, then others; most urgent first."""
+    plans = sorted([*book.unready.values(), *book.warned.values()], key=_rank)
+    firsts: dict[Reason, NodePlan] = {}
+    for plan in plans:
+        firsts.setdefault(plan.reason, plan)
+    chosen = {plan.node for plan in firsts.values()}
+    return [*firsts.values(), *(plan for plan in plans if plan.node not in chosen)][:MAX_SAMPLES]
 
 
 def _judge_ready(
-    pool: Pool, book: Book, urgent: Sequence[NodePlan], held: int
+    pool: Pool, book: Book, first_plan: NodePlan | None, held: int
 ) -> tuple[bool, Reason, str]:
     total, ready = len(book.plans), book.counts[NodeState.READY]
     if pool.deleting:
-        first = f"; {urgent[0].node}: {urgent[0].message}" if urgent else ""
+        first = f"; {first_plan.node}: {first_plan.message}" if first_plan is not None else ""
         return (
             False,
             Reason.LEAVING,
@@ -154,9 +145,8 @@ def _judge_ready(
         )
     if not total:
         return True, Reason.NO_NODES, "no node matches yet; nodes that come are taken in"
-    if not urgent:
+    if first_plan is None:
         return True, Reason.ALL_NODES_READY, f"all {total} nodes are as the spec says"
-    first_plan = urgent[0]
     waits_for_others = first_plan.state is NodeState.UPDATING or (
         first_plan.reason in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY)
     )
@@ -297,7 +287,8 @@ def _build_samples(
         )
         for plan in plans
     )
-    return fit(samples, MAX_SAMPLES_BYTES)
+    fitting = zip(plans, fit(samples, MAX_SAMPLES_BYTES), strict=False)
+    return tuple(sample for _, sample in sorted(fitting, key=lambda pair: _rank(pair[0])))
 
 
 def _build_capacity(

@@ -121,6 +121,18 @@ def test_the_status_stays_under_16_kib_whatever_is_said_of_however_many_nodes() 
     assert len(status.model_dump_json(by_alias=True).encode()) < 16 * 1024
 
 
+@pytest.mark.parametrize("message", ["m", "m" * 4000], ids=["short", "long"])
+def test_whatever_else_is_told_of_a_pool_one_sample_is_a_warning(message: str) -> None:
+    many = [
+        NodePlan(f"n{index:03}", NodeState.BLOCKED, reason, message)
+        for index, reason in enumerate([Reason.WORKLOADS_PRESENT, Reason.MIG_NODE] * 50)
+    ]
+    warned = [_plan(f"a{index}", NodeState.READY, Reason.EXTENDER_STALE) for index in range(2)]
+    samples = build_status(a_pool(), [*warned, *many], NOW).samples
+    assert [sample.node for sample in samples if sample.reason == Reason.EXTENDER_STALE] == ["a0"]
+    assert samples[-1].node == "a0"
+
+
 def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_not() -> None:
     warned = _plan("a", NodeState.READY, Reason.EXTENDER_STALE)
     status = build_status(a_pool(), [warned, UPDATING], NOW)
