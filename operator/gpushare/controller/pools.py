@@ -224,11 +224,17 @@ class Pools:
             self._notify()
 
     def tell(
-        self, pool: Pool | UnreadablePool, reason: Reason, note: str, *, warns: bool = True
+        self,
+        pool: Pool | UnreadablePool,
+        reason: Reason,
+        note: str,
+        *,
+        warns: bool = True,
+        occasion: str = "",
     ) -> None:
         """Post an Event on the pool."""
         subject = Subject(names.API_VERSION, names.KIND, pool.name, pool.uid)
-        self._events.post(subject, reason, note, warns=warns)
+        self._events.post(subject, reason, note, warns=warns, occasion=occasion)
 
     def version_of(self, name: str) -> tuple[str, int] | None:
         """UID and generation of a pool, as the last pass saw it."""

@@ -178,7 +178,8 @@ class Statuses:
         shown: Sequence[NodePlan],
     ) -> None:
         """An Event for each condition that changed, and each reason that newly holds nodes up; the
-        log has the former, and of the latter the nodes that the status shows."""
+        log has the former, and of the latter the nodes that the status shows. Of a warning that
+        comes and goes the words do not count: who edits pods may change them all the time."""
         changed = _find_changed(pool.status, status)
         _log_status(pool, status, changed)
         told: set[str] = set()
@@ -187,18 +188,18 @@ class Statuses:
                 continue
             held_up = bool(status.nodes.blocked or status.nodes.failed)
             told.add(condition.reason)
+            is_ready = condition.type == Condition.READY
+            warns = condition.reason in _WARNINGS or (is_ready and held_up)
+            occasion = pool.name if warns else ""
             self._pools.tell(
-                pool,
-                Reason(condition.reason),
-                condition.message,
-                warns=condition.reason in _WARNINGS
-                or (condition.type == Condition.READY and held_up),
+                pool, Reason(condition.reason), condition.message, warns=warns, occasion=occasion
             )
         known = {sample.reason for sample in pool.status.samples}
         for reason, plan in waiting.items():
             if reason not in known | told:
                 warns = plan.state is not NodeState.WAITING
-                self._pools.tell(pool, reason, f"{plan.node}: {plan.message}", warns=warns)
+                note, occasion = f"{plan.node}: {plan.message}", pool.name if warns else ""
+                self._pools.tell(pool, reason, note, warns=warns, occasion=occasion)
                 if not warns:
                     _log_plan(pool, plan)
         known_nodes = {(sample.node, sample.reason) for sample in pool.status.samples}
@@ -212,7 +213,8 @@ class Statuses:
         node = self._nodes.get(plan.node)
         if node is not None:
             subject = Subject("v1", "Node", node.name, node.uid)
-            self._events.post(subject, plan.reason, f"pool {pool.name}: {plan.message}", warns=True)
+            note = f"pool {pool.name}: {plan.message}"
+            self._events.post(subject, plan.reason, note, warns=True, occasion=pool.name)
 
     def _forget(self) -> None:
         """Pools that are gone leave nothing behind."""

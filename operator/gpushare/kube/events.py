@@ -72,9 +72,10 @@ class Events:
 
         With `once`, the same reason is told of the same object a single time for as long as the
         API server keeps Events, also by a process that starts anew; for each `occasion`, where
-        there may be several.
+        there may be several. Without it, what is said of one `occasion` is the same whatever the
+        note says.
         """
-        said = f"{reason}{occasion}" if once else note
+        said = f"{reason}{occasion}" if once or occasion else note
         key = Key(subject.uid, reason, said)
         series = self._telling.admit(key, self._clock(), once=once)
         if series is None:

@@ -126,7 +126,7 @@ def build_reconciler(
     versions = versions or itertools.count(1)
     settings = Settings(namespace="ns", identity="me", resync_seconds=30)
     reconciler = Reconciler(api, settings, metrics or Metrics())  # type: ignore[arg-type]
-    reconciler.caches.nodes._records = {node.name: node for node in nodes}
+    reconciler.caches.nodes._records |= {node.name: node for node in nodes}
     for node in nodes:
         reconciler.caches.mark_changed(node.name)
     keyed = {f"{pod.namespace}/{pod.name}": pod for pod in pods}

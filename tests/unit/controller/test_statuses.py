@@ -1,6 +1,7 @@
 """When a pool's status is written: beside the pass, once at a time, and again where that failed."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,12 +10,14 @@ from gpushare.api.pool import Pool
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.controller.reconcile import Reconciler
 from gpushare.controller.statuses import Statuses
+from gpushare.core.actions import NodePlan, NodeState
 from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.pools import PoolList
+from gpushare.names import Reason
 from tests.kit.values.node_plans import CGPU, OURS, applied
-from tests.kit.values.objects import a_node, a_pool
+from tests.kit.values.objects import NOW, a_node, a_pool
 from tests.unit.controller.reconcile_loop import (
     LoopApi,
     SlowApi,
@@ -92,6 +95,39 @@ async def test_a_status_that_was_refused_is_written_again(monkeypatch: pytest.Mo
     (pool,) = reconciler._pools.all
     assert pool.status.conditions
     assert await reconciler._pass_safely() == 30
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "told"),
+    [
+        (NodeState.READY, Reason.EXTENDER_STALE, ["Node"]),
+        (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, ["GPUSharePool", "Node"]),
+    ],
+)
+async def test_a_warning_that_comes_and_goes_in_other_words_is_told_once_of_each_object(
+    monkeypatch: pytest.MonkeyPatch, state: NodeState, reason: Reason, told: list[str]
+) -> None:
+    monkeypatch.setattr("gpushare.kube.events.COUNT_SECONDS", 0.0)
+    created: list[dict[str, Any]] = []
+    api = LoopApi()
+    monkeypatch.setattr(api, "create", lambda path, body: _keep(created, body))
+    reconciler = build_reconciler(monkeypatch, api, [a_pool()], a_node())
+    await settle_status(reconciler)
+    for number in range(5):
+        for plan in (
+            NodePlan("gpu-1", state, reason, f"pod {number}"),
+            NodePlan("gpu-1", NodeState.READY, Reason.APPLIED, "as the pool says"),
+        ):
+            reconciler._planner.books["training"].enter(plan)
+            reconciler._statuses.write((), NOW)
+            await settle(reconciler)
+    await asyncio.gather(*reconciler._events._tasks)
+    assert sorted(e["regarding"]["kind"] for e in created if e["reason"] == reason) == told
+
+
+async def _keep(created: list[dict[str, Any]], body: dict[str, Any]) -> dict[str, Any]:
+    created.append(body)
+    return body
 
 
 @pytest.mark.parametrize("during", ["the write", "what is told of it"])

@@ -120,6 +120,20 @@ async def test_what_is_told_a_single_time_is_neither_counted_nor_told_again() ->
     assert api.counts == []
 
 
+async def test_on_one_occasion_other_words_are_counted_on_the_event_that_is_there(
+    api: Api, events: Events, clock: Clock
+) -> None:
+    for number in range(1_000):
+        events.post(POOL, Reason.EXTENDER_STALE, f"card {number}", occasion="training")
+    await drain(events)
+    (event,) = api.events.values()
+    assert (event["note"], event["series"]["count"]) == ("card 0", 1_000)
+    clock.now += SAME_SECONDS
+    events.post(POOL, Reason.EXTENDER_STALE, "card 7", occasion="training")
+    await drain(events)
+    assert [each["note"] for each in api.events.values()] == ["card 0", "card 7"]
+
+
 async def test_it_is_told_again_for_another_occasion(api: Api, events: Events) -> None:
     for occasion in ("first", "second", "second"):
         events.post(POD, Reason.UNROUTED, "selects no pool", once=True, occasion=occasion)
