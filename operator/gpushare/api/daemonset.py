@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from gpushare.api.nodeselection import CHOOSING
+import msgspec
+
+from gpushare.api.nodeselection import ANYWHERE, NodeSelection, read_node_selection
+from gpushare.api.podshape import Spec
 
 NONE_RENAMED: Mapping[str, str] = MappingProxyType({})
 """Of a cluster that has renamed none."""
@@ -25,8 +28,8 @@ class DaemonSet:
     """What the cluster calls it."""
     images: frozenset[str] = frozenset()
     """The last part of each, without tag and digest."""
-    selects: frozenset[tuple[str, str]] = frozenset()
-    """Pool and mode labels, with the values that its pods need their node to have."""
+    selection: NodeSelection = ANYWHERE
+    """On which nodes its pods run, taints aside."""
     is_critical: bool = False
     """Its pods have a system priority: no node that runs short evicts them ("Pod Priority and
     Preemption" in the Kubernetes documentation)."""
@@ -35,11 +38,12 @@ class DaemonSet:
 def parse_daemonset(raw: Mapping[str, Any]) -> DaemonSet:
     """A DaemonSet from the API server's JSON."""
     spec = ((raw.get("spec") or {}).get("template") or {}).get("spec") or {}
+    selecting = {key: spec.get(key) for key in ("nodeSelector", "affinity")}
     images = (each.get("image") or "" for each in spec.get("containers") or ())
     return DaemonSet(
         raw["metadata"]["name"],
         frozenset(map(shorten_image, images)),
-        frozenset(find_selected(spec, CHOOSING)),
+        read_node_selection(msgspec.convert(selecting, Spec)),
         (spec.get("priorityClassName") or "").startswith("system-"),
     )
 

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpushare import names
+from gpushare.api.daemonset import FORMER
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition
 from gpushare.core.actions import EvictedPod
-from gpushare.core.diagnosis import RETURN_STATIC_PLUGIN, list_few
+from gpushare.core.diagnosis import RETURN_STATIC_PLUGIN, list_few, tell_how_to_remove
 from gpushare.core.modes import Mode, find_other_edition_labels
 from gpushare.core.observed import Pass
 from gpushare.core.plugindaemonsets import CHART_VALUE
@@ -155,6 +156,26 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], at: Pass) -> Blocker |
             f"install it, nothing was changed{_suggest(missing, at)}"
         )
     return Blocker(Reason.COMPONENT_MISSING, message)
+
+
+def find_left_over_plugin(node: Node, to: Mode, pods: Iterable[Pod], at: Pass) -> Blocker | None:
+    """A DaemonSet whose name another has now, and that would serve the node beside that.
+
+    Its pod is there, or the labels of `to` bring it.
+    """
+    former = f"{FORMER}{to.plugin}"
+    left = at.plugin_daemonsets.find(former)
+    if left is None:
+        return None
+    admits, name = left.selection.admits, node.name
+    comes = admits(name, {**node.labels, **to.labels}) and not admits(name, node.labels)
+    if not comes and not any(pod.daemonset == former for pod in pods):
+        return None
+    return Blocker(
+        Reason.COMPETING_PLUGINS,
+        f"{tell_how_to_remove([former], at)}: it would serve {to.resource} on the node beside "
+        f"{at.name_of(to.plugin)}; nothing was changed",
+    )
 
 
 def _suggest(missing: Iterable[str], at: Pass) -> str:

@@ -169,7 +169,7 @@ def find_competing_plugins(
             f"{rival} serves {' and '.join(sorted(served))} on a node in mode "
             f"{mode.schedule}: its cards can be given out twice"
         )
-    return NotYet(Reason.COMPETING_PLUGINS, f"{_tell_how_to_remove(rivals, at)}: {what}")
+    return NotYet(Reason.COMPETING_PLUGINS, f"{tell_how_to_remove(rivals, at)}: {what}")
 
 
 def explain_zero(node: Node, serving: Sequence[Pod], mode: Mode, resource: str, at: Pass) -> NotYet:
@@ -210,6 +210,18 @@ def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYe
     return NotYet(Reason.RESOURCE_NOT_READY, message)
 
 
+def tell_how_to_remove(rivals: Sequence[str], at: Pass) -> str:
+    """What a person does so that these plugins leave a node."""
+    daemonsets = [at.name_of(rival) for rival in rivals if rival != STATIC_PLUGIN]
+    steps = []
+    if daemonsets:
+        listed = " and ".join(daemonsets)
+        steps.append(f"keep the DaemonSet {listed} off the node by its node selector, or remove it")
+    if STATIC_PLUGIN in rivals:
+        steps.append(REMOVE_STATIC_PLUGIN)
+    return "; ".join(steps)
+
+
 def list_few(told: Sequence[str]) -> str:
     """The first three, and how many more there are."""
     more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
@@ -220,14 +232,3 @@ def _left_of(patience: timedelta, since: Sequence[datetime], at: Pass) -> timede
     """What is left of `patience`, which runs from the last of `since`; None where it is over."""
     left = max(since) + patience - at.now if since else timedelta()
     return left if left > timedelta() else None
-
-
-def _tell_how_to_remove(rivals: Sequence[str], at: Pass) -> str:
-    daemonsets = [at.name_of(rival) for rival in rivals if rival != STATIC_PLUGIN]
-    steps = []
-    if daemonsets:
-        listed = " and ".join(daemonsets)
-        steps.append(f"keep the DaemonSet {listed} off the node by its node selector, or remove it")
-    if STATIC_PLUGIN in rivals:
-        steps.append(REMOVE_STATIC_PLUGIN)
-    return "; ".join(steps)

@@ -12,6 +12,7 @@ from gpushare.core.applied import find_doubt, plan_noted
 from gpushare.core.blockers import (
     Blocker,
     find_blocking_pods,
+    find_left_over_plugin,
     find_mig,
     find_missing_daemonset,
     find_other_edition,
@@ -262,7 +263,11 @@ def _plan_change(
     if rolled_back is not None and rolled_back.attempt == policy.attempt and failed is None:
         message = f"rolled back to {of}: {rolled_back.message}"
         return seen.plan(NodeState.FAILED, Reason.ROLLED_BACK, message)
-    blocker = _find_reason_to_stay_away(seen, pool) or find_missing_daemonset(mode, seen.pods, at)
+    blocker = (
+        _find_reason_to_stay_away(seen, pool)
+        or find_missing_daemonset(mode, seen.pods, at)
+        or find_left_over_plugin(seen.node, mode, seen.pods, at)
+    )
     if blocker is not None:
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
     workloads = find_blocking_pods(transition, left, mode, seen.pods)

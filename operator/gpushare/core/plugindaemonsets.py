@@ -27,6 +27,10 @@ class PluginDaemonSets:
         """The standard names of those that are there; others by their own."""
         return frozenset(map(self._get_standard, self.found))
 
+    def find(self, standard: str) -> DaemonSet | None:
+        """The one of this standard name."""
+        return next((each for each in self.found if self._get_standard(each) == standard), None)
+
     def name_of(self, standard: str) -> str:
         """What the cluster calls the DaemonSet of this standard name."""
         return self.names.get(standard, standard.removeprefix(FORMER))
@@ -62,4 +66,5 @@ def _compare(daemonset: DaemonSet, standard: str) -> Iterator[bool]:
     yield words <= {*daemonset.name.split("-")}
     yield any(words <= {*image.split("-")} for image in daemonset.images)
     modes = (mode for mode in MODES.values() if standard in (*mode.daemonsets, mode.recoverer))
-    yield any(not daemonset.selects.isdisjoint(mode.labels.items()) for mode in modes)
+    labels = (label for mode in modes for label in mode.labels.items())
+    yield any(value in daemonset.selection.find_values(key) for key, value in labels)

@@ -80,6 +80,7 @@ def test_only_the_pods_of_the_given_name_are_deleted(told: Bench) -> None:
     mark = told.audit.mark()
     told.change_pool(schedule="cgpu")
     assert PLUGIN in expect_reason(told, "n1", "CompetingPlugins")["message"]
+    assert "unschedulable" not in told.node("n1")["spec"]
     told.call("DELETE", f"{DAEMONSETS}/{PLUGIN}")
     expect_pool_ready(told, nodes=1)
     assert told.audit.our_deletions(mark) == [plugin]

@@ -5,14 +5,19 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.daemonset import DaemonSet, parse_daemonset
+from gpushare.api.daemonset import FORMER, DaemonSet, parse_daemonset
+from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
+from gpushare.core.actions import NodeState
 from gpushare.core.blockers import find_missing_daemonset
+from gpushare.core.member import plan_member
 from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
-from gpushare.core.observed import Pass
+from gpushare.core.observed import Observed, Pass
 from gpushare.core.plugindaemonsets import PluginDaemonSets
+from gpushare.core.records import parse_records
+from gpushare.core.turn import OPEN
 from gpushare.names import Reason
-from tests.kit.values.objects import NOW, a_plugin_pod, installed
+from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool, installed
 
 IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"
 BYSTANDER = DaemonSet("kube-proxy", frozenset({"kube-proxy"}))
@@ -89,3 +94,38 @@ def test_a_renamed_daemonset_is_there() -> None:
     assert find_missing_daemonset(SHARE, [], at) is None
     without = replace(at, plugin_daemonsets=installed(frozenset()))
     assert find_missing_daemonset(SHARE, [a_plugin_pod()], without) is None
+
+
+LEFT = build(GPUSHARE_PLUGIN, nodeSelector={"ack.node.gpu.schedule": "share"})
+LEFT_POD = a_plugin_pod("left", daemonset=f"{FORMER}{GPUSHARE_PLUGIN}")
+
+
+@pytest.mark.parametrize(
+    ("left", "pods", "blocks"),
+    [
+        (LEFT, [], True),
+        (build(GPUSHARE_PLUGIN), [LEFT_POD], True),
+        (build(GPUSHARE_PLUGIN), [], False),
+        (build(GPUSHARE_PLUGIN, nodeSelector={"old": "true"}), [], False),
+        (LEFT, [a_plugin_pod()], True),
+        (BYSTANDER, [LEFT_POD], False),
+    ],
+    ids=[
+        "the mode's label brings it",
+        "it runs there",
+        "a taint keeps it off",
+        "its node selector keeps it off",
+        "its successor runs",
+        "it is removed",
+    ],
+)
+def test_a_plugin_left_over_blocks_a_change_where_it_would_serve_the_node_beside_its_successor(
+    left: DaemonSet, pods: list[Pod], blocks: bool
+) -> None:
+    names = PluginDaemonSets({GPUSHARE_PLUGIN: "renamed"}, frozenset({build("renamed"), left}))
+    at = Pass(NOW, plugin_daemonsets=names)
+    seen = Observed(a_node(), pods, parse_records(a_node()))
+    plan = plan_member(seen, a_pool(schedule="share"), at, OPEN)
+    assert (plan.reason is Reason.COMPETING_PLUGINS) is blocks
+    assert (plan.state is NodeState.BLOCKED and plan.action is None) is blocks
+    assert (f"DaemonSet {GPUSHARE_PLUGIN} off" in plan.message) is blocks
