@@ -17,7 +17,7 @@ DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 DAEMONSET_NAME = r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$"
 
 
-def _keep_apart(given: Mapping[str, str]) -> Mapping[str, str]:
+def _check_daemonsets(given: Mapping[str, str]) -> Mapping[str, str]:
     standard = sorted(names.STANDARD_DAEMONSETS)
     owners: dict[str, str] = {}
     for key, name in {**dict(zip(standard, standard, strict=True)), **given}.items():
@@ -30,7 +30,7 @@ def _keep_apart(given: Mapping[str, str]) -> Mapping[str, str]:
 
 Namespace = Annotated[str, StringConstraints(pattern=DNS_LABEL)]
 DaemonSetName = Annotated[str, StringConstraints(pattern=DAEMONSET_NAME)]
-DaemonSetNames = Annotated[Mapping[str, DaemonSetName], AfterValidator(_keep_apart)]
+DaemonSetNames = Annotated[Mapping[str, DaemonSetName], AfterValidator(_check_daemonsets)]
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Lifetime = Annotated[float, Field(ge=10, le=100 * 365 * 86400, allow_inf_nan=False)]
