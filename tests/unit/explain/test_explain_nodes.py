@@ -21,7 +21,6 @@ from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_po
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")
-SETUP = Setup()
 OFFERS: dict[str, Any] = {"allocatable": {MEMORY: 15}, "gpu_count": 1}
 PLUGIN = a_plugin_pod()
 
@@ -30,8 +29,9 @@ def explain(node: Node, *pods: Pod, pools: tuple[Pool, ...] = (POOL,)) -> NodeEx
     return explain_in(a_world(pools=pools, nodes=(node,), pods=pods), node.name)
 
 
-def explain_in(world: World, name: str) -> NodeExplanation:
-    return explain_node(world, SETUP, plan_world(world, SETUP, LATER), name, LATER)
+def explain_in(world: World, name: str = "gpu-1") -> NodeExplanation:
+    setup = Setup()
+    return explain_node(world, setup, plan_world(world, setup, LATER), name, LATER)
 
 
 def reasons(explained: NodeExplanation) -> list[Reason]:
@@ -58,14 +58,6 @@ def test_labels_say_what_is_wanted_and_who_wrote_them() -> None:
     assert "group" not in lines
 
 
-def test_without_pools_labels_are_compared_with_plugins_all_the_same() -> None:
-    node = a_node(labels=SHARE, **OFFERS)
-    assert explain(node, PLUGIN, pools=()).findings == ()
-    alone = explain(node, pools=())
-    assert reasons(alone) == [Reason.PLUGIN_RESTARTING]
-    assert alone.owner is None
-
-
 @pytest.mark.parametrize(
     ("labels", "edition", "mode"),
     [
@@ -89,19 +81,41 @@ def test_a_node_that_has_nothing_to_do_with_gpus_has_no_findings() -> None:
     assert explained.findings == ()
 
 
-def test_a_value_that_is_no_mode_is_named() -> None:
-    explained = explain(a_node(labels={"ack.node.gpu.schedule": "quantum"}), pools=())
-    assert explained.mode is None
-    assert reasons(explained) == [Reason.REQUIRES_PERSON]
-    assert "'quantum'" in explained.findings[0].message
+SHARING = a_node(labels=SHARE, **OFFERS)
+OLD_LABEL = a_node(labels={**SHARE, "cgpu": "true"}, **OFFERS)
+QUANTUM = a_node(labels={"ack.node.gpu.schedule": "quantum"})
+UNREADABLE = replace(a_settled(**OFFERS), annotations={names.ANNOTATION_APPLIED: "{"})
+IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
 
 
-def test_labels_of_two_editions_are_found() -> None:
-    node = a_node(labels={**SHARE, "cgpu": "true"}, **OFFERS)
-    assert Reason.OTHER_EDITION_LABELS in reasons(explain(node, PLUGIN, pools=()))
+@pytest.mark.parametrize(
+    ("explained", "found"),
+    [
+        (explain(SHARING, PLUGIN, pools=()), []),
+        (explain(SHARING, pools=()), [Reason.PLUGIN_RESTARTING]),
+        (explain(QUANTUM, pools=()), [Reason.REQUIRES_PERSON]),
+        (explain(OLD_LABEL, PLUGIN, pools=()), [Reason.OTHER_EDITION_LABELS]),
+        (explain(a_settled(), PLUGIN), [Reason.NO_CARDS]),
+        (explain(IN_MIB, PLUGIN), [Reason.MEMORY_UNIT_DIFFERS]),
+        (explain(UNREADABLE, PLUGIN), [Reason.RECORD_UNREADABLE]),
+        (explain(changing("gpu-1"), pools=(a_pool(),)), [Reason.COMPONENT_NOT_READY]),
+    ],
+    ids=[
+        "nothing where plugins serve what labels say, without a pool too",
+        "a plugin that is away",
+        "a value that is no mode",
+        "labels of two editions",
+        "a plugin that found no cards",
+        "another unit than the installation's",
+        "a record that nobody can read",
+        "what a change waits for, and nothing that follows from it",
+    ],
+)
+def test_what_is_wrong_is_found(explained: NodeExplanation, found: list[Reason]) -> None:
+    assert reasons(explained) == found
 
 
-def test_a_second_plugin_is_found_with_its_remedy() -> None:
+def test_a_second_plugin_and_its_resource_are_not_of_the_nodes_mode() -> None:
     offers = {MEMORY: 15, names.RESOURCE_WHOLE_GPU: 1}
     second = a_plugin_pod("nvidia", daemonset=NVIDIA_DAEMONSET)
     node = a_settled(allocatable=offers, gpu_count=1)
@@ -115,55 +129,29 @@ def test_a_second_plugin_is_found_with_its_remedy() -> None:
     assert [r.name for r in explained.resources if not r.is_of_mode] == ["nvidia.com/gpu"]
 
 
-def test_a_plugin_that_found_no_cards() -> None:
-    assert reasons(explain(a_settled(), PLUGIN)) == [Reason.NO_CARDS]
-
-
-def test_a_plugin_that_counts_in_another_unit_than_the_others() -> None:
-    odd = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
-    others = tuple(a_node(f"n{index}", **OFFERS) for index in range(3))
-    world = a_world(pools=(POOL,), nodes=(odd, *others), pods=(PLUGIN,))
-    assert reasons(explain_in(world, odd.name)) == [Reason.MEMORY_UNIT_DIFFERS]
-
-
 def test_a_mode_whose_daemonset_is_not_installed() -> None:
-    node = a_node(labels={"ack.node.gpu.schedule": "mps"})
-    explained = explain(node, pools=())
+    explained = explain(a_node(labels={"ack.node.gpu.schedule": "mps"}), pools=())
     assert reasons(explained)[0] is Reason.COMPONENT_MISSING
     assert "gpushare-mps-device-plugin-ds and ack-mps-control" in explained.findings[0].message
 
 
 def test_pools_that_claim_the_same_node() -> None:
     strong = a_pool("strong", "share", priority=200)
-    explained = explain(a_node(labels=SHARE, **OFFERS), PLUGIN, pools=(POOL, strong))
-    first, second = explained.claimants or ()
+    first, second = explain(SHARING, PLUGIN, pools=(POOL, strong)).claimants or ()
     assert (first.pool, first.has_it, first.priority) == ("strong", True, 200)
     assert (second.pool, second.has_it) == ("training", False)
     assert second.plan.reason is Reason.OWNED_BY_OTHER_POOL
 
 
-def test_a_change_tells_what_it_waits_for_and_nothing_of_what_follows_from_it() -> None:
-    explained = explain(changing("gpu-1"), pools=(a_pool(),))
-    assert explained.records.change is not None
-    assert explained.owner is not None
-    assert reasons(explained) == [explained.owner.plan.reason]
-
-
-def test_a_record_that_nobody_can_read_is_said_to_be_so() -> None:
-    node = replace(a_settled(**OFFERS), annotations={names.ANNOTATION_APPLIED: "{"})
-    assert reasons(explain(node, PLUGIN)) == [Reason.RECORD_UNREADABLE]
-
-
 def test_a_node_whose_pools_spec_is_unreadable_is_left_alone() -> None:
     world = a_world(pools=(), nodes=(a_settled(**OFFERS),), pods=(PLUGIN,))
     world = replace(world, unreadable_pools=frozenset({"training"}))
-    assert reasons(explain_in(world, "gpu-1")) == [Reason.SPEC_INVALID]
+    assert reasons(explain_in(world)) == [Reason.SPEC_INVALID]
 
 
 def test_containers_with_the_isolation_of_a_former_mode_are_counted() -> None:
     records = applied(Schedule.SHARE, before=("uid-of-old",), admitted={"uid-of-old": "cgpu"})
-    labels = {**SHARE, names.LABEL_POOL: "training"}
-    node = a_node(labels=labels, records=records, **OFFERS)
+    node = a_node(labels={**SHARE, names.LABEL_POOL: "training"}, records=records, **OFFERS)
     old = a_gpu_pod("old", containers=(SharingContainer("main"),))
     isolation = explain(node, PLUGIN, old).isolation
     assert isolation is not None
