@@ -2,25 +2,21 @@
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import jsonpatch
 import orjson
 import pytest
 
-from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.api.cluster import Kind, keep_object
 from gpushare.api.namespace import Namespace
-from gpushare.cli.snapshots import build_snapshot
 from gpushare.core.admission import Rules, view_pool
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook.admitter import Admitter
 from gpushare.webhook.journal import Journal
-from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.card_oracle import find_nodes
 from tests.kit.histories.gpu_cluster import POOL_LABEL, TAINT, Application, GpuNode, GpuPool
 from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
@@ -30,16 +26,12 @@ from tests.kit.histories.gpu_cluster_manifests import (
     build_living_pool,
     build_node,
 )
-from tests.kit.values.manifests import build_review, build_workload, encode
+from tests.kit.values.found_clusters import READ_AT, Asked, build_found_cluster
+from tests.kit.values.manifests import Json, build_review, build_workload, encode
 from tests.kit.values.webhook_server import build_memory
-
-Json = dict[str, Any]
 
 WORLDS = 50
 PODS_PER_WORLD = 8
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-AFTERWARDS = "2026-03-01T12:00:00Z"
-"""Of pods that no pool's figures count yet."""
 WORKLOADS = {
     "Deployment": ("apps", "deployments"),
     "StatefulSet": ("apps", "statefulsets"),
@@ -130,17 +122,25 @@ def _try_world(seed: str, folder: Path) -> Iterator[Trial]:
         _create(manifest, answer) if manifest["kind"] == "Pod" else None
         for manifest, answer in zip(manifests, answers, strict=True)
     ]
-    snapshot, file = folder / "cluster.json", folder / "manifests.json"
-    snapshot.write_bytes(_build_snapshot(pools, raw_pools, spaces, [c for c in created if c]))
+    pods = [pod for pod in created if pod is not None]
+    cluster = build_found_cluster(
+        nodes=[_build_node(pool, node) for pool in pools for node in pool.nodes],
+        pods=[*_list_holders(pools), *pods],
+        pools=raw_pools,
+        namespaces=[
+            {"metadata": {"name": each.name, "uid": each.name, "labels": dict(each.labels)}}
+            for each in spaces
+        ],
+    )
+    file = folder / "manifests.json"
     file.write_text(json.dumps({"kind": "List", "items": manifests}))
-    options = ["--snapshot", str(snapshot), "-o", "json"]
-    options += ["--on-no-pool", "deny" if denies else "allow"]
-    explained = _explain("-f", str(file), *options)["objects"]
+    explain = Asked(folder, "explain", "--on-no-pool", "deny" if denies else "allow")
+    explained = explain.tell(cluster, "-f", str(file))["objects"]
     for index, manifest in enumerate(manifests):
         again: Json = {}
-        if (pod := created[index]) is not None and _is_kept(pod):
-            where = ("-n", manifest["metadata"]["namespace"])
-            again = _explain("pod", manifest["metadata"]["name"], *where, *options)
+        pod, meta = created[index], manifest["metadata"]
+        if pod is not None and keep_object(Kind.PODS, pod) is not None:
+            again = explain.tell(cluster, "pod", meta["name"], "-n", meta["namespace"])
         yield Trial(
             f"{seed}/{index}", cases[index], manifest, answers[index], explained[index], again
         )
@@ -164,38 +164,21 @@ def _create(pod: Json, answer: Answered) -> Json | None:
         return None
     created: Json = jsonpatch.apply_patch(pod, answer.patch)
     uid = f"uid-of-{pod['metadata']['name']}"
-    created["metadata"] |= {"uid": uid, "creationTimestamp": AFTERWARDS}
+    # No pool's figures count it yet.
+    created["metadata"] |= {"uid": uid, "creationTimestamp": READ_AT.isoformat()}
     for owner in created["metadata"].get("ownerReferences", ()):
         owner["uid"] = "owner"
     return {**created, "status": {"phase": "Pending"}}
 
 
-def _is_kept(pod: Json) -> bool:
-    return keep_object(Kind.PODS, pod) is not None
-
-
-def _build_snapshot(
-    pools: tuple[GpuPool, ...], raw_pools: list[Json], spaces: list[Namespace], pods: list[Json]
-) -> bytes:
-    holders = [
-        _give_life(build_holder(pool, node, holder))
-        for pool in pools
-        for node in pool.nodes
-        for holder in node.holders
-    ]
-    nodes = [_build_node(pool, node) for pool in pools for node in pool.nodes]
-    return build_snapshot(
-        Cluster(
-            NOW,
-            nodes=tuple(_keep(Kind.NODES, nodes)),
-            pods=tuple(_keep(Kind.PODS, [*holders, *pods])),
-            pools=tuple(_keep(Kind.POOLS, raw_pools)),
-            namespaces=tuple(
-                {"metadata": {"name": each.name, "uid": each.name, "labels": dict(each.labels)}}
-                for each in spaces
-            ),
-        )
-    )
+def _list_holders(pools: tuple[GpuPool, ...]) -> Iterator[Json]:
+    for pool in pools:
+        for node in pool.nodes:
+            for holder in node.holders:
+                pod = build_holder(pool, node, holder)
+                name = pod["metadata"]["name"]
+                pod["metadata"] |= {"namespace": "held", "uid": f"uid-of-{name}"}
+                yield {**pod, "status": {"phase": "Running"}}
 
 
 def _build_node(pool: GpuPool, node: GpuNode) -> Json:
@@ -205,31 +188,13 @@ def _build_node(pool: GpuPool, node: GpuNode) -> Json:
     return raw
 
 
-def _give_life(pod: Json) -> Json:
-    pod["metadata"] |= {"namespace": "held", "uid": f"uid-of-{pod['metadata']['name']}"}
-    return {**pod, "status": {"phase": "Running"}}
-
-
-def _keep(kind: Kind, items: list[Json]) -> Iterator[Json]:
-    for raw in items:
-        if (kept := keep_object(kind, raw)) is not None:
-            yield kept
-
-
-def _explain(*arguments: str) -> Json:
-    ended = run_command("explain", *arguments)
-    assert (ended.code, ended.err) == (0, ""), ended
-    explained: Json = json.loads(ended.out)
-    return explained
-
-
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
     folder = tmp_path_factory.mktemp("explain")
     return [trial for world in range(WORLDS) for trial in _try_world(f"explain-{world}", folder)]
 
 
-def _find_wrong(trials: list[Trial], is_wrong: Any) -> list[Trial]:
+def _find_wrong(trials: list[Trial], is_wrong: Callable[[Trial], bool]) -> list[Trial]:
     return [trial for trial in trials if is_wrong(trial)][:2]
 
 
@@ -239,34 +204,26 @@ def test_it_is_the_webhooks_decision_and_code(trials: list[Trial]) -> None:
     assert len({trial.webhook.reason for trial in trials}) > 10
 
 
-def test_a_pod_gets_the_very_patch_that_is_shown(trials: list[Trial]) -> None:
-    pods = [trial for trial in trials if trial.manifest["kind"] == "Pod"]
-    assert not _find_wrong(pods, lambda t: t.explained["patch"] != t.webhook.patch)
-    assert sum(bool(trial.webhook.patch) for trial in pods) > len(pods) / 3
-
-
-def test_who_creates_it_is_told_what_is_shown(trials: list[Trial]) -> None:
-    pods = [trial for trial in trials if trial.manifest["kind"] == "Pod"]
-
+def test_a_pod_gets_the_patch_and_who_creates_it_is_told_what_is_shown(
+    trials: list[Trial],
+) -> None:
     def is_wrong(trial: Trial) -> bool:
-        decision = trial.explained["decision"]
-        told = (decision["refused"], decision["warnings"])
-        return told != (trial.webhook.refusal, trial.webhook.warnings)
+        decision, webhook = trial.explained["decision"], trial.webhook
+        shown = (trial.explained["patch"], decision["refused"], decision["warnings"])
+        return shown != (webhook.patch, webhook.refusal, webhook.warnings)
 
+    pods = [trial for trial in trials if trial.manifest["kind"] == "Pod"]
     assert not _find_wrong(pods, is_wrong)
+    assert sum(bool(trial.webhook.patch) for trial in pods) > len(pods) / 3
     assert any(trial.webhook.refusal for trial in pods)
 
 
 def test_of_a_workload_the_webhook_warns_of_what_is_shown(trials: list[Trial]) -> None:
     workloads = [trial for trial in trials if trial.manifest["kind"] != "Pod"]
-
-    def is_wrong(trial: Trial) -> bool:
-        return trial.webhook.warnings != [*_head(trial.explained)]
-
-    assert not _find_wrong(workloads, is_wrong)
+    assert not _find_wrong(workloads, lambda t: t.webhook.warnings != [*_head(t.explained)])
 
 
-def _head(explained: Mapping[str, Any]) -> Iterator[str]:
+def _head(explained: Json) -> Iterator[str]:
     decision = explained["decision"]
     if decision["refused"]:
         refused = f"its pods will be refused: {decision['refused']}"

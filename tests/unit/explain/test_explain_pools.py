@@ -60,14 +60,6 @@ def test_nodes_are_grouped_by_what_they_wait_for_the_most_urgent_first() -> None
     assert explained.out_of_service == ("a", "b")
 
 
-def test_what_waits_for_a_person_names_the_plan_to_agree_to() -> None:
-    pool = a_pool(rollout={"approval": "Manual"})
-    explained = explain(pool, settled("a"), pods=(plugin("a"),))
-    assert explained.groups[0].reason is Reason.WAITING_FOR_APPROVAL
-    assert explained.status.plan is not None
-    assert explained.status.plan.hash
-
-
 def test_conditions_are_set_beside_what_the_controller_said_last() -> None:
     pool = a_pool(schedule="share")
     status = explain(pool, settled("a"), pods=(plugin("a"),)).status
