@@ -1,4 +1,7 @@
-"""Which pools describe a labelled cluster, what they leave out, and what the planner says."""
+"""Which pools describe a labelled cluster, what they leave out, and what the planner says.
+
+What holds of any cluster is in test_adopt_model.py.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,7 +10,6 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.api.cluster import Cluster
 from gpushare.api.manifest import parse_manifest
 from gpushare.cli.world import observe_cluster, with_pools
 from gpushare.core.adoption.adopt import Description, Proof, describe_world, prove
@@ -27,20 +29,19 @@ from tests.kit.histories.labelled_cluster import (
     LabelledNode,
     build_labelled_cluster,
 )
-from tests.kit.values.manifests import build_pool
-
-Json = dict[str, Any]
+from tests.kit.values.found_clusters import build_found_pool
+from tests.kit.values.manifests import NODE_POOL_LABEL, Json
 
 EVERY_MODE = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode in modes]
+SELECTED = {"selector": {"matchLabels": {NODE_POOL_LABEL: "np1"}}}
 
 
-def observe(cluster: Cluster) -> World:
-    return observe_cluster(cluster).world
+def observe(*nodes: LabelledNode, pools: Iterable[Json] | None = None) -> World:
+    return observe_cluster(build_labelled_cluster(nodes, pools=pools)).world
 
 
 def describe(*nodes: LabelledNode, pools: Iterable[Json] | None = None) -> Description:
-    cluster = build_labelled_cluster(nodes, pools=pools)
-    return describe_world(observe(cluster), names.LABEL_NODE_POOL)
+    return describe_world(observe(*nodes, pools=pools), names.LABEL_NODE_POOL)
 
 
 def list_specs(description: Description) -> dict[str, Json]:
@@ -52,20 +53,13 @@ def list_codes(description: Description | Proof) -> dict[str, Code]:
 
 
 def prove_all(*nodes: LabelledNode) -> Proof:
-    world = observe(build_labelled_cluster(nodes))
+    return prove_world(observe(*nodes))
+
+
+def prove_world(world: World) -> Proof:
     described = describe_world(world, names.LABEL_NODE_POOL)
     pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
     return prove(with_pools(world, pools), described.pools, READ_AT)
-
-
-def select(node_pool: str) -> Json:
-    return {"selector": {"matchLabels": {"alibabacloud.com/nodepool-id": node_pool}}}
-
-
-def build_found_pool(name: str, **spec: Any) -> Json:
-    pool = build_pool(name, **spec)
-    pool["metadata"] |= {"uid": name, "creationTimestamp": "2026-02-01T00:00:00Z"}
-    return pool
 
 
 # What becomes a pool.
@@ -74,84 +68,57 @@ def build_found_pool(name: str, **spec: Any) -> Json:
 @pytest.mark.parametrize(("edition", "mode"), EVERY_MODE)
 def test_a_node_pool_of_each_mode_is_one_pool_whose_plan_is_empty(edition: str, mode: str) -> None:
     nodes = [LabelledNode(f"n{index}", edition, mode) for index in range(2)]
-    (spec,) = list_specs(describe(*nodes)).values()
-    assert spec == {"nodes": select("np1"), "edition": edition, "schedule": mode}
+    ((name, spec),) = list_specs(describe(*nodes)).items()
+    assert spec == {"nodes": SELECTED, "edition": edition, "schedule": mode}
     proof = prove_all(*nodes)
     assert proof.changes == ()
     verified = {VERIFIED_LABEL: (None, "true")} if mode in ("cgpu", "core_mem") else {}
-    assert [each.labels for each in proof.foreseen] == [
-        {POOL_LABEL: (None, name)} | verified for name in [*list_specs(describe(*nodes))] * 2
-    ]
+    expected = {POOL_LABEL: (None, name)} | verified
+    assert [each.labels for each in proof.foreseen] == [expected] * 2
 
 
-def test_placement_is_part_of_what_a_pool_says() -> None:
-    nodes = [
-        LabelledNode(f"n-{each}", node_pool=f"np-{each}", labels={PLACEMENT_LABEL: each})
-        for each in ("binpack", "spread")
-    ]
-    specs = list_specs(describe(*nodes))
-    assert {name: spec["placement"] for name, spec in specs.items()} == {
-        "np-binpack-share-binpack": "binpack",
-        "np-spread-share-spread": "spread",
-    }
-    assert prove_all(*nodes).changes == ()
+def retained(name: str, node_pool: str) -> LabelledNode:
+    return LabelledNode(name, labels={POOL_LABEL: "training.v2"}, node_pool=node_pool)
 
 
-def test_nodes_without_a_node_pool_are_named() -> None:
-    described = describe(
-        LabelledNode("a", "OpenSource", "share", node_pool=""),
-        LabelledNode("b", "OpenSource", "default", node_pool=""),
-        LabelledNode("c", "OpenSource", "share", node_pool=""),
-    )
+TWO_POOLS = {"key": NODE_POOL_LABEL, "operator": "In", "values": ["np1", "np2"]}
+MEMBERS: dict[str, tuple[list[LabelledNode], dict[str, Json], Code | None]] = {
+    "nodes without a node pool are named": (
+        [LabelledNode(name, node_pool="") for name in ("a", "c")],
+        {"nodes-share": {"names": ["a", "c"]}},
+        Code.BY_NAME,
+    ),
+    "a node pool whose nodes differ is not selected": (
+        [LabelledNode("a", schedule="cgpu"), LabelledNode("b")],
+        {"np1-cgpu": {"names": ["a"]}, "np1-share": {"names": ["b"]}},
+        Code.MIXED_NODE_POOL,
+    ),
+    "one with an unlabelled node neither": (
+        [LabelledNode("a"), LabelledNode("b", labels={MODE_LABEL: None})],
+        {"np1-share": {"names": ["a"]}},
+        Code.MIXED_NODE_POOL,
+    ),
+    "no selector reaches a control-plane node": (
+        [LabelledNode("a"), LabelledNode("b", labels=CONTROL_PLANE)],
+        {"np1-share": {**SELECTED, "names": ["b"]}},
+        None,
+    ),
+    "a pool's label that was retained names the pool again": (
+        [retained("a", "np1"), retained("b", "np2"), retained("c", "")],
+        {"training.v2": {"selector": {"matchExpressions": [TWO_POOLS]}, "names": ["c"]}},
+        Code.NAMED_AFTER_LABEL,
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "members", "code"), MEMBERS.values(), ids=MEMBERS)
+def test_members_are_selected_by_their_node_pool_or_named(
+    nodes: list[LabelledNode], members: dict[str, Json], code: Code | None
+) -> None:
+    described = describe(*nodes)
     specs = list_specs(described)
-    assert {name: spec["nodes"] for name, spec in specs.items()} == {
-        "nodes-opensource-default": {"names": ["b"]},
-        "nodes-opensource-share": {"names": ["a", "c"]},
-    }
-    assert set(list_codes(described).values()) == {Code.BY_NAME}
-
-
-def test_a_node_pool_whose_nodes_differ_is_not_selected() -> None:
-    described = describe(
-        LabelledNode("a", schedule="cgpu"), LabelledNode("b"), LabelledNode("c", schedule="cgpu")
-    )
-    specs = list_specs(described)
-    assert {name: spec["nodes"] for name, spec in specs.items()} == {
-        "np1-cgpu": {"names": ["a", "c"]},
-        "np1-share": {"names": ["b"]},
-    }
-    assert set(list_codes(described).values()) == {Code.MIXED_NODE_POOL}
-
-
-def test_a_node_pool_with_an_unlabelled_node_is_not_selected_either() -> None:
-    described = describe(LabelledNode("a"), LabelledNode("b", labels={MODE_LABEL: None}))
-    (spec,) = list_specs(described).values()
-    assert spec["nodes"] == {"names": ["a"]}
-    assert list_codes(described) == {"b": Code.UNLABELLED, "np1-share": Code.MIXED_NODE_POOL}
-
-
-def test_a_control_plane_node_is_named_since_no_selector_reaches_it() -> None:
-    (spec,) = list_specs(
-        describe(LabelledNode("a"), LabelledNode("b", labels=CONTROL_PLANE))
-    ).values()
-    assert spec["nodes"] == {**select("np1"), "names": ["b"]}
-    assert prove_all(LabelledNode("b", labels=CONTROL_PLANE)).changes == ()
-
-
-def test_a_pool_label_that_was_retained_names_the_pool_again() -> None:
-    retained = {POOL_LABEL: "training.v2"}
-    nodes = [
-        LabelledNode("a", labels=retained),
-        LabelledNode("b", labels=retained, node_pool="np2"),
-        LabelledNode("c", labels=retained, node_pool=""),
-    ]
-    ((name, spec),) = list_specs(describe(*nodes)).items()
-    values = {"key": "alibabacloud.com/nodepool-id", "operator": "In", "values": ["np1", "np2"]}
-    assert (name, spec["nodes"]) == (
-        "training.v2",
-        {"selector": {"matchExpressions": [values]}, "names": ["c"]},
-    )
-    assert [each.labels for each in prove_all(*nodes).foreseen] == [{}] * 3
+    assert {name: spec["nodes"] for name, spec in specs.items()} == members
+    assert {list_codes(described).get(name) for name in members} == {code}
 
 
 def test_of_two_modes_that_kept_one_pool_s_label_the_larger_has_its_name() -> None:
@@ -194,9 +161,8 @@ def test_names_that_a_pool_can_t_have_are_spelled_otherwise_and_stay_apart() -> 
 
 def test_another_label_can_name_the_node_pool() -> None:
     key = "eks.amazonaws.com/nodegroup"
-    nodes = [LabelledNode("a", "OpenSource", "share", node_pool="", labels={key: "gpus"})]
-    described = describe_world(observe(build_labelled_cluster(nodes)), key)
-    (spec,) = list_specs(described).values()
+    node = LabelledNode("a", "OpenSource", "share", node_pool="", labels={key: "gpus"})
+    (spec,) = list_specs(describe_world(observe(node), key)).values()
     assert spec["nodes"] == {"selector": {"matchLabels": {key: "gpus"}}}
 
 
@@ -206,7 +172,6 @@ def test_another_label_can_name_the_node_pool() -> None:
 @pytest.mark.parametrize(
     ("labels", "code"),
     [
-        ({MODE_LABEL: "egpu"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: "mig"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: None, "cgpu": "yes"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: None, "gpushare": "1"}, Code.UNKNOWN_VALUE),
@@ -230,10 +195,10 @@ def test_a_node_that_offers_mig_devices_is_left_out() -> None:
 
 
 def test_a_node_without_gpus_and_labels_is_not_mentioned() -> None:
-    cluster = build_labelled_cluster([])
     node = {"metadata": {"name": "web", "uid": "web", "labels": {}}}
-    described = describe_world(observe(replace(cluster, nodes=(node,))), names.LABEL_NODE_POOL)
-    assert described == Description((), ())
+    cluster = replace(build_labelled_cluster([]), nodes=(node,))
+    world = observe_cluster(cluster).world
+    assert describe_world(world, names.LABEL_NODE_POOL) == Description((), ())
 
 
 @pytest.mark.parametrize("labels", [{"cgpu": "false"}, {"gpushare": "false"}])
@@ -242,13 +207,6 @@ def test_another_edition_s_label_that_leaves_whole_cards_alone_is_no_conflict(
 ) -> None:
     nodes = [LabelledNode("a", labels=labels)]
     assert [spec["edition"] for spec in list_specs(describe(*nodes)).values()] == ["Professional"]
-    assert prove_all(*nodes).changes == ()
-
-
-def test_nodes_that_are_left_out_do_not_keep_their_node_pool_from_being_selected() -> None:
-    described = describe(LabelledNode("a"), LabelledNode("odd", labels={MODE_LABEL: "egpu"}))
-    (spec,) = list_specs(described).values()
-    assert spec["nodes"] == {**select("np1"), "exclude": ["odd"]}
 
 
 def test_a_node_that_a_pool_has_already_stays_with_it() -> None:
@@ -256,13 +214,11 @@ def test_a_node_that_a_pool_has_already_stays_with_it() -> None:
     described = describe(LabelledNode("a"), LabelledNode("b"), pools=[taken])
     ((name, spec),) = list_specs(described).items()
     assert name.startswith("np1-share-")
-    assert spec["nodes"] == {**select("np1"), "exclude": ["a"]}
-    assert list_codes(described) == {"a": Code.IN_POOL}
+    assert spec["nodes"] == {**SELECTED, "exclude": ["a"]}
 
 
 def test_a_node_of_a_pool_that_can_t_be_read_is_left_to_it() -> None:
-    broken = build_found_pool("newer", schedule="share")
-    broken["spec"]["schedule"] = "quantum"
+    broken = build_found_pool("newer", schedule="quantum")
     described = describe(LabelledNode("a", labels={POOL_LABEL: "newer"}), pools=[broken])
     assert (described.pools, list_codes(described)) == ((), {"a": Code.POOL_UNREADABLE})
 
@@ -277,47 +233,46 @@ def test_what_is_said_of_many_nodes_is_said_once() -> None:
 # What the planner says.
 
 
-def test_a_label_that_basic_lacks_is_told_and_nothing_restarts() -> None:
-    (change,) = prove_all(
-        LabelledNode("a", "Basic", "cgpu", labels={"cgpu.disable.isolation": None})
-    ).changes
-    assert change.changed_labels == {"cgpu.disable.isolation": (None, "false")}
-    assert (change.changes_mode, change.restarts, change.reboots) == (False, False, False)
+@pytest.mark.parametrize(
+    ("plugins", "annotation", "reason"),
+    [
+        (["cgpu-installer"], {"gpushare.io/teardown": "start"}, "Cordoned"),
+        ([], {"gpushare.io/module": "loaded"}, "RequiresTeardown"),
+    ],
+    ids=["that somebody agreed to begins with a cordon", "of a module that a person noted waits"],
+)
+def test_a_teardown(plugins: list[str], annotation: dict[str, str], reason: str) -> None:
+    cluster = build_labelled_cluster([LabelledNode("a", extra_plugins=plugins)])
+    cluster.nodes[0]["metadata"]["annotations"] = annotation
+    (change,) = prove_world(observe_cluster(cluster).world).changes
+    assert (change.plan.reason, change.reboots) == (reason, True)
 
 
-def test_a_module_that_outlives_its_mode_is_seen_only_once_the_node_is_a_member() -> None:
-    (change,) = prove_all(LabelledNode("a", extra_plugins=["cgpu-installer"])).changes
-    assert change.reboots
-    assert change.plan.reason == "RequiresTeardown"
-
-
-def test_a_teardown_that_somebody_agreed_to_would_begin_with_a_cordon() -> None:
-    cluster = build_labelled_cluster([LabelledNode("a", extra_plugins=["cgpu-installer"])])
-    cluster.nodes[0]["metadata"]["annotations"] = {"gpushare.io/teardown": "start"}
-    world = observe(cluster)
-    described = describe_world(world, names.LABEL_NODE_POOL)
-    pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
-    (change,) = prove(with_pools(world, pools), described.pools, READ_AT).changes
-    assert (change.plan.reason, change.reboots) == ("Cordoned", True)
-
-
-def test_a_second_plugin_changes_nothing_and_is_told() -> None:
-    proof = prove_all(LabelledNode("a", extra_plugins=["ack-nvidia-device-plugin"],
-                                   offers={"nvidia.com/gpu": "1"}))  # fmt: skip
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (LabelledNode("a", has_plugins=False), "PluginRestarting"),
+        (
+            LabelledNode(
+                "a",
+                extra_plugins=["ack-nvidia-device-plugin"],
+                offers={"nvidia.com/gpu": "1"},
+            ),
+            "CompetingPlugins",
+        ),
+    ],
+)
+def test_a_plugin_that_is_not_as_it_should_be_changes_nothing_and_is_told(
+    node: LabelledNode, reason: str
+) -> None:
+    proof = prove_all(node)
     (remark,) = proof.remarks
-    assert proof.changes == ()
-    assert (remark.code, remark.names) == (Code.NOT_READY, ("a",))
-    assert "CompetingPlugins" in remark.message
-
-
-def test_a_plugin_that_is_away_changes_nothing_and_is_told() -> None:
-    proof = prove_all(LabelledNode("a", has_plugins=False))
-    assert (proof.changes, list_codes(proof)) == ((), {"a": Code.NOT_READY})
+    assert (proof.changes, remark.code, remark.names) == ((), Code.NOT_READY, ("a",))
+    assert reason in remark.message
 
 
 def test_a_placement_that_nobody_knows_stays_on_its_node() -> None:
     nodes = [LabelledNode("a", labels={PLACEMENT_LABEL: "sideways"})]
     assert list_codes(describe(*nodes)) == {"a": Code.PLACEMENT_IGNORED}
-    assert [each.labels for each in prove_all(*nodes).foreseen] == [
-        {POOL_LABEL: (None, "np1-share")}
-    ]
+    expected = {POOL_LABEL: (None, "np1-share")}
+    assert [each.labels for each in prove_all(*nodes).foreseen] == [expected]
