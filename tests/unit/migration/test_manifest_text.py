@@ -137,44 +137,39 @@ def test_a_selection_that_goes_takes_its_lines_with_it(selection: str) -> None:
     )
 
 
-def test_values_that_become_one_take_their_lines_with_them() -> None:
-    affinity = """\
+AFFINITY = """\
   affinity:
     nodeAffinity:
       requiredDuringSchedulingIgnoredDuringExecution:
         nodeSelectorTerms:
         - matchExpressions:
-          - key: KEY
-            operator: In
-            values:
-"""
-    one = affinity.replace("KEY", "cgpu") + "            - 'true'\n            - 'false'\n"
-    new = affinity.replace("KEY", "ack.node.gpu.schedule") + "            - 'cgpu'\n"
-    expect_text(
-        POD.format(selection=one, resource="nvidia.com/gpu: 1"),
-        POD.format(selection=new, resource="aliyun.com/gpu-mem: 15"),
-    )
-
-
-def test_a_value_that_becomes_two_gets_a_line_for_the_second() -> None:
-    affinity = """\
-  affinity:
-    nodeAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-        nodeSelectorTerms:
-        - matchExpressions:
-          - key: KEY
-            operator: NotIn
+          - key: {key}
+            operator: {operator}
             values:
             # Not these.
 """
-    one = affinity.replace("KEY", "cgpu") + "            - 'true'   # isolated\n"
-    new = affinity.replace("KEY", "ack.node.gpu.schedule")
-    new += "            - 'cgpu'   # isolated\n            - 'share'\n"
-    before = POD.format(selection=one, resource="nvidia.com/gpu: 1")
-    after = POD.format(selection=new, resource="aliyun.com/gpu-mem: 15")
-    expect_text(before, after)
-    expect_text(before.replace("\n", "\r\n"), after.replace("\n", "\r\n"))
+
+
+def expect_values(operator: str, before: list[str], after: list[str]) -> None:
+    """Lines of values of `cgpu` become these of `ack.node.gpu.schedule`."""
+    texts = []
+    for key, resource, lines in (
+        ("cgpu", "nvidia.com/gpu: 1", before),
+        ("ack.node.gpu.schedule", "aliyun.com/gpu-mem: 15", after),
+    ):
+        values = "".join(f"            - {line}\n" for line in lines)
+        selection = AFFINITY.format(key=key, operator=operator) + values
+        texts.append(POD.format(selection=selection, resource=resource))
+    expect_text(*texts)
+    expect_text(*(text.replace("\n", "\r\n") for text in texts))
+
+
+def test_values_that_become_one_take_their_lines_with_them() -> None:
+    expect_values("In", ["'true'", "'false'"], ["'cgpu'"])
+
+
+def test_a_value_that_becomes_two_gets_a_line_for_the_second() -> None:
+    expect_values("NotIn", ["'true'   # isolated"], ["'cgpu'   # isolated", "'share'"])
 
 
 def test_where_two_labels_become_one_in_a_line_they_are_written_anew() -> None:
@@ -210,12 +205,6 @@ def test_json_stays_json(indent: Any) -> None:
         .replace('"gpushare"', '"ack.node.gpu.schedule"')
         .replace('"true"', '"share"'),
     )
-
-
-def test_a_list_is_looked_through() -> None:
-    text = f"kind: List\nitems:\n- {POD.format(selection='', resource='nvidia.com/gpu: 1')}"
-    text = text.replace("\n", "\n  ").replace("\n  items", "\nitems").replace("\n  - ", "\n- ")
-    assert "aliyun.com/gpu-mem: 15" in migrate(text).text
 
 
 def test_an_anchor_that_all_of_its_users_want_changed_is_changed_once() -> None:

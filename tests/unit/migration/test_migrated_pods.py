@@ -1,6 +1,5 @@
 """A pod that asks for whole cards asks for their memory, or is left as it is, with a reason."""
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -11,36 +10,37 @@ from gpushare.core.migration.pods import Migrated, Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,
+    Json,
     a_card_node,
     build_gpu_container,
     build_whole_pod,
     see_cards,
 )
 
-Json = dict[str, Any]
+COUNT = "aliyun.com/gpu-count"
+UNLIKE = see_cards(a_card_node("n1"), a_card_node("n2", 32510))
 
 
 def migrate(pod: Json, share: int | None = None, cards: Cards | None = None) -> Migrated:
-    before = deepcopy(pod)
-    migrated = migrate_pod(pod, Target(cards or see_cards(), share))
-    assert pod == before
-    return migrated
+    return migrate_pod(pod, Target(cards or see_cards(), share))
 
 
 def list_codes(migrated: Migrated) -> list[Code]:
     return [finding.code for finding in migrated.findings]
 
 
-def limits_of(pod: Json, container: int = 0) -> Json:
-    limits: Json = pod["spec"]["containers"][container]["resources"]["limits"]
-    return limits
+def list_limits(migrated: Migrated) -> list[Json]:
+    return [each["resources"]["limits"] for each in migrated.raw["spec"]["containers"]]
 
 
-def expect_left(pod: Json, *codes: Code, **how: Any) -> Migrated:
-    migrated = migrate(pod, **how)
-    assert migrated.raw is pod
-    assert list_codes(migrated) == list(codes)
-    return migrated
+def second(gpus: int | None = 1, **limits: int) -> Json:
+    more = {"resources": {"limits": limits}} if limits else {}
+    return build_gpu_container(gpus, "second", **more)
+
+
+def pair(gpus: int = 1) -> Json:
+    """A pod of two containers that ask for so many cards each."""
+    return build_whole_pod(build_gpu_container(gpus), second(gpus))
 
 
 # What it asks for.
@@ -48,148 +48,136 @@ def expect_left(pod: Json, *codes: Code, **how: Any) -> Migrated:
 
 def test_it_asks_for_all_of_a_card_where_nothing_else_is_said() -> None:
     migrated = migrate(build_whole_pod())
-    assert list(limits_of(migrated.raw).items()) == [("cpu", "1"), (MEMORY, 15)]
+    assert list(list_limits(migrated)[0].items()) == [("cpu", "1"), (MEMORY, 15)]
     assert migrated.findings == ()
 
 
-def test_it_asks_for_the_share_that_is_said() -> None:
-    assert limits_of(migrate(build_whole_pod(), share=4).raw)[MEMORY] == 4
-
-
 def test_a_quantity_that_is_text_stays_text() -> None:
-    assert limits_of(migrate(build_whole_pod(build_gpu_container("1"))).raw)[MEMORY] == "15"
+    (limits,) = list_limits(migrate(build_whole_pod(build_gpu_container("1"))))
+    assert limits[MEMORY] == "15"
 
 
 def test_requests_are_rewritten_with_limits() -> None:
     container = build_gpu_container()
     container["resources"]["requests"] = {WHOLE: 1}
-    migrated = migrate(build_whole_pod(container)).raw
-    assert migrated["spec"]["containers"][0]["resources"]["requests"] == {MEMORY: 15}
-
-
-def test_all_else_of_it_stays() -> None:
-    sidecar = build_gpu_container(None, "sidecar", ports=[{"containerPort": 80}])
-    pod = build_whole_pod(build_gpu_container(), sidecar, hostNetwork=True, custom={"a": [1]})
-    expected = deepcopy(pod)
-    expected["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1", MEMORY: 15}
-    assert migrate(pod).raw == expected
+    (migrated,) = migrate(build_whole_pod(container)).raw["spec"]["containers"]
+    assert migrated["resources"]["requests"] == {MEMORY: 15}
 
 
 def test_several_cards_are_several_cards_by_the_label() -> None:
     migrated = migrate(build_whole_pod(build_gpu_container(2), labels={"app": "a"}), share=4)
-    assert limits_of(migrated.raw)[MEMORY] == 8
-    assert migrated.raw["metadata"]["labels"] == {"app": "a", "aliyun.com/gpu-count": "2"}
+    assert list_limits(migrated)[0][MEMORY] == 8
+    assert migrated.raw["metadata"]["labels"] == {"app": "a", COUNT: "2"}
     assert list_codes(migrated) == [Code.SEVERAL_CARDS]
 
 
-def test_each_container_with_a_card_gets_its_own_memory() -> None:
-    pod = build_whole_pod(build_gpu_container(), build_gpu_container(1, "second"))
-    migrated = migrate(pod, share=7)
-    assert [limits_of(migrated.raw, n)[MEMORY] for n in (0, 1)] == [7, 7]
-    assert list_codes(migrated) == [Code.SEVERAL_CONTAINERS]
-
-
-@pytest.mark.parametrize("share", [None, 8])
-def test_containers_that_together_are_too_large_for_a_card_are_left(share: int | None) -> None:
-    pod = build_whole_pod(build_gpu_container(), build_gpu_container(1, "second"))
-    migrated = expect_left(pod, Code.SHARE_TOO_LARGE, share=share)
-    (finding,) = migrated.findings
-    assert finding.message.endswith("which has 15; --share 7 and less fits")
-
-
-def test_containers_that_spread_count_for_each_of_their_cards() -> None:
-    pod = build_whole_pod(build_gpu_container(2), build_gpu_container(2, "second"))
-    expect_left(pod, Code.SHARE_TOO_LARGE, share=8)
-    assert limits_of(migrate(pod, share=7).raw)[MEMORY] == 14
-
-
-@pytest.mark.parametrize(
-    "resources", [{"requests": {WHOLE: 1}}, {"requests": {WHOLE: 1}, "limits": {WHOLE: 2}}]
-)
-def test_requests_that_the_api_server_refuses_are_left(resources: Json) -> None:
-    expect_left(build_whole_pod({"name": "c", "resources": resources}), Code.UNREADABLE)
+@pytest.mark.parametrize(("gpus", "memory"), [(1, 7), (2, 14)])
+def test_each_container_with_cards_gets_its_own_memory(gpus: int, memory: int) -> None:
+    migrated = migrate(pair(gpus), share=7)
+    assert [limits[MEMORY] for limits in list_limits(migrated)] == [memory, memory]
+    assert Code.SEVERAL_CONTAINERS in list_codes(migrated)
 
 
 def test_memory_is_given_in_the_plugins_unit() -> None:
     shares = a_card_node("n1", cards=2, offers={MEMORY: 32560})
     cards = see_cards(shares, a_card_node("n2"), unit="MiB")
-    assert limits_of(migrate(build_whole_pod(), cards=cards).raw)[MEMORY] == 16280
-    assert limits_of(migrate(build_whole_pod(), share=4, cards=cards).raw)[MEMORY] == 4096
+    for share, mib in ((None, 16280), (4, 4096)):
+        assert list_limits(migrate(build_whole_pod(), share, cards))[0][MEMORY] == mib
 
 
-@pytest.mark.parametrize("container", [build_gpu_container(None), build_gpu_container(0)])
-def test_a_pod_without_gpus_is_the_same_object(container: Json) -> None:
-    expect_left(build_whole_pod(container, nodeSelector={"disk": "ssd"}))
-
-
-def test_a_pod_that_shares_already_stays() -> None:
-    pod = build_whole_pod(build_gpu_container(None))
-    pod["spec"]["containers"][0]["resources"] = {"limits": {MEMORY: 3}}
-    expect_left(pod)
+def test_a_share_fits_cards_that_differ() -> None:
+    assert list_limits(migrate(build_whole_pod(), 8, UNLIKE))[0][MEMORY] == 8
 
 
 # What it is left with.
 
 
-def test_a_share_that_is_larger_than_any_card() -> None:
-    migrated = expect_left(build_whole_pod(), Code.SHARE_TOO_LARGE, share=16)
-    assert "16 GiB is more than any card has that it may get (15)" in migrated.findings[0].message
+def asking(**resources: Json) -> Json:
+    return build_whole_pod(build_gpu_container(None, resources=resources))
 
 
-def test_cards_that_differ() -> None:
-    cards = see_cards(a_card_node("n1"), a_card_node("n2", 32510))
-    migrated = expect_left(build_whole_pod(), Code.CARDS_DIFFER, cards=cards)
-    assert "cards of 15 GiB (1) and 31 GiB (1)" in migrated.findings[0].message
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": "x"}]}
+LEFT: dict[str, tuple[Json, Code | None]] = {
+    "it asks for no GPU": (build_whole_pod(second(None), nodeSelector={"disk": "ssd"}), None),
+    "it asks for no cards": (build_whole_pod(build_gpu_container(0)), None),
+    "it shares already": (asking(limits={MEMORY: 3}), None),
+    "requests without limits": (asking(requests={WHOLE: 1}), Code.UNREADABLE),
+    "requests that differ": (asking(requests={WHOLE: 1}, limits={WHOLE: 2}), Code.UNREADABLE),
+    **{
+        f"{gpus!r} cards": (build_whole_pod(build_gpu_container(gpus)), Code.UNREADABLE)
+        for gpus in ("one", "1.5", "${GPUS}", True, -1)
+    },
+    "a selector that is none": (build_whole_pod(nodeSelector=["gpu"]), Code.UNREADABLE),
+    "a preference that is none": (
+        build_whole_pod(affinity={"nodeAffinity": PREFERRED}),
+        Code.UNREADABLE,
+    ),
+    "different numbers of cards": (
+        build_whole_pod(build_gpu_container(1), second(2)),
+        Code.UNEVEN_CARDS,
+    ),
+    "a label of another number": (build_whole_pod(labels={COUNT: "2"}), Code.UNEVEN_CARDS),
+    "an init container with a card": (
+        build_whole_pod(initContainers=[second()]),
+        Code.INIT_CONTAINER,
+    ),
+    **{
+        f"a whole card and {other}": (
+            build_whole_pod(build_gpu_container(), second(None, **{other: 1})),
+            Code.MIXED_RESOURCES,
+        )
+        for other in (MEMORY, "aliyun.com/gpu")
+    },
+    **{
+        f"{resource} beside {gpus} cards": (
+            build_whole_pod(build_gpu_container(gpus), second(None, **{resource: 1})),
+            code,
+        )
+        for resource, code in (
+            ("nvidia.com/mig-1g.5gb", Code.MIG_RESOURCE),
+            ("nvidia.com/gpu.shared", Code.OTHER_NVIDIA_RESOURCE),
+        )
+        for gpus in (None, 1)
+    },
+    "a limit of cards beside memory": (
+        asking(limits={MEMORY: 3, COUNT: 1}),
+        Code.CARD_COUNT_LIMIT,
+    ),
+}
 
 
-def test_a_share_fits_cards_that_differ() -> None:
-    cards = see_cards(a_card_node("n1"), a_card_node("n2", 32510))
-    assert limits_of(migrate(build_whole_pod(), 8, cards).raw)[MEMORY] == 8
-
-
-@pytest.mark.parametrize("gpus", ["one", "1.5", "${GPUS}", True, -1])
-def test_a_number_of_cards_that_is_none(gpus: Any) -> None:
-    expect_left(build_whole_pod(build_gpu_container(gpus)), Code.UNREADABLE)
-
-
-def test_what_is_no_pod() -> None:
-    expect_left(build_whole_pod(nodeSelector=["gpu"]), Code.UNREADABLE)
-    preferred = [{"weight": 1, "preference": "gpu"}]
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    expect_left(build_whole_pod(affinity=affinity), Code.UNREADABLE)
-
-
-def test_containers_with_different_numbers_of_cards() -> None:
-    pod = build_whole_pod(build_gpu_container(1), build_gpu_container(2, "second"))
-    expect_left(pod, Code.UNEVEN_CARDS)
-
-
-def test_a_label_that_spreads_over_another_number_of_cards() -> None:
-    expect_left(build_whole_pod(labels={"aliyun.com/gpu-count": "2"}), Code.UNEVEN_CARDS)
-
-
-def test_an_init_container_with_a_card() -> None:
-    initial = build_gpu_container(1, "warm-up")
-    expect_left(build_whole_pod(initContainers=[initial]), Code.INIT_CONTAINER)
-
-
-@pytest.mark.parametrize("other", [MEMORY, "aliyun.com/gpu"])
-def test_whole_cards_and_shared_ones_in_a_pod(other: str) -> None:
-    second = build_gpu_container(None, "second", resources={"limits": {other: 1}})
-    expect_left(build_whole_pod(build_gpu_container(), second), Code.MIXED_RESOURCES)
+@pytest.mark.parametrize(("pod", "code"), LEFT.values(), ids=LEFT)
+def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
+    migrated = migrate(pod)
+    assert migrated.raw is pod
+    assert list_codes(migrated) == ([code] if code else [])
 
 
 @pytest.mark.parametrize(
-    ("resource", "code"),
+    ("pod", "share", "cards", "code", "told"),
     [
-        ("nvidia.com/mig-1g.5gb", Code.MIG_RESOURCE),
-        ("nvidia.com/gpu.shared", Code.OTHER_NVIDIA_RESOURCE),
+        (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "16 GiB"),
+        (pair(), None, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),
+        (pair(), 8, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),
+        (pair(2), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
+        (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB (1) and 31 GiB (1)"),
+    ],
+    ids=[
+        "a share that is larger than any card",
+        "containers that are together too large for a card",
+        "containers whose shares are",
+        "containers that spread count on each of their cards",
+        "cards that differ",
     ],
 )
-@pytest.mark.parametrize("gpus", [None, 1])
-def test_other_resources_of_nvidia(resource: str, code: Code, gpus: int | None) -> None:
-    second = build_gpu_container(None, "second", resources={"limits": {resource: 1}})
-    expect_left(build_whole_pod(build_gpu_container(gpus), second), code)
+def test_a_pod_whose_memory_no_card_has_is_left_and_told_why(
+    pod: Json, share: int | None, cards: Cards | None, code: Code, told: str
+) -> None:
+    migrated = migrate(pod, share, cards)
+    assert migrated.raw is pod
+    (finding,) = migrated.findings
+    assert finding.code is code
+    assert told in finding.message
 
 
 # What is to be looked at.
@@ -207,17 +195,12 @@ def test_what_may_not_carry_over_is_named(more: Json, code: Code) -> None:
     product = {"nvidia.com/gpu.product": "Tesla-T4"}
     cards = see_cards(a_card_node("n1", labels=product))
     migrated = migrate(build_whole_pod(**more), cards=cards)
-    assert limits_of(migrated.raw)[MEMORY] == 15
+    assert list_limits(migrated)[0][MEMORY] == 15
     assert list_codes(migrated) == [code]
 
 
 def test_a_container_that_names_its_cards_itself() -> None:
-    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    env: Any = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     migrated = migrate(build_whole_pod(build_gpu_container(env=env)))
     assert list_codes(migrated) == [Code.VISIBLE_DEVICES]
     assert list_codes(migrate(migrated.raw)) == [Code.VISIBLE_DEVICES]
-
-
-def test_a_limit_of_cards_beside_memory() -> None:
-    asks = {"limits": {MEMORY: 3, "aliyun.com/gpu-count": 1}}
-    expect_left(build_whole_pod(build_gpu_container(None, resources=asks)), Code.CARD_COUNT_LIMIT)
