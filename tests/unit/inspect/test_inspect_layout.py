@@ -218,3 +218,14 @@ def test_a_card_one_beyond_the_last_shows_in_the_column_of_those_without() -> No
     )
     rows = format_details(nodes).splitlines()
     assert "beyond       default    0                4                   " in rows
+
+
+def test_entries_name_cards_that_a_node_has_not_and_leave_others_empty() -> None:
+    nodes = observe(
+        build_node("n0", gpus=0, total=7),
+        build_bound_pod("lost", "n0", 3, card="0"),
+        build_node("n1", gpus=2, total=30),
+        build_bound_pod("one", "n1", 4, allocation={"0": {"1": 4}}),
+    )
+    assert "n0    unknown    3/0 " in format_summary(nodes)
+    assert "one          default    0                4 " in format_details(nodes)

@@ -20,27 +20,18 @@ def code_of(cards: Cards, selection: NodeSelection = ANYWHERE) -> Code:
     return found.code
 
 
-@pytest.mark.parametrize(
-    ("node", "gib"),
-    [
-        (a_card_node("n", 15109), 14),
-        (a_card_node("n", 16280, cards=4), 15),
-        (a_card_node("n", None), None),
-        (a_card_node("n", None, labels={"nvidia.com/gpu.memory": "15109"}), 14),
-        (a_card_node("n", 16280, cards=2, offers={MEMORY: 28}), 14),
-        (a_card_node("n", 16280, offers={MEMORY: 0}), 15),
-        (a_card_node("n", 16280, offers={MEMORY: 16280}), 15),
-    ],
-    ids=[
-        "label",
-        "several cards",
-        "nothing",
-        "GFD",
-        "plugin before label",
-        "plugin restarts",
-        "MiB",
-    ],
-)
+NODES: dict[str, tuple[Node, int | None]] = {
+    "its label": (a_card_node("n", 15109), 14),
+    "its label for several cards": (a_card_node("n", 16280, cards=4), 15),
+    "nothing": (a_card_node("n", None), None),
+    "NVIDIA's label": (a_card_node("n", None, labels={"nvidia.com/gpu.memory": "15109"}), 14),
+    "its plugin before its label": (a_card_node("n", 16280, cards=2, offers={MEMORY: 28}), 14),
+    "its label while its plugin restarts": (a_card_node("n", 16280, offers={MEMORY: 0}), 15),
+    "its plugin in MiB": (a_card_node("n", 16280, offers={MEMORY: 16280}), 15),
+}
+
+
+@pytest.mark.parametrize(("node", "gib"), NODES.values(), ids=NODES)
 def test_a_node_tells_its_cards_memory(node: Node, gib: int | None) -> None:
     cards = see_cards(node)
     assert (cards.nodes[0].memory, cards.unit) == (gib, "GiB")

@@ -28,171 +28,131 @@ def expect_text(before: str, after: str, share: int | None = None) -> None:
     assert not rewritten.reformatted
 
 
-BEFORE = """\
-# The detector.
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: detector}   # one line
-spec:
-    template:
-        metadata:
-            # Of the pods.
-            labels:
-                app: detector
-        spec:
-            nodeSelector:   # where
-                # The pool without isolation.
-                cgpu: 'true'
-                cgpu.disable.isolation: 'false'   # isolated
-                disk: ssd
-            containers:
-            -   name: main
-                args: ["--threshold",   "0.5"]
-                resources:
-                    limits:
-                        nvidia.com/gpu: 2   # cards
+def read_patch(patch: str) -> tuple[str, str]:
+    """Its lines before, and after."""
+    lines = patch.splitlines(keepends=True)
+    before, after = (
+        "".join(line[1:] or line for line in lines if line[0] in kept) for kept in (" -\n", " +\n")
+    )
+    return before, after
 
-            -   name: sidecar
-                env: [{name: A, value: "no"}]
----
-# Untouched,   as it is.
-kind: ConfigMap
-data:
-    a: |
-        nvidia.com/gpu: 1
-"""
-AFTER = """\
-# The detector.
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: detector}   # one line
-spec:
-    template:
-        metadata:
-            # Of the pods.
-            labels:
-                aliyun.com/gpu-count: "2"
-                app: detector
-        spec:
-            nodeSelector:   # where
-                # The pool without isolation.
-                ack.node.gpu.schedule: 'cgpu'
-                disk: ssd
-            containers:
-            -   name: main
-                args: ["--threshold",   "0.5"]
-                resources:
-                    limits:
-                        aliyun.com/gpu-mem: 30   # cards
 
-            -   name: sidecar
-                env: [{name: A, value: "no"}]
----
-# Untouched,   as it is.
-kind: ConfigMap
-data:
-    a: |
-        nvidia.com/gpu: 1
-"""
+BEFORE, AFTER = read_patch("""\
+ # The detector.
+ apiVersion: apps/v1
+ kind: Deployment
+ metadata: {name: detector}   # one line
+ spec:
+     template:
+         metadata:
+             # Of the pods.
+             labels:
++                aliyun.com/gpu-count: "2"
+                 app: detector
+         spec:
+             nodeSelector:   # where
+                 # The pool without isolation.
+-                cgpu: 'true'
+-                cgpu.disable.isolation: 'false'   # isolated
++                ack.node.gpu.schedule: 'cgpu'
+                 disk: ssd
+             containers:
+             -   name: main
+                 args: ["--threshold",   "0.5"]
+                 resources:
+                     limits:
+-                        nvidia.com/gpu: 2   # cards
++                        aliyun.com/gpu-mem: 30   # cards
+
+             -   name: sidecar
+                 env: [{name: A, value: "no"}]
+ ---
+ # Untouched,   as it is.
+ kind: ConfigMap
+ data:
+     a: |
+         nvidia.com/gpu: 1
+""")
 POD = """\
-kind: Pod
-metadata:
-  name: p
-spec:
-{selection}  containers:
-  - name: c
-    resources: {{limits: {{{resource}}}}}
+ kind: Pod
+ metadata:
+   name: p
+ spec:
+{selection}   containers:
+   - name: c
+-    resources: {{limits: {{nvidia.com/gpu: 1}}}}
++    resources: {{limits: {{aliyun.com/gpu-mem: 15}}}}
 """
+AFFINITY = """\
+   affinity:
+     nodeAffinity:
+       requiredDuringSchedulingIgnoredDuringExecution:
+         nodeSelectorTerms:
+         - matchExpressions:
+-          - key: cgpu
++          - key: ack.node.gpu.schedule
+             operator: {operator}
+             values:
+             # Not these.
+{values}"""
 
 
 def test_comments_order_indentation_and_quotes_stay() -> None:
     expect_text(BEFORE, AFTER)
 
 
-def test_line_ends_stay() -> None:
-    expect_text(
-        BEFORE.replace("\n", "\r\n").replace("gpu: 2", "gpu: 1"),
-        AFTER.replace('                aliyun.com/gpu-count: "2"\n', "")
-        .replace("\n", "\r\n")
-        .replace("mem: 30", "mem: 15"),
-    )
-
-
 def test_a_text_without_an_end_of_line_stays_one() -> None:
     expect_text(BEFORE.rstrip(), AFTER.rstrip())
 
 
-@pytest.mark.parametrize(
-    "selection",
-    [
-        "  nodeSelector:\n    gpushare: 'false'\n",
-        "  nodeSelector: {gpushare: 'false'}   # whole cards\n",
-        "  nodeSelector:\n    # whole cards\n    gpushare: 'false'\n",
-    ],
-)
-def test_a_selection_that_goes_takes_its_lines_with_it(selection: str) -> None:
-    expect_text(
-        POD.format(selection=selection, resource="nvidia.com/gpu: 1"),
-        POD.format(selection="", resource="aliyun.com/gpu-mem: 15"),
-    )
+SELECTIONS = {
+    "a selector that goes takes its lines with it": """\
+-  nodeSelector:
+-    gpushare: 'false'
+""",
+    "and one in a line": "-  nodeSelector: {gpushare: 'false'}   # whole cards\n",
+    "and a comment in it": """\
+-  nodeSelector:
+-    # whole cards
+-    gpushare: 'false'
+""",
+    "two labels that become one in a line are written anew": """\
+-  nodeSelector: {cgpu: "true", cgpu.disable.isolation: "false"}   # isolated
++  nodeSelector: {"ack.node.gpu.schedule": "cgpu"}   # isolated
+""",
+    "values that become one take their lines with them": AFFINITY.format(
+        operator="In",
+        values="""\
+-            - 'true'
+-            - 'false'
++            - 'cgpu'
+""",
+    ),
+    "a value that becomes two gets a line for the second": AFFINITY.format(
+        operator="NotIn",
+        values="""\
+-            - 'true'   # isolated
++            - 'cgpu'   # isolated
++            - 'share'
+""",
+    ),
+}
 
 
-AFFINITY = """\
-  affinity:
-    nodeAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-        nodeSelectorTerms:
-        - matchExpressions:
-          - key: {key}
-            operator: {operator}
-            values:
-            # Not these.
-"""
-
-
-def expect_values(operator: str, before: list[str], after: list[str]) -> None:
-    """Lines of values of `cgpu` become these of `ack.node.gpu.schedule`."""
-    texts = []
-    for key, resource, lines in (
-        ("cgpu", "nvidia.com/gpu: 1", before),
-        ("ack.node.gpu.schedule", "aliyun.com/gpu-mem: 15", after),
-    ):
-        values = "".join(f"            - {line}\n" for line in lines)
-        selection = AFFINITY.format(key=key, operator=operator) + values
-        texts.append(POD.format(selection=selection, resource=resource))
-    expect_text(*texts)
-    expect_text(*(text.replace("\n", "\r\n") for text in texts))
-
-
-def test_values_that_become_one_take_their_lines_with_them() -> None:
-    expect_values("In", ["'true'", "'false'"], ["'cgpu'"])
-
-
-def test_a_value_that_becomes_two_gets_a_line_for_the_second() -> None:
-    expect_values("NotIn", ["'true'   # isolated"], ["'cgpu'   # isolated", "'share'"])
-
-
-def test_where_two_labels_become_one_in_a_line_they_are_written_anew() -> None:
-    one = '  nodeSelector: {cgpu: "true", cgpu.disable.isolation: "false"}   # isolated\n'
-    new = '  nodeSelector: {"ack.node.gpu.schedule": "cgpu"}   # isolated\n'
-    expect_text(
-        POD.format(selection=one, resource="nvidia.com/gpu: 1"),
-        POD.format(selection=new, resource="aliyun.com/gpu-mem: 15"),
-    )
-
-
-def test_the_labels_of_a_pod_without_any() -> None:
-    text = POD.format(selection="", resource="nvidia.com/gpu: 2")
-    after = POD.format(selection="", resource="aliyun.com/gpu-mem: 30")
-    labels = '  labels: {"aliyun.com/gpu-count": "2"}\n'
-    expect_text(text, after.replace("  name: p\n", f"{labels}  name: p\n"))
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("selection", SELECTIONS.values(), ids=SELECTIONS)
+def test_lines_of_a_selection_come_and_go_whole(selection: str, end: str) -> None:
+    before, after = read_patch(POD.format(selection=selection))
+    expect_text(before.replace("\n", end), after.replace("\n", end))
 
 
 def test_metadata_that_is_empty() -> None:
-    text = POD.format(selection="", resource="nvidia.com/gpu: 2").replace("  name: p\n", "")
-    after = POD.format(selection="", resource="aliyun.com/gpu-mem: 30").replace("  name: p\n", "")
+    before, after = read_patch(POD.format(selection="").replace("   name: p\n", ""))
     labels = 'metadata: {"labels": {"aliyun.com/gpu-count": "2"}}'
-    expect_text(text, after.replace("metadata:", labels))
+    expect_text(
+        before.replace("gpu: 1", "gpu: 2"),
+        after.replace("mem: 15", "mem: 30").replace("metadata:", labels),
+    )
 
 
 @pytest.mark.parametrize("indent", [2, "\t", None])
@@ -208,7 +168,7 @@ def test_json_stays_json(indent: Any) -> None:
 
 
 def test_an_anchor_that_all_of_its_users_want_changed_is_changed_once() -> None:
-    shared = POD.format(selection="", resource="nvidia.com/gpu: 1")
+    shared, _ = read_patch(POD.format(selection=""))
     text = shared.replace("{limits:", "&gpu {limits:") + "  - {name: d, resources: *gpu}\n"
     expect_text(text, text.replace("nvidia.com/gpu: 1", "aliyun.com/gpu-mem: 4"), share=4)
 

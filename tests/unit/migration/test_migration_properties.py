@@ -94,7 +94,9 @@ KINDS = ["Deployment", "Job", "CronJob"]
 
 @given(pods(), targets)
 def test_migrated_twice_is_migrated_once(pod: Json, target: Target) -> None:
+    before = deepcopy(pod)
     once = migrate_manifest(pod, target).raw
+    assert pod == before
     event("changed" if once != pod else "as it was")
     assert migrate_manifest(once, target).raw == once
 
