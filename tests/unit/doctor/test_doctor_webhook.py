@@ -1,6 +1,5 @@
 """Findings about the webhook: its configuration, its CAs, its endpoints, its answer."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -45,14 +44,11 @@ WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severi
 def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") -> Json:
     """As the chart makes it; tests/integration/commands/test_cli_doctor.py holds it to that."""
     expressions: list[Json] = [
-        {
-            "key": "kubernetes.io/metadata.name",
-            "operator": "NotIn",
-            "values": ["kube-system", NS],
-        },
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", NS]},
         {"key": names.LABEL_INJECT, "operator": "NotIn", "values": ["disabled"]},
     ]
-    if name != WORKLOADS:
+    is_of_pods = name != WORKLOADS
+    if is_of_pods:
         other = "fail" if default == "Ignore" else "ignore"
         operator = "NotIn" if name == PODS else "In"
         expressions.append(
@@ -60,10 +56,9 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
         )
     by_group: dict[str, list[str]] = {}
     for each in resources:
-        group = GROUPS.get(each, "apps")
-        by_group.setdefault(group, []).append(each)
-    verbs = ["CREATE", "UPDATE"] if name == WORKLOADS else ["CREATE"]
-    path = "/warn-workloads" if name == WORKLOADS else "/mutate-pods"
+        by_group.setdefault(GROUPS.get(each, "apps"), []).append(each)
+    verbs = ["CREATE"] if is_of_pods else ["CREATE", "UPDATE"]
+    path = "/mutate-pods" if is_of_pods else "/warn-workloads"
     return {
         "name": name,
         "failurePolicy": policy,
@@ -79,7 +74,7 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
         ],
         "clientConfig": {"service": {"namespace": NS, "name": "gpushare-webhook", "path": path}},
         "matchPolicy": "Equivalent",
-        "reinvocationPolicy": "Never" if name == WORKLOADS else "IfNeeded",
+        "reinvocationPolicy": "IfNeeded" if is_of_pods else "Never",
     }
 
 
@@ -107,78 +102,51 @@ def test_the_namespace_of_teardowns_may_be_exempt_too() -> None:
     assert list_codes(judge_configuration(raw, NS)) == ["WebhookConfigured"]
 
 
-def _select(index: int, **selector: Any) -> Callable[[Json], None]:
-    def change(raw: Json) -> None:
-        raw["webhooks"][index]["namespaceSelector"] |= selector
-
-    return change
-
-
-def _set(index: int, key: str, value: Any) -> Callable[[Json], None]:
-    def change(raw: Json) -> None:
-        raw["webhooks"][index][key] = value
-
-    return change
-
-
-def _expression(raw: Json) -> None:
-    raw["webhooks"][2]["matchConditions"][0]["expression"] = "false"
-
-
-def _operations(raw: Json) -> None:
-    raw["webhooks"][0]["rules"][0]["operations"] = ["DELETE"]
-
-
-def _exempt(raw: Json) -> None:
-    raw["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] += ["a", "b"]
-
-
-def _intercept_all(raw: Json) -> None:
-    raw["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] = ["kube-system"]
-
-
-def _forget_inject(raw: Json) -> None:
-    del raw["webhooks"][2]["namespaceSelector"]["matchExpressions"][1]
+EXEMPT = "namespaceSelector/matchExpressions/0/values"
+SERVICE = {"service": {"namespace": "b", "name": "c", "path": "/d"}}
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("index", "path", "value", "told"),
     [
-        (_set(2, "failurePolicy", "Fail"), "workloads.gpushare.io: failurePolicy is Fail"),
-        (_set(1, "failurePolicy", "Ignore"), "one of each was expected"),
-        (_set(0, "sideEffects", "Some"), "sideEffects is Some"),
-        (_set(0, "objectSelector", {"matchLabels": {"a": "b"}}), "it has an objectSelector"),
-        (_set(0, "rules", []), "its rules are about nothing"),
-        (_set(2, "matchConditions", None), "its matchConditions are none"),
-        (_expression, "the expression of its matchCondition concerns-gpu-sharing is another one"),
-        (_operations, "its rules are about DELETE of pods"),
-        (_set(1, "reinvocationPolicy", "Never"), "reinvocationPolicy is Never, and IfNeeded"),
-        (_set(1, "matchPolicy", "Exact"), "matchPolicy is Exact"),
-        (_set(2, "clientConfig", {"url": "https://a/else"}), "it calls https://a/else"),
+        (2, "failurePolicy", "Fail", "workloads.gpushare.io: failurePolicy is Fail"),
+        (1, "failurePolicy", "Ignore", "one of each was expected"),
+        (0, "sideEffects", "Some", "sideEffects is Some"),
+        (0, "objectSelector", {"matchLabels": {"a": "b"}}, "it has an objectSelector"),
+        (0, "rules", [], "its rules are about nothing"),
+        (0, "rules/0/operations", ["DELETE"], "its rules are about DELETE of pods"),
+        (2, "matchConditions", None, "its matchConditions are none"),
+        (2, "matchConditions/0/expression", "false", "matchCondition concerns-gpu-sharing"),
+        (1, "reinvocationPolicy", "Never", "reinvocationPolicy is Never, and IfNeeded"),
+        (1, "matchPolicy", "Exact", "matchPolicy is Exact"),
+        (2, "clientConfig", {"url": "https://a/else"}, "it calls https://a/else"),
+        (0, "clientConfig", SERVICE, f"b/c:443/d, and {NS}/gpushare-webhook:443/mutate-pods was"),
+        (0, "clientConfig", {"url": "http://a/mutate-pods"}, "https://HOST:PORT/mutate-pods"),
         (
-            _set(0, "clientConfig", {"service": {"namespace": "b", "name": "c", "path": "/d"}}),
-            f"it calls b/c:443/d, and {NS}/gpushare-webhook:443/mutate-pods was expected",
+            0,
+            "clientConfig",
+            {"url": "https://a:1/mutate-pods"},
+            f"https://a:1 of {PODS}, service {NS}/gpushare-webhook of {OTHER_PODS} and {WORKLOADS}",
         ),
-        (_set(0, "clientConfig", {"url": "http://a/mutate-pods"}), "https://HOST:PORT/mutate-pods"),
+        (2, "timeoutSeconds", 30, f"10 s of {PODS} and {OTHER_PODS}, 30 s of {WORKLOADS}"),
+        (0, "namespaceSelector/matchLabels", {"team": "a"}, "has matchLabels"),
+        (0, EXEMPT, ["kube-system", NS, "a", "b"], "exempts 4 namespaces"),
+        (0, EXEMPT, ["kube-system"], f"does not exempt {NS}"),
         (
-            _set(0, "clientConfig", {"url": "https://a:1/mutate-pods"}),
-            "the place that is called differs, and one for all was expected: https://a:1 of "
-            f"{PODS}, service {NS}/gpushare-webhook of {OTHER_PODS} and {WORKLOADS}",
+            2,
+            "namespaceSelector/matchExpressions/1",
+            {"key": "other", "operator": "Exists"},
+            f"is not the chart's ({names.LABEL_INJECT}, other)",
         ),
-        (
-            _set(2, "timeoutSeconds", 30),
-            "timeoutSeconds differs, and one for all was expected: "
-            f"10 s of {PODS} and {OTHER_PODS}, 30 s of {WORKLOADS}",
-        ),
-        (_select(0, matchLabels={"team": "a"}), "has matchLabels"),
-        (_exempt, "exempts 4 namespaces"),
-        (_intercept_all, f"does not exempt {NS}"),
-        (_forget_inject, f"is not the chart's ({names.LABEL_INJECT})"),
     ],
 )
-def test_what_somebody_changed_is_named(change: Callable[[Json], None], told: str) -> None:
+def test_what_somebody_changed_is_named(index: int, path: str, value: Any, told: str) -> None:
     raw = a_configuration()
-    change(raw)
+    *parents, key = path.split("/")
+    place = raw["webhooks"][index]
+    for parent in parents:
+        place = place[int(parent) if parent.isdigit() else parent]
+    place[int(key) if key.isdigit() else key] = value
     expect_one(judge_configuration(raw, NS), Code.WEBHOOK_CHANGED, WARNING, told)
 
 

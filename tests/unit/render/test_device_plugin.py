@@ -17,67 +17,47 @@ IMAGE = "registry.example.com/gpushare-plugin:v2"
 SHARE = MODES[Edition.OPEN_SOURCE, Schedule.SHARE]
 
 
-def render(*arguments: Any, **options: Any) -> dict[str, Any]:
-    """The objects by kind."""
-    text = render_device_plugin(*(arguments or (IMAGE,)), **options)
-    return {each["kind"]: each for each in yaml.safe_load_all(text)}
+def render(image: str = IMAGE) -> dict[str, Any]:
+    """Its DaemonSet."""
+    objects = {each["kind"]: each for each in yaml.safe_load_all(render_device_plugin(image))}
+    daemonset: dict[str, Any] = objects["DaemonSet"]
+    return daemonset
 
 
 def test_its_pods_are_the_plugin_of_the_editions_sharing_mode() -> None:
-    daemonset = render()["DaemonSet"]
-    owner = {**_own(daemonset), "uid": "ds-1", "controller": True}
-    raw = {
-        "metadata": {
-            "name": "x", "uid": "1", "namespace": "kube-system", "ownerReferences": [owner],
-        },
-        "spec": daemonset["spec"]["template"]["spec"],
-    }  # fmt: skip
-    pod = parse_pod(raw, plugin_namespace="kube-system")
+    daemonset = render()
+    name, spec = daemonset["metadata"]["name"], daemonset["spec"]["template"]["spec"]
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "ds-1"}
+    metadata: dict[str, Any] = {"name": "x", "uid": "1", "namespace": "kube-system"}
+    metadata |= {"ownerReferences": [{**owner, "controller": True}]}
+    pod = parse_pod({"metadata": metadata, "spec": spec}, plugin_namespace="kube-system")
     assert pod is not None
     assert identify_plugin(pod) == SHARE.plugin
     assert is_plugin_of(pod, SHARE)
-
-
-def _own(raw: dict[str, Any]) -> dict[str, str]:
-    return {"apiVersion": raw["apiVersion"], "kind": raw["kind"], "name": raw["metadata"]["name"]}
-
-
-def test_it_runs_where_a_pool_of_the_edition_switches_sharing_on() -> None:
-    assert render()["DaemonSet"]["spec"]["template"]["spec"]["nodeSelector"] == SHARE.labels
-
-
-def test_it_gets_no_right_to_kubelets_and_secrets() -> None:
-    rules = render()["ClusterRole"]["rules"]
-    resources = {resource for rule in rules for resource in rule["resources"]}
-    assert resources == {"nodes", "nodes/status", "pods", "events"}
+    assert spec["nodeSelector"] == SHARE.labels
 
 
 def test_a_change_of_it_restarts_no_plugin_by_itself() -> None:
-    assert render()["DaemonSet"]["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert render()["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
 @given(st.text(min_size=1).filter(lambda text: not any(map(str.isspace, text))))
 def test_no_image_breaks_out_of_its_place(image: str) -> None:
-    found = render(image)["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["image"]
-    assert found == image
+    (container,) = render(image)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == image
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("image", "options", "told"),
     [
-        ({"namespace": "Not A Name"}, "is no name of a namespace"),
-        ({"memory_unit": "TiB"}, "is no unit"),
+        (IMAGE, {"namespace": "Not A Name"}, "is no name of a namespace"),
+        (IMAGE, {"memory_unit": "TiB"}, "is no unit"),
+        *((image, {}, "is no image") for image in ("", "a b", "a\n")),
     ],
 )
-def test_what_is_no_value_is_refused(options: dict[str, Any], told: str) -> None:
+def test_what_is_no_value_is_refused(image: str, options: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        render_device_plugin(IMAGE, **options)
-
-
-@pytest.mark.parametrize("image", ["", "a b", "a\n"])
-def test_what_is_no_image_is_refused(image: str) -> None:
-    with pytest.raises(ValueError, match="is no image"):
-        render_device_plugin(image)
+        render_device_plugin(image, **options)
 
 
 def test_labels_are_read_as_kubectl_writes_them() -> None:
