@@ -1,6 +1,6 @@
 """The pages of `explain` for people, from snapshots: what is told of whom, and what is not."""
 
-import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def test_a_pool_that_only_observes_is_taken_on_without_a_finalizer(explain: Aske
     assert NOT_TAKEN_ON in explain("pool", "training", pools=[pool])
     told = {**pool, "status": TOLD}
     assert "Controller  " not in explain("pool", "training", pools=[told])
-    assert json.loads(explain("pool", "training", "-o", "json", pools=[told]))["adopted"] is True
+    assert explain.tell(build_found_cluster(pools=[told]), "pool", "training")["adopted"] is True
 
 
 def test_any_other_pool_is_taken_on_by_its_finalizer(explain: Asked) -> None:
@@ -47,6 +47,8 @@ def test_any_other_pool_is_taken_on_by_its_finalizer(explain: Asked) -> None:
     assert NOT_TAKEN_ON in explain("pool", "training", pools=[pool])
     pool["metadata"]["finalizers"] = [names.FINALIZER]
     assert NOT_TAKEN_ON not in explain("pool", "training", pools=[pool])
+    pool["metadata"]["deletionTimestamp"] = "2026-02-02T00:00:00Z"
+    assert "  Deleted  0 nodes " in explain("pool", "training", pools=[pool])
 
 
 def build_stale() -> dict[str, list[Json]]:
@@ -63,8 +65,9 @@ def build_stale() -> dict[str, list[Json]]:
 
 def test_a_pod_is_told_that_its_isolation_is_of_a_former_mode(explain: Asked) -> None:
     stale = "c0 of pod default/old is isolated: admitted under cgpu, and the node is share"
-    assert f"  Stale  {stale}\n" in explain("pod", "old", **build_stale())
-    placed = json.loads(explain("pod", "old", "-o", "json", **build_stale()))["placed"]
+    for named in (("pod", "old"), ("node", "n1")):
+        assert re.search(rf"  Stale +{re.escape(stale)}\n", explain(*named, **build_stale()))
+    placed = explain.tell(build_found_cluster(**build_stale()), "pod", "old")["placed"]
     assert placed["staleIsolation"] == [stale]
 
 

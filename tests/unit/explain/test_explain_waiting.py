@@ -1,4 +1,5 @@
-"""Of a pod that waits no node is said to fit that the scheduler does not give."""
+"""A pod that waits: no node is said to fit that the scheduler does not give, and another pool is
+offered where one has room."""
 
 import json
 
@@ -14,15 +15,21 @@ from gpushare.core.setup import Setup
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.node_plans import a_settled
-from tests.kit.values.objects import LATER, MEMORY, a_plugin_pod, a_pool, a_world
+from tests.kit.values.objects import LATER, MEMORY, a_gpu_pod, a_plugin_pod, a_pool, a_world
 from tests.kit.values.pool_views import a_room, a_view
 
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
 REFUSED = "0/1 nodes are available: 1 Insufficient GPU Memory in one device."
 
 
-def explain(scheduler: str, message: str) -> PodExplanation:
-    """Of a pod that waits for 4 GiB in pool `training`, whose only card has 15 free."""
+FULL = "0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem."
+
+
+def explain(
+    scheduler: str, message: str, *, free: int = 15, elsewhere: int | None = None
+) -> PodExplanation:
+    """Of a pod that waits for 4 GiB in pool `training`, whose only card has 15 of which so much is
+    free, as much as in pool `roomy`, if there is that."""
     decision = json.dumps({"v": 1, "reason": "Routed", "pool": "training"})
     raw = build_pod("late", gib=4, selects={names.LABEL_POOL: "training"},
                     annotations={names.ANNOTATION_DECISION: decision})  # fmt: skip
@@ -31,16 +38,21 @@ def explain(scheduler: str, message: str) -> PodExplanation:
     raw["status"] = {"phase": "Pending", "conditions": [condition]}
     found = parse_pod(raw, plugin_namespace="kube-system")
     assert found is not None
+    others = {} if elsewhere is None else {"roomy": elsewhere}
+    holder = a_gpu_pod("holder", requests={MEMORY: 15 - free}, cards={0: 15 - free})
     world = a_world(
-        pools=(a_pool("training", schedule="share"),),
+        pools=tuple(a_pool(name, "share") for name in ("training", *others)),
         nodes=(a_settled(allocatable={MEMORY: 15}, gpu_count=1),),
-        pods=(a_plugin_pod(),),
+        pods=(a_plugin_pod(), holder),
     )
     books = plan_world(world, Setup(), LATER).books
     around = Surroundings(
         world=world,
         books=books,
-        pools=(a_view("training", "share", room=a_room([(15, 1)], cards=1)),),
+        pools=tuple(
+            a_view(name, "share", room=a_room([(units, 1)] if units else [], cards=1))
+            for name, units in {"training": free, **others}.items()
+        ),
         namespaces={"default": Namespace("default")},
         taints={},
         setup=Setup(),
@@ -66,3 +78,12 @@ def test_no_node_is_said_to_fit_while_the_scheduler_gives_none(
     assert explained.waits.reason == reason
     assert [[each.reason for each in fit.obstacles] for fit in explained.fits] == [[reason]]
     assert does in str(explained.smallest_change)
+
+
+@pytest.mark.parametrize(("elsewhere", "offered"), [(15, True), (3, False), (0, False)])
+def test_a_pod_is_told_how_it_gets_to_another_pool_that_has_room(
+    elsewhere: int, offered: bool
+) -> None:
+    change = str(explain("Unschedulable", FULL, free=0, elsewhere=elsewhere).smallest_change)
+    assert "wait until pods free 4 GiB" in change
+    assert ("kubectl -n default delete pod late" in change) is offered
