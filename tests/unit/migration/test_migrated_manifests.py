@@ -11,9 +11,14 @@ from gpushare.core.migration.live import build_manifest, is_migratable
 from gpushare.core.migration.manifests import MigratedManifest, migrate_manifest
 from gpushare.core.migration.pods import Target
 from tests.kit.values.manifests import build_workload
-from tests.unit.migration.whole_card_pods import MEMORY, WHOLE, build_gpu_container, build_whole_pod
+from tests.unit.migration.whole_card_pods import (
+    MEMORY,
+    WHOLE,
+    Json,
+    build_gpu_container,
+    build_whole_pod,
+)
 
-Json = dict[str, Any]
 TEMPLATE = {"metadata": {"annotations": {}}, "spec": {"containers": [build_gpu_container()]}}
 
 
@@ -26,13 +31,8 @@ def tell(raw: Any) -> list[tuple[str, Code]]:
 
 
 def test_a_custom_resource_has_its_templates_migrated() -> None:
-    job = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "train"},
-        "spec": {"pytorchReplicaSpecs": {"Master": {"template": deepcopy(TEMPLATE)}}},
-    }
-    migrated = migrate(job)
+    spec = {"pytorchReplicaSpecs": {"Master": {"template": deepcopy(TEMPLATE)}}}
+    migrated = migrate({"kind": "PyTorchJob", "metadata": {"name": "train"}, "spec": spec})
     assert WHOLE not in str(migrated.raw)
     assert migrated.told == ()
 
@@ -140,6 +140,10 @@ def test_a_pod_is_not_bound_any_more() -> None:
     assert build_manifest(pod) == build_whole_pod()
 
 
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
+FAILED_NOT = {"conditions": [{"type": "Failed", "status": "False"}]}
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
@@ -149,11 +153,8 @@ def test_a_pod_is_not_bound_any_more() -> None:
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
         ({"status": {"phase": "Succeeded"}}, False),
         ({"status": {"phase": "Running"}}, True),
-        (
-            {"kind": "Job", "status": {"conditions": [{"type": "Complete", "status": "True"}]}},
-            False,
-        ),
-        ({"kind": "Job", "status": {"conditions": [{"type": "Failed", "status": "False"}]}}, True),
+        ({"kind": "Job", "status": COMPLETE}, False),
+        ({"kind": "Job", "status": FAILED_NOT}, True),
     ],
 )
 def test_what_others_made_or_what_has_ended_is_left_out(more: Json, expected: bool) -> None:

@@ -7,9 +7,13 @@ import pytest
 from gpushare.api.pool import Schedule
 from gpushare.core.migration.finding import Code
 from gpushare.core.migration.pods import Migrated, Target, migrate_pod
-from tests.unit.migration.whole_card_pods import build_gpu_container, build_whole_pod, see_cards
+from tests.unit.migration.whole_card_pods import (
+    Json,
+    build_gpu_container,
+    build_whole_pod,
+    see_cards,
+)
 
-Json = dict[str, Any]
 MODE = "ack.node.gpu.schedule"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -24,16 +28,21 @@ def need(key: str, operator: str, *values: str) -> Json:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
-def build_term(*needs: Json) -> Json:
-    return {"matchExpressions": list(needs)}
-
-
 def require(*needs: Json) -> Json:
-    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [build_term(*needs)]}}}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": list(needs)}]}
+    return {"nodeAffinity": {REQUIRED: terms}}
 
 
 def prefer(*needs: Json) -> Json:
-    return {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": build_term(*needs)}]}}
+    preference = {"matchExpressions": list(needs)}
+    return {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": preference}]}}
+
+
+def expect_unclear(pod: Json) -> None:
+    """It stays, and is named."""
+    migrated = migrate(pod)
+    assert migrated.raw == pod
+    assert [each.code for each in migrated.findings] == [Code.SELECTION_UNCLEAR]
 
 
 def rewrite(selector: Json, **target: Any) -> Json:
@@ -78,18 +87,11 @@ def test_nodes_without_isolation_become_what_is_said(old: Json) -> None:
 
 @pytest.mark.parametrize(
     "selector",
-    [
-        {"cgpu": "yes"},
-        {"gpushare": "true", "cgpu": "true"},
-        {"gpushare": "true", MODE: "cgpu"},
-    ],
+    [{"cgpu": "yes"}, {"gpushare": "true", "cgpu": "true"}, {"gpushare": "true", MODE: "cgpu"}],
 )
 @pytest.mark.parametrize("container", [SHARING, build_gpu_container()])
 def test_what_has_no_counterpart_stays_and_is_named(selector: Json, container: Json) -> None:
-    pod = build_whole_pod(container, nodeSelector=selector)
-    migrated = migrate(pod)
-    assert migrated.raw == pod
-    assert [each.code for each in migrated.findings] == [Code.SELECTION_UNCLEAR]
+    expect_unclear(build_whole_pod(container, nodeSelector=selector))
 
 
 @pytest.mark.parametrize("build", [require, prefer])
@@ -126,10 +128,7 @@ def test_an_affinity_says_the_same_of_the_new_label(build: Any, old: Any, new: A
     ],
 )
 def test_an_affinity_that_has_no_counterpart_stays(unclear: Json) -> None:
-    pod = build_whole_pod(SHARING, affinity=require(unclear))
-    migrated = migrate(pod)
-    assert migrated.raw == pod
-    assert [each.code for each in migrated.findings] == [Code.SELECTION_UNCLEAR]
+    expect_unclear(build_whole_pod(SHARING, affinity=require(unclear)))
 
 
 # A pod that asked for whole cards until now.
@@ -165,7 +164,4 @@ def test_selections_stay_where_the_cluster_stays_in_its_edition() -> None:
 @pytest.mark.parametrize("container", [SHARING, build_gpu_container()])
 def test_a_selection_that_would_contradict_itself_stays(container: Json) -> None:
     affinity = require(need("gpushare", "In", "true"))
-    pod = build_whole_pod(container, nodeSelector={"cgpu": "true"}, affinity=affinity)
-    migrated = migrate(pod)
-    assert migrated.raw == pod
-    assert [each.code for each in migrated.findings] == [Code.SELECTION_UNCLEAR]
+    expect_unclear(build_whole_pod(container, nodeSelector={"cgpu": "true"}, affinity=affinity))

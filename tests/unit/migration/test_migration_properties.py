@@ -22,19 +22,19 @@ from tests.kit.values.pool_views import a_view, admit
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,
+    Json,
     a_card_node,
     build_gpu_container,
     build_whole_pod,
     see_cards,
 )
 
-Json = dict[str, Any]
-MODES = ["share", "cgpu", "default"]
+MODE = "ack.node.gpu.schedule"
 LABELS = {
     "gpushare": ["true", "false", "yes"],
     "cgpu": ["true", "false"],
     "cgpu.disable.isolation": ["true", "false"],
-    "ack.node.gpu.schedule": MODES,
+    MODE: ["share", "cgpu", "default"],
     "card": ["T4", "V100"],
 }
 POOLS = [a_view("isolated", "cgpu"), a_view("shared", "share")]
@@ -46,14 +46,24 @@ selectors = st.fixed_dictionaries(
 resources = st.sampled_from(
     [{WHOLE: 1}, {WHOLE: "1"}, {WHOLE: 2}, {WHOLE: 0}, {MEMORY: 3}, {"cpu": "1"}, {WHOLE: "x"}]
 )
+
+
+def need(key: str, operator: str, *values: str) -> Json:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def build_term(*needs: Json) -> Json:
+    return {"matchExpressions": list(needs)}
+
+
 needs = st.sampled_from(sorted(LABELS)).flatmap(
     lambda key: st.builds(
-        lambda operator, values: {"key": key, "operator": operator, "values": values},
+        lambda operator, values: need(key, operator, *values),
         st.sampled_from(["In", "In", "NotIn"]),
         st.lists(st.sampled_from(LABELS[key]), min_size=1, max_size=2, unique=True),
     )
 )
-terms = st.lists(needs, min_size=1, max_size=3).map(lambda found: {"matchExpressions": found})
+terms = st.lists(needs, min_size=1, max_size=3).map(lambda found: build_term(*found))
 
 
 def build_affinity(found: list[Json]) -> Json:
@@ -135,19 +145,15 @@ plain_selectors = st.sampled_from(
         {"gpushare": "false", "disk": "ssd"},
         {"cgpu": "true"},
         {"cgpu": "true", "cgpu.disable.isolation": "true"},
-        {"ack.node.gpu.schedule": "default"},
+        {MODE: "default"},
     ]
 )
-plain_terms = st.lists(
-    st.sampled_from(
-        [
-            {"key": "gpushare", "operator": "In", "values": ["true", "false"]},
-            {"key": "cgpu", "operator": "NotIn", "values": ["false"]},
-            {"key": "cgpu", "operator": "In", "values": ["true"]},
-        ]
-    ).map(lambda need: {"matchExpressions": [need]}),
-    max_size=1,
-)
+plain_needs = [
+    need("gpushare", "In", "true", "false"),
+    need("cgpu", "NotIn", "false"),
+    need("cgpu", "In", "true"),
+]
+plain_terms = st.lists(st.sampled_from(plain_needs).map(build_term), max_size=1)
 ANY_CARD = assume_cards(15)
 
 
@@ -176,15 +182,12 @@ def test_the_webhook_takes_what_is_made_of_a_pod_with_whole_cards(
     assert decision.reason in TAKEN
 
 
-SHARE = {"key": "ack.node.gpu.schedule", "operator": "In", "values": ["share"]}
-NOT_CGPU = {"key": "cgpu", "operator": "NotIn", "values": ["true"]}
+ON_SHARE, OFF_CGPU = need(MODE, "In", "share"), need("cgpu", "NotIn", "true")
 
 
 @given(pods(), targets, st.sampled_from(KINDS), st.sampled_from([True, False, None]))
 @example(
-    build_whole_pod(
-        **build_affinity([{"matchExpressions": [SHARE]}, {"matchExpressions": [SHARE, NOT_CGPU]}])
-    ),
+    build_whole_pod(**build_affinity([build_term(ON_SHARE), build_term(ON_SHARE, OFF_CGPU)])),
     Target(see_cards()),
     "Deployment",
     False,
@@ -232,15 +235,10 @@ FULL = build_whole_pod(
     affinity={
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {"matchExpressions": [{"key": "cgpu", "operator": "In", "values": ["true"]}]}
-                ]
+                "nodeSelectorTerms": [build_term(need("cgpu", "In", "true"))]
             },
             "preferredDuringSchedulingIgnoredDuringExecution": [
-                {
-                    "weight": 1,
-                    "preference": {"matchExpressions": [{"key": "gpushare", "operator": "Exists"}]},
-                }
+                {"weight": 1, "preference": build_term(need("gpushare", "Exists"))}
             ],
         }
     },
@@ -248,9 +246,8 @@ FULL = build_whole_pod(
 
 
 def list_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    inner = [*(value.items() if isinstance(value, dict) else enumerate(value))]
     places = [(*path, key) for key, _ in inner]
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
     return places + [
         place
         for key, part in inner
