@@ -169,16 +169,16 @@ def test_another_label_can_name_the_node_pool() -> None:
 # What is left out.
 
 
+SWITCHED_OFF = "cgpu.disable.isolation"
+
+
 @pytest.mark.parametrize(
     ("labels", "code"),
     [
         ({MODE_LABEL: "mig"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: None, "cgpu": "yes"}, Code.UNKNOWN_VALUE),
         ({MODE_LABEL: None, "gpushare": "1"}, Code.UNKNOWN_VALUE),
-        (
-            {MODE_LABEL: None, "cgpu": "true", "cgpu.disable.isolation": "maybe"},
-            Code.UNKNOWN_VALUE,
-        ),
+        ({MODE_LABEL: None, "cgpu": "true", SWITCHED_OFF: "maybe"}, Code.UNKNOWN_VALUE),
         ({"cgpu": "true"}, Code.CONFLICTING_LABELS),
         ({MODE_LABEL: None, "cgpu": "true", "gpushare": "true"}, Code.CONFLICTING_LABELS),
         ({MODE_LABEL: None}, Code.UNLABELLED),

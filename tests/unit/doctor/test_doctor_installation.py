@@ -1,7 +1,7 @@
 """Findings about the operator's own processes, its CRD, and what it is allowed."""
 
-import copy
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from gpushare.api.crd import build_crd
 from gpushare.api.variables import Variable
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Severity, Unseen
-from gpushare.core.doctor.grants import Grant, Need, Scope, list_grants
+from gpushare.core.doctor.grants import Grant, Need, Scope
 from gpushare.core.doctor.installation import Deployment, Leader, judge_deployments, judge_leader
 from gpushare.core.doctor.page import Installation, judge_installation
 from gpushare.core.doctor.rights import YOURS, Held, judge_accounts, judge_person
@@ -144,35 +144,9 @@ def test_a_crd_that_is_not_there_or_not_seen(crd: Unseen | None, code: Code) -> 
 # Rights.
 
 
-def hold(grant: Grant) -> Held:
-    """As the chart gives it."""
-    rules = tuple(
-        {
-            "apiGroups": [need.group],
-            "resources": [need.resource],
-            "verbs": list(need.verbs),
-            **({"resourceNames": [need.name]} if need.name else {}),
-        }
-        for need in grant.needs
-    )
-    where = "" if grant.scope is Scope.CLUSTER else NS
-    return Held(grant, where, rules, frozenset({(NS, grant.account)}))
-
-
-FULL: dict[str, str] = {
-    Variable.ALLOW_EVICTION: "true",
-    Variable.ALLOW_TEARDOWN_JOBS: "true",
-    Variable.CERTIFICATE_MODE: "self",
-}
-
-
-@pytest.mark.parametrize("settings", [{}, FULL])
-def test_accounts_that_have_what_the_chart_gives_are_complete(settings: dict[str, str]) -> None:
-    held = [hold(grant) for grant in list_grants(settings)]
-    assert list_codes(judge_accounts(held, NS)) == ["RightsComplete"]
-
-
-ONE = Grant("a", Scope.CLUSTER, "gpushare-controller", (Need("", "nodes", ("get", "patch")),))
+NEED = Need("", "nodes", ("get", "patch"))
+ONE = Grant("a", Scope.CLUSTER, "gpushare-controller", (NEED,))
+NAMED = replace(ONE, needs=(replace(NEED, name="n1"),))
 MINE, OTHERS = frozenset({(NS, "gpushare-controller")}), frozenset({("other", "x")})
 
 
@@ -184,9 +158,17 @@ def a_rule(resources: str, verbs: str, group: str = "", **more: Any) -> tuple[Js
 ALL = a_rule("*", "*", "*")
 
 
-@pytest.mark.parametrize("rules", [ALL, a_rule("pods nodes", "patch get list")])
-def test_a_rule_may_hold_more(rules: tuple[Json, ...]) -> None:
-    assert list_codes(judge_accounts([Held(ONE, "", rules, MINE)], NS)) == ["RightsComplete"]
+@pytest.mark.parametrize(
+    ("grant", "rules"),
+    [
+        (ONE, ALL),
+        (ONE, a_rule("pods nodes", "patch get list")),
+        (NAMED, a_rule("nodes", "get patch", resourceNames=["n1"])),
+        (NAMED, a_rule("nodes", "get patch")),
+    ],
+)
+def test_a_rule_may_hold_more(grant: Grant, rules: tuple[Json, ...]) -> None:
+    assert list_codes(judge_accounts([Held(grant, "", rules, MINE)], NS)) == ["RightsComplete"]
 
 
 @pytest.mark.parametrize(
@@ -252,29 +234,31 @@ def test_half_an_installation_is_one_that_does_not_work() -> None:
     assert {"ControllerSilent", "CrdMissing", "WebhookMissing"} <= set(list_codes(found))
 
 
-def test_settings_are_those_of_the_containers() -> None:
+@pytest.mark.parametrize(
+    ("labels", "image", "version"),
+    [
+        ({"app.kubernetes.io/version": "1.0"}, "registry/op:1", "1.0"),
+        ({}, "registry:5000/op:v2.0.1", "2.0.1"),
+    ],
+)
+def test_a_deployments_version_and_settings_are_those_of_its_containers(
+    labels: Json, image: str, version: str
+) -> None:
     env = [
         {"name": "GPUSHARE_MEMORY_UNIT", "value": "MiB"},
         {"name": "GPUSHARE_NAMESPACE", "valueFrom": {}},
     ]
-    containers = [{"image": "registry/op:1", "env": env}]
-    labels = {"app.kubernetes.io/version": "1.0"}
+    containers = [{"image": image, "env": env}]
     raw: Json = {
         "metadata": {"namespace": NS, "name": "gpushare-webhook", "labels": labels},
         "spec": {"replicas": 3, "template": {"spec": {"containers": containers}}},
         "status": {"readyReplicas": 1},
     }
-    deployment = parse_deployment(raw)
-    assert (deployment.wanted, deployment.ready, deployment.version) == (3, 1, "1.0")
-    assert an_installation(deployments=(deployment,)).variables == {
-        f"deployment {NS}/gpushare-webhook": {
-            "GPUSHARE_MEMORY_UNIT": "MiB",
-            "GPUSHARE_NAMESPACE": None,
-        }
-    }
-    other = copy.deepcopy(raw)
-    other["spec"]["template"]["spec"]["containers"][0]["image"] = "registry:5000/op:v2.0.1"
-    assert parse_deployment(other).version == "2.0.1"
+    found = parse_deployment(raw)
+    assert (found.wanted, found.ready, found.version) == (3, 1, version)
+    settings = {"GPUSHARE_MEMORY_UNIT": "MiB", "GPUSHARE_NAMESPACE": None}
+    variables = an_installation(deployments=(found,)).variables
+    assert variables == {f"deployment {NS}/gpushare-webhook": settings}
     assert parse_deployment(raw | {"spec": {}, "status": {}}).ready == 0
 
 

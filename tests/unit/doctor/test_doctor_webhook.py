@@ -11,9 +11,6 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from gpushare import names
-from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import PodRequest
-from gpushare.core.admission.doubts import find_ignored_words
 from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
 from gpushare.core.doctor.webhook import (
     Bundle,
@@ -27,7 +24,7 @@ from gpushare.core.doctor.webhook import (
 )
 from gpushare.core.doctor.webhooknames import OTHER_PODS, PODS, WORKLOADS
 from gpushare.kube.errors import ApiError
-from gpushare.kube.trials import build_trial_deployment, build_trial_pod, read_refusal, try_webhook
+from gpushare.kube.trials import build_trial_pod, read_refusal, try_webhook
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
 from tests.kit.values.objects import NOW
 from tests.unit.doctor.expect_findings import expect_one, list_codes
@@ -300,18 +297,3 @@ async def test_warnings_are_read_as_the_api_server_writes_them() -> None:
     async with served_by(answer_with(r"a \"b\" \\ c", "d")) as api:
         _, warnings = await api.try_create("api/v1/namespaces/default/pods", build_trial_pod())
     assert warnings == (r'a "b" \ c', "d")
-
-
-def test_a_trial_pod_asks_for_gpu_memory_and_has_no_name_of_its_own() -> None:
-    pod = build_trial_pod()
-    assert pod["metadata"] == {"generateName": "gpushare-doctor-"}
-    (container,) = pod["spec"]["containers"]
-    assert container["resources"]["limits"] == {"aliyun.com/gpu-mem": "1"}
-
-
-def test_a_trial_deployment_runs_nothing_and_has_what_the_webhook_warns_of() -> None:
-    spec = build_trial_deployment()["spec"]
-    assert spec["replicas"] == 0
-    assert spec["template"]["spec"] == build_trial_pod()["spec"]
-    request = PodRequest(isolation=spec["template"]["metadata"]["annotations"][ISOLATION])
-    assert any(ISOLATION in each for each in find_ignored_words(request, Namespace("default")))

@@ -8,7 +8,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pod import Pod, SharingContainer
+from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.explain.nodes import NodeExplanation, explain_node
 from gpushare.core.inspect.pools import plan_world
@@ -16,7 +16,7 @@ from gpushare.core.plugins import NVIDIA_DAEMONSET
 from gpushare.core.setup import Setup
 from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, applied, changing
+from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
 
 LATER = NOW + timedelta(minutes=5)
@@ -129,12 +129,6 @@ def test_a_second_plugin_and_its_resource_are_not_of_the_nodes_mode() -> None:
     assert [r.name for r in explained.resources if not r.is_of_mode] == ["nvidia.com/gpu"]
 
 
-def test_a_mode_whose_daemonset_is_not_installed() -> None:
-    explained = explain(a_node(labels={"ack.node.gpu.schedule": "mps"}), pools=())
-    assert reasons(explained)[0] is Reason.COMPONENT_MISSING
-    assert "gpushare-mps-device-plugin-ds and ack-mps-control" in explained.findings[0].message
-
-
 def test_pools_that_claim_the_same_node() -> None:
     strong = a_pool("strong", "share", priority=200)
     first, second = explain(SHARING, PLUGIN, pools=(POOL, strong)).claimants or ()
@@ -147,12 +141,3 @@ def test_a_node_whose_pools_spec_is_unreadable_is_left_alone() -> None:
     world = a_world(pools=(), nodes=(a_settled(**OFFERS),), pods=(PLUGIN,))
     world = replace(world, unreadable_pools=frozenset({"training"}))
     assert reasons(explain_in(world)) == [Reason.SPEC_INVALID]
-
-
-def test_containers_with_the_isolation_of_a_former_mode_are_counted() -> None:
-    records = applied(Schedule.SHARE, before=("uid-of-old",), admitted={"uid-of-old": "cgpu"})
-    node = a_node(labels={**SHARE, names.LABEL_POOL: "training"}, records=records, **OFFERS)
-    old = a_gpu_pod("old", containers=(SharingContainer("main"),))
-    isolation = explain(node, PLUGIN, old).isolation
-    assert isolation is not None
-    assert (isolation.containers, isolation.stale) == (1, 1)

@@ -86,12 +86,6 @@ def test_a_pool_that_is_being_deleted_counts_what_is_still_to_be_given_back() ->
     assert find_reason(explained, Condition.READY) == Reason.LEAVING
 
 
-def test_a_pool_that_observes_says_what_it_would_do() -> None:
-    node = a_node(labels={"ack.node.gpu.schedule": "cgpu"})
-    explained = explain(a_pool(reconcile="Observe"), node)
-    assert [group.reason for group in explained.groups] == [Reason.WOULD_CHANGE]
-
-
 def test_a_pool_that_observes_counts_the_nodes_that_lack_a_label_whoever_wrote_the_others() -> None:
     pool = a_pool(reconcile="Observe", schedule="share")
     carries = a_node("a", labels={**SHARE, names.LABEL_POOL: pool.name})

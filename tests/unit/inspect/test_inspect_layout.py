@@ -144,11 +144,6 @@ def test_nodes_are_sorted_by_name(mixed: tuple[CardNode, ...]) -> None:
     assert [node.name for node in mixed] == ["n1", "n2"]
 
 
-def test_a_node_that_is_asked_for_is_shown_alone() -> None:
-    objects = (build_node(name, gpus=1, total=15) for name in ("n1", "n2"))
-    assert [node.name for node in observe(*objects, only="n2")] == ["n2"]
-
-
 def test_a_node_without_an_internal_address_is_somewhere() -> None:
     (node,) = observe(build_node("n1", gpus=1, total=15))
     assert node.address == "unknown"

@@ -121,18 +121,6 @@ def test_a_pod_that_runs_and_has_no_pool_does_not_wait(shown: Shown) -> None:
     assert "Unrouted" not in shown.say(*pods)
 
 
-def test_pods_that_wait_are_sorted_and_filtered_by_namespace(shown: Shown) -> None:
-    pods = (
-        build_waiting("b", 2, "nowhere"),
-        build_waiting("a", 2, "nowhere", namespace="vision"),
-        build_waiting("c", 40, "training"),
-    )
-    of_a, of_b, of_c = ("a", "PoolNotFound"), ("b", "PoolNotFound"), ("c", "LargerThanAnyCard")
-    assert shown.list_waiting(*pods) == [of_b, of_c, of_a]
-    spaces = [{"metadata": {"name": "vision", "uid": "vision"}}]
-    assert shown.list_waiting(*pods, options=("-n", "vision"), namespaces=spaces) == [of_a]
-
-
 @pytest.mark.parametrize(
     ("condition", "why"),
     [

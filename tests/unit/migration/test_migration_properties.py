@@ -205,19 +205,6 @@ def test_its_text_is_what_it_is(pod: Json, target: Target, kind: str, flow: bool
     assert (rewritten.text == text) == (wanted[0] == documents[0].raw)
 
 
-@given(pods())
-def test_without_gpus_nothing_changes_byte_for_byte(pod: Json) -> None:
-    pod["spec"].pop("affinity", None)
-    pod["spec"]["nodeSelector"] = {"disk": "ssd"}
-    for container in pod["spec"]["containers"]:
-        container["resources"] = {"limits": {"cpu": "1"}}
-    text = f"# kept\n{yaml.safe_dump(pod, indent=4)}"
-    documents = parse_documents(text)
-    migrated = [migrate_manifest(each.raw, Target(see_cards())) for each in documents]
-    assert not migrated[0].told
-    assert rewrite_text(text, documents, [each.raw for each in migrated]).text == text
-
-
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(["", "x", "true", WHOLE, "1"]),
     lambda inner: (
