@@ -49,47 +49,43 @@ def test_a_pool_without_room_says_how_much_it_has() -> None:
     assert (full.figures.asked, full.figures.largest_free) == (4, 3)
 
 
-def test_a_pool_whose_cards_are_too_small_names_the_largest() -> None:
-    (only,) = judge(build_pod("p", gib=40), ROOMY).values()
-    assert only.message == (
-        "no other takes it; no card is large enough for 40 GiB: the largest has 16"
-    )
+POD = build_pod("p")
+UNISOLATED = build_pod("p", env={"CGPU_DISABLE": "true"})
+PLAIN = a_view("plain", "share")
+CROWDED, EMPTIER = (
+    a_view(name, room=a_room([(16, cards)], pending=100)) for name, cards in (("a", 2), ("b", 4))
+)
 
 
 @pytest.mark.parametrize(
-    ("pool", "reason", "says"),
+    ("pod", "pool", "other", "reason", "says"),
     [
-        (a_view("other", priority=50), Reason.LOWER_PRIORITY, "its priority is 50, that of roomy"),
-        (a_view("z"), Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
-        (a_view("other", "share"), Reason.NOT_ISOLATED, "keeps no container to its share"),
-        (a_view("other", on_request=True), Reason.ON_REQUEST_ONLY, "only pods that ask for it"),
-        (a_view("other", "default"), Reason.OTHER_MODE, "does not serve aliyun.com/gpu-mem"),
-        (a_view("other", is_leaving=True), Reason.POOL_LEAVING, "it is being deleted"),
-        (a_view("other", observes=True), Reason.POOL_OBSERVES, "reconcile is Observe"),
-        (a_view("other", nodes=0), Reason.NO_ROOM, "it has no nodes yet"),
-        (a_view("other", room=None), Reason.CAPACITY_UNKNOWN, "what room it has is not known yet"),
+        (POD, a_view("x", priority=50), ROOMY, Reason.LOWER_PRIORITY, "is 50, that of roomy"),
+        (POD, a_view("z"), ROOMY, Reason.LATER_NAME, "equal to roomy in room, priority and fill"),
+        (POD, CROWDED, EMPTIER, Reason.FULLER, "others may come first, the emptiest is chosen"),
+        (POD, PLAIN, ROOMY, Reason.NOT_ISOLATED, "keeps no container to its share"),
+        (UNISOLATED, ROOMY, PLAIN, Reason.ISOLATED, "plain (share) does not isolate"),
+        (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
+        (POD, a_view("x", "default"), ROOMY, Reason.OTHER_MODE, "not serve aliyun.com/gpu-mem"),
+        (POD, a_view("x", is_leaving=True), ROOMY, Reason.POOL_LEAVING, "it is being deleted"),
+        (POD, a_view("x", observes=True), ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
+        (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),
+        (POD, a_view("x", room=None), ROOMY, Reason.CAPACITY_UNKNOWN, "is not known yet"),
     ],
     ids=lambda value: value.name if isinstance(value, Reason) else "",
 )
-def test_each_loss_has_its_sentence(pool: PoolView, reason: Reason, says: str) -> None:
-    lost = judge(build_pod("p"), ROOMY, pool)[pool.name]
+def test_each_loss_has_its_sentence(
+    pod: Mapping[str, Any], pool: PoolView, other: PoolView, reason: Reason, says: str
+) -> None:
+    lost = judge(pod, other, pool)[pool.name]
     assert lost.reason is reason
     assert says in lost.message
 
 
-def test_where_room_is_in_doubt_the_emptiest_is_first() -> None:
-    crowded = a_room([(16, 2)], pending=100)
-    pools = (a_view("a", room=crowded), a_view("b", room=a_room([(16, 4)], pending=100)))
-    lost = judge(build_pod("p"), *pools)["a"]
-    assert lost.reason is Reason.FULLER
-    assert "others may come first, the emptiest is chosen" in lost.message
-
-
-def test_an_isolated_pool_loses_a_pod_that_switches_it_off() -> None:
-    pod = build_pod("p", env={"CGPU_DISABLE": "true"})
-    lost = judge(pod, ROOMY, a_view("plain", "share"))["roomy"]
-    assert lost.reason is Reason.ISOLATED
-    assert "the pod switches that off, and plain (share) does not isolate" in lost.message
+def test_where_no_pool_takes_it_the_first_is_told_with_its_largest_card() -> None:
+    (only,) = judge(build_pod("p", gib=40), ROOMY).values()
+    assert only.message.startswith("no other takes it; ")
+    assert "40 GiB: the largest has 16" in only.message
 
 
 def test_who_asks_for_one_pool_has_no_other_looked_at() -> None:

@@ -96,6 +96,7 @@ def mixed() -> tuple[CardNode, ...]:
 
 def test_nodes_with_unlike_cards_and_entries(mixed: tuple[CardNode, ...]) -> None:
     n1, n2 = mixed
+    assert [node.name for node in mixed] == ["n1", "n2"]
 
     assert format_summary((n2, n1)) == lines(
         "NAME  IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  PENDING(Allocated)  "
@@ -140,10 +141,6 @@ def test_details_count_the_cards_that_the_summary_does_not_show(
     )
 
 
-def test_nodes_are_sorted_by_name(mixed: tuple[CardNode, ...]) -> None:
-    assert [node.name for node in mixed] == ["n1", "n2"]
-
-
 def test_a_node_without_an_internal_address_is_somewhere() -> None:
     (node,) = observe(build_node("n1", gpus=1, total=15))
     assert node.address == "unknown"
@@ -161,17 +158,8 @@ def test_pods_that_ended_hold_nothing(phase: str) -> None:
 @pytest.mark.parametrize(
     "allocation",
     [
-        "",
-        "{}",
-        "null",
-        "[]",
-        "no json",
-        '{"0": {"0": 4.5}}',
-        '{"0": {"0": true}}',
-        '{"0": {"x": 4}}',
-        '{"x": {"0": 4}}',
-        '{"0": 4}',
-        '{"0": null}',
+        *("", "{}", "null", "[]", "no json", '{"0": 4}', '{"0": null}', '{"x": {"0": 4}}'),
+        *('{"0": {"0": 4.5}}', '{"0": {"0": true}}', '{"0": {"x": 4}}'),
         '{"0": [], "1": {"0": 4}}',
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,9 @@ class Host:
     def has(self, path: str) -> bool:
         return (self.root / path).exists()
 
+    def remove(self, path: str) -> None:
+        (self.root / path).unlink(missing_ok=True)
+
     def install(self, program: str, text: str) -> None:
         self.write(f"bin/{program}", f"#!/bin/sh\n{text}\n")
         (self.root / "bin" / program).chmod(0o755)
@@ -57,9 +61,9 @@ class Host:
     def boot(self, number: int, *, loaded: bool) -> None:
         """Another boot: what is in memory is gone, and a module that has no file too."""
         self.write("proc/sys/kernel/random/boot_id", f"boot-{number}\n")
-        (self.root / SENTINEL).unlink(missing_ok=True)
+        self.remove(SENTINEL)
         if not loaded:
-            (self.root / "proc/cgpu_km/version").unlink(missing_ok=True)
+            self.remove("proc/cgpu_km/version")
             for folder in ("proc/cgpu_km/0", "proc/cgpu_km"):
                 if self.has(folder):
                     (self.root / folder).rmdir()
@@ -159,21 +163,20 @@ def test_a_failed_uninstaller_starts_the_runtime_again_and_fails_for_good(host: 
     assert not host.has(SENTINEL)
 
 
-def test_it_refuses_while_a_container_has_an_instance(host: Host) -> None:
-    host.write("proc/cgpu_km/0/instance-1/id")
-    assert "instance-1" in host.refuse("uninstall")
-    assert host.calls == []
-
-
-def test_without_an_uninstaller_it_says_that_a_person_must_do_it(host: Host) -> None:
-    (host.root / UNINSTALLER).unlink()
-    assert "a person must remove the module" in host.refuse("uninstall")
-    assert host.calls == []
-
-
-def test_without_a_runtime_that_it_knows_nothing_is_uninstalled(host: Host) -> None:
-    host.write("active", "crio\n")
-    assert "neither docker nor containerd" in host.refuse("uninstall")
+@pytest.mark.parametrize(
+    ("prepare", "says"),
+    [
+        (lambda host: host.write("proc/cgpu_km/0/instance-1/id"), "instance-1"),
+        (lambda host: host.remove(UNINSTALLER), "a person must remove the module"),
+        (lambda host: host.write("active", "crio\n"), "neither docker nor containerd"),
+    ],
+    ids=["a container has an instance", "no uninstaller", "no runtime that it knows"],
+)
+def test_it_refuses_before_anything_is_stopped(
+    host: Host, prepare: Callable[[Host], None], says: str
+) -> None:
+    prepare(host)
+    assert says in host.refuse("uninstall")
     assert host.calls == []
 
 
@@ -226,7 +229,7 @@ def test_any_module_of_cgpu_is_seen(host: Host, module: str) -> None:
 @pytest.mark.parametrize("arguments", [("verify",), ("uninstall", "sentinel")])
 def test_where_nobody_knows_what_is_loaded_it_fails(host: Host, arguments: tuple[str, ...]) -> None:
     host.boot(2, loaded=False)
-    (host.root / "proc/modules").unlink()
+    host.remove("proc/modules")
     assert "nobody knows what is loaded" in host.refuse(*arguments)
 
 
@@ -261,7 +264,7 @@ def test_a_module_that_was_put_back_in_the_same_boot_is_removed_again(host: Host
 
 def test_but_not_where_no_installer_has_been_there_since(host: Host) -> None:
     host.succeed("uninstall")
-    (host.root / UNINSTALLER).unlink()
+    host.remove(UNINSTALLER)
     assert "removed in this boot" in host.succeed("uninstall", pod=OTHERS)
 
 
