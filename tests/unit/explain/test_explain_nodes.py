@@ -91,6 +91,7 @@ IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
 @pytest.mark.parametrize(
     ("explained", "found"),
     [
+        # Without a pool labels are compared with plugins all the same.
         (explain(SHARING, PLUGIN, pools=()), []),
         (explain(SHARING, pools=()), [Reason.PLUGIN_RESTARTING]),
         (explain(QUANTUM, pools=()), [Reason.REQUIRES_PERSON]),
@@ -98,17 +99,8 @@ IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
         (explain(a_settled(), PLUGIN), [Reason.NO_CARDS]),
         (explain(IN_MIB, PLUGIN), [Reason.MEMORY_UNIT_DIFFERS]),
         (explain(UNREADABLE, PLUGIN), [Reason.RECORD_UNREADABLE]),
+        # What a change waits for, and nothing that follows from it.
         (explain(changing("gpu-1"), pools=(a_pool(),)), [Reason.COMPONENT_NOT_READY]),
-    ],
-    ids=[
-        "nothing where plugins serve what labels say, without a pool too",
-        "a plugin that is away",
-        "a value that is no mode",
-        "labels of two editions",
-        "a plugin that found no cards",
-        "another unit than the installation's",
-        "a record that nobody can read",
-        "what a change waits for, and nothing that follows from it",
     ],
 )
 def test_what_is_wrong_is_found(explained: NodeExplanation, found: list[Reason]) -> None:

@@ -38,20 +38,6 @@ def test_anybody_may_have_written_it(text: str) -> None:
     assert parse_past(annotated(text)) is None
 
 
-@pytest.mark.parametrize("selects_mode", [False, True])
-def test_what_admission_wrote_is_taken_off_again(selects_mode: bool) -> None:
-    pool = a_view(selects_mode=selects_mode, tolerations=(TOLERATION,))
-    raw = build_pod("p", selects={"zone": "a"}, tolerations=[{"key": "own", "operator": "Exists"}])
-    created = apply_decision(raw, admit(raw, pool))
-    created["spec"]["nodeName"] = "gpu-1"
-    assert created["spec"]["nodeSelector"] != {"zone": "a"}
-
-    rewound = rewind(parse_pod_shape(created), [pool])
-
-    assert rewound.spec == parse_pod_shape(raw).spec
-    assert not (rewound.metadata and rewound.metadata.annotations)
-
-
 def test_what_its_owner_selected_stays() -> None:
     raw = build_pod("p", selects={"gpushare.io/pool": "training"})
     created = apply_decision(raw, admit(raw, a_view()))

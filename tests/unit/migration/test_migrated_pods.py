@@ -96,57 +96,38 @@ def asking(**resources: Json) -> Json:
     return build_whole_pod(build_gpu_container(None, resources=resources))
 
 
+def beside(gpus: int | None, resource: str) -> Json:
+    """A pod that asks for so many cards, and for another resource."""
+    return build_whole_pod(build_gpu_container(gpus), second(None, **{resource: 1}))
+
+
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": "x"}]}
-LEFT: dict[str, tuple[Json, Code | None]] = {
-    "it asks for no GPU": (build_whole_pod(second(None), nodeSelector={"disk": "ssd"}), None),
-    "it asks for no cards": (build_whole_pod(build_gpu_container(0)), None),
-    "it shares already": (asking(limits={MEMORY: 3}), None),
-    "requests without limits": (asking(requests={WHOLE: 1}), Code.UNREADABLE),
-    "requests that differ": (asking(requests={WHOLE: 1}, limits={WHOLE: 2}), Code.UNREADABLE),
-    **{
-        f"{gpus!r} cards": (build_whole_pod(build_gpu_container(gpus)), Code.UNREADABLE)
+MIG, SHARED = "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"
+LEFT: list[tuple[Json, Code | None]] = [
+    (build_whole_pod(second(None), nodeSelector={"disk": "ssd"}), None),
+    (build_whole_pod(build_gpu_container(0)), None),
+    (asking(limits={MEMORY: 3}), None),
+    # The API server refuses such requests.
+    (asking(requests={WHOLE: 1}), Code.UNREADABLE),
+    (asking(requests={WHOLE: 1}, limits={WHOLE: 2}), Code.UNREADABLE),
+    *(
+        (build_whole_pod(build_gpu_container(gpus)), Code.UNREADABLE)
         for gpus in ("one", "1.5", "${GPUS}", True, -1)
-    },
-    "a selector that is none": (build_whole_pod(nodeSelector=["gpu"]), Code.UNREADABLE),
-    "a preference that is none": (
-        build_whole_pod(affinity={"nodeAffinity": PREFERRED}),
-        Code.UNREADABLE,
     ),
-    "different numbers of cards": (
-        build_whole_pod(build_gpu_container(1), second(2)),
-        Code.UNEVEN_CARDS,
-    ),
-    "a label of another number": (build_whole_pod(labels={COUNT: "2"}), Code.UNEVEN_CARDS),
-    "an init container with a card": (
-        build_whole_pod(initContainers=[second()]),
-        Code.INIT_CONTAINER,
-    ),
-    **{
-        f"a whole card and {other}": (
-            build_whole_pod(build_gpu_container(), second(None, **{other: 1})),
-            Code.MIXED_RESOURCES,
-        )
-        for other in (MEMORY, "aliyun.com/gpu")
-    },
-    **{
-        f"{resource} beside {gpus} cards": (
-            build_whole_pod(build_gpu_container(gpus), second(None, **{resource: 1})),
-            code,
-        )
-        for resource, code in (
-            ("nvidia.com/mig-1g.5gb", Code.MIG_RESOURCE),
-            ("nvidia.com/gpu.shared", Code.OTHER_NVIDIA_RESOURCE),
-        )
-        for gpus in (None, 1)
-    },
-    "a limit of cards beside memory": (
-        asking(limits={MEMORY: 3, COUNT: 1}),
-        Code.CARD_COUNT_LIMIT,
-    ),
-}
+    (build_whole_pod(nodeSelector=["gpu"]), Code.UNREADABLE),
+    (build_whole_pod(affinity={"nodeAffinity": PREFERRED}), Code.UNREADABLE),
+    (build_whole_pod(build_gpu_container(1), second(2)), Code.UNEVEN_CARDS),
+    (build_whole_pod(labels={COUNT: "2"}), Code.UNEVEN_CARDS),
+    (build_whole_pod(initContainers=[second()]), Code.INIT_CONTAINER),
+    (beside(1, MEMORY), Code.MIXED_RESOURCES),
+    (beside(1, "aliyun.com/gpu"), Code.MIXED_RESOURCES),
+    *((beside(gpus, MIG), Code.MIG_RESOURCE) for gpus in (None, 1)),
+    *((beside(gpus, SHARED), Code.OTHER_NVIDIA_RESOURCE) for gpus in (None, 1)),
+    (asking(limits={MEMORY: 3, COUNT: 1}), Code.CARD_COUNT_LIMIT),
+]
 
 
-@pytest.mark.parametrize(("pod", "code"), LEFT.values(), ids=LEFT)
+@pytest.mark.parametrize(("pod", "code"), LEFT)
 def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
     migrated = migrate(pod)
     assert migrated.raw is pod
@@ -157,17 +138,11 @@ def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
     ("pod", "share", "cards", "code", "told"),
     [
         (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "16 GiB"),
+        # Containers share a card, or each of their cards.
         (pair(), None, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),
         (pair(), 8, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),
         (pair(2), 8, None, Code.SHARE_TOO_LARGE, "--share 7 "),
         (build_whole_pod(), None, UNLIKE, Code.CARDS_DIFFER, "15 GiB (1) and 31 GiB (1)"),
-    ],
-    ids=[
-        "a share that is larger than any card",
-        "containers that are together too large for a card",
-        "containers whose shares are",
-        "containers that spread count on each of their cards",
-        "cards that differ",
     ],
 )
 def test_a_pod_whose_memory_no_card_has_is_left_and_told_why(
