@@ -1,10 +1,12 @@
 """Pools as `inspect --pools` shows them, from objects as the API server has them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpushare.api.cluster import Cluster
 from gpushare.api.node import MAX_CARDS
 from gpushare.cli.inspectpools import _note
 from gpushare.core.actions import NodePlan, NodeState
@@ -51,20 +53,22 @@ class Shown:
     def __init__(self, folder: Path) -> None:
         self._asked = Asked(folder, "inspect", "--pools")
 
-    def say(self, *pods: Json, options: tuple[str, ...] = (), **kinds: list[Json]) -> str:
-        given = {"nodes": [build_member()], "pools": [build_found_pool()], **kinds}
-        return self._asked.say(build_found_cluster(pods=pods, **given), *options)
+    def say(self, *pods: Json, **kinds: list[Json]) -> str:
+        return self._asked.say(self._build(pods, kinds))
 
-    def tell(self, *pods: Json, options: tuple[str, ...] = (), **kinds: list[Json]) -> Any:
+    def tell(self, *pods: Json, **kinds: list[Json]) -> Any:
+        return self._asked.tell(self._build(pods, kinds))
+
+    def _build(self, pods: Iterable[Json], kinds: dict[str, list[Json]]) -> Cluster:
         given = {"nodes": [build_member()], "pools": [build_found_pool()], **kinds}
-        return self._asked.tell(build_found_cluster(pods=pods, **given), *options)
+        return build_found_cluster(pods=pods, **given)
 
     def tell_cards(self, *pods: Json, **kinds: list[Json]) -> dict[int, Json]:
         (pool,) = self.tell(*pods, **kinds)["pools"]
         return {card["index"]: card for card in pool["nodes"][0]["cards"]}
 
-    def list_waiting(self, *pods: Json, **more: Any) -> list[tuple[str, str]]:
-        return [(each["name"], each["reason"]) for each in self.tell(*pods, **more)["waiting"]]
+    def list_waiting(self, *pods: Json) -> list[tuple[str, str]]:
+        return [(each["name"], each["reason"]) for each in self.tell(*pods)["waiting"]]
 
 
 @pytest.fixture
