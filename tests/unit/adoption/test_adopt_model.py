@@ -39,10 +39,7 @@ ISOLATION = "cgpu.disable.isolation"
 _NODE_POOLS = ("np1", "np2", "NP_3.x", "")
 _MODES = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode in modes]
 _ODDITIES: Sequence[Mapping[str, str | None]] = (
-    {},
-    {},
-    {},
-    {},
+    *({},) * 4,
     {MODE_LABEL: "egpu"},
     {MODE_LABEL: "mig"},
     {MODE_LABEL: "share", "cgpu": "true"},

@@ -11,7 +11,7 @@ from gpushare.api.crd import build_crd
 from gpushare.api.variables import Variable
 from gpushare.core.doctor.crd import judge_crd
 from gpushare.core.doctor.finding import Code, Severity, Unseen
-from gpushare.core.doctor.grants import Grant, Need, Scope
+from gpushare.core.doctor.grants import Grant, Need, Scope, list_grants
 from gpushare.core.doctor.installation import Deployment, Leader, judge_deployments, judge_leader
 from gpushare.core.doctor.page import Installation, judge_installation
 from gpushare.core.doctor.rights import YOURS, Held, judge_accounts, judge_person
@@ -190,6 +190,12 @@ def test_what_an_account_lacks_is_said(rules: Any, subjects: Any, told: str) -> 
 def test_roles_that_may_not_be_read_are_skipped_once_and_the_rest_is_judged() -> None:
     held = [Held(ONE, "", FORBIDDEN, FORBIDDEN), Held(ONE, "", None, FORBIDDEN)]
     assert list_codes(judge_accounts(held, NS)) == ["RightsMissing", "Skipped"]
+
+
+@pytest.mark.parametrize("switch", ["true", "false"])
+def test_rights_to_make_jobs_are_looked_for_where_teardowns_may_be_jobs(switch: str) -> None:
+    scopes = {grant.scope for grant in list_grants({Variable.ALLOW_TEARDOWN_JOBS: switch})}
+    assert (Scope.TEARDOWN in scopes) is (switch == "true")
 
 
 def test_what_a_person_may_not_is_said_by_what_it_is_for() -> None:

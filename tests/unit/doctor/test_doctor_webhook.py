@@ -32,13 +32,16 @@ from tests.unit.doctor.expect_findings import expect_one, list_codes
 Json = dict[str, Any]
 NS = "gpushare-system"
 ISOLATION = names.ANNOTATION_ISOLATION
-GROUPS = {"pods": "", "jobs": "batch", "cronjobs": "batch"}
+WORKLOAD_RULES = {
+    "apps": ["deployments", "statefulsets", "daemonsets"],
+    "batch": ["jobs", "cronjobs"],
+}
 EXPRESSIONS = yaml.safe_load(Path(__file__).with_name("expressions.yaml").read_text())
 FORBIDDEN = Unseen("a right is missing: no")
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 
 
-def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") -> Json:
+def a_webhook(name: str, policy: str, rules: dict[str, list[str]], default: str) -> Json:
     """As the chart makes it; tests/integration/commands/test_cli_doctor.py holds it to that."""
     expressions: list[Json] = [
         {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", NS]},
@@ -51,9 +54,6 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
         expressions.append(
             {"key": names.LABEL_FAILURE_POLICY, "operator": operator, "values": [other]}
         )
-    by_group: dict[str, list[str]] = {}
-    for each in resources:
-        by_group.setdefault(GROUPS.get(each, "apps"), []).append(each)
     verbs = ["CREATE"] if is_of_pods else ["CREATE", "UPDATE"]
     path = "/mutate-pods" if is_of_pods else "/warn-workloads"
     return {
@@ -64,7 +64,7 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
         "namespaceSelector": {"matchExpressions": expressions},
         "rules": [
             {"apiGroups": [group], "apiVersions": ["v1"], "resources": each, "operations": verbs}
-            for group, each in by_group.items()
+            for group, each in rules.items()
         ],
         "matchConditions": [
             {"name": key, "expression": text} for key, text in EXPRESSIONS[name].items()
@@ -78,11 +78,9 @@ def a_webhook(name: str, policy: str, *resources: str, default: str = "Ignore") 
 def a_configuration(default: str = "Ignore") -> Json:
     other = "Fail" if default == "Ignore" else "Ignore"
     webhooks = [
-        a_webhook(PODS, default, "pods", default=default),
-        a_webhook(OTHER_PODS, other, "pods", default=default),
-        a_webhook(
-            WORKLOADS, "Ignore", "deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"
-        ),
+        a_webhook(PODS, default, {"": ["pods"]}, default),
+        a_webhook(OTHER_PODS, other, {"": ["pods"]}, default),
+        a_webhook(WORKLOADS, "Ignore", WORKLOAD_RULES, default),
     ]
     return {"webhooks": webhooks}
 

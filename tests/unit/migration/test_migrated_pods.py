@@ -137,7 +137,7 @@ def test_a_pod_is_left_as_it_is(pod: Json, code: Code | None) -> None:
 @pytest.mark.parametrize(
     ("pod", "share", "cards", "code", "told"),
     [
-        (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "16 GiB"),
+        (build_whole_pod(), 16, None, Code.SHARE_TOO_LARGE, "that it may get (15)"),
         # Containers share a card, or each of their cards.
         (pair(), None, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),
         (pair(), 8, None, Code.SHARE_TOO_LARGE, "which has 15; --share 7 "),

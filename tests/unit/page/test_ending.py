@@ -18,23 +18,19 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
 @contextmanager
-def started(*arguments: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
+def started(*arguments: str, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
     """`gpushare ui ARGUMENTS`, in the background."""
     process = subprocess.Popen(
         [sys.executable, "-m", "gpushare", "ui", *arguments],
         env=NOBODY | {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)} | environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         yield process
     finally:
         process.kill()
         process.wait()
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
 
 
 @pytest.fixture
@@ -45,7 +41,7 @@ def pipe(tmp_path: Path) -> Path:
     return path
 
 
-def expect_end(process: subprocess.Popen[str], number: int) -> None:
+def expect_end(process: subprocess.Popen[bytes], number: int) -> None:
     """It ends at this signal, as if all was done."""
     process.send_signal(number)
     assert process.wait(timeout=10) == 0
