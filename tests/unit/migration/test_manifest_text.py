@@ -97,8 +97,9 @@ AFFINITY = """\
 {values}"""
 
 
-def test_comments_order_indentation_and_quotes_stay() -> None:
-    expect_text(BEFORE, AFTER)
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_comments_order_indentation_quotes_and_line_ends_stay(end: str) -> None:
+    expect_text(BEFORE.replace("\n", end), AFTER.replace("\n", end))
 
 
 def test_a_text_without_an_end_of_line_stays_one() -> None:
