@@ -20,7 +20,7 @@ DAEMONSET_NAME = r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$"
 def _check_daemonsets(given: Mapping[str, str]) -> Mapping[str, str]:
     standard = sorted(names.STANDARD_DAEMONSETS)
     owners: dict[str, str] = {}
-    for key, name in {**dict(zip(standard, standard, strict=True)), **given}.items():
+    for key, name in {**{each: each for each in standard}, **given}.items():
         if key not in standard:
             raise ValueError(f"unknown key {key} ({name}); allowed: {', '.join(standard)}")
         if (other := owners.setdefault(name, key)) != key:

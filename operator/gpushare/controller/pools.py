@@ -224,17 +224,11 @@ class Pools:
             self._notify()
 
     def tell(
-        self,
-        pool: Pool | UnreadablePool,
-        reason: Reason,
-        note: str,
-        *,
-        warns: bool = True,
-        occasion: str = "",
+        self, pool: Pool | UnreadablePool, reason: Reason, note: str, *, warns: bool = True
     ) -> None:
         """Post an Event on the pool."""
         subject = Subject(names.API_VERSION, names.KIND, pool.name, pool.uid)
-        self._events.post(subject, reason, note, warns=warns, occasion=occasion)
+        self._events.post(subject, reason, note, warns=warns)
 
     def version_of(self, name: str) -> tuple[str, int] | None:
         """UID and generation of a pool, as the last pass saw it."""

@@ -178,8 +178,7 @@ class Statuses:
         shown: Sequence[NodePlan],
     ) -> None:
         """An Event for each condition that changed, and each reason that newly holds nodes up; the
-        log has the former, and of the latter the nodes that the status shows. Of a warning that
-        comes and goes the words do not count: who edits pods may change them all the time."""
+        log has the former, and of the latter the nodes that the status shows."""
         changed = _find_changed(pool.status, status)
         _log_status(pool, status, changed)
         told: set[str] = set()
@@ -190,16 +189,12 @@ class Statuses:
             told.add(condition.reason)
             is_ready = condition.type == Condition.READY
             warns = condition.reason in _WARNINGS or (is_ready and held_up)
-            occasion = pool.name if warns else ""
-            self._pools.tell(
-                pool, Reason(condition.reason), condition.message, warns=warns, occasion=occasion
-            )
+            self._pools.tell(pool, Reason(condition.reason), condition.message, warns=warns)
         known = {sample.reason for sample in pool.status.samples}
         for reason, plan in waiting.items():
             if reason not in known | told:
                 warns = plan.state is not NodeState.WAITING
-                note, occasion = f"{plan.node}: {plan.message}", pool.name if warns else ""
-                self._pools.tell(pool, reason, note, warns=warns, occasion=occasion)
+                self._pools.tell(pool, reason, f"{plan.node}: {plan.message}", warns=warns)
                 if not warns:
                     _log_plan(pool, plan)
         known_nodes = {(sample.node, sample.reason) for sample in pool.status.samples}
@@ -213,8 +208,7 @@ class Statuses:
         node = self._nodes.get(plan.node)
         if node is not None:
             subject = Subject("v1", "Node", node.name, node.uid)
-            note = f"pool {pool.name}: {plan.message}"
-            self._events.post(subject, plan.reason, note, warns=True, occasion=pool.name)
+            self._events.post(subject, plan.reason, f"pool {pool.name}: {plan.message}", warns=True)
 
     def _forget(self) -> None:
         """Pools that are gone leave nothing behind."""

@@ -12,7 +12,7 @@ from gpushare.core.kinds import Kind
 from gpushare.core.records import NodeRecords, PluginPod, Rival
 from gpushare.names import Reason
 
-WARNINGS = frozenset({Reason.EXTENDER_STALE})
+READY_WITH_WARNING = frozenset({Reason.EXTENDER_STALE})
 """Reasons that hold no node up: it is ready, and a person should know of it all the same. Whoever
 may edit pods can forge the sign of a stale extender."""
 
@@ -163,7 +163,7 @@ class NodePlan:
 
     @property
     def warns(self) -> bool:
-        return self.state is NodeState.READY and self.reason in WARNINGS
+        return self.state is NodeState.READY and self.reason in READY_WITH_WARNING
 
 
 def build_apply(

@@ -1,6 +1,6 @@
 """What must be gone from a node before its mode may change."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpushare import names
@@ -158,18 +158,20 @@ def find_missing_daemonset(to: Mode, pods: Iterable[Pod], at: Pass) -> Blocker |
     return Blocker(Reason.COMPONENT_MISSING, message)
 
 
-def find_left_over_plugin(node: Node, to: Mode, pods: Iterable[Pod], at: Pass) -> Blocker | None:
-    """A DaemonSet whose name another has now, and that would serve the node beside that.
+def find_left_over_plugin(
+    node: Node, to: Mode, wanted: Mapping[str, str], pods: Iterable[Pod], at: Pass
+) -> Blocker | None:
+    """A DaemonSet of the name that the plugin of `to` had before, which would run beside it.
 
-    Its pod is there, or the labels of `to` bring it.
+    It stays on the node, or comes to it, with the labels `wanted`. One that the labels admit now
+    and that has no pod is kept off by something else, such as a taint.
     """
     former = f"{FORMER}{to.plugin}"
     left = at.plugin_daemonsets.find(former)
-    if left is None:
+    if left is None or not left.selection.admits(node.name, {**node.labels, **wanted}):
         return None
-    admits, name = left.selection.admits, node.name
-    comes = admits(name, {**node.labels, **to.labels}) and not admits(name, node.labels)
-    if not comes and not any(pod.daemonset == former for pod in pods):
+    runs = any(pod.daemonset == former for pod in pods)
+    if not runs and left.selection.admits(node.name, node.labels):
         return None
     return Blocker(
         Reason.COMPETING_PLUGINS,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gpushare import names
 from gpushare.api.pool import Pool
-from gpushare.core.actions import WARNINGS, NodePlan, NodeState, build_apply
+from gpushare.core.actions import READY_WITH_WARNING, NodePlan, NodeState, build_apply
 from gpushare.core.applied import update_applied
 from gpushare.core.blockers import find_pods_of_another_mode
 from gpushare.core.change import build_applied
@@ -82,7 +82,7 @@ def plan_labels(
     elif verdict.fought_over:
         state, reason, told = NodeState.BLOCKED, Reason.LABEL_CONFLICT, verdict.message
     elif trouble is not None and trouble.wait is None:
-        state = NodeState.READY if trouble.reason in WARNINGS else NodeState.BLOCKED
+        state = NodeState.READY if trouble.reason in READY_WITH_WARNING else NodeState.BLOCKED
         reason, told = trouble.reason, trouble.message
     else:
         state, reason, told = NodeState.READY, Reason.APPLIED, "as the pool says"

@@ -266,7 +266,9 @@ def _plan_change(
     blocker = (
         _find_reason_to_stay_away(seen, pool)
         or find_missing_daemonset(mode, seen.pods, at)
-        or find_left_over_plugin(seen.node, mode, seen.pods, at)
+        or find_left_over_plugin(
+            seen.node, mode, desired_labels(pool.name, pool.spec), seen.pods, at
+        )
     )
     if blocker is not None:
         return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)

@@ -36,10 +36,7 @@ MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
-_URGENCY = (
-    *(NodeState.FAILED, NodeState.BLOCKED),
-    *(NodeState.UPDATING, NodeState.WAITING, NodeState.READY),
-)
+_URGENCY = tuple(map(NodeState, ("failed", "blocked", "updating", "waiting", "ready")))
 
 
 def build_status(
@@ -123,7 +120,9 @@ def _rank(plan: NodePlan) -> tuple[int, str]:
 
 
 def _find_shown(book: Book) -> list[NodePlan]:
-    """Nodes that are not ready or warn: one for each reason, then others; most urgent first."""
+    """Nodes that are not ready or warn: one for each reason, then others; most urgent first.
+
+    What comes first stays where the status is full."""
     plans = sorted([*book.unready.values(), *book.warned.values()], key=_rank)
     firsts: dict[Reason, NodePlan] = {}
     for plan in plans:

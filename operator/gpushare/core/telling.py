@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from gpushare.names import Reason
+
 SAME_SECONDS = 120.0
 """An Event that comes again within this time is counted on the one that is there."""
 ONCE_SECONDS = 600.0
@@ -11,6 +13,12 @@ AT_ONCE = 25
 """Events of one object in a row, as client-go's limit."""
 REFILL_SECONDS = 10.0
 """One more each so many seconds: a pool that flaps has the same few things to tell."""
+
+
+WORDED_BY_TENANTS = frozenset(
+    {Reason.EXTENDER_STALE, Reason.WORKLOADS_PRESENT, Reason.STALE_ISOLATION}
+)
+"""Whoever edits pods changes what these say: other words are no further Event of the object."""
 
 
 @dataclass(slots=True)
@@ -41,6 +49,7 @@ class Key:
     uid: str
     reason: str
     note: str
+    """Empty where the words do not count."""
 
 
 @dataclass(slots=True)
@@ -54,13 +63,13 @@ class Telling:
     def admit(self, key: Key, now: float, *, once: bool = False) -> Series | None:
         """The series that an Event belongs to, counted; None where its object has had too many.
 
-        With `once` it does not last longer for being told again.
+        With `once`, and where the words do not count, it lasts no longer for being told again.
         """
         self._sweep(now)
         series = self._series.get(key)
         if series is not None and now < series.until:
             series.count += 1
-            if not once:
+            if key.note and not once:
                 series.until = now + SAME_SECONDS
             return series
         if not self._take(key.uid, now):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpushare import names
-from gpushare.core.telling import Key, Series, Telling
+from gpushare.core.telling import WORDED_BY_TENANTS, Key, Series, Telling
 from gpushare.kube.client import MERGE_PATCH, ApiServer, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError, describe_failure
 from gpushare.names import Reason
@@ -72,10 +72,11 @@ class Events:
 
         With `once`, the same reason is told of the same object a single time for as long as the
         API server keeps Events, also by a process that starts anew; for each `occasion`, where
-        there may be several. Without it, what is said of one `occasion` is the same whatever the
-        note says.
+        there may be several.
         """
-        said = f"{reason}{occasion}" if once or occasion else note
+        said = "" if reason in WORDED_BY_TENANTS else note
+        if once:
+            said = f"{reason}{occasion}"
         key = Key(subject.uid, reason, said)
         series = self._telling.admit(key, self._clock(), once=once)
         if series is None:

@@ -97,6 +97,15 @@ def test_a_renamed_daemonset_is_there() -> None:
 
 
 LEFT = build(GPUSHARE_PLUGIN, nodeSelector={"ack.node.gpu.schedule": "share"})
+OFF_POOLS = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "gpushare.io/pool", "operator": "DoesNotExist"}]}
+            ]
+        }
+    }
+}
 LEFT_POD = a_plugin_pod("left", daemonset=f"{FORMER}{GPUSHARE_PLUGIN}")
 
 
@@ -109,6 +118,9 @@ LEFT_POD = a_plugin_pod("left", daemonset=f"{FORMER}{GPUSHARE_PLUGIN}")
         (build(GPUSHARE_PLUGIN, nodeSelector={"old": "true"}), [], False),
         (LEFT, [a_plugin_pod()], True),
         (BYSTANDER, [LEFT_POD], False),
+        (build(GPUSHARE_PLUGIN, nodeSelector={"gpushare.io/pool": "training"}), [], True),
+        (build(GPUSHARE_PLUGIN, nodeSelector={"ack.node.gpu.schedule": "cgpu"}), [LEFT_POD], False),
+        (build(GPUSHARE_PLUGIN, affinity=OFF_POOLS), [LEFT_POD], False),
     ],
     ids=[
         "the mode's label brings it",
@@ -117,6 +129,9 @@ LEFT_POD = a_plugin_pod("left", daemonset=f"{FORMER}{GPUSHARE_PLUGIN}")
         "its node selector keeps it off",
         "its successor runs",
         "it is removed",
+        "the pool's label brings it",
+        "it leaves with the label of another mode",
+        "it leaves with the pool's label",
     ],
 )
 def test_a_plugin_left_over_blocks_a_change_where_it_would_serve_the_node_beside_its_successor(

@@ -120,18 +120,23 @@ async def test_what_is_told_a_single_time_is_neither_counted_nor_told_again() ->
     assert api.counts == []
 
 
-async def test_on_one_occasion_other_words_are_counted_on_the_event_that_is_there(
+async def test_what_tenants_word_is_one_event_in_two_minutes_whatever_it_says(
     api: Api, events: Events, clock: Clock
 ) -> None:
-    for number in range(1_000):
-        events.post(POOL, Reason.EXTENDER_STALE, f"card {number}", occasion="training")
+    for number in range(240):
+        events.post(POOL, Reason.EXTENDER_STALE, f"card {number}")
+        clock.now += SAME_SECONDS / 120
     await drain(events)
-    (event,) = api.events.values()
-    assert (event["note"], event["series"]["count"]) == ("card 0", 1_000)
-    clock.now += SAME_SECONDS
-    events.post(POOL, Reason.EXTENDER_STALE, "card 7", occasion="training")
+    assert [each["note"] for each in api.events.values()] == ["card 0", "card 120"]
+
+
+async def test_what_only_the_operator_words_is_news_in_other_words(
+    api: Api, events: Events
+) -> None:
+    for job in ("teardown-1", "teardown-2"):
+        events.post(POOL, Reason.TEARDOWN_FAILED, job)
     await drain(events)
-    assert [each["note"] for each in api.events.values()] == ["card 0", "card 7"]
+    assert [each["note"] for each in api.events.values()] == ["teardown-1", "teardown-2"]
 
 
 async def test_it_is_told_again_for_another_occasion(api: Api, events: Events) -> None:

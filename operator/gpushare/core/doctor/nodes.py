@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import WARNINGS
+from gpushare.core.actions import READY_WITH_WARNING
 from gpushare.core.blockers import Blocker, find_missing_daemonset, find_other_edition
 from gpushare.core.capacity import observe_node_capacity, tell_unit
 from gpushare.core.diagnosis import RESTART_STATIC_PLUGIN, NotYet, diagnose
@@ -105,7 +105,7 @@ def _tell(node: Node, lacks: NotYet) -> Finding:
     if not colon:
         remedy = look_up(lacks.reason)
         return Finding(Severity.WARNING, lacks.reason, _name(node), lacks.message, remedy)
-    severity = Severity.WARNING if lacks.reason in WARNINGS else Severity.ERROR
+    severity = Severity.WARNING if lacks.reason in READY_WITH_WARNING else Severity.ERROR
     return Finding(severity, lacks.reason, _name(node), told, remedy)
 
 
