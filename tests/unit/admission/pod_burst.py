@@ -15,147 +15,136 @@ from math import floor
 from random import Random
 from typing import Any
 
-from tests.kit.values.manifests import build_pool
+from gpushare.api.namespace import Namespace
+from gpushare.api.podrequest import parse_pod_request
+from gpushare.core.admission import PoolView, decide, view_pool
+from gpushare.core.admission.bookings import Bookings
+from tests.kit.values.manifests import build_pod, build_pool
 
-Json = dict[str, Any]
-
-START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PODS = 1000
+_POD_GIB, _CARD_GIB, _CARDS = 3, 15, 100
+_POD = parse_pod_request(build_pod("burst", gib=_POD_GIB))
+_NAMESPACE = Namespace("default")
+_START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _STATUS_SECONDS = 2.0
 _SLOWEST_WATCH_SECONDS = 0.3
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How fast what happens."""
-
-    pods: int = 1000
-    per_second: float = 300.0
-    """Pods that are created."""
-    placed_per_second: float = 80.0
-    """Pods that the scheduler binds."""
+_PLACED_PER_SECOND = 80.0
+"""Pods that the scheduler binds."""
 
 
 @dataclass
 class Crowd:
-    """A pool, the pods that were sent to it, and the cards that they found."""
+    """A pool, the pods that were sent to it, and the free memory of its cards."""
 
     name: str
-    cards: list[int]
-    """Free memory of each."""
-    card_memory: int
+    cards: list[int] = field(default_factory=lambda: [_CARD_GIB] * _CARDS)
     requested: int = 0
-    allocated: int = 0
     pending: int = 0
-    told_at: float = -_STATUS_SECONDS
+    told_at: float = 0.0
 
-    def place(self, memory: int) -> None:
+    def place(self) -> None:
         """The scheduler's try: on the card with the least sufficient memory, or on none."""
-        fitting = [index for index, free in enumerate(self.cards) if free >= memory]
-        if not fitting:
+        fitting = [index for index, free in enumerate(self.cards) if free >= _POD_GIB]
+        if fitting:
+            self.cards[min(fitting, key=lambda index: self.cards[index])] -= _POD_GIB
+        else:
             self.pending += 1
-            return
-        chosen = min(fitting, key=lambda index: self.cards[index])
-        self.cards[chosen] -= memory
-        self.allocated += memory
 
-    def build(self, at: float) -> Json:
+    def view(self, at: float) -> PoolView:
         """The pool as the controller tells it at that second."""
-        raw = build_pool(self.name, schedule="cgpu", priority=100, reconcile="Enforce")
+        total = _CARDS * _CARD_GIB
         sizes = sorted({free for free in self.cards if free}, reverse=True)
-        raw["metadata"] |= {
-            "uid": f"uid-of-{self.name}",
-            "generation": 1,
-            "creationTimestamp": _format(0),
-        }
+        raw = build_pool(self.name, schedule="cgpu")
         raw["status"] = {
-            "observedGeneration": 1,
-            "nodes": {"matched": len(self.cards), "ready": len(self.cards)},
+            "nodes": {"matched": _CARDS},
             "capacity": {
                 "observedAt": _format(at),
-                "gpus": len(self.cards),
-                "memoryTotal": len(self.cards) * self.card_memory,
-                "memoryAllocated": self.allocated,
+                "memoryTotal": total,
+                "memoryAllocated": total - sum(self.cards),
                 "memoryRequested": self.requested,
-                "largestFreeBlock": sizes[0] if sizes else 0,
                 "unit": "GiB",
-                "largestCard": self.card_memory,
-                "freeBlocks": [
-                    {"size": size, "cards": self.cards.count(size)} for size in sizes[:20]
-                ],
+                "largestCard": _CARD_GIB,
+                "freeBlocks": [{"size": size, "cards": self.cards.count(size)} for size in sizes],
             },
         }
-        return raw
+        view = view_pool(raw)
+        assert view is not None
+        return view
 
 
-@dataclass
-class Replica:
-    """One webhook."""
+class Webhook:
+    """It decides as the real one does, by the pools that it heard of."""
 
-    view: Callable[[Json], Any]
-    """What it keeps of a pool."""
-    decide: Callable[[Sequence[Any], float], str]
-    """The name of the pool that a pod is sent to, by the pools as they were heard of last."""
-    heard: dict[str, Any] = field(default_factory=dict)
-    share: int = 1
-    """Of the calls, beside the others'."""
+    def __init__(self, replicas: int) -> None:
+        self.heard: dict[str, PoolView] = {}
+        self._bookings = Bookings(replicas)
 
-    def hear(self, name: str, told: Json) -> None:
-        self.heard[name] = self.view(told)
+    def choose_pool(self, at: float) -> str:
+        pools = list(self.heard.values())
+        decision = decide(_POD, _NAMESPACE, pools, booked=self._bookings.count(pools, at))
+        assert decision.pool is not None
+        self._bookings.book(decision.pool, decision.booked, at)
+        return decision.pool
 
 
-def play_burst(
-    seed: int, crowds: Sequence[Crowd], replicas: Sequence[Replica], pace: Pace, memory: int
-) -> int:
-    """Pods that are Pending in the end, for want of a card in the pool that they were sent to."""
+def play_burst(seed: int, per_second: float, shares: Sequence[int], told: int) -> int:
+    """Pods that are Pending in the end, for want of a card in the pool that they were sent to.
+
+    Each webhook gets its share of the calls; `told` is what they take for their number.
+    """
     random, order = Random(seed), count()
-    pools = {crowd.name: crowd for crowd in crowds}
-    shares = [replica.share for replica in replicas]
+    pools = {name: Crowd(name) for name in ("left", "right")}
+    webhooks = [Webhook(told) for _ in shares]
     waiting: deque[str] = deque()
     events: list[tuple[float, int, Callable[[float], None]]] = []
 
     def plan(at: float, action: Callable[[float], None]) -> None:
         heapq.heappush(events, (at, next(order), action))
 
+    def is_going_on(at: float) -> bool:
+        return bool(waiting) or at < PODS / per_second
+
     def create(at: float) -> None:
-        (replica,) = random.choices(replicas, shares)
-        pool = replica.decide(list(replica.heard.values()), at)
-        pools[pool].requested += memory
+        (webhook,) = random.choices(webhooks, shares)
+        pool = webhook.choose_pool(at)
+        pools[pool].requested += _POD_GIB
         waiting.append(pool)
 
     def schedule(at: float) -> None:
         if waiting:
-            pools[waiting.popleft()].place(memory)
-        if waiting or at < pace.pods / pace.per_second:
-            plan(at + 1 / pace.placed_per_second, schedule)
+            pools[waiting.popleft()].place()
+        if is_going_on(at):
+            plan(at + 1 / _PLACED_PER_SECOND, schedule)
 
     def tell(at: float) -> None:
-        for crowd in crowds:
+        for crowd in pools.values():
             if at - crowd.told_at >= _STATUS_SECONDS:
                 crowd.told_at = at
-                for replica in replicas:
-                    hear(replica, crowd.name, crowd.build(at), at)
-        if waiting or at < pace.pods / pace.per_second:
+                for webhook in webhooks:
+                    late = random.uniform(0, _SLOWEST_WATCH_SECONDS)
+                    plan(at + late, _build_news(webhook, crowd.view(at)))
+        if is_going_on(at):
             plan(at + random.uniform(0.01, 0.2), tell)
 
-    def hear(replica: Replica, name: str, told: Json, at: float) -> None:
-        late = random.uniform(0, _SLOWEST_WATCH_SECONDS)
-        plan(at + late, lambda _: replica.hear(name, told))
-
-    for crowd in crowds:
+    for crowd in pools.values():
         # They were told of at some time before, not all at once.
         crowd.told_at = random.uniform(-_STATUS_SECONDS, -1)
-        for replica in replicas:
-            replica.hear(crowd.name, crowd.build(crowd.told_at))
-    for index in range(pace.pods):
-        plan(index / pace.per_second, create)
+        for webhook in webhooks:
+            webhook.heard[crowd.name] = crowd.view(crowd.told_at)
+    for index in range(PODS):
+        plan(index / per_second, create)
     plan(0, schedule)
     plan(0, tell)
     while events:
         at, _, action = heapq.heappop(events)
         action(at)
-    return sum(crowd.pending for crowd in crowds)
+    return sum(crowd.pending for crowd in pools.values())
+
+
+def _build_news(webhook: Webhook, view: PoolView) -> Callable[[float], Any]:
+    return lambda _: webhook.heard.update({view.name: view})
 
 
 def _format(at: float) -> str:
     """Kubernetes' times have no fractions."""
-    return (START + timedelta(seconds=floor(at))).isoformat().replace("+00:00", "Z")
+    return (_START + timedelta(seconds=floor(at))).isoformat().replace("+00:00", "Z")

@@ -146,21 +146,6 @@ def test_the_order_of_the_pools_does_not_matter(
     assert admit(pod, *pools, namespace=namespace) == admit(pod, *shuffled, namespace=namespace)
 
 
-@given(pods(), views(), namespaces)
-def test_a_pod_that_comes_again_is_left_as_it_is(
-    pod: Json, pools: list[PoolView], namespace: Namespace
-) -> None:
-    first = admit(pod, *pools, namespace=namespace)
-    if first.is_refused:
-        return
-    written = apply_decision(pod, first)
-    again = admit(written, *pools, namespace=namespace)
-    assert apply_decision(written, again) == written
-    assert not again.is_refused
-    if first.pool is not None:
-        assert again.reason is Reason.ALREADY_ROUTED
-
-
 @given(pods(), views(), namespaces, st.booleans())
 def test_required_isolation_ends_with_the_labels_of_an_isolated_mode_or_is_refused(
     pod: Json, pools: list[PoolView], namespace: Namespace, denies: bool
@@ -187,34 +172,6 @@ def test_a_pod_that_asks_for_shared_gpu_is_never_silently_left_alone(
         settled.add(Reason.OTHER_SCHEDULER)
     if _asks_for_share(pod) and decision.reason not in settled:
         assert answered
-
-
-@given(pods(), views(), namespaces)
-def test_a_pool_that_gets_a_pod_serves_all_that_it_asks_for(
-    pod: Json, pools: list[PoolView], namespace: Namespace
-) -> None:
-    decision = admit(pod, *pools, namespace=namespace)
-    chosen = next((pool for pool in pools if pool.name == decision.pool), None)
-    if chosen is not None:
-        asked = {
-            resource
-            for container in pod["spec"]["containers"]
-            for resource, amount in container["resources"]["limits"].items()
-            if amount != "0"
-        }
-        assert asked <= chosen.offers
-        assert (CORE in asked) is (CORE in chosen.offers)
-        assert not chosen.is_leaving
-        assert not chosen.observes
-
-
-@given(pods(), views(), namespaces)
-def test_nothing_that_the_pod_says_about_nodes_is_changed(
-    pod: Json, pools: list[PoolView], namespace: Namespace
-) -> None:
-    decision = admit(pod, *pools, namespace=namespace)
-    before = pod["spec"].get("nodeSelector") or {}
-    assert before.items() <= _selector(pod, decision).items()
 
 
 @given(pods(), views(), namespaces)

@@ -27,6 +27,14 @@ def _limited(**limits: str) -> Json:
     return {"name": "b", "resources": {"limits": limits}}
 
 
+def _labelled_with_two(gib: int, container: Json, **more: Any) -> Json:
+    pod = _with(container, gib=gib, **more)
+    pod["metadata"]["labels"] = {COUNT: "2"}
+    return pod
+
+
+WHOLE_CARD = build_pod("a")
+WHOLE_CARD["metadata"]["labels"] = {"ack.gpushare.placement": "require-whole-device"}
 INIT_ONLY = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})])
 SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
 
@@ -47,6 +55,12 @@ SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
         (_labelled(8, "many"), a_view(), "a whole number above 0"),
         (_labelled(8, "0"), a_view(), "a whole number above 0"),
         (_labelled(8, "3"), a_view(), "divisible"),
+        (
+            _labelled_with_two(3, _limited(**{MEMORY: "1", CORE: "10"}), core=10),
+            a_view(schedule="core_mem"),
+            "divisible",
+        ),
+        (WHOLE_CARD, a_view(room=a_room([(10, 2)])), "no card is wholly free now"),
         (_labelled(8, "2"), a_view(edition="Basic"), "means nothing"),
         (_with(build_container("b", memory="1")), a_view(edition="Basic"), "let one container ask"),
         (INIT_ONLY, a_view(edition="Basic"), "only init containers ask"),
@@ -117,17 +131,3 @@ def test_doubts_are_told_of_a_pod_too_that_chose_for_itself() -> None:
                     selects={"gpushare.io/pool": "training"})  # fmt: skip
     (warning,) = admit(pod, a_view(edition="Basic")).warnings
     assert "only init containers ask" in warning
-
-
-def test_each_container_must_be_divisible_not_only_their_sum() -> None:
-    pod = _with(_limited(**{MEMORY: "1", CORE: "10"}), gib=3, core=10)
-    pod["metadata"]["labels"] = {COUNT: "2"}
-    (warning,) = admit(pod, a_view(schedule="core_mem")).warnings
-    assert "divisible" in warning
-
-
-def test_a_pod_that_wants_a_card_of_its_own_waits_for_one_that_is_wholly_free() -> None:
-    pod = build_pod("a")
-    pod["metadata"]["labels"] = {"ack.gpushare.placement": "require-whole-device"}
-    (warning,) = admit(pod, a_view(room=a_room([(10, 2)]))).warnings
-    assert "no card is wholly free now" in warning

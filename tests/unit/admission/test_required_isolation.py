@@ -56,12 +56,6 @@ def test_without_a_pool_that_isolates_by_the_kernel_it_is_refused(pools: Any) ->
     assert "schedule cgpu" in decision.message
 
 
-def test_that_mps_is_no_isolation_by_itself_is_said_where_it_is_refused() -> None:
-    decision = admit(_requiring(selects={MODE: "mps"}), MPS)
-    assert decision.is_refused
-    assert "no node shows that it has cGPU" in decision.message
-
-
 def _of_daemonset(pod: Json) -> Json:
     pod["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "x", "controller": True}]
     return pod
