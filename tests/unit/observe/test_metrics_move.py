@@ -1,36 +1,29 @@
 """Every metric moves with what it tells of, done by the code that does it in a cluster."""
 
-import asyncio
-import contextlib
-import ssl
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import RawTestServer, TestClient
 
 from gpushare.api.workload import Workload
-from gpushare.controller.caches import Caches
 from gpushare.controller.role import _be_active
 from gpushare.core.actions import (
     Action,
     DeletePlugins,
-    EvictedPod,
-    EvictPods,
     build_apply,
 )
 from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, Step
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
+from gpushare.observe.metrics.applications import ApplicationFigures
+from gpushare.observe.metrics.cards import CardFigures
+from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.values.fake_api import FakeApi
-from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.metrics import list_families
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
-from tests.kit.values.webhook_certificate import build_fake_api, put_secret, start
-from tests.kit.values.webhook_server import build_webhook
 from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, settle
 
 Deed = Callable[[Metrics, pytest.MonkeyPatch], Awaitable[None]]
@@ -112,71 +105,34 @@ async def restart(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     await apply(metrics, action, under_way(Step.RESTARTING))
 
 
-async def evict(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
-    action = EvictPods("gpu-1", (EvictedPod("ml", "train", "1"),))
-    await apply(metrics, action, applied())
-
-
-# What the webhook does.
-
-
-async def ask(metrics: Metrics, path: str, review: Any) -> None:
-    server = build_webhook(metrics=metrics)
-    client: TestClient[Any, Any] = TestClient(RawTestServer(server.handle))
-    async with client, client.post(path, data=encode(review)) as response:
-        assert response.status == 200
-
-
-async def admit(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    await ask(metrics, PODS_PATH, build_review(build_gpu_pod()))
-
-
-async def warn(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    pod = build_gpu_pod()
-    deployment = {"spec": {"template": {"metadata": pod["metadata"], "spec": pod["spec"]}}}
-    resource = {"group": "apps", "version": "v1", "resource": "deployments"}
-    await ask(metrics, WORKLOADS_PATH, build_review(deployment, resource=resource))
-
-
-async def certify(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with build_fake_api().connected() as api:
-        certificate = start(api, metrics=metrics)
-        await certificate.ensure()
-    assert isinstance(certificate.tls, ssl.SSLContext)
-
-
-async def mistrust(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = build_fake_api()
-    put_secret(fake, {"tls.crt": b"none", "tls.key": b"none"})
-    async with fake.connected() as api:
-        await start(api, metrics=metrics, mode="provided").ensure()
-
-
-# What both do.
-
-
 async def request(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeApi().connected(metrics.observe_api_request) as api:
         assert await api.find("api/v1/nodes/gpu-1") is None
-
-
-async def hear(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FakeApi("api/v1/nodes").connected() as api:
-        caches = Caches(
-            api, plugin_namespace="kube-system", on_change=lambda: None, metrics=metrics
-        )
-        listening = asyncio.create_task(caches.nodes.run())
-        await caches.nodes.synced.wait()
-        listening.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await listening
 
 
 async def exist(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     return None
 
 
+"""In test_sight_metrics.py, where each has its story."""
+
+
+OF_THE_CLUSTER = (
+    *PoolCollector.families,
+    *ApplicationFigures.families,
+    *CardFigures.families,
+)
+ELSEWHERE = {
+    # test_sight_metrics.py, where each has its story.
+    *("pool_conflicting_nodes", "pool_memory_stranded_bytes"),
+    *("pool_containers", "pool_stale_containers", "pool_opted_out_containers"),
+    # unit/controller: test_evictions.py, test_caches.py.
+    *("evictions_total", "watch_last_event_timestamp_seconds"),
+    # unit/webhook: test_webhook_metrics.py, test_webhook_server.py, test_webhook_certificate*.py.
+    *("admission_requests_total", "admission_duration_seconds"),
+    "workload_admission_requests_total",
+    *("certificate_expiry_timestamp_seconds", "certificate_refused"),
+}
 MOVES: Mapping[str, Deed] = {
     "leader": lead,
     "reconcile_total": reconcile,
@@ -188,38 +144,16 @@ MOVES: Mapping[str, Deed] = {
     "label_flips_total": put_back,
     "label_conflicts_total": give_way,
     "node_waits_total": reconcile,
-    "evictions_total": evict,
     "unplaced_pods": reconcile,
-    "admission_requests_total": admit,
-    "workload_admission_requests_total": warn,
-    "admission_duration_seconds": admit,
-    "certificate_expiry_timestamp_seconds": certify,
-    "certificate_refused": mistrust,
-    "watch_last_event_timestamp_seconds": hear,
     "api_requests_total": request,
     "build_info": exist,
-    "pool_info": reconcile,
-    "pool_nodes": reconcile,
-    "pool_gpus": reconcile,
-    "pool_memory_bytes": reconcile,
-    "pool_memory_allocated_bytes": reconcile,
-    "pool_memory_requested_bytes": reconcile,
-    "pool_memory_largest_free_block_bytes": reconcile,
-    "application_pods": reconcile,
-    "application_memory_allocated_bytes": reconcile,
-    "application_memory_requested_bytes": reconcile,
-    "node_info": reconcile,
-    "card_memory_bytes": reconcile,
-    "card_memory_allocated_bytes": reconcile,
+    **{family.name: reconcile for family in OF_THE_CLUSTER if family.name not in ELSEWHERE},
 }
-ELSEWHERE = {
-    "pool_conflicting_nodes",
-    "pool_containers",
-    "pool_stale_containers",
-    "pool_opted_out_containers",
-    "pool_memory_stranded_bytes",
-}
-"""In test_sight_metrics.py, where each has its story."""
+
+
+def test_a_process_without_a_certificate_reports_no_expiry() -> None:
+    name = "gpushare_certificate_expiry_timestamp_seconds"
+    assert math.isnan(Metrics().registry.get_sample_value(name) or 0.0)
 
 
 def test_no_metric_is_forgotten_here() -> None:

@@ -103,11 +103,10 @@ async def test_our_own_secret_that_was_made_immutable_is_served_until_it_expires
     assert is_refused(metrics)
 
 
-@pytest.mark.parametrize("kind", ["rsa", "ec"])
+@pytest.mark.parametrize("foreign", [FOREIGN, OTHER], ids=["rsa", "ec"])
 async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
-    fake: FakeApi, api: ApiServer, kind: str
+    fake: FakeApi, api: ApiServer, foreign: Identity
 ) -> None:
-    foreign = issue_foreign(HOSTS, NOW, kind=kind)
     put_foreign(fake, foreign)
     certificate = start(api, mode="cert-manager")
     await certificate.ensure()
@@ -124,52 +123,40 @@ async def test_a_new_kind_of_key_leaves_nothing_of_the_old_one_behind(
     fake: FakeApi, api: ApiServer, version: ssl.TLSVersion
 ) -> None:
     certificate = start(api, mode="cert-manager")
-    for kind in ("rsa", "ec", "rsa"):
-        foreign = issue_foreign(HOSTS, NOW, kind=kind)
+    for foreign in (FOREIGN, OTHER, FOREIGN):
         put_foreign(fake, foreign)
         await certificate.ensure()
         assert await served(certificate.tls, version) == shown(foreign)
-
-
-async def test_a_provided_ca_is_written_into_the_configuration(
-    fake: FakeApi, api: ApiServer
-) -> None:
-    foreign = issue_foreign(HOSTS, NOW)
-    put_foreign(fake, foreign)
-    certificate = start(api, mode="provided")
-    await certificate.ensure()
-    assert certificate.find_flaw() is None
-    assert trusted_ca(fake) == foreign.trust_pem
-    assert fake.writes == [f"PATCH {CONFIGURATION}"]
 
 
 async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(
     fake: FakeApi,
     api: ApiServer,
 ) -> None:
-    foreign, other = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
-    put_foreign(fake, replace(foreign, authority=Authority(b"", b"")))
+    put_foreign(fake, replace(FOREIGN, authority=Authority(b"", b"")))
     certificate = start(api, mode="provided")
     await certificate.ensure()
     assert certificate.find_flaw() is None
-    put_bundle(fake, other.trust_pem)
+    put_bundle(fake, OTHER.trust_pem)
     await certificate.ensure()
     assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
-    put_bundle(fake, foreign.trust_pem)
+    put_bundle(fake, FOREIGN.trust_pem)
     await certificate.ensure()
     assert certificate.find_flaw() is None
     assert fake.writes == []
 
 
-async def test_the_ca_of_what_tls_refused_is_not_written(fake: FakeApi, api: ApiServer) -> None:
-    foreign = issue_foreign(HOSTS, NOW)
-    put_foreign(fake, foreign)
+async def test_a_provided_ca_is_written_into_the_configuration_and_none_that_tls_refused(
+    fake: FakeApi, api: ApiServer
+) -> None:
+    put_foreign(fake, FOREIGN)
     certificate = start(api, mode="provided")
     await certificate.ensure()
     put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
     await certificate.ensure()
-    assert trusted_ca(fake) == foreign.trust_pem
+    assert trusted_ca(fake) == FOREIGN.trust_pem
     assert certificate.find_flaw() is None
+    assert fake.writes == [f"PATCH {CONFIGURATION}"]
 
 
 async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(
@@ -178,7 +165,7 @@ async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(
     certificate = start(api)
     await certificate.ensure()
     before = trusted_ca(fake)
-    put_foreign(fake, issue_foreign(HOSTS, NOW))
+    put_foreign(fake, FOREIGN)
     put_bundle(fake, b"")
     await certificate.ensure()
     assert trusted_ca(fake) == before

@@ -197,15 +197,6 @@ async def test_a_connection_on_which_nothing_is_said_takes_little_memory(
     assert taken / 10 < 2 * 2 * READ_BUFFER_BYTES
 
 
-async def test_small_read_buffers_take_large_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
-    shrink_read_buffers()
-    pod = build_gpu_pod()
-    pod["metadata"]["annotations"] = {"big": "x" * 1_500_000}
-    async with crowded(build_webhook()) as (crowd, session):
-        assert await crowd.ask(session, encode(build_review(pod))) == 200
-
-
 async def test_what_comes_while_a_call_waits_is_left_outside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

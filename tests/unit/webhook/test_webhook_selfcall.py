@@ -64,12 +64,6 @@ async def test_a_certificate_that_the_api_server_would_not_take_is_a_flaw(
     assert words in (flaw or "")
 
 
-async def test_a_server_without_a_certificate_is_a_flaw() -> None:
-    _, _, authority = build_tls()
-    empty = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    assert await find_flaw(Trust(authority.certificate_pem), empty) is not None
-
-
 async def test_it_heals_when_the_server_does() -> None:
     server, _, authority = build_tls()
     trust = Trust(b"")
