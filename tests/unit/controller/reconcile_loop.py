@@ -1,9 +1,8 @@
 """The controller's loop in a unit test, and an API server that takes its writes."""
 
 import asyncio
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -13,10 +12,11 @@ from gpushare.api.daemonset import DaemonSet
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool
+from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.controller.apply import Applier
 from gpushare.controller.caches import Caches
 from gpushare.controller.reconcile import Reconciler
-from gpushare.core.actions import Action
+from gpushare.core.actions import Action, NodePlan
 from gpushare.core.observed import Timing
 from gpushare.core.records import Step
 from gpushare.kube import pools as pools_api
@@ -42,6 +42,12 @@ class LoopApi:
         self.writes: list[tuple[str, str]] = []
         self.bodies: list[tuple[str, Json]] = []
         """By path, what was applied and taken."""
+        self.pools: list[Pool | UnreadablePool] = []
+        self._lists = 0
+
+    async def list_pools(self) -> PoolList:
+        self._lists += 1
+        return PoolList(self._lists, tuple(self.pools))
 
     async def get(self, path: str, **params: str) -> Json:
         return self.objects[path]
@@ -113,22 +119,29 @@ class SlowApi(LoopApi):
         }
 
 
+def have_pools_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of a `LoopApi` is of its `pools`, as they are."""
+    list_pools = pools_api.list_pools
+
+    async def list_them(api: Any) -> PoolList:
+        return await (api.list_pools() if isinstance(api, LoopApi) else list_pools(api))
+
+    monkeypatch.setattr(pools_api, "list_pools", list_them)
+
+
 def build_reconciler(
-    monkeypatch: pytest.MonkeyPatch,
     api: LoopApi,
-    pools: list[Pool],
+    pools: Sequence[Pool],
     *nodes: Node,
     pods: Sequence[Pod] = (),
-    versions: Iterator[int] | None = None,
     metrics: Metrics | None = None,
 ) -> Reconciler:
-    """The loop, to which `nodes` and `pods` have just come."""
-    versions = versions or itertools.count(1)
+    """The loop, to which `nodes` and `pods` have just come, after `have_pools_listed`."""
+    api.pools = list(pools)
     settings = Settings(namespace="ns", identity="me", resync_seconds=30)
     reconciler = Reconciler(api, settings, metrics or Metrics())  # type: ignore[arg-type]
-    reconciler.caches.nodes._records |= {node.name: node for node in nodes}
     for node in nodes:
-        reconciler.caches.mark_changed(node.name)
+        put_node(reconciler, node)
     keyed = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
     reconciler.caches.pods._records = keyed
     for key, pod in keyed.items():
@@ -136,12 +149,26 @@ def build_reconciler(
     reconciler.caches.daemonsets._records = {
         name: DaemonSet(name) for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
-
-    async def list_pools(api: object) -> PoolList:
-        return PoolList(next(versions), tuple(pools))
-
-    monkeypatch.setattr(pools_api, "list_pools", list_pools)
     return reconciler
+
+
+def put_node(reconciler: Reconciler, node: Node) -> None:
+    """It comes, or changes."""
+    reconciler.caches.nodes._records[node.name] = node
+    reconciler.caches.mark_changed(node.name)
+
+
+def start_work(reconciler: Reconciler, plan: NodePlan) -> Coroutine[Any, Any, None]:
+    """What the loop does once it has decided this of a node of pool training."""
+    reconciler._busy[plan.node] = None  # type: ignore[assignment]
+    reconciler._busy_for[plan.node] = "training"
+    return reconciler._work_on("training", plan)
+
+
+async def pass_and_settle(reconciler: Reconciler) -> None:
+    """A pass, and all that it begins."""
+    await reconciler._pass_safely()
+    await settle(reconciler)
 
 
 async def settle(reconciler: Reconciler) -> None:

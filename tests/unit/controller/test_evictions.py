@@ -11,7 +11,7 @@ from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
 from tests.kit.values.objects import a_node
-from tests.unit.controller.reconcile_loop import carry_out
+from tests.unit.controller.reconcile_loop import carry_out, start_work
 
 Json = dict[str, Any]
 PODS = tuple(EvictedPod("ml", f"train-{index}", f"uid-{index}") for index in range(5))
@@ -87,18 +87,12 @@ async def test_a_refusal_is_said_of_the_node_until_the_eviction_succeeds() -> No
     action = EvictPods("gpu-1", PODS)
     plan = NodePlan("gpu-1", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
 
-    await work_on(reconciler, plan)
+    await start_work(reconciler, plan)
     refusal = reconciler._refusals["gpu-1"]
     assert refusal.reason is Reason.EVICTION_REFUSED
     assert "budget one is used" in refusal.message
 
     api.allow_all()
-    await work_on(reconciler, plan)
+    await start_work(reconciler, plan)
     assert reconciler._refusals == {}
     await reconciler._events.close()
-
-
-async def work_on(reconciler: Reconciler, plan: NodePlan) -> None:
-    reconciler._busy[plan.node] = None  # type: ignore[assignment]
-    reconciler._busy_for[plan.node] = "training"
-    await reconciler._work_on("training", plan)

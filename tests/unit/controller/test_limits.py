@@ -12,7 +12,12 @@ from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import CGPU, OURS, under_way
 from tests.kit.values.objects import a_node, a_pool
-from tests.unit.controller.reconcile_loop import SlowApi, build_reconciler, until_quiet
+from tests.unit.controller.reconcile_loop import (
+    SlowApi,
+    build_reconciler,
+    start_work,
+    until_quiet,
+)
 
 LIMIT = Settings(namespace="ns").write_concurrency
 
@@ -26,7 +31,7 @@ def build(monkeypatch: pytest.MonkeyPatch, api: SlowApi, count: int) -> Reconcil
         name = f"gpu-{index:03}"
         api.add_cordoned(name)
         nodes.append(a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True))
-    return build_reconciler(monkeypatch, api, [a_pool()], *nodes, a_node("new", CGPU))
+    return build_reconciler(api, [a_pool()], *nodes, a_node("new", CGPU))
 
 
 async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None]) -> None:
@@ -82,14 +87,10 @@ async def record(reconciler: Reconciler, api: SlowApi, node: str) -> None:
     api.add_cordoned(node)
     action = RecordPlugins(node)
     plan = NodePlan(node, NodeState.UPDATING, Reason.UPDATING, "recording", action)
-    reconciler._busy[node] = None  # type: ignore[assignment]
-    reconciler._busy_for[node] = "training"
-    await reconciler._work_on("training", plan)
+    await start_work(reconciler, plan)
 
 
 async def evict(reconciler: Reconciler, node: str) -> None:
     action = EvictPods(node, (EvictedPod("ml", f"on-{node}", f"uid-on-{node}"),))
     plan = NodePlan(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
-    reconciler._busy[node] = None  # type: ignore[assignment]
-    reconciler._busy_for[node] = "training"
-    await reconciler._work_on("training", plan)
+    await start_work(reconciler, plan)

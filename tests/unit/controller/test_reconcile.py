@@ -20,14 +20,18 @@ from gpushare.observe.metrics import Metrics, Sight
 from tests.kit.values.metrics import read
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
-from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, settle
+from tests.unit.controller.reconcile_loop import (
+    LoopApi,
+    build_reconciler,
+    pass_and_settle,
+    put_node,
+    settle,
+)
 
 
-async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=under_way(Step.RESTARTING), unschedulable=True)
-    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()], node)
+    reconciler = build_reconciler(LoopApi(), [a_pool()], node)
     assert await reconciler._pass_safely() == 30
     assert reconciler.find_standstill() is None
 
@@ -43,34 +47,30 @@ async def test_pools_are_let_go_of_side_by_side(monkeypatch: pytest.MonkeyPatch)
         let_go.append(pool.name)
 
     monkeypatch.setattr(pools_api, "drop_finalizer", drop_finalizer)
-    await build_reconciler(monkeypatch, LoopApi(), pools)._pass_safely()
+    await build_reconciler(LoopApi(), pools)._pass_safely()
     assert sorted(let_go) == sorted(pool.name for pool in pools)
 
 
-async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it() -> None:
     api = LoopApi(refusal=500, refused=f"{pools_api.PATH}/training")
     pool = a_pool(finalizers=frozenset())
-    reconciler = build_reconciler(monkeypatch, api, [pool], a_node(labels=CGPU))
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    reconciler = build_reconciler(api, [pool], a_node(labels=CGPU))
+    await pass_and_settle(reconciler)
     assert api.written("/nodes/") == []
     api.refusal = None
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    await pass_and_settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
     assert api.writes[0] == ("APPLY", f"{pools_api.PATH}/training")
 
 
 @pytest.mark.parametrize("busy_for", ["training", "other"])
 async def test_a_pool_is_released_once_nothing_is_being_done_to_its_own_nodes(
-    monkeypatch: pytest.MonkeyPatch, busy_for: str
+    busy_for: str,
 ) -> None:
     api, pool = LoopApi(), a_pool(deleting=True)
     metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
-    reconciler = build_reconciler(monkeypatch, api, [pool])
+    reconciler = build_reconciler(api, [pool])
     reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
     reconciler._busy_for["gpu-1"] = busy_for
     await reconciler._pass_safely()
@@ -79,28 +79,24 @@ async def test_a_pool_is_released_once_nothing_is_being_done_to_its_own_nodes(
     reconciler._busy["gpu-1"].cancel()
 
 
-async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behind(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behind() -> None:
     api, since = LoopApi(), datetime.now(UTC) - timedelta(hours=1)
     stalled = PoolStatus(leaving=Leaving(nodes=1, since=since))
     pool = a_pool(deleting=True).model_copy(update={"status": stalled})
     metadata = {"uid": pool.uid, "finalizers": ["somebody-elses", names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
     node = a_node(labels={**CGPU, **OURS}, records=applied())
-    reconciler = build_reconciler(monkeypatch, api, [pool], node)
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    reconciler = build_reconciler(api, [pool], node)
+    await pass_and_settle(reconciler)
     assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
 
 
-async def test_a_node_is_written_to_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_is_written_to_once_at_a_time() -> None:
     api = LoopApi()
     node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()], node)
+    reconciler = build_reconciler(api, [a_pool()], node)
     await reconciler._pass_safely()
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    await pass_and_settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
 
 
@@ -108,11 +104,9 @@ async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
     monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
     api = LoopApi(refusal=403)
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()], a_node(labels=CGPU))
-    await reconciler._pass_safely()
-    await settle(reconciler)
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
+    await pass_and_settle(reconciler)
+    await pass_and_settle(reconciler)
     (pool,) = reconciler._pools.all
     assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
     written = len(api.written("/status"))
@@ -121,13 +115,11 @@ async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPat
     await settle(reconciler)
 
 
-async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_pool_that_may_not_be_written_does_not_stop_the_others() -> None:
     api = LoopApi(refusal=403, refused="/other")
     elsewhere = a_pool("other", finalizers=frozenset(), nodes={"names": ("gpu-2",)})
     pools = [elsewhere, a_pool()]
-    reconciler = build_reconciler(monkeypatch, api, pools, a_node(labels=CGPU))
+    reconciler = build_reconciler(api, pools, a_node(labels=CGPU))
     assert await reconciler._pass_safely() == 1
     await settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
@@ -136,7 +128,7 @@ async def test_a_pool_that_may_not_be_written_does_not_stop_the_others(
 
 async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = Metrics()
-    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()], metrics=metrics)
+    reconciler = build_reconciler(LoopApi(), [a_pool()], metrics=metrics)
 
     async def refuse(api: object) -> PoolList:
         raise ApiError(503, b"{}", what="list pools")
@@ -155,9 +147,7 @@ async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(
     member = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
     pod = a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web"))
     pool = a_pool(schedule="share")
-    reconciler = build_reconciler(
-        monkeypatch, LoopApi(), [pool], member, pods=[pod], metrics=metrics
-    )
+    reconciler = build_reconciler(LoopApi(), [pool], member, pods=[pod], metrics=metrics)
     reconciler.caches.wait_synced = at_once  # type: ignore[method-assign]
     # Standing by, it knows nodes and pods as well as the one that is active.
     assert metrics.look() == Sight()
@@ -171,13 +161,11 @@ async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(
     assert metrics.look() == Sight()
 
 
-async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_look() -> None:
     metrics = Metrics()
     selects = frozenset({(names.LABEL_POOL, "nowhere")})
     lost = a_gpu_pod("p", node="", selects=selects, phase="Pending", unschedulable="none")
-    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()], pods=[lost], metrics=metrics)
+    reconciler = build_reconciler(LoopApi(), [a_pool()], pods=[lost], metrics=metrics)
     reconciler._has_decided = True
     await reconciler._pass_safely()
     count = "unplaced_pods"
@@ -206,7 +194,7 @@ async def test_a_doubt_goes_with_its_node_and_is_not_another_nodes_of_that_name(
     monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
     api = LoopApi(refusal=500)
     pool = a_pool(schedule="share")
-    reconciler = build_reconciler(monkeypatch, api, [pool], _unseen(), pods=[a_plugin_pod()])
+    reconciler = build_reconciler(api, [pool], _unseen(), pods=[a_plugin_pod()])
     await reconciler._pass_safely()
     # The watch tells that the node is gone only once the write has ended.
     await settle(reconciler)
@@ -223,20 +211,17 @@ async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_
     monkeypatch.setattr("gpushare.controller.reconcile.RETRY_SECONDS", 0.0)
     api, key, foreign = LoopApi(refusal=500), names.LABEL_SCHEDULE, _unseen()
     pool = a_pool(schedule="share")
-    reconciler = build_reconciler(monkeypatch, api, [pool], foreign, pods=[a_plugin_pod()])
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    reconciler = build_reconciler(api, [pool], foreign, pods=[a_plugin_pod()])
+    await pass_and_settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
     assert api.bodies == [] or "/nodes/" not in api.bodies[-1][0]
 
     labels = {**foreign.labels, key: "default"}
     now = datetime.now(UTC)
     changed = replace(foreign, labels=labels, written_at={key: now}, resource_version="2")
-    reconciler.caches.nodes._records = {changed.name: changed}
-    reconciler.caches.mark_changed(changed.name)
+    put_node(reconciler, changed)
     api.refusal = None
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    await pass_and_settle(reconciler)
     annotations = next(
         body["metadata"]["annotations"] for path, body in api.bodies if "/nodes/" in path
     )

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.unreadablepool import UnreadablePool
 from gpushare.controller.reconcile import Reconciler
@@ -14,7 +13,6 @@ from gpushare.core.actions import NodePlan, NodeState
 from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import NotLeaderError
 from gpushare.kube.nodes import PATH as NODES
-from gpushare.kube.pools import PoolList
 from gpushare.names import Reason
 from tests.kit.values.node_plans import CGPU, OURS, applied
 from tests.kit.values.objects import NOW, a_node, a_pool
@@ -22,6 +20,8 @@ from tests.unit.controller.reconcile_loop import (
     LoopApi,
     SlowApi,
     build_reconciler,
+    pass_and_settle,
+    put_node,
     settle,
     until_quiet,
 )
@@ -39,58 +39,42 @@ def matched(api: LoopApi, pool: str) -> list[int]:
     return [body["status"]["nodes"]["matched"] for at, body in api.bodies if at == path]
 
 
-def add_node(reconciler: Reconciler, node: Node) -> None:
-    reconciler.caches.nodes._records[node.name] = node
-    reconciler.caches.mark_changed(node.name)
-
-
-async def test_of_one_pool_one_status_is_in_flight_and_the_newest_comes_after_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_of_one_pool_one_status_is_in_flight_and_the_newest_comes_after_it() -> None:
     api = SlowApi("status")
     other = a_pool("other", nodes={"names": ("none",)})
-    reconciler = build_reconciler(monkeypatch, api, [a_pool(), other])
+    reconciler = build_reconciler(api, [a_pool(), other])
     for index in range(4):
         await reconciler._pass_safely()
         await until_quiet(api)
         assert api.in_flight["status"] == 2
         settled = a_node(f"gpu-{index}", {**CGPU, **OURS}, records=applied())
-        add_node(reconciler, settled)
+        put_node(reconciler, settled)
     await reconciler._pass_safely()
     reconciler._changed.clear()
     api.go_on.set()
     await settle(reconciler)
     assert reconciler._changed.is_set()
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    await pass_and_settle(reconciler)
     assert matched(api, "training") == [0, 4]
     assert matched(api, "other") == [0]
 
 
-async def test_a_status_that_says_the_same_is_not_written_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_status_that_says_the_same_is_not_written_again() -> None:
     api = LoopApi()
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    reconciler = build_reconciler(api, [a_pool()])
     for _ in range(2):
         reconciler._statuses.mark_stale()
-        await settle_status(reconciler)
+        await pass_and_settle(reconciler)
     assert api.written("/status") == ["APPLY"]
 
 
-async def settle_status(reconciler: Reconciler) -> None:
-    await reconciler._pass_safely()
-    await settle(reconciler)
-
-
-async def test_a_status_that_was_refused_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_status_that_was_refused_is_written_again() -> None:
     api = LoopApi(refusal=503, refused="/status")
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
-    await settle_status(reconciler)
+    reconciler = build_reconciler(api, [a_pool()])
+    await pass_and_settle(reconciler)
     assert reconciler._changed.is_set()
     api.refusal = None
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    await pass_and_settle(reconciler)
     assert api.written("/status") == ["APPLY", "APPLY"]
     (pool,) = reconciler._pools.all
     assert pool.status.conditions
@@ -111,8 +95,8 @@ async def test_a_warning_that_comes_and_goes_in_other_words_is_told_once_of_each
     created: list[dict[str, Any]] = []
     api = LoopApi()
     monkeypatch.setattr(api, "create", lambda path, body: _keep(created, body))
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()], a_node())
-    await settle_status(reconciler)
+    reconciler = build_reconciler(api, [a_pool()], a_node())
+    await pass_and_settle(reconciler)
     for number in range(5):
         for plan in (
             NodePlan("gpu-1", state, reason, f"pod {number}"),
@@ -135,15 +119,15 @@ async def test_an_error_of_ours_is_logged_and_the_status_arrives_all_the_same(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, during: str
 ) -> None:
     api = LoopApi()
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    reconciler = build_reconciler(api, [a_pool()])
     with monkeypatch.context() as broken:
         if during == "the write":
             broken.setattr(pools_api, "apply_status", lambda *args: 1 / 0)
         else:
             broken.setattr(reconciler._pools, "tell", lambda *args, **kwargs: 1 / 0)
-        await settle_status(reconciler)
+        await pass_and_settle(reconciler)
     assert [record.exc_info is not None for record in caplog.records] == [True]
-    await settle_status(reconciler)
+    await pass_and_settle(reconciler)
     assert api.written("/status") == ["APPLY"]
 
 
@@ -157,10 +141,10 @@ async def test_a_pool_is_not_released_before_its_status_has_arrived(
         return True
 
     monkeypatch.setattr(pools_api, "drop_finalizer", drop_finalizer)
-    api, pools = SlowApi("status"), [a_pool()]
-    reconciler = build_reconciler(monkeypatch, api, pools)
+    api = SlowApi("status")
+    reconciler = build_reconciler(api, [a_pool()])
     await reconciler._pass_safely()
-    pools[:] = [a_pool(deleting=True)]
+    api.pools = [a_pool(deleting=True)]
     reconciler.pools.list_anew()
     await reconciler._pass_safely()
     assert released == []
@@ -170,56 +154,45 @@ async def test_a_pool_is_not_released_before_its_status_has_arrived(
     assert released == ["training"]
 
 
-async def test_what_an_unreadable_pool_is_told_holds_nothing_up_and_is_told_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_an_unreadable_pool_is_told_holds_nothing_up_and_is_told_once() -> None:
     api = SlowApi("status")
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()], a_node(labels=CGPU))
+    reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
     unreadable = UnreadablePool("odd", "uid-odd", 1, a_pool().status, "spec.mode: unknown")
-
-    async def list_pools(api: object) -> PoolList:
-        return PoolList(1, (a_pool(), unreadable))
-
-    monkeypatch.setattr(pools_api, "list_pools", list_pools)
+    api.pools.append(unreadable)
     async with asyncio.timeout(1):
         await reconciler._pass_safely()
     api.go_on.set()
     await settle(reconciler)
-    await settle_status(reconciler)
+    await pass_and_settle(reconciler)
     assert api.written(NODES) == ["APPLY"]
     assert api.written("/odd/status") == ["APPLY"]
 
 
 @pytest.mark.parametrize("was_readable", [True, False])
 async def test_a_pool_that_can_not_be_read_any_more_is_told_so_after_the_write_that_is_in_flight(
-    monkeypatch: pytest.MonkeyPatch, was_readable: bool
+    was_readable: bool,
 ) -> None:
     api = SlowApi("status")
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    reconciler = build_reconciler(api, [a_pool()])
     if not was_readable:
-        become_unreadable(monkeypatch, reconciler, "spec.mode: unknown")
+        become_unreadable(api, reconciler, "spec.mode: unknown")
     await reconciler._pass_safely()
     await until_quiet(api)
-    become_unreadable(monkeypatch, reconciler, "spec.nodes: unknown")
+    become_unreadable(api, reconciler, "spec.nodes: unknown")
     await reconciler._pass_safely()
     reconciler._changed.clear()
     api.go_on.set()
     await settle(reconciler)
     assert reconciler._changed.is_set()
-    await settle_status(reconciler)
+    await pass_and_settle(reconciler)
     *_, (_, body) = api.bodies
     assert "spec.nodes" in body["status"]["conditions"][0]["message"]
 
 
-def become_unreadable(monkeypatch: pytest.MonkeyPatch, reconciler: Reconciler, error: str) -> None:
+def become_unreadable(api: LoopApi, reconciler: Reconciler, error: str) -> None:
     """Of the one pool, the next list says that its spec can't be read."""
     pool = a_pool()
-    unreadable = UnreadablePool(pool.name, pool.uid, 2, pool.status, error)
-
-    async def list_pools(api: object) -> PoolList:
-        return PoolList(9, (unreadable,))
-
-    monkeypatch.setattr(pools_api, "list_pools", list_pools)
+    api.pools = [UnreadablePool(pool.name, pool.uid, 2, pool.status, error)]
     reconciler.pools.list_anew()
 
 
@@ -227,7 +200,7 @@ async def test_when_the_loop_ends_nothing_is_being_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     api = SlowApi("status")
-    reconciler = build_reconciler(monkeypatch, api, [a_pool()])
+    reconciler = build_reconciler(api, [a_pool()])
 
     async def at_once() -> None:
         """What a cache that is filled waits for."""
@@ -247,7 +220,7 @@ async def test_when_the_loop_ends_nothing_is_being_written(
 async def test_without_the_lease_a_status_is_neither_sent_nor_told_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reconciler = build_reconciler(monkeypatch, LoopApi(), [a_pool()])
+    reconciler = build_reconciler(LoopApi(), [a_pool()])
 
     async def hold_back(api: object, pool: object, status: object) -> None:
         raise NotLeaderError
@@ -255,5 +228,5 @@ async def test_without_the_lease_a_status_is_neither_sent_nor_told_of(
     told: list[str] = []
     monkeypatch.setattr(pools_api, "apply_status", hold_back)
     monkeypatch.setattr(Statuses, "_tell", lambda *said: told.append("told"))
-    await settle_status(reconciler)
+    await pass_and_settle(reconciler)
     assert told == []

@@ -24,7 +24,13 @@ from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.metrics import list_families
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
-from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, settle
+from tests.unit.controller.reconcile_loop import (
+    LoopApi,
+    build_reconciler,
+    carry_out,
+    have_pools_listed,
+    pass_and_settle,
+)
 
 Deed = Callable[[Metrics, pytest.MonkeyPatch], Awaitable[None]]
 
@@ -45,6 +51,7 @@ async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes, one of which is left alone; a pod that runs, and one that finds no place."""
+    have_pools_listed(monkeypatch)
     monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
     stuck = a_node("gpu-2", {**SHARE, "cgpu": "true"})
     member = a_node(
@@ -59,13 +66,9 @@ async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
         a_gpu_pod("lost", node="", selects=selects, phase="Pending", unschedulable="none"),
         a_plugin_pod(),
     )
-    pool = a_pool(schedule="share")
-    nodes = (member, stuck)
-    reconciler = build_reconciler(
-        monkeypatch, LoopApi(), [pool], *nodes, pods=pods, metrics=metrics
-    )
-    await reconciler._pass_safely()
-    await settle(reconciler)
+    pools = [a_pool(schedule="share")]
+    reconciler = build_reconciler(LoopApi(), pools, member, stuck, pods=pods, metrics=metrics)
+    await pass_and_settle(reconciler)
     await reconciler._events.close()
 
 
