@@ -42,16 +42,14 @@ def test_characters_that_do_not_print_are_between_double_quotes() -> None:
     assert format_yaml(["a\u2028b", "c\x85d\n"]) == '- "a\\Lb"\n- "c\\Nd\\n"\n'
 
 
-def test_aliases_that_make_a_small_text_huge_are_refused() -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
-    with pytest.raises(yaml.YAMLError, match="aliases make it too large"):
-        parse_documents("\n".join(lines))
-
-
-def test_merged_aliases_that_make_a_small_text_huge_are_refused() -> None:
-    lines = ["a0: &a0 {x: y}"]
-    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 9)]
+@pytest.mark.parametrize(
+    ("first", "following"),
+    [("[x, x, x, x, x, x, x, x, x]", "[{}]"), ("{x: y}", "{{<<: [{}]}}")],
+    ids=["in lists", "merged"],
+)
+def test_aliases_that_make_a_small_text_huge_are_refused(first: str, following: str) -> None:
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{n}: &a{n} " + following.format(f"*a{n - 1}, " * 9) for n in range(1, 9)]
     with pytest.raises(yaml.YAMLError, match="aliases make it too large"):
         parse_documents("\n".join(lines))
 
@@ -68,14 +66,16 @@ def test_a_large_document_without_aliases_is_read(monkeypatch: pytest.MonkeyPatc
     assert _read(f"[{','.join(items)}]") == [items]
 
 
-def test_a_value_that_is_part_of_itself_is_refused() -> None:
-    with pytest.raises(yaml.YAMLError, match="part of itself"):
-        parse_documents("a: &a [*a]")
-
-
-def test_a_key_that_is_there_twice_is_refused() -> None:
-    with pytest.raises(yaml.YAMLError, match="key 'x' is there already, in line 1"):
-        parse_documents("x: 1\ny: 2\nx: 3\n")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: &a [*a]", "part of itself"),
+        ("x: 1\ny: 2\nx: 3\n", "key 'x' is there already, in line 1"),
+    ],
+)
+def test_what_would_be_read_wrongly_is_refused(text: str, words: str) -> None:
+    with pytest.raises(yaml.YAMLError, match=words):
+        parse_documents(text)
 
 
 @pytest.mark.parametrize("deep", ["[" * 20_000, "{a: " * 3_000, "- " * 3_000])

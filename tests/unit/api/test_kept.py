@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from gpushare.api.cluster import Kind, keep_object
 from tests.kit.values.manifests import build_pod
+
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 
 def test_of_a_pod_stays_what_it_asks_of_gpus_and_nothing_that_it_does() -> None:
@@ -93,16 +97,10 @@ def test_of_the_operators_deployments_stay_the_variables_that_decisions_depend_o
     )
 
 
-def test_pods_that_have_nothing_to_do_with_gpus_are_left_out() -> None:
-    pod = build_pod("web", gib=None)
+@pytest.mark.parametrize(("env", "is_kept"), [({}, False), ({VISIBLE: "all"}, True)])
+def test_of_pods_that_ask_for_no_gpu_those_are_kept_that_use_one(
+    env: dict[str, str], is_kept: bool
+) -> None:
+    pod = build_pod("web", gib=None, env=env)
     pod["metadata"] |= {"namespace": "default", "uid": "1"}
-    assert keep_object(Kind.PODS, pod) is None
-
-
-def test_a_pod_that_uses_a_gpu_without_asking_for_one_is_kept() -> None:
-    pod = build_pod("free-rider", gib=None, env={"NVIDIA_VISIBLE_DEVICES": "all"})
-    pod["metadata"] |= {"namespace": "default", "uid": "1"}
-    assert keep_object(Kind.PODS, pod) is not None
-
-
-# What is no snapshot.
+    assert (keep_object(Kind.PODS, pod) is not None) is is_kept

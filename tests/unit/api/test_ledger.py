@@ -17,22 +17,25 @@ ALLOCATION = names.ANNOTATION_ALLOCATION
 CARD, UNITS = names.ANNOTATION_CARD, names.ANNOTATION_CARD_UNITS
 
 
-def test_the_units_of_all_containers_add_up_by_card() -> None:
-    allocation = '{"0": {"0": 4, "1": 4}, "2": {"1": 2}}'
-    assert parse_ledger({ALLOCATION: allocation}, 7) == {0: 4, 1: 6}
+OLDER = {CARD: "3", UNITS: "7"}
 
 
-def test_the_older_entry_is_one_card() -> None:
-    assert parse_ledger({CARD: "3", UNITS: "7"}, 7) == {3: 7}
-
-
-def test_the_newer_entry_goes_first() -> None:
-    assert parse_ledger({ALLOCATION: '{"0": {"0": 4}}', CARD: "3", UNITS: "7"}, 7) == {0: 4}
-
-
-@pytest.mark.parametrize("allocation", ["", "{}", "[]", "nonsense", '{"0": {"card": 4}}'])
-def test_the_older_entry_counts_where_the_newer_can_not_be_read(allocation: str) -> None:
-    assert parse_ledger({ALLOCATION: allocation, CARD: "3", UNITS: "7"}, 7) == {3: 7}
+@pytest.mark.parametrize(
+    ("entry", "cards"),
+    [
+        ({ALLOCATION: '{"0": {"0": 4, "1": 4}, "2": {"1": 2}}'}, {0: 4, 1: 6}),
+        (OLDER, {3: 7}),
+        ({ALLOCATION: '{"0": {"0": 4}}', **OLDER}, {0: 4}),
+        *(
+            ({ALLOCATION: unreadable, **OLDER}, {3: 7})
+            for unreadable in ("", "{}", "[]", "nonsense", '{"0": {"card": 4}}')
+        ),
+    ],
+)
+def test_the_newer_entry_goes_before_the_older_one_of_one_card(
+    entry: dict[str, str], cards: dict[int, int]
+) -> None:
+    assert parse_ledger(entry, 7) == cards
 
 
 @pytest.mark.parametrize(
@@ -55,20 +58,9 @@ def test_an_entry_that_can_not_be_is_no_entry(allocation: str) -> None:
     assert parse_ledger({ALLOCATION: allocation}, 7) == {}
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {UNITS: "7"},
-        {CARD: "-1", UNITS: "7"},
-        {CARD: "1_0", UNITS: "7"},
-        {CARD: " 1", UNITS: "7"},
-        {CARD: "++1", UNITS: "7"},
-        {CARD: "\u0663", UNITS: "7"},
-        {CARD: "9" * 5000, UNITS: "7"},
-    ],
-)
-def test_an_older_entry_without_the_number_of_a_card_is_no_entry(entry: dict[str, str]) -> None:
-    assert parse_ledger(entry, 7) == {}
+@pytest.mark.parametrize("card", [None, "-1", "1_0", " 1", "++1", "\u0663", "9" * 5000])
+def test_an_older_entry_without_the_number_of_a_card_is_no_entry(card: str | None) -> None:
+    assert parse_ledger({UNITS: "7"} | ({} if card is None else {CARD: card}), 7) == {}
 
 
 @pytest.mark.parametrize(("text", "card"), [("+1", 1), ("01", 1), ("-0", 0), ("7", 7)])
@@ -81,10 +73,7 @@ def test_an_edited_amount_changes_nothing_since_the_extender_remembers_the_limit
     edited: str,
 ) -> None:
     assert parse_ledger({CARD: "0", UNITS: edited}, 8) == {0: 8}
-
-
-def test_a_pod_whose_containers_ask_for_nothing_holds_no_card() -> None:
-    assert parse_ledger({CARD: "0", UNITS: "8"}, 0) == {}
+    assert parse_ledger({CARD: "0", UNITS: edited}, 0) == {}
 
 
 SCHEDULED = PlayedPod(

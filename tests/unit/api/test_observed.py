@@ -95,11 +95,6 @@ def test_quantities_are_whole_numbers(text: str | int, amount: int | None) -> No
     assert parse_quantity(text) == amount
 
 
-def test_a_request_that_is_not_understood_is_one_all_the_same() -> None:
-    limits = {"aliyun.com/gpu-mem": "1.5Q"}
-    assert _count({"containers": [{"resources": {"limits": limits}}]}) == {"aliyun.com/gpu-mem": 1}
-
-
 def _pod(namespace: str = "default", **more: Any) -> dict[str, Any]:
     spec = more.pop("spec", {})
     metadata = {"namespace": namespace, "name": "pod", "uid": "1", **more}
@@ -153,7 +148,7 @@ def _count(spec: dict[str, Any]) -> Mapping[str, int]:
     return count_gpu_requests(shape)
 
 
-def _asks(units: int, **more: str) -> dict[str, Any]:
+def _asks(units: int | str, **more: str) -> dict[str, Any]:
     return {"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}, **more}
 
 
@@ -161,10 +156,19 @@ def _sidecar(units: int) -> dict[str, Any]:
     return _asks(units, restartPolicy="Always")
 
 
-def test_requests_of_all_containers_add_up_and_limits_count_as_requests() -> None:
-    by_request = {"resources": {"requests": {"aliyun.com/gpu-mem": "2"}}}
-    spec = {"containers": [_asks(3), by_request, {}]}
-    assert _count(spec) == {"aliyun.com/gpu-mem": 5}
+@pytest.mark.parametrize(
+    ("containers", "units"),
+    [
+        ([_asks(3), {"resources": {"requests": {"aliyun.com/gpu-mem": "2"}}}, {}], 5),
+        ([_asks("1.5Q")], 1),
+        ([_asks(0)], None),
+    ],
+    ids=["they add up, as limits or requests", "not understood, it is one", "zero is none"],
+)
+def test_what_containers_ask_for_is_counted(
+    containers: list[dict[str, Any]], units: int | None
+) -> None:
+    assert _count({"containers": containers}).get("aliyun.com/gpu-mem") == units
 
 
 @pytest.mark.parametrize(
@@ -183,11 +187,6 @@ def test_init_containers_run_before_the_others_and_sidecars_beside_them(
 ) -> None:
     spec = {"initContainers": starting, "containers": [_asks(3)]}
     assert _count(spec) == {"aliyun.com/gpu-mem": units}
-
-
-def test_a_request_of_zero_is_none() -> None:
-    spec = {"containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "0"}}}]}
-    assert _count(spec) == {}
 
 
 @pytest.mark.parametrize("owners", [{}, OWNED], ids=["of nobody", "a DaemonSet's"])
@@ -343,17 +342,14 @@ def _parse_static(namespace: str = "kube-system", **more: Any) -> Pod | None:
     return _parse(namespace, spec=spec, **STATIC | more)
 
 
-def test_the_static_plugin_is_told_by_its_label_and_its_source() -> None:
-    pod = _parse_static()
+@pytest.mark.parametrize("left_out", ["", *STATIC["annotations"]])
+def test_the_static_plugin_is_told_by_its_label_and_either_annotation_of_the_kubelet(
+    left_out: str,
+) -> None:
+    annotations = {key: value for key, value in STATIC["annotations"].items() if key != left_out}
+    pod = _parse_static(annotations=annotations)
     assert pod is not None
-    assert (pod.is_static_plugin, pod.daemonset, pod.is_evictable) == (True, "", False)
-
-
-@pytest.mark.parametrize("key", sorted(STATIC["annotations"]))
-def test_either_annotation_of_the_kubelet_tells_a_static_plugin(key: str) -> None:
-    pod = _parse_static(annotations={key: STATIC["annotations"][key]})
-    assert pod is not None
-    assert pod.is_static_plugin
+    assert (pod.is_static_plugin, pod.daemonset) == (True, "")
 
 
 @pytest.mark.parametrize(
