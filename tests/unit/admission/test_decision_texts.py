@@ -2,12 +2,15 @@
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gpushare.api.namespace import Namespace
 from gpushare.core.admission import Rules
 from gpushare.core.admission.decision import build_annotation, cut
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
-from tests.kit.values.pool_views import a_view, admit
+from tests.kit.values.pool_views import Json, a_view, admit
 
 MANY = [a_view(f"whole-{number:03}", "default") for number in range(100)]
 VARIED = [a_view(f"pool-{number:03}", observes=True) for number in range(100)]
@@ -65,3 +68,42 @@ def test_text_is_cut_between_characters_and_carries_no_control_characters(
     text: str, limit: int, expected: str
 ) -> None:
     assert cut(text, limit) == expected
+
+
+LONG = "x\n" + "ü" * 300
+
+
+@pytest.mark.parametrize(
+    ("pod", "labels"),
+    [
+        (build_pod("a", annotations={"gpushare.io/pool": LONG}), {}),
+        (build_pod("a", annotations={"gpushare.io/isolation": LONG}), {}),
+        (build_pod("a", selects={"gpushare.io/pool": LONG}), {}),
+        (build_pod("a", schedulerName=LONG), {}),
+        (build_pod("a"), {"gpushare.io/default-pool": "d-" + "x" * 200}),
+    ],
+)
+def test_what_users_wrote_is_told_in_lines_that_are_short_enough_and_can_be_carried(
+    pod: Json, labels: dict[str, str]
+) -> None:
+    namespace = Namespace("team", labels)
+    decision = admit(pod, a_view("d-" + "x" * 200, observes=True), namespace=namespace)
+    assert decision.warnings
+    for warning in decision.warnings:
+        assert len(warning.encode()) <= 256
+        assert warning.isprintable()
+    assert len(decision.message.encode()) <= 2500
+    assert decision.message.isprintable()
+
+
+@given(st.sets(st.text(min_size=1, max_size=253), min_size=1, max_size=60))
+def test_the_annotation_is_json_of_at_most_a_kibibyte_whatever_the_pools_are_called(
+    called: set[str],
+) -> None:
+    pools = [a_view(name, "share" if len(name) % 2 else "cgpu") for name in called]
+    decision = admit(build_pod("a"), *pools)
+    assert len(decision.annotation.encode()) <= 1024
+    written = orjson.loads(decision.annotation)
+    listed = [name for names in written.get("lost", {}).values() for name in names]
+    assert {written["pool"], *listed} <= called
+    assert 1 + len(listed) + written.get("more", 0) == len(called)

@@ -39,6 +39,7 @@ def _selecting(
         _selecting(selector={"cgpu": "true"}),
         _selecting([_need(POOL, "In", "inference", "gone")]),
         _selecting([_need(MODE, "Exists")]),
+        _selecting([_need(MODE, "In", "cgpu")], [_need(MODE, "Exists")], selector={MODE: "share"}),
         _selecting([_need(ZONE, "In", "a")], [_need(POOL, "In", "inference")]),
         _selecting([_need(POOL, "Exists"), _need(POOL, "NotIn", "training")]),
         _selecting([_need(MODE, "DoesNotExist"), _need("cgpu", "Exists")]),

@@ -72,6 +72,8 @@ class Trial:
     verdict: Verdict
     again: Decision
     """What is decided of the pod as the first decision left it."""
+    turned: Decision
+    """What is decided where the pools come in the other order."""
 
     @property
     def selector(self) -> dict[str, str]:
@@ -110,7 +112,8 @@ def _try_world(seed: str) -> Iterator[Trial]:
         namespace = Namespace("default", case.namespace)
         decision = _decide(raw, namespace, views, case.denies, booked)
         again = _decide(_write(raw, decision), namespace, views, case.denies, {})
-        yield Trial(f"{seed}/{index}", case, decision, judge(case), again)
+        turned = _decide(raw, namespace, views[::-1], case.denies, booked)
+        yield Trial(f"{seed}/{index}", case, decision, judge(case), again, turned)
 
 
 def _decide(
@@ -204,6 +207,11 @@ def test_a_pod_that_comes_again_is_left_as_it_is(trials: list[Trial]) -> None:
         or trial.again.annotation
     ]
     _expect_none("changed again", wrong)
+
+
+def test_the_order_of_the_pools_does_not_matter(trials: list[Trial]) -> None:
+    wrong = [trial for trial in trials if trial.turned != trial.decision]
+    _expect_none("decided otherwise", wrong)
 
 
 def test_every_end_and_every_loss_is_seen_often_enough_to_be_believed(

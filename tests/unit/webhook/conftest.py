@@ -4,17 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gpushare.kube.client import ApiServer
-from tests.kit.values.fake_api import FakeApi
-from tests.kit.values.webhook_certificate import build_fake_api
+from tests.kit.values.webhook_certificate import CertificateApi, build_fake_api
 
 
 @pytest.fixture
-def fake() -> FakeApi:
-    return build_fake_api()
-
-
-@pytest.fixture
-async def api(fake: FakeApi) -> AsyncIterator[ApiServer]:
-    async with fake.connected() as connected:
-        yield connected
+async def fake() -> AsyncIterator[CertificateApi]:
+    fake = build_fake_api()
+    async with fake.connected() as fake.api:
+        yield fake

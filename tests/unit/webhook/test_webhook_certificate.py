@@ -10,14 +10,13 @@ import pytest
 
 from gpushare.certs.custody import LABELS, TLS
 from gpushare.certs.issue import LIFETIME
-from gpushare.kube.client import ApiServer
 from gpushare.kube.errors import ApiError
 from gpushare.kube.webhookconfigurations import apply_ca_bundle, read_configuration
 from gpushare.observe.metrics import Metrics
-from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.webhook_certificate import (
     CONFIGURATION,
     SECRET,
+    CertificateApi,
     Clock,
     served,
     start,
@@ -29,9 +28,9 @@ MISSING = "MutatingWebhookConfiguration gpushare-webhook is not installed"
 
 
 async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(
-    fake: FakeApi, api: ApiServer
+    fake: CertificateApi,
 ) -> None:
-    certificate = start(api)
+    certificate = start(fake.api)
     assert certificate.find_flaw() == "no certificate yet"
     await certificate.ensure()
     assert certificate.find_flaw() is None
@@ -40,23 +39,21 @@ async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_bundle_written_meanwhile_is_not_put_back(fake: FakeApi, api: ApiServer) -> None:
+async def test_a_bundle_written_meanwhile_is_not_put_back(fake: CertificateApi) -> None:
     newer = base64.b64encode(b"newer").decode()
-    raw = await read_configuration(api, "gpushare-webhook")
+    raw = await read_configuration(fake.api, "gpushare-webhook")
     assert raw is not None
     webhooks = [{"name": "a", "clientConfig": {"url": "https://x", "caBundle": newer}}]
     fake.put(CONFIGURATION, {"webhooks": webhooks})
     with pytest.raises(ApiError) as refusal:
-        await apply_ca_bundle(api, "gpushare-webhook", raw, b"older")
+        await apply_ca_bundle(fake.api, "gpushare-webhook", raw, b"older")
     assert refusal.value.is_conflict
     assert trusted_ca(fake) == b"newer"
 
 
-async def test_two_that_renew_at_once_end_with_one_certificate(
-    fake: FakeApi, api: ApiServer
-) -> None:
+async def test_two_that_renew_at_once_end_with_one_certificate(fake: CertificateApi) -> None:
     clock = Clock()
-    first, second = start(api, clock), start(api, clock)
+    first, second = start(fake.api, clock), start(fake.api, clock)
     await asyncio.gather(first.ensure(), second.ensure())
     fake.conflicts.clear()
     clock.now += LIFETIME * 0.8
@@ -67,21 +64,21 @@ async def test_two_that_renew_at_once_end_with_one_certificate(
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "%%%", "ca.crt": 7}])
 async def test_a_secret_without_use_is_filled_and_keeps_its_metadata(
-    fake: FakeApi, api: ApiServer, data: object
+    fake: CertificateApi, data: object
 ) -> None:
     metadata = {"name": "gpushare-webhook-tls", "labels": {"team": "a"}}
     fake.put(SECRET, {"metadata": metadata, "type": TLS, "data": data})
-    await start(api).ensure()
+    await start(fake.api).ensure()
     assert fake.objects[SECRET]["metadata"]["labels"] == {"team": "a"}
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi, api: ApiServer) -> None:
+async def test_a_renewal_by_another_process_is_taken_over(fake: CertificateApi) -> None:
     clock, metrics = Clock(), Metrics()
-    follower = start(api, clock, metrics)
+    follower = start(fake.api, clock, metrics)
     await follower.ensure()
     clock.now += LIFETIME * 0.8
-    await start(api, clock).ensure()
+    await start(fake.api, clock).ensure()
     fake.writes.clear()
     await follower.ensure()
     assert fake.writes == []
@@ -89,11 +86,9 @@ async def test_a_renewal_by_another_process_is_taken_over(fake: FakeApi, api: Ap
     assert expiry == (clock.now + LIFETIME).timestamp()
 
 
-async def test_a_configuration_that_comes_later_gets_the_ca_then(
-    fake: FakeApi, api: ApiServer
-) -> None:
+async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: CertificateApi) -> None:
     configuration = fake.objects.pop(CONFIGURATION)
-    certificate = start(api)
+    certificate = start(fake.api)
     await certificate.ensure()
     assert certificate.find_flaw() == MISSING
     fake.put(CONFIGURATION, configuration)
@@ -103,15 +98,14 @@ async def test_a_configuration_that_comes_later_gets_the_ca_then(
 
 
 async def test_a_ca_bundle_of_somebody_else_is_replaced_and_nothing_beside_it(
-    fake: FakeApi,
-    api: ApiServer,
+    fake: CertificateApi,
 ) -> None:
     webhooks = [
         {"name": "a", "clientConfig": {"caBundle": "eA==", "url": "https://x"}, "newer": 1},
         {"name": "b", "clientConfig": {"service": {"name": "s"}}},
     ]
     fake.put(CONFIGURATION, {"webhooks": webhooks})
-    await start(api).ensure()
+    await start(fake.api).ensure()
     written = fake.objects[CONFIGURATION]["webhooks"]
     bundle = written[0]["clientConfig"]["caBundle"]
     assert written == [
@@ -120,17 +114,17 @@ async def test_a_ca_bundle_of_somebody_else_is_replaced_and_nothing_beside_it(
     ]
 
 
-async def test_an_expired_certificate_is_said(fake: FakeApi, api: ApiServer) -> None:
+async def test_an_expired_certificate_is_said(fake: CertificateApi) -> None:
     clock = Clock()
-    certificate = start(api, clock)
+    certificate = start(fake.api, clock)
     await certificate.ensure()
     clock.now += LIFETIME + timedelta(days=1)
     assert "expired" in str(certificate.find_flaw())
 
 
 async def test_the_key_is_left_in_no_file(
-    fake: FakeApi, api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: CertificateApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    await start(api).ensure()
+    await start(fake.api).ensure()
     assert os.listdir(tmp_path) == []

@@ -9,15 +9,14 @@ import pytest
 from gpushare.certs.custody import MANAGED_BY
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import LIFETIME
-from gpushare.kube.client import ApiServer
 from gpushare.observe.metrics import Metrics
 from tests.kit.values.certificates import issue_foreign
-from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.webhook_certificate import (
     CONFIGURATION,
     HOSTS,
     NOW,
     SECRET,
+    CertificateApi,
     Clock,
     Mode,
     is_refused,
@@ -50,11 +49,11 @@ FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
     ],
 )
 async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
-    fake: FakeApi, api: ApiServer, fields: dict[str, Any], words: str
+    fake: CertificateApi, fields: dict[str, Any], words: str
 ) -> None:
     put_secret(fake, {"tls.crt": b"", "tls.key": b""}, **fields)
     metrics = Metrics()
-    certificate = start(api, metrics=metrics)
+    certificate = start(fake.api, metrics=metrics)
     await certificate.ensure()
     flaw = str(certificate.find_flaw())
     assert words in flaw
@@ -72,12 +71,12 @@ async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
     [("self", None, FOREIGN), ("provided", FOREIGN, replace(FOREIGN, key_pem=OTHER.key_pem))],
 )
 async def test_while_a_secret_is_refused_what_was_served_goes_on(
-    fake: FakeApi, api: ApiServer, mode: Mode, first: Identity | None, next_: Identity
+    fake: CertificateApi, mode: Mode, first: Identity | None, next_: Identity
 ) -> None:
     metrics = Metrics()
     if first is not None:
         put_foreign(fake, first)
-    certificate = start(api, metrics=metrics, mode=mode)
+    certificate = start(fake.api, metrics=metrics, mode=mode)
     await certificate.ensure()
     before = await served(certificate.tls)
     put_foreign(fake, next_)
@@ -90,14 +89,13 @@ async def test_while_a_secret_is_refused_what_was_served_goes_on(
 
 
 async def test_our_own_secret_that_was_made_immutable_is_served_until_it_expires(
-    fake: FakeApi,
-    api: ApiServer,
+    fake: CertificateApi,
 ) -> None:
     clock = Clock()
-    await start(api, clock).ensure()
+    await start(fake.api, clock).ensure()
     fake.put(SECRET, {**fake.objects[SECRET], "immutable": True})
     clock.now += LIFETIME * 0.8
-    late, metrics = start(api, clock, metrics := Metrics()), metrics
+    late, metrics = start(fake.api, clock, metrics := Metrics()), metrics
     await late.ensure()
     assert late.find_flaw() is None
     assert is_refused(metrics)
@@ -105,10 +103,10 @@ async def test_our_own_secret_that_was_made_immutable_is_served_until_it_expires
 
 @pytest.mark.parametrize("foreign", [FOREIGN, OTHER], ids=["rsa", "ec"])
 async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
-    fake: FakeApi, api: ApiServer, foreign: Identity
+    fake: CertificateApi, foreign: Identity
 ) -> None:
     put_foreign(fake, foreign)
-    certificate = start(api, mode="cert-manager")
+    certificate = start(fake.api, mode="cert-manager")
     await certificate.ensure()
     assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
     put_bundle(fake, foreign.trust_pem)
@@ -120,9 +118,9 @@ async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_a_new_kind_of_key_leaves_nothing_of_the_old_one_behind(
-    fake: FakeApi, api: ApiServer, version: ssl.TLSVersion
+    fake: CertificateApi, version: ssl.TLSVersion
 ) -> None:
-    certificate = start(api, mode="cert-manager")
+    certificate = start(fake.api, mode="cert-manager")
     for foreign in (FOREIGN, OTHER, FOREIGN):
         put_foreign(fake, foreign)
         await certificate.ensure()
@@ -130,11 +128,10 @@ async def test_a_new_kind_of_key_leaves_nothing_of_the_old_one_behind(
 
 
 async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(
-    fake: FakeApi,
-    api: ApiServer,
+    fake: CertificateApi,
 ) -> None:
     put_foreign(fake, replace(FOREIGN, authority=Authority(b"", b"")))
-    certificate = start(api, mode="provided")
+    certificate = start(fake.api, mode="provided")
     await certificate.ensure()
     assert certificate.find_flaw() is None
     put_bundle(fake, OTHER.trust_pem)
@@ -147,10 +144,10 @@ async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(
 
 
 async def test_a_provided_ca_is_written_into_the_configuration_and_none_that_tls_refused(
-    fake: FakeApi, api: ApiServer
+    fake: CertificateApi,
 ) -> None:
     put_foreign(fake, FOREIGN)
-    certificate = start(api, mode="provided")
+    certificate = start(fake.api, mode="provided")
     await certificate.ensure()
     put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
     await certificate.ensure()
@@ -159,10 +156,8 @@ async def test_a_provided_ca_is_written_into_the_configuration_and_none_that_tls
     assert fake.writes == [f"PATCH {CONFIGURATION}"]
 
 
-async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(
-    fake: FakeApi, api: ApiServer
-) -> None:
-    certificate = start(api)
+async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: CertificateApi) -> None:
+    certificate = start(fake.api)
     await certificate.ensure()
     before = trusted_ca(fake)
     put_foreign(fake, FOREIGN)
@@ -174,9 +169,9 @@ async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(
 
 @pytest.mark.parametrize("mode", ["cert-manager", "provided"])
 async def test_a_secret_that_somebody_else_is_to_write_is_awaited(
-    fake: FakeApi, api: ApiServer, mode: Mode
+    fake: CertificateApi, mode: Mode
 ) -> None:
-    certificate = start(api, mode=mode)
+    certificate = start(fake.api, mode=mode)
     await certificate.ensure()
     assert f"does not exist: {mode} is to write it" in str(certificate.find_flaw())
     assert fake.writes == []
