@@ -27,7 +27,7 @@ from gpushare.kube.pools import PoolList
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
-from tests.kit.values.node_plans import CGPU, OURS, under_way
+from tests.kit.values.node_plans import under_way
 
 Json = dict[str, Any]
 
@@ -42,6 +42,7 @@ class LoopApi:
         self.writes: list[tuple[str, str]] = []
         self.bodies: list[tuple[str, Json]] = []
         """By path, what was applied and taken."""
+        self.created: list[Json] = []
         self.pools: list[Pool | UnreadablePool] = []
         self._lists = 0
 
@@ -66,6 +67,7 @@ class LoopApi:
         return {}
 
     async def create(self, path: str, body: Json) -> Json:
+        self.created.append(body)
         return {}
 
     def written(self, part: str) -> list[str]:
@@ -80,11 +82,10 @@ class SlowApi(LoopApi):
         self.slow = slow
         self.in_flight: Counter[str] = Counter()
         self.go_on = asyncio.Event()
-        self.nodes: dict[str, Json] = {}
 
     async def get(self, path: str, **params: str) -> Json:
         await self._take("read")
-        return {"items": []} if path == "api/v1/pods" else self.nodes[path]
+        return {"items": []} if path == "api/v1/pods" else await super().get(path)
 
     async def apply(self, path: str, body: Json) -> Json:
         await self._take("write" if NODES in path else "status")
@@ -101,22 +102,20 @@ class SlowApi(LoopApi):
         await asyncio.sleep(0)
         self.in_flight[kind] -= 1
 
-    def add_cordoned(self, name: str) -> None:
-        """A cordoned node, as it is read."""
-        labels = {**CGPU, **OURS}
-        fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
-        manager = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
-        self.nodes[f"{NODES}/{name}"] = {
-            "metadata": {
-                "name": name,
-                "uid": f"uid-of-{name}",
-                "resourceVersion": "8",
-                "labels": labels,
-                "annotations": under_way(Step.CORDONED).annotations(),
-                "managedFields": [manager],
-            },
-            "spec": {"unschedulable": True},
-        }
+
+def build_cordoned(name: str, labels: Json, *, unschedulable: bool = True) -> Json:
+    """A node that was cordoned for a change to cgpu, as it is read."""
+    fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+    manager = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
+    metadata = {
+        "name": name,
+        "uid": f"uid-of-{name}",
+        "resourceVersion": "8",
+        "labels": labels,
+        "annotations": under_way(Step.CORDONED).annotations(),
+        "managedFields": [manager],
+    }
+    return {"metadata": metadata, "spec": {"unschedulable": unschedulable}}
 
 
 def have_pools_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +148,12 @@ def build_reconciler(
     reconciler.caches.daemonsets._records = {
         name: DaemonSet(name) for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
+    reconciler.caches.wait_synced = _at_once  # type: ignore[method-assign]
     return reconciler
+
+
+async def _at_once() -> None:
+    """What a cache that is filled waits for."""
 
 
 def put_node(reconciler: Reconciler, node: Node) -> None:

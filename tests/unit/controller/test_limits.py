@@ -14,6 +14,7 @@ from tests.kit.values.node_plans import CGPU, OURS, under_way
 from tests.kit.values.objects import a_node, a_pool
 from tests.unit.controller.reconcile_loop import (
     SlowApi,
+    build_cordoned,
     build_reconciler,
     start_work,
     until_quiet,
@@ -22,14 +23,19 @@ from tests.unit.controller.reconcile_loop import (
 LIMIT = Settings(namespace="ns").write_concurrency
 
 
-def build(monkeypatch: pytest.MonkeyPatch, api: SlowApi, count: int) -> Reconciler:
-    """The loop, with so many cordoned nodes, and one that has to be written to."""
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUSHARE_SECOND_LOOK_SECONDS", "0")
+    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+
+
+def build(api: SlowApi, count: int) -> Reconciler:
+    """The loop, with so many cordoned nodes, and one that has to be written to."""
     records = under_way(Step.CORDONED)
     nodes = []
     for index in range(count):
         name = f"gpu-{index:03}"
-        api.add_cordoned(name)
+        api.objects[f"{NODES}/{name}"] = build_cordoned(name, {**CGPU, **OURS})
         nodes.append(a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True))
     return build_reconciler(api, [a_pool()], *nodes, a_node("new", CGPU))
 
@@ -42,10 +48,10 @@ async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None
 
 @pytest.mark.parametrize("slow", ["read", "write"])
 async def test_many_second_looks_read_and_write_a_few_nodes_at_once_and_hold_up_no_other(
-    monkeypatch: pytest.MonkeyPatch, slow: str
+    slow: str,
 ) -> None:
     api = SlowApi(slow)
-    reconciler = build(monkeypatch, api, 3 * LIMIT)
+    reconciler = build(api, 3 * LIMIT)
     await reconciler._pass_safely()
     await until_quiet(api)
     assert api.in_flight[slow] == LIMIT
@@ -54,12 +60,11 @@ async def test_many_second_looks_read_and_write_a_few_nodes_at_once_and_hold_up_
     assert len(api.written(NODES)) == 3 * LIMIT + 1
 
 
-async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_looks_nor_writes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_looks_nor_writes() -> (
+    None
+):
     api = SlowApi("eviction")
-    reconciler = build(monkeypatch, api, 1)
+    reconciler = build(api, 1)
     evictions = [asyncio.create_task(evict(reconciler, f"old-{i}")) for i in range(3 * LIMIT)]
     await until_quiet(api)
     assert api.in_flight["eviction"] == LIMIT
@@ -69,11 +74,9 @@ async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_lo
     await finish(reconciler, api, *evictions)
 
 
-async def test_nodes_that_are_read_before_their_plugins_are_recorded_hold_up_no_write(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_nodes_that_are_read_before_their_plugins_are_recorded_hold_up_no_write() -> None:
     api = SlowApi("read")
-    reconciler = build(monkeypatch, api, 0)
+    reconciler = build(api, 0)
     records = [asyncio.create_task(record(reconciler, api, f"old-{i}")) for i in range(3 * LIMIT)]
     await until_quiet(api)
     assert api.in_flight["read"] == LIMIT
@@ -84,7 +87,7 @@ async def test_nodes_that_are_read_before_their_plugins_are_recorded_hold_up_no_
 
 
 async def record(reconciler: Reconciler, api: SlowApi, node: str) -> None:
-    api.add_cordoned(node)
+    api.objects[f"{NODES}/{node}"] = build_cordoned(node, {**CGPU, **OURS})
     action = RecordPlugins(node)
     plan = NodePlan(node, NodeState.UPDATING, Reason.UPDATING, "recording", action)
     await start_work(reconciler, plan)

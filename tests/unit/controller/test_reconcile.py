@@ -148,7 +148,6 @@ async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(
     pod = a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web"))
     pool = a_pool(schedule="share")
     reconciler = build_reconciler(LoopApi(), [pool], member, pods=[pod], metrics=metrics)
-    reconciler.caches.wait_synced = at_once  # type: ignore[method-assign]
     # Standing by, it knows nodes and pods as well as the one that is active.
     assert metrics.look() == Sight()
     decided = asyncio.Event()
@@ -173,10 +172,6 @@ async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_
     reconciler.caches._on_pod("default/p", lost, replace(lost, node="gpu-1", unschedulable=""))
     assert read(metrics, count, pool="", reason="PoolNotFound") == 0
     await reconciler._events.close()
-
-
-async def at_once() -> None:
-    """What a cache that is filled waits for."""
 
 
 def _unseen() -> Node:

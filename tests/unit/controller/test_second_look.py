@@ -7,11 +7,11 @@ import pytest
 
 from gpushare import names
 from gpushare.core.actions import LookAgain
-from gpushare.core.records import Step
+from gpushare.kube.nodes import PATH as NODES
 from gpushare.names import Reason
 from gpushare.settings import Settings
-from tests.kit.values.node_plans import OURS, SHARE, under_way
-from tests.unit.controller.reconcile_loop import carry_out
+from tests.kit.values.node_plans import OURS, SHARE
+from tests.unit.controller.reconcile_loop import LoopApi, build_cordoned, carry_out
 
 Json = dict[str, Any]
 LATE: Json = {
@@ -24,42 +24,27 @@ LATE: Json = {
 }
 
 
-class Api:
+class Api(LoopApi):
     """A cordoned node, and what its pods are each time they are read."""
 
     def __init__(self, *looks: list[Json], unschedulable: bool = True):
+        super().__init__()
         self.looks = list(looks)
-        self.unschedulable = unschedulable
-        self.applied: list[Json] = []
+        node = build_cordoned("gpu-1", {**SHARE, **OURS}, unschedulable=unschedulable)
+        self.objects[f"{NODES}/gpu-1"] = node
 
     async def get(self, path: str, **params: str) -> Json:
-        if path == "api/v1/pods":
-            assert params == {"fieldSelector": "spec.nodeName=gpu-1"}
-            return {"items": self.looks.pop(0)}
-        records = under_way(Step.CORDONED).annotations()
-        labels = {**SHARE, **OURS}
-        fields: Json = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
-        entry = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
-        metadata = {
-            "name": "gpu-1",
-            "uid": "1",
-            "resourceVersion": "8",
-            "labels": labels,
-            "annotations": records,
-            "managedFields": [entry],
-        }
-        return {"metadata": metadata, "spec": {"unschedulable": self.unschedulable}}
-
-    async def apply(self, path: str, body: Json) -> Json:
-        self.applied.append(body)
-        return {**body, "metadata": {**body["metadata"], "resourceVersion": "9"}}
+        if path != "api/v1/pods":
+            return await super().get(path)
+        assert params == {"fieldSelector": "spec.nodeName=gpu-1"}
+        return {"items": self.looks.pop(0)}
 
 
 async def _look(api: Api, *, wanted: bool = True) -> list[Json]:
     settings = Settings(second_look_seconds=0)
     action, reason = LookAgain("gpu-1"), Reason.CORDONED
     await carry_out(api, action, reason=reason, settings=settings, wanted=wanted)
-    return api.applied
+    return [body for _, body in api.bodies]
 
 
 @pytest.mark.parametrize("looks", [([LATE],), ([], [LATE])])
