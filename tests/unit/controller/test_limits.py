@@ -60,7 +60,7 @@ async def test_many_second_looks_read_and_write_a_few_nodes_at_once_and_hold_up_
     assert len(api.written(NODES)) == 3 * LIMIT + 1
 
 
-async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_neither_looks_nor_writes() -> (
+async def test_many_evictions_are_asked_for_a_few_at_once_and_hold_up_no_look_and_no_write() -> (
     None
 ):
     api = SlowApi("eviction")

@@ -2,57 +2,28 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 import orjson
 import pytest
 
-from gpushare.webhook.server import PODS_PATH
-from tests.kit.values.certificates import build_tls
-from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_webhook
-
-BODY = encode(build_review(build_gpu_pod()))
-
-
-@dataclass
-class Line:
-    """A connection with the webhook, byte by byte."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    def ask(self, version: str = "1.1", *fields: str) -> None:
-        head = (f"POST {PODS_PATH} HTTP/{version}", "Host: x", f"Content-Length: {len(BODY)}")
-        call = "\r\n".join((*head, *fields, "", "")).encode() + BODY
-        self.writer.write(call)
-
-    async def read(self) -> tuple[str, dict[str, str], bytes]:
-        """The status line, the headers and the body of the next answer."""
-        head = await self.reader.readuntil(b"\r\n\r\n")
-        first, *lines = head.decode("ascii").removesuffix("\r\n\r\n").split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines)
-        return first, headers, await self.reader.readexactly(int(headers["Content-Length"]))
-
-    async def is_closed(self) -> bool:
-        return await self.reader.read() == b""
+from tests.unit.webhook.webhook_client import BODY, build_call, crowded
 
 
-@pytest.fixture
-async def line() -> AsyncIterator[Line]:
-    tls, trusting, _ = build_tls()
-    async with build_webhook().listening(tls, host="127.0.0.1", port=0) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
-        yield Line(reader, writer)
-        writer.transport.abort()
+async def read(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes]:
+    """The status line, the headers and the body of the next answer."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    first, *lines = head.decode("ascii").removesuffix("\r\n\r\n").split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    return first, headers, await reader.readexactly(int(headers["Content-Length"]))
 
 
-async def test_it_is_one_json_document_of_the_length_that_it_says(line: Line) -> None:
-    line.ask()
-    first, headers, body = await line.read()
+async def test_it_is_one_json_document_of_the_length_that_it_says() -> None:
+    async with crowded(build_webhook()) as (crowd, _):
+        reader, _ = await crowd.begin_call(BODY, len(BODY))
+        first, headers, body = await read(reader)
     assert first == "HTTP/1.1 200 OK"
     assert set(headers) == {"Content-Type", "Content-Length", "Date"}
     assert headers["Content-Type"] == "application/json"
@@ -66,9 +37,11 @@ async def test_it_is_one_json_document_of_the_length_that_it_says(line: Line) ->
     [("1.1", ("Connection: close",)), ("1.0", ()), ("1.0", ("Connection: keep-alive",))],
 )
 async def test_it_is_the_last_one_where_the_caller_or_its_version_wants_that(
-    line: Line, version: str, fields: tuple[str, ...]
+    version: str, fields: tuple[str, ...]
 ) -> None:
-    line.ask(version, *fields)
-    _, headers, _ = await line.read()
-    assert headers["Connection"] == "close"
-    assert await line.is_closed()
+    async with crowded(build_webhook()) as (crowd, _):
+        reader, writer = await crowd.open()
+        writer.write(build_call(BODY, *fields, version=version))
+        _, headers, _ = await read(reader)
+        assert headers["Connection"] == "close"
+        assert await reader.read() == b""

@@ -2,13 +2,9 @@
 
 import asyncio
 import contextlib
-import ssl
 import tracemalloc
 from asyncio.sslproto import SSLProtocol
-from collections.abc import AsyncIterator
-from io import BytesIO
 
-import aiohttp
 import pytest
 
 from gpushare.api.namespace import Namespace
@@ -21,71 +17,13 @@ from gpushare.observe.metrics import Metrics
 from gpushare.webhook import calls
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook import server as server_module
-from gpushare.webhook.server import PODS_PATH, AdmissionServer
-from tests.kit.values.certificates import build_tls
+from gpushare.webhook.server import PODS_PATH
 from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_server import build_memory, build_webhook, until
+from tests.unit.webhook.webhook_client import BODY, crowded
 
 SLOW = 600
 REAL_CALLS = 200
-BODY = encode(build_review(build_gpu_pod()))
-
-
-class Crowd:
-    """Clients who each have a connection of their own."""
-
-    def __init__(self, port: int, trusting: ssl.SSLContext) -> None:
-        self._port = port
-        self._trusting = trusting
-        self._opened: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-
-    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection on which nothing was said yet."""
-        streams = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._trusting)
-        self._opened.append(streams)
-        return streams
-
-    async def begin_call(
-        self, body: bytes = b"{", length: int = 1000
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A call whose body does not go on."""
-        reader, writer = await self.open()
-        head = f"POST {PODS_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
-        writer.write(head.encode() + body)
-        await writer.drain()
-        return reader, writer
-
-    async def ask(self, session: aiohttp.ClientSession, body: bytes = BODY) -> int:
-        """The status of a whole call."""
-        url = f"https://127.0.0.1:{self._port}{PODS_PATH}"
-        async with session.post(url, data=BytesIO(body)) as response:
-            await response.read()
-            return response.status
-
-    async def ask_whether_alive(self, session: aiohttp.ClientSession) -> int:
-        """The status of what the webhook asks itself."""
-        async with session.get(f"https://127.0.0.1:{self._port}/healthz") as response:
-            return response.status
-
-    def disperse(self) -> None:
-        """Close all."""
-        for _, writer in self._opened:
-            writer.transport.abort()
-
-
-@contextlib.asynccontextmanager
-async def crowded(server: AdmissionServer) -> AsyncIterator[tuple[Crowd, aiohttp.ClientSession]]:
-    """A crowd around `server`, and an API server's own session."""
-    tls, trusting, _ = build_tls()
-    async with (
-        server.listening(tls, host="127.0.0.1", port=0) as port,
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
-    ):
-        crowd = Crowd(port, trusting)
-        try:
-            yield crowd, session
-        finally:
-            crowd.disperse()
 
 
 async def read_status(reader: asyncio.StreamReader) -> int:
@@ -107,7 +45,7 @@ async def test_hundreds_that_send_slowly_cost_no_real_call_its_answer() -> None:
             for _ in range(SLOW):
                 tasks.create_task(dawdle())
             statuses = [await crowd.ask(session) for _ in range(REAL_CALLS)]
-        assert await crowd.ask_whether_alive(session) == 200
+        assert await crowd.ask(session) == 200
     assert statuses == [200] * REAL_CALLS
 
 
@@ -150,9 +88,7 @@ async def test_bodies_in_hand_together_have_a_limit(monkeypatch: pytest.MonkeyPa
         assert server.calls.held_bytes <= 50_000
 
 
-async def test_of_too_many_connections_a_strangers_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_of_too_many_connections_a_strangers_is_closed() -> None:
     server = build_webhook()
     server.connections = Connections(limit=3)
     async with crowded(server) as (crowd, session):

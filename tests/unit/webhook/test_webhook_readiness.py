@@ -14,11 +14,10 @@ from gpushare.settings import Settings
 from gpushare.webhook import journal
 from gpushare.webhook.role import NAMESPACES_PATH, Webhook
 from gpushare.webhook.selfcall import SelfCall
-from gpushare.webhook.server import PODS_PATH
 from tests.kit.values.fake_api import FakeApi
-from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 from tests.kit.values.webhook_certificate import CONFIGURATION, build_fake_api, trusted_ca
 from tests.kit.values.webhook_server import DEFAULT, until
+from tests.unit.webhook.webhook_client import BODY, build_call
 
 SETTINGS = Settings(webhook_host="127.0.0.1", webhook_port=0)
 
@@ -87,20 +86,18 @@ async def test_a_call_whose_body_comes_at_the_very_end_is_in_the_log(
     monkeypatch.setattr(SelfCall, "run", tell_port)
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 60.0)
     caplog.set_level(logging.DEBUG, journal.log.name)
-    body = encode(build_review(build_gpu_pod()))
-    head = f"POST {PODS_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     async with starting(fake) as (webhook, running):
         await until(lambda: ports and "call to ourselves" in (webhook.find_unready() or ""))
         webhook._memory.put_namespace("default", None, DEFAULT)
         tls = ssl.create_default_context(cadata=trusted_ca(fake).decode())
         reader, writer = await asyncio.open_connection("127.0.0.1", ports[0], ssl=tls)
-        writer.write(head.encode())
+        writer.write(build_call(b"", length=len(BODY)))
         await until(lambda: webhook._server.calls.count)
         running.cancel()
         await until(lambda: webhook._server.calls.ending)
         # This cuts the drain short.
         running.cancel()
-        writer.write(body)
+        writer.write(BODY)
         assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
         writer.close()
         await asyncio.wait((running,))

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from gpushare.webhook import memory as memory_module
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
-from tests.kit.values.certificates import build_tls
 from tests.kit.values.manifests import (
     build_affinity,
     build_container,
@@ -26,6 +25,7 @@ from tests.kit.values.manifests import (
     encode,
 )
 from tests.kit.values.webhook_server import build_webhook
+from tests.unit.webhook.webhook_client import crowded
 
 EXAMPLES = int(os.environ.get("GPUSHARE_REVIEWS", "0"))
 """By `make fuzz`: so many new reviews; else the same few every time."""
@@ -232,16 +232,14 @@ POST = b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\n"
 async def test_what_is_hardly_http_makes_it_neither_fail_nor_talk(
     request_bytes: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server, trusting, _ = build_tls()
     caplog.set_level(logging.DEBUG, "gpushare")
     caplog.set_level(logging.DEBUG, "aiohttp")
-    async with build_webhook().listening(server, host="127.0.0.1", port=0) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+    async with crowded(build_webhook()) as (crowd, _):
+        reader, writer = await crowd.open()
         writer.write(request_bytes)
         # TLS knows no half-closed connection: the request after it ends what is left.
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         answer = await reader.read()
-        writer.close()
     assert b"Traceback" not in answer
     assert SECRET not in caplog.text
     assert "Traceback" not in caplog.text
