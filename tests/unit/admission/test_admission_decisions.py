@@ -178,26 +178,37 @@ def test_the_pool_that_a_pod_asks_for_gets_it_though_it_takes_only_who_asks() ->
     asked = a_view("inference", "share", on_request=True)
     decision = admit(_asking("inference"), CGPU, asked)
     assert (decision.reason, decision.pool) == (Reason.ROUTED_ON_REQUEST, "inference")
+    assert '"OnRequestOnly":["inference"]' in admit(PLAIN, CGPU, asked).annotation
 
 
 TEAM_A = LabelSelector(match_labels={"team": "a"})
 
 
 @pytest.mark.parametrize(
-    ("pool", "words"),
+    ("pool", "reason", "words"),
     [
-        (a_view("other"), "no such pool"),
-        (a_view(is_leaving=True), "being deleted"),
-        (a_view(observes=True), "Observe"),
-        (a_view(schedule="core_mem"), "core_mem does not serve aliyun.com/gpu-mem"),
-        (a_view(namespace_selector=TEAM_A), "namespace default"),
-        (a_view(pod_selector=TEAM_A), "podSelector"),
+        (a_view(is_leaving=True), "PoolLeaving", "being deleted"),
+        (a_view(observes=True), "PoolObserves", "Observe"),
+        (a_view(schedule="default"), "OtherMode", "default does not serve aliyun.com/gpu-mem"),
+        (a_view(namespace_selector=TEAM_A), "NamespaceNotSelected", "namespace default"),
+        (a_view(pod_selector=TEAM_A), "PodNotSelected", "podSelector"),
     ],
 )
-def test_a_pod_gets_the_pool_that_it_asks_for_or_none(pool: PoolView, words: str) -> None:
+def test_a_pool_that_cannot_take_a_pod_loses_it_and_who_asked_for_that_pool_learns_why(
+    pool: PoolView, reason: str, words: str
+) -> None:
+    decision = admit(PLAIN, SHARE, pool)
+    assert decision.pool == "inference"
+    assert f'"{reason}":["training"]' in decision.annotation
     decision = admit(_asking("training"), pool, SHARE)
     assert (decision.reason, decision.pool) == (Reason.REQUESTED_POOL_UNAVAILABLE, None)
     assert words in decision.warnings[0]
+
+
+def test_a_pod_that_asks_for_a_pool_that_is_not_there_gets_no_other() -> None:
+    decision = admit(_asking("training"), a_view("other"), SHARE)
+    assert (decision.reason, decision.pool) == (Reason.REQUESTED_POOL_UNAVAILABLE, None)
+    assert "no such pool" in decision.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -235,25 +246,6 @@ def test_where_its_namespaces_pool_cannot_take_it_another_does_and_the_warning_s
     assert words in decision.warnings[0]
 
 
-@pytest.mark.parametrize(
-    ("pool", "reason"),
-    [
-        (a_view(is_leaving=True), "PoolLeaving"),
-        (a_view(observes=True), "PoolObserves"),
-        (a_view(schedule="default"), "OtherMode"),
-        (a_view(namespace_selector=TEAM_A), "NamespaceNotSelected"),
-        (a_view(pod_selector=TEAM_A), "PodNotSelected"),
-        (a_view(on_request=True), "OnRequestOnly"),
-    ],
-)
-def test_a_pool_that_cannot_take_a_pod_loses_it_and_the_annotation_says_why(
-    pool: PoolView, reason: str
-) -> None:
-    decision = admit(PLAIN, SHARE, pool)
-    assert decision.pool == "inference"
-    assert f'"{reason}":["training"]' in decision.annotation
-
-
 def test_selectors_see_the_labels_of_the_namespace_and_of_the_pod() -> None:
     pod = build_pod("a")
     pod["metadata"]["labels"] = {"team": "a"}
@@ -281,33 +273,28 @@ def test_a_pod_that_no_pool_takes_is_refused_where_its_namespace_or_the_installa
     assert decision.warnings or decision.is_refused
 
 
+def _asking_for_both() -> Json:
+    pod = build_pod("a")
+    pod["spec"]["containers"].append(build_container("b"))
+    pod["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] = "1"
+    return pod
+
+
 @pytest.mark.parametrize(
     ("pod", "advice"),
     [
         (WITH_CORE, "schedule core_mem"),
         (UNWANTED, "schedule share"),
         (build_pod("a", core=30, annotations={"gpushare.io/isolation": "none"}), "one of the two"),
+        (_asking_for_both(), "No node offers all of it"),
     ],
 )
-def test_the_advice_is_a_mode_that_would_take_the_pod(pod: Json, advice: str) -> None:
-    assert advice in admit(pod).message
-
-
-def test_shared_gpu_and_whole_cards_together_are_offered_nowhere() -> None:
-    pod = build_pod("a")
-    pod["spec"]["containers"].append(build_container("b"))
-    pod["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] = "1"
-    decision = admit(pod, *ALL)
+def test_the_advice_is_a_mode_that_would_take_the_pod_if_there_is_one(
+    pod: Json, advice: str
+) -> None:
+    decision = admit(pod, WHOLE)
     assert decision.reason is Reason.NO_ELIGIBLE_POOL
-    assert "No node offers all of it" in decision.message
-
-
-@pytest.mark.parametrize("selects_mode", [False, True])
-def test_a_routed_pod_that_comes_again_is_left_as_it_is(selects_mode: bool) -> None:
-    pool = a_view(selects_mode=selects_mode)
-    again = admit(apply_decision(PLAIN, admit(PLAIN, pool)), pool, SHARE)
-    assert again.reason is Reason.ALREADY_ROUTED
-    assert (again.selector, again.annotation, again.warnings, again.booked) == ((), "", (), 0)
+    assert advice in decision.message
 
 
 def test_a_routed_pod_that_came_to_ask_for_more_than_its_pool_gives_is_told_so() -> None:

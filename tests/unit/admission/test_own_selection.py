@@ -40,6 +40,7 @@ def _selecting(
         _selecting([_need(POOL, "In", "inference", "gone")]),
         _selecting([_need(MODE, "Exists")]),
         _selecting([_need(MODE, "In", "cgpu")], [_need(MODE, "Exists")], selector={MODE: "share"}),
+        _selecting([_need(POOL, "In", "a"), _need(POOL, "NotIn", "a")], [_need(MODE, "Exists")]),
         _selecting([_need(ZONE, "In", "a")], [_need(POOL, "In", "inference")]),
         _selecting([_need(POOL, "Exists"), _need(POOL, "NotIn", "training")]),
         _selecting([_need(MODE, "DoesNotExist"), _need("cgpu", "Exists")]),
@@ -89,11 +90,6 @@ def test_a_selection_that_no_node_could_ever_satisfy_contradicts_itself(pod: Jso
     decision = admit(pod, CGPU, SHARE)
     assert (decision.reason, decision.selector) == (Reason.CONTRADICTORY_SELECTION, ())
     assert "contradict" in decision.warnings[0]
-
-
-def test_one_term_that_can_hold_is_enough() -> None:
-    pod = _selecting([_need(POOL, "In", "a"), _need(POOL, "NotIn", "a")], [_need(MODE, "Exists")])
-    assert admit(pod, CGPU).reason is Reason.ALREADY_SELECTS
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,7 @@ def test_a_pod_that_comes_again_is_left_as_it_is(trials: list[Trial]) -> None:
         or trial.again.selector
         or trial.again.tolerations
         or trial.again.annotation
+        or trial.again.booked
     ]
     _expect_none("changed again", wrong)
 

@@ -134,10 +134,13 @@ def test_null_stands_for_any_empty_list_or_map() -> None:
         build_gpu_pod(affinity="a"),
         build_gpu_pod(containers=[{"resources": {"limits": [1]}}]),
         _labelled_and_owned(labels={"team": 1}),
+        {"metadata": {"annotations": []}, "spec": {}},
+        {"metadata": {}, "spec": {"tolerations": {}}},
+        {"metadata": {}, "spec": "none"},
     ],
 )
 def test_another_shape_than_the_apis_is_malformed(pod: dict[str, Any]) -> None:
-    with pytest.raises(MalformedPodError, match=r"Expected `.*` - at `\$\.(spec|metadata)\."):
+    with pytest.raises(MalformedPodError, match=r"Expected `.*` - at `\$\.(spec|metadata)"):
         parse_pod_request(pod)
 
 

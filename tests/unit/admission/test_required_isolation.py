@@ -78,12 +78,43 @@ def _of_daemonset(pod: Json) -> Json:
         _requiring(selects={"cgpu": "true"}),
         _requiring(affinity=build_affinity(POOL)),
         _of_daemonset(_requiring()),
+        # Nodes of which it is not known.
+        _requiring(selects={MODE: "cgpu", VERIFIED[0]: "false"}),
+        _requiring(selects={MODE: "cgpu", VERIFIED[0]: ""}),
+        # What opts out is left as it is, so it must say itself that it must be verified.
+        _requiring(selects={MODE: "cgpu"}, annotations={"gpushare.io/inject": "disabled"}),
+        # A forged decision.
+        _requiring(annotations={"gpushare.io/decision": '{"pool":"inference"}'},
+                   selects={POOL: "inference"}),
     ],
 )  # fmt: skip
-def test_a_pod_that_would_run_without_is_refused_whoever_places_it(pod: Json) -> None:
+def test_a_pod_that_would_or_could_run_without_is_refused_whoever_places_it(pod: Json) -> None:
     decision = admit(pod, CGPU, SHARE, MPS)
     assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
     assert "gpushare.io/isolation" in decision.message
+
+
+def _turned_off(selects: dict[str, str] | None = None, **variable: Any) -> Json:
+    pod = _requiring(selects=selects)
+    off = build_container("b", memory="1") | {"env": [{"name": "CGPU_DISABLE", **variable}]}
+    pod["spec"]["containers"].append(off)
+    return pod
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        _turned_off(value="1"),
+        _turned_off(value="1", selects={MODE: "cgpu"}),
+        # Values that are only known when the container starts.
+        _turned_off(value="$(SWITCH)"),
+        _turned_off(valueFrom={"configMapKeyRef": {"name": "settings", "key": "cgpu"}}),
+    ],
+)
+def test_a_container_that_turns_isolation_off_or_may_do_so_contradicts_it(pod: Json) -> None:
+    decision = admit(pod, CGPU)
+    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
+    assert "CGPU_DISABLE" in decision.message
 
 
 def test_a_namespace_that_opts_out_is_no_way_around_it() -> None:
@@ -106,20 +137,11 @@ def test_a_pod_that_selects_an_isolated_mode_itself_goes_its_way_where_that_is_v
     assert (decision.is_refused, decision.selector) == (False, ())
 
 
-@pytest.mark.parametrize("value", ["false", ""])
-def test_a_pod_that_selects_nodes_of_which_it_is_not_known_is_refused(value: str) -> None:
-    decision = admit(_requiring(selects={MODE: "cgpu", VERIFIED[0]: value}), CGPU)
-    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
-    assert VERIFIED[0] in decision.message
-
-
-def test_a_pod_that_opts_out_says_itself_that_it_must_be_verified() -> None:
-    """What opts out is left as it is."""
-    out = {"annotations": {"gpushare.io/inject": "disabled"}}
-    refused = admit(_requiring(selects={MODE: "cgpu"}, **out), CGPU)
-    assert (refused.reason, refused.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
-    left = admit(_requiring(selects={MODE: "cgpu", **dict([VERIFIED])}, **out), CGPU)
-    assert (left.is_refused, left.selector) == (False, ())
+def test_a_pod_that_opts_out_and_says_itself_that_it_must_be_verified_is_left_as_it_is() -> None:
+    selects = {MODE: "cgpu", **dict([VERIFIED])}
+    pod = _requiring(selects=selects, annotations={"gpushare.io/inject": "disabled"})
+    decision = admit(pod, CGPU)
+    assert (decision.is_refused, decision.selector) == (False, ())
 
 
 def test_the_mode_is_added_to_a_selection_of_a_pool_that_isolates() -> None:
@@ -134,40 +156,6 @@ def test_of_several_pools_that_a_pod_selects_one_that_isolates_gives_the_mode() 
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     decision = admit(_requiring(affinity=affinity), SHARE, CGPU)
     assert decision.selector == ((MODE, "cgpu"), VERIFIED)
-
-
-@pytest.mark.parametrize("selects", [None, {MODE: "cgpu"}])
-def test_a_container_that_turns_isolation_off_contradicts_it(
-    selects: dict[str, str] | None,
-) -> None:
-    pod = _requiring(selects=selects)
-    off = build_container("b", memory="1", env={"CGPU_DISABLE": "1"})
-    pod["spec"]["containers"].append(off)
-    decision = admit(pod, CGPU)
-    assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
-    assert "CGPU_DISABLE" in decision.message
-
-
-@pytest.mark.parametrize(
-    "variable",
-    [
-        {"value": "$(SWITCH)"},
-        {"valueFrom": {"configMapKeyRef": {"name": "settings", "key": "cgpu"}}},
-    ],
-)
-def test_a_value_that_is_only_known_when_the_container_starts_may_turn_it_off(
-    variable: Json,
-) -> None:
-    pod = _requiring()
-    pod["spec"]["containers"][0]["env"] = [{"name": "CGPU_DISABLE", **variable}]
-    assert admit(pod, CGPU).reason is Reason.ISOLATION_UNAVAILABLE
-
-
-def test_a_forged_decision_does_not_stand_in_for_isolation() -> None:
-    forged = _requiring(
-        annotations={"gpushare.io/decision": '{"pool":"inference"}'}, selects={POOL: "inference"}
-    )
-    assert admit(forged, CGPU, SHARE).is_refused
 
 
 def test_a_pod_that_was_routed_keeps_its_isolation_when_it_comes_again() -> None:

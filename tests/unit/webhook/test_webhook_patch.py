@@ -7,11 +7,10 @@ from typing import Any
 import jsonpatch
 import msgspec
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.podshape import MalformedPodError, Metadata, PodShape, Spec, parse_pod_shape
+from gpushare.api.podshape import Metadata, PodShape, Spec, parse_pod_shape
 from gpushare.core.admission import Decision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module
@@ -128,19 +127,3 @@ def test_into_what_is_there_only_what_is_missing_is_added() -> None:
         {"op": "add", "path": "/spec/tolerations/-", "value": SPOT},
         {"op": "add", "path": "/metadata/annotations/gpushare.io~1decision", "value": '{"v":1}'},
     ]
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        {"spec": {}},
-        {"metadata": {}},
-        {"metadata": {"annotations": []}, "spec": {}},
-        {"metadata": {}, "spec": {"nodeSelector": []}},
-        {"metadata": {}, "spec": {"tolerations": {}}},
-        {"metadata": {}, "spec": "none"},
-    ],
-)
-def test_what_has_not_the_shape_of_a_pod_is_malformed(pod: Json) -> None:
-    with pytest.raises(MalformedPodError):
-        plan_patch(pod, ALL)
