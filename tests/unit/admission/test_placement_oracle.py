@@ -215,9 +215,7 @@ def test_the_order_of_the_pools_does_not_matter(trials: list[Trial]) -> None:
     _expect_none("decided otherwise", wrong)
 
 
-def test_every_end_and_every_loss_is_seen_often_enough_to_be_believed(
-    trials: list[Trial],
-) -> None:
+def test_every_end_and_every_loss_is_seen_often_enough_to_be_believed(trials: list[Trial]) -> None:
     counted = Counter(trial.decision.reason for trial in trials)
     counted.update(trial.again.reason for trial in trials if trial.decision.pool)
     for trial in trials:

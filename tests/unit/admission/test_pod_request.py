@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 
 from gpushare.api.podrequest import MalformedPodError, parse_pod_request
-from tests.kit.values.manifests import (
-    CORE,
-    MEMORY,
-    build_affinity,
-    build_container,
-    build_gpu_pod,
-)
+from tests.kit.values.manifests import CORE, MEMORY, build_affinity, build_container, build_gpu_pod
 
 
 def asked(**spec: Any) -> set[str]:
@@ -68,13 +62,7 @@ def test_isolation_is_disabled_where_each_container_with_a_gpu_says_so_last(
 
 @pytest.mark.parametrize(
     "key",
-    [
-        "ack.node.gpu.schedule",
-        "cgpu",
-        "cgpu.disable.isolation",
-        "gpushare",
-        "gpushare.io/pool",
-    ],
+    ["ack.node.gpu.schedule", "cgpu", "cgpu.disable.isolation", "gpushare", "gpushare.io/pool"],
 )
 def test_a_selector_and_a_required_affinity_on_a_mode_or_pool_key_are_seen(key: str) -> None:
     by_selector = parse_pod_request(build_gpu_pod(nodeSelector={key: "x", "zone": "a"}))

@@ -46,7 +46,7 @@ def test_what_its_workloads_say_is_seen() -> None:
             "selection": "OnRequest",
             "binding": "Mode",
             "tolerations": [{"key": "gpu", "operator": "Exists", "tolerationSeconds": 3}],
-        },
+        }
     )
     assert view.namespace_selector.match_labels == view.pod_selector.match_labels == {"team": "a"}
     assert view.on_request

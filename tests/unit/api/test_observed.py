@@ -215,11 +215,7 @@ WHOLE = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
 
 @pytest.mark.parametrize(
     ("spec", "cards"),
-    [
-        ({**ASKS, "nodeName": "gpu-1"}, {1: 3}),
-        (ASKS, {}),
-        ({**WHOLE, "nodeName": "gpu-1"}, {}),
-    ],
+    [({**ASKS, "nodeName": "gpu-1"}, {1: 3}), (ASKS, {}), ({**WHOLE, "nodeName": "gpu-1"}, {})],
     ids=["bound", "left by a failed binding", "it asks for no memory"],
 )
 def test_the_cards_of_a_pod_are_read_from_the_ledger(
@@ -329,10 +325,7 @@ def test_what_pods_have_in_common_is_kept_once() -> None:
 STATIC: dict[str, Any] = {
     "name": "nvidia-device-plugin-gpu-1",
     "labels": {"component": "nvidia-device-plugin"},
-    "annotations": {
-        "kubernetes.io/config.mirror": "0f5c",
-        "kubernetes.io/config.source": "file",
-    },
+    "annotations": {"kubernetes.io/config.mirror": "0f5c", "kubernetes.io/config.source": "file"},
     "ownerReferences": [{"kind": "Node", "name": "gpu-1", "uid": "n", "controller": True}],
 }
 

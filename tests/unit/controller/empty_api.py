@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+
+from tests.kit.cluster.kubeconfigs import write_kubeconfig
 
 Json = dict[str, Any]
 
@@ -28,9 +29,7 @@ DISCOVERY: dict[str, Json] = {
             }
         ]
     },
-    f"apis/{GROUP}/{VERSION}": {
-        "resources": [{"name": POOLS, "kind": "GPUSharePool", **LISTED}],
-    },
+    f"apis/{GROUP}/{VERSION}": {"resources": [{"name": POOLS, "kind": "GPUSharePool", **LISTED}]},
 }
 
 
@@ -103,15 +102,6 @@ async def served(cluster: EmptyCluster, kubeconfig: Path) -> AsyncIterator[None]
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", cluster.answer)
     async with TestServer(app) as server:
-        _write_kubeconfig(kubeconfig, str(server.make_url("")))
+        at = {"server": str(server.make_url(""))}
+        write_kubeconfig(kubeconfig, {"token": "t"}, cluster=at)
         yield
-
-
-def _write_kubeconfig(path: Path, server: str) -> None:
-    content = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    path.write_text(yaml.safe_dump(content))

@@ -41,11 +41,7 @@ def test_the_last_line_says_for_how_long_there_is_none(flood: Flood, clock: Cloc
 
 @pytest.mark.parametrize(
     ("said", "through"),
-    [
-        ({}, BURST),
-        ({"levelno": logging.INFO}, 5_000),
-        ({"lines": []}, 5_000),
-    ],
+    [({}, BURST), ({"levelno": logging.INFO}, 5_000), ({"lines": []}, 5_000)],
     ids=["the same", "changes", "many decisions"],
 )
 def test_of_a_fault_that_goes_on_only_so_many_lines_are_let_through(

@@ -9,11 +9,7 @@ import pytest
 
 from gpushare.api.workload import Workload
 from gpushare.controller.role import _be_active
-from gpushare.core.actions import (
-    Action,
-    DeletePlugins,
-    build_apply,
-)
+from gpushare.core.actions import Action, DeletePlugins, build_apply
 from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, Step
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
 from gpushare.observe.metrics import Metrics
@@ -55,10 +51,7 @@ async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
     stuck = a_node("gpu-2", {**SHARE, "cgpu": "true"})
     member = a_node(
-        labels={**SHARE, **OURS},
-        records=applied("share"),
-        allocatable={MEMORY: 15},
-        gpu_count=1,
+        labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15}, gpu_count=1
     )
     selects = frozenset({(LABEL_POOL, "nowhere")})
     pods = (
@@ -120,11 +113,7 @@ async def exist(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
 """In test_sight_metrics.py, where each has its story."""
 
 
-OF_THE_CLUSTER = (
-    *PoolCollector.families,
-    *ApplicationFigures.families,
-    *CardFigures.families,
-)
+OF_THE_CLUSTER = (*PoolCollector.families, *ApplicationFigures.families, *CardFigures.families)
 ELSEWHERE = {
     # test_sight_metrics.py, where each has its story.
     *("pool_conflicting_nodes", "pool_memory_stranded_bytes"),

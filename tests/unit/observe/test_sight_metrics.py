@@ -104,8 +104,7 @@ def test_a_node_without_memory_and_a_pod_without_node_count_as_their_pool_does()
 def test_a_pool_says_how_many_of_its_nodes_are_where() -> None:
     broken = a_node("gpu-2", {**SHARE, "cgpu": "true"}, allocatable={MEMORY: 15})
     metrics = measure(build_sight([SHARED], [a_member(), broken], PODS))
-    states = read_all(metrics, "pool_nodes")
-    assert states == {
+    assert read_all(metrics, "pool_nodes") == {
         ("training", "ready"): 1,
         ("training", "updating"): 0,
         ("training", "waiting"): 0,
@@ -157,11 +156,7 @@ def test_a_pool_that_no_pass_has_looked_at_is_not_told_of() -> None:
 
 def test_a_process_that_stands_by_tells_of_no_pool() -> None:
     metrics = measure(Sight())
-    for family in (
-        *PoolCollector.families,
-        *ApplicationFigures.families,
-        *CardFigures.families,
-    ):
+    for family in (*PoolCollector.families, *ApplicationFigures.families, *CardFigures.families):
         assert read_all(metrics, family.name) == {}
 
 
@@ -263,23 +258,15 @@ def test_of_two_pools_a_node_is_told_of_in_the_one_that_acts() -> None:
 # How many there are.
 
 
-def count_series(sight: Sight) -> int:
-    """Those that there are for what it knows."""
-    found, always = (
-        sum(len(family.samples) for family in list_families(measure(each)))
-        for each in (sight, Sight())
-    )
-    return found - always
-
-
-def test_five_thousand_nodes_are_as_many_series_as_the_page_says() -> None:
-    of_cluster, of_pool, of_application = 9, 18, 3
+def test_a_node_of_four_cards_is_as_many_series_as_the_page_says_of_five_thousand() -> None:
     page = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
-    assert (
-        "So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000 more"
-        in page
+    said = "So 5,000 nodes in one pool are 18 series; with `metrics.perNode` they are 45,000 more"
+    assert said in page
+    of_cluster, of_pool, of_application, of_node = 9, 18, 3, 45_000 // 5_000
+    nodes = [a_member(f"gpu-{index}", cards=4) for index in range(5)]
+    pods = [a_holder(f"web-{index}", {0: 4}, node=f"gpu-{index}") for index in range(5)]
+    found, always = (
+        sum(len(family.samples) for family in list_families(measure(sight)))
+        for sight in (build_sight([SHARED], nodes, pods), Sight())
     )
-    nodes = [a_member(f"gpu-{index}", cards=4) for index in range(5_000)]
-    pods = [a_holder(f"web-{index}", {0: 4}, node=f"gpu-{index}") for index in range(5_000)]
-    of_all = of_cluster + of_pool + of_application
-    assert count_series(build_sight([SHARED], nodes, pods)) == of_all + 45_000
+    assert found - always == of_cluster + of_pool + of_application + 5 * of_node

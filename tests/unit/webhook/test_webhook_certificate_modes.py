@@ -37,10 +37,7 @@ FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
     [
         ({"type": "Opaque"}, "its type is Opaque"),
         ({"immutable": True}, "it is immutable"),
-        (
-            {"metadata": {"ownerReferences": [{"kind": "App", "name": "x"}]}},
-            "it belongs to App x",
-        ),
+        ({"metadata": {"ownerReferences": [{"kind": "App", "name": "x"}]}}, "it belongs to App x"),
         (
             {"metadata": {"annotations": {"cert-manager.io/certificate-name": "x"}}},
             "cert-manager writes it",

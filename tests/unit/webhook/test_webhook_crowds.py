@@ -8,11 +8,7 @@ from asyncio.sslproto import SSLProtocol
 import pytest
 
 from gpushare.api.namespace import Namespace
-from gpushare.observe.connections import (
-    READ_BUFFER_BYTES,
-    Connections,
-    shrink_read_buffers,
-)
+from gpushare.observe.connections import READ_BUFFER_BYTES, Connections, shrink_read_buffers
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import calls
 from gpushare.webhook import memory as memory_module
@@ -49,9 +45,7 @@ async def test_hundreds_that_send_slowly_cost_no_real_call_its_answer() -> None:
     assert statuses == [200] * REAL_CALLS
 
 
-async def test_of_too_many_that_wait_the_slowest_has_to_go(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_of_too_many_that_wait_the_slowest_has_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
     metrics = Metrics()
     server = build_webhook(metrics=metrics, max_calls=1)
@@ -103,9 +97,7 @@ async def test_of_too_many_connections_a_strangers_is_closed() -> None:
         assert await crowd.ask(session) == 200
 
 
-async def test_a_connection_on_which_nobody_asks_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_connection_on_which_nobody_asks_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "IDLE_SECONDS", 0.05)
     async with crowded(build_webhook()) as (crowd, _):
         reader, writer = await crowd.open()

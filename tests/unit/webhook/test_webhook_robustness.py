@@ -35,8 +35,7 @@ SECRET = "hunter2"
 pytestmark = pytest.mark.timeout(10 + EXAMPLES)
 
 fuzzing = settings(
-    max_examples=EXAMPLES or 25,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=EXAMPLES or 25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 paths = st.sampled_from([PODS_PATH, WORKLOADS_PATH])
 

@@ -24,12 +24,7 @@ from gpushare.webhook import memory as memory_module
 from gpushare.webhook.answer import Answer
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Memory
-from gpushare.webhook.server import (
-    MAX_BODY_BYTES,
-    PODS_PATH,
-    WORKLOADS_PATH,
-    AdmissionServer,
-)
+from gpushare.webhook.server import MAX_BODY_BYTES, PODS_PATH, WORKLOADS_PATH, AdmissionServer
 from tests.kit.values.manifests import build_container, build_gpu_pod, build_review
 from tests.kit.values.webhook_server import INFERENCE, TRAINING, build_memory, build_webhook, until
 from tests.unit.webhook.webhook_client import ask, connected, count
@@ -97,9 +92,7 @@ async def test_a_pod_that_no_pool_takes_is_refused_only_where_that_is_the_rule(w
 
 
 @pytest.mark.parametrize("reason", ["NotSynced", "StaleCache"])
-async def test_while_it_knows_the_pools_not_yet_or_no_more_it_gives_no_answer(
-    reason: str,
-) -> None:
+async def test_while_it_knows_the_pools_not_yet_or_no_more_it_gives_no_answer(reason: str) -> None:
     now = [0.0]
     metrics = Metrics()
     memory = build_memory(clock=lambda: now[0])
