@@ -45,7 +45,7 @@ def apply_decision(pod: Json, decision: Decision) -> Json:
     written = deepcopy(pod)
     spec, metadata = written["spec"], written["metadata"]
     if decision.selector:
-        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(decision.selector)}
+        spec["nodeSelector"] = {**dict(decision.selector), **(spec.get("nodeSelector") or {})}
     tolerations = list(spec.get("tolerations") or ())
     missing = [dict(toleration) for toleration in decision.tolerations]
     spec["tolerations"] = [*tolerations, *(t for t in missing if t not in tolerations)]

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import parse_pod_request
-from gpushare.core.admission import Decision, PoolView, Rules, decide, view_pool
+from gpushare.core.admission import Decision, Rules, view_pool
 from gpushare.names import Reason
 from tests.kit.histories.card_oracle import End, Verdict, find_nodes, is_isolated_selector, judge
 from tests.kit.histories.gpu_cluster import Application
 from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
 from tests.kit.histories.gpu_cluster_manifests import build_applicant, build_living_pool
+from tests.kit.values.pool_views import admit, apply_decision
 
 CASES = int(os.environ.get("GPUSHARE_HISTORIES", "0")) * 20
 """By `make fuzz`: so many new ones; else the same 10,000 every time."""
@@ -110,38 +110,11 @@ def _try_world(seed: str) -> Iterator[Trial]:
         booked = generator.generate_booked(pools)
         raw = build_applicant(case.pod, f"pod-{index}")
         namespace = Namespace("default", case.namespace)
-        decision = _decide(raw, namespace, views, case.denies, booked)
-        again = _decide(_write(raw, decision), namespace, views, case.denies, {})
-        turned = _decide(raw, namespace, views[::-1], case.denies, booked)
+        given: Any = {"namespace": namespace, "rules": Rules(denies=case.denies)}
+        decision = admit(raw, *views, booked=booked, **given)
+        again = admit(apply_decision(raw, decision), *views, **given)
+        turned = admit(raw, *views[::-1], booked=booked, **given)
         yield Trial(f"{seed}/{index}", case, decision, judge(case), again, turned)
-
-
-def _decide(
-    raw: dict[str, object],
-    namespace: Namespace,
-    views: Sequence[PoolView],
-    denies: bool,
-    booked: dict[str, int],
-) -> Decision:
-    return decide(parse_pod_request(raw), namespace, views, Rules(denies=denies), booked)
-
-
-def _write(raw: dict[str, Any], decision: Decision) -> dict[str, Any]:
-    """The pod as the decision leaves it."""
-    meta, spec = raw["metadata"], raw["spec"]
-    notes = {**meta["annotations"]}
-    if decision.annotation:
-        notes["gpushare.io/decision"] = decision.annotation
-    selector = {**dict(decision.selector), **spec.get("nodeSelector", {})}
-    return {
-        **raw,
-        "metadata": {**meta, "annotations": notes},
-        "spec": {
-            **spec,
-            **({"nodeSelector": selector} if selector else {}),
-            "tolerations": [*decision.tolerations],
-        },
-    }
 
 
 def _expect_none(sentence: str, wrong: Sequence[Trial]) -> None:

@@ -58,14 +58,18 @@ def test_an_entry_that_can_not_be_is_no_entry(allocation: str) -> None:
     assert parse_ledger({ALLOCATION: allocation}, 7) == {}
 
 
-@pytest.mark.parametrize("card", [None, "-1", "1_0", " 1", "++1", "\u0663", "9" * 5000])
-def test_an_older_entry_without_the_number_of_a_card_is_no_entry(card: str | None) -> None:
-    assert parse_ledger({UNITS: "7"} | ({} if card is None else {CARD: card}), 7) == {}
-
-
-@pytest.mark.parametrize(("text", "card"), [("+1", 1), ("01", 1), ("-0", 0), ("7", 7)])
-def test_the_number_of_a_card_is_read_as_the_extender_reads_it(text: str, card: int) -> None:
-    assert parse_ledger({CARD: text, UNITS: "3"}, 3) == {card: 3}
+@pytest.mark.parametrize(
+    ("text", "cards"),
+    [
+        *[("+1", {1: 7}), ("01", {1: 7}), ("-0", {0: 7}), ("7", {7: 7})],
+        *[(None, {}), ("-1", {}), ("1_0", {}), (" 1", {}), ("++1", {}), ("\u0663", {})],
+        ("9" * 5000, {}),
+    ],
+)
+def test_the_number_of_a_card_is_read_as_the_extender_reads_it(
+    text: str | None, cards: dict[int, int]
+) -> None:
+    assert parse_ledger({UNITS: "7"} | ({} if text is None else {CARD: text}), 7) == cards
 
 
 @pytest.mark.parametrize("edited", ["1", "80", "-8", "nonsense", ""])

@@ -21,7 +21,6 @@ from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.webhook import admitter, calls
 from gpushare.webhook import memory as memory_module
-from gpushare.webhook.answer import Answer
 from gpushare.webhook.journal import Journal
 from gpushare.webhook.memory import Memory
 from gpushare.webhook.server import MAX_BODY_BYTES, PODS_PATH, WORKLOADS_PATH, AdmissionServer
@@ -218,24 +217,6 @@ async def test_an_answer_that_can_not_be_noted_is_given_all_the_same(
     # As an internal error only what was not answered counts.
     assert (status, count(metrics, "InternalError")) == (200, None)
     expect_told_without_the_pod(logged)
-
-
-async def test_a_decision_is_noted_when_its_answer_is_on_its_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    order: list[str] = []
-    write = Answer.write_eof
-
-    async def write_and_tell(answer: Answer, data: bytes = b"") -> None:
-        await write(answer, data)
-        order.append("written")
-
-    monkeypatch.setattr(Answer, "write_eof", write_and_tell)
-    monkeypatch.setattr(Journal, "note", lambda *_: order.append("noted"))
-    async with connected() as webhook:
-        await ask(webhook, build_review(build_gpu_pod()))
-        await until(lambda: len(order) == 2)
-    assert order == ["written", "noted"]
 
 
 def build_workload_review(kind: str = "deployments", **request: Any) -> Json:
