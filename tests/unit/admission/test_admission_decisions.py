@@ -254,23 +254,19 @@ def test_selectors_see_the_labels_of_the_namespace_and_of_the_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "installation_denies", "is_refused"),
-    [
-        ("", False, False),
-        ("", True, True),
-        ("deny", False, True),
-        ("allow", True, False),
-        ("Deny", True, True),
-    ],
+    ("label", "is_refused", "is_refused_by_an_installation_that_denies"),
+    [("", False, True), ("deny", True, True), ("allow", False, False), ("Deny", False, True)],
 )
 @pytest.mark.parametrize("pod", [PLAIN, _asking("gone")])
 def test_a_pod_that_no_pool_takes_is_refused_where_its_namespace_or_the_installation_says_so(
-    pod: Json, label: str, installation_denies: bool, is_refused: bool
+    pod: Json, label: str, is_refused: bool, is_refused_by_an_installation_that_denies: bool
 ) -> None:
     namespace = Namespace("team", {"gpushare.io/on-no-pool": label} if label else {})
-    decision = admit(pod, WHOLE, namespace=namespace, rules=Rules(denies=installation_denies))
+    decision = admit(pod, WHOLE, namespace=namespace)
     assert decision.is_refused is is_refused
-    assert decision.warnings or decision.is_refused
+    assert decision.warnings or is_refused
+    decision = admit(pod, WHOLE, namespace=namespace, rules=Rules(denies=True))
+    assert decision.is_refused is is_refused_by_an_installation_that_denies
 
 
 def _asking_for_both() -> Json:

@@ -79,6 +79,7 @@ def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) 
     ("pod", "pool"),
     [
         (build_pod("a"), a_view()),
+        (build_pod("a", annotations={"gpushare.io/inject": "enabled"}), a_view()),
         (build_pod("a", env={"CGPU_DISABLE": "true"}), a_view(schedule="share")),
         (build_pod("a", annotations={"gpushare.io/isolation": "none"}), a_view(schedule="share")),
         (build_pod("a", core=30), a_view(schedule="core_mem")),
@@ -112,12 +113,6 @@ def test_a_word_that_means_nothing_as_it_is_written_is_said_wherever_the_pod_goe
     *_, warning = admit(pod, a_view(), namespace=Namespace("a", _ours(labels))).warnings
     assert warning.startswith(words)
     assert warning.endswith("in small letters, and was ignored")
-
-
-@pytest.mark.parametrize("word", ["disabled", "enabled"])
-def test_a_word_that_is_known_draws_no_warning(word: str) -> None:
-    pod = build_pod("a", annotations=_ours({"inject": word}))
-    assert admit(pod, a_view(), namespace=Namespace("a", _ours({"inject": word}))).warnings == ()
 
 
 def _ours(words: dict[str, str]) -> dict[str, str]:

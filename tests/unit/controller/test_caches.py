@@ -7,6 +7,7 @@ from typing import Any
 from gpushare.controller.caches import Caches
 from gpushare.observe.metrics import Metrics
 from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.manifests import build_bound_pod
 
 CONFIG_MAPS = "api/v1/namespaces/kube-system/configmaps"
 NEEDED = (
@@ -41,16 +42,9 @@ def _order(*pods: str) -> list[str]:
     api: Any = None
     caches = Caches(api, plugin_namespace="kube-system", on_change=lambda: None, metrics=Metrics())
     for version, name in enumerate(pods, start=1):
-        metadata = {"namespace": "default", "name": name, "uid": name}
-        container = {"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}
-        spec = {"nodeName": "gpu-1", "containers": [container]}
-        caches.pods.offer(
-            {
-                "metadata": {**metadata, "resourceVersion": str(version)},
-                "spec": spec,
-                "status": {"phase": "Running"},
-            }
-        )
+        pod = build_bound_pod(name, "gpu-1", 3)
+        pod["metadata"]["resourceVersion"] = str(version)
+        caches.pods.offer(pod)
     world = caches.observe_world((), frozenset(), (), (), {}, (), {})
     return [pod.name for pod in world.pods["gpu-1"]]
 

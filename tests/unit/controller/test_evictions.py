@@ -4,14 +4,12 @@ from typing import Any
 
 import pytest
 
-from gpushare.controller.reconcile import Reconciler
 from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
 from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.settings import Settings
 from tests.kit.values.objects import a_node
-from tests.unit.controller.reconcile_loop import carry_out, start_work
+from tests.unit.controller.reconcile_loop import LoopApi, build_reconciler, carry_out, start_work
 
 Json = dict[str, Any]
 PODS = tuple(EvictedPod("ml", f"train-{index}", f"uid-{index}") for index in range(5))
@@ -20,10 +18,11 @@ BUDGET = (
 )
 
 
-class Api:
+class Api(LoopApi):
     """An API server that refuses the evictions of some pods by a budget, and knows not others."""
 
     def __init__(self, *, kept: tuple[EvictedPod, ...] = (), gone: tuple[EvictedPod, ...] = ()):
+        super().__init__()
         self._answers = {pod.name: 429 for pod in kept} | {pod.name: 404 for pod in gone}
         self.asked: list[str] = []
         self.told: list[tuple[str, str]] = []
@@ -82,8 +81,7 @@ async def test_of_many_that_must_stay_a_few_are_named() -> None:
 
 async def test_a_refusal_is_said_of_the_node_until_the_eviction_succeeds() -> None:
     api = Api(kept=PODS[:1])
-    reconciler = Reconciler(api, Settings(), Metrics())  # type: ignore[arg-type]
-    reconciler.caches.nodes._records = {"gpu-1": a_node()}
+    reconciler = build_reconciler(api, [], a_node())
     action = EvictPods("gpu-1", PODS)
     plan = NodePlan("gpu-1", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
 

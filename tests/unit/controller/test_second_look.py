@@ -10,18 +10,12 @@ from gpushare.core.actions import LookAgain
 from gpushare.kube.nodes import PATH as NODES
 from gpushare.names import Reason
 from gpushare.settings import Settings
+from tests.kit.values.manifests import build_bound_pod
 from tests.kit.values.node_plans import OURS, SHARE
 from tests.unit.controller.reconcile_loop import LoopApi, build_cordoned, carry_out
 
 Json = dict[str, Any]
-LATE: Json = {
-    "metadata": {"namespace": "default", "name": "late", "uid": "1"},
-    "spec": {
-        "nodeName": "gpu-1",
-        "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}],
-    },
-    "status": {"phase": "Pending"},
-}
+LATE = build_bound_pod("late", "gpu-1", 3, phase="Pending")
 
 
 class Api(LoopApi):
