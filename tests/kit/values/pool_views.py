@@ -46,9 +46,9 @@ def apply_decision(pod: Json, decision: Decision) -> Json:
     spec, metadata = written["spec"], written["metadata"]
     if decision.selector:
         spec["nodeSelector"] = {**dict(decision.selector), **(spec.get("nodeSelector") or {})}
-    tolerations = list(spec.get("tolerations") or ())
-    missing = [dict(toleration) for toleration in decision.tolerations]
-    spec["tolerations"] = [*tolerations, *(t for t in missing if t not in tolerations)]
+    tolerations = spec.get("tolerations") or []
+    if missing := [dict(each) for each in decision.tolerations if each not in tolerations]:
+        spec["tolerations"] = [*tolerations, *missing]
     if decision.annotation:
         annotations = metadata.get("annotations") or {}
         metadata["annotations"] = {**annotations, names.ANNOTATION_DECISION: decision.annotation}

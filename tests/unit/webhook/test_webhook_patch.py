@@ -1,20 +1,21 @@
 """What the webhook writes into a pod, and that it touches nothing else."""
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 import jsonpatch
 import msgspec
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.podshape import Metadata, PodShape, Spec, parse_pod_shape
+from gpushare.api.podshape import MalformedPodError, Metadata, PodShape, Spec, parse_pod_shape
 from gpushare.core.admission import Decision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module
 from tests.kit.values.manifests import build_gpu_pod
+from tests.kit.values.pool_views import apply_decision
 
 Json = dict[str, Any]
 
@@ -93,23 +94,7 @@ def sort(pod: Json) -> bytes:
 def test_a_patched_pod_has_what_was_decided_and_is_otherwise_as_it_was(
     pod: Json, decision: Decision
 ) -> None:
-    expected = deepcopy(pod)
-    if decision.selector and any(
-        key not in (pod["spec"].get("nodeSelector") or {}) for key, _ in decision.selector
-    ):
-        own = pod["spec"].get("nodeSelector") or {}
-        expected["spec"]["nodeSelector"] = {**dict(decision.selector), **own}
-    if missing := [
-        t for t in decision.tolerations if t not in (pod["spec"].get("tolerations") or [])
-    ]:
-        expected["spec"]["tolerations"] = [*(pod["spec"].get("tolerations") or []), *missing]
-    if decision.annotation:
-        annotations = pod["metadata"].get("annotations") or {}
-        expected["metadata"]["annotations"] = {
-            **annotations,
-            ANNOTATION_DECISION: decision.annotation,
-        }
-    assert sort(apply(pod, decision)) == sort(expected)
+    assert sort(apply(pod, decision)) == sort(apply_decision(pod, decision))
 
 
 @given(pods(), decisions)
@@ -127,3 +112,9 @@ def test_into_what_is_there_only_what_is_missing_is_added() -> None:
         {"op": "add", "path": "/spec/tolerations/-", "value": SPOT},
         {"op": "add", "path": "/metadata/annotations/gpushare.io~1decision", "value": '{"v":1}'},
     ]
+
+
+@pytest.mark.parametrize("pod", [{"spec": {}}, {"metadata": {}}, {"metadata": {}, "spec": "none"}])
+def test_what_has_no_place_for_a_decision_is_malformed(pod: Json) -> None:
+    with pytest.raises(MalformedPodError):
+        plan_patch(pod, ALL)
