@@ -25,16 +25,16 @@ HOSTS = ("gpushare-webhook.gpushare-system.svc",)
 Mode = Literal["self", "cert-manager", "provided"]
 
 
-class CertificateApi(FakeApi):
+class TlsApi(FakeApi):
     """An API server that a test is connected with by `api`."""
 
     api: ApiServer
 
 
-def build_fake_api(*empty: str) -> CertificateApi:
+def build_fake_api(*empty: str) -> TlsApi:
     """An API server that knows our configuration, with one webhook and no caBundle; of what is at
     the paths `empty` there is nothing."""
-    fake = CertificateApi(*empty)
+    fake = TlsApi(*empty)
     webhooks = [{"name": "pods.gpushare.io", "clientConfig": {"url": "https://x"}}]
     fake.put(CONFIGURATION, {"metadata": {"name": "gpushare-webhook"}, "webhooks": webhooks})
     return fake

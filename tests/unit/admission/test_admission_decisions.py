@@ -285,9 +285,7 @@ def _asking_for_both() -> Json:
         (_asking_for_both(), "No node offers all of it"),
     ],
 )
-def test_the_advice_is_a_mode_that_would_take_the_pod_if_there_is_one(
-    pod: Json, advice: str
-) -> None:
+def test_the_advice_is_a_mode_that_would_take_the_pod_if_any(pod: Json, advice: str) -> None:
     decision = admit(pod, WHOLE)
     assert decision.reason is Reason.NO_ELIGIBLE_POOL
     assert advice in decision.message

@@ -97,7 +97,7 @@ def test_what_users_wrote_is_told_in_lines_that_are_short_enough_and_can_be_carr
 
 
 @given(st.sets(st.text(min_size=1, max_size=253), min_size=1, max_size=60))
-def test_the_annotation_is_json_of_at_most_a_kibibyte_whatever_the_pools_are_called(
+def test_the_annotation_is_json_of_a_kibibyte_at_most_for_any_names_of_pools(
     called: set[str],
 ) -> None:
     pools = [a_view(name, "share" if len(name) % 2 else "cgpu") for name in called]

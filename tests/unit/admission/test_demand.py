@@ -65,7 +65,7 @@ def test_what_contradicts_itself_admits_nothing(needs: list[tuple[str, list[str]
         ([parse_demand("In", ["a", "b"]), parse_demand("In", ["b"])], False),
     ],
 )
-def test_a_contradiction_is_one_that_no_label_can_solve(
+def test_a_contradiction_is_what_no_label_can_solve(
     demands: list[Demand], contradicts: bool
 ) -> None:
     assert join_demands(demands).contradicts_itself is contradicts

@@ -122,7 +122,7 @@ def _expect_none(sentence: str, wrong: Sequence[Trial]) -> None:
     assert not wrong, f"{sentence}: {len(wrong)} times, first\n{shown}"
 
 
-def test_a_routed_pod_finds_a_card_whenever_one_in_an_eligible_pool_could_take_it(
+def test_a_routed_pod_finds_a_card_if_one_in_an_eligible_pool_can_take_it(
     trials: list[Trial],
 ) -> None:
     wrong = [t for t in trials if t.decision.pool and t.verdict.nodes and not t.nodes]

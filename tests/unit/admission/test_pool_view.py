@@ -78,9 +78,7 @@ def test_its_room_is_in_the_unit_in_which_pods_ask() -> None:
         ({"selector": {"matchLabels": {"zone": "a"}}, "names": ["gpu-1"]}, None),
     ],
 )  # fmt: skip
-def test_of_other_labels_that_is_known_which_all_of_its_nodes_must_have(
-    nodes: Json, known: Any
-) -> None:
+def test_of_other_labels_those_are_known_that_all_nodes_must_have(nodes: Json, known: Any) -> None:
     assert _view(nodes=nodes).known.get("zone") == known
 
 

@@ -86,9 +86,7 @@ def test_the_name_decides_between_equals() -> None:
         (a_view(nodes=0, room=None), Fit.TOO_LARGE),
     ],
 )
-def test_fit_counts_whole_places_on_cards_for_those_that_came_before_too(
-    pool: Any, fit: Fit
-) -> None:
+def test_fit_counts_whole_places_on_cards_for_those_who_came_before(pool: Any, fit: Fit) -> None:
     assert admit(_pod(), pool).pool == "training"
     assert _fit(_pod(), pool) is fit
 

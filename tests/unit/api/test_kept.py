@@ -98,7 +98,7 @@ def test_of_the_operators_deployments_stay_the_variables_that_decisions_depend_o
 
 
 @pytest.mark.parametrize(("env", "is_kept"), [({}, False), ({VISIBLE: "all"}, True)])
-def test_of_pods_that_ask_for_no_gpu_those_are_kept_that_use_one(
+def test_a_pod_that_asks_for_no_gpu_is_kept_if_it_uses_one(
     env: dict[str, str], is_kept: bool
 ) -> None:
     pod = build_pod("web", gib=None, env=env)

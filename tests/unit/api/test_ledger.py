@@ -73,9 +73,7 @@ def test_the_number_of_a_card_is_read_as_the_extender_reads_it(
 
 
 @pytest.mark.parametrize("edited", ["1", "80", "-8", "nonsense", ""])
-def test_an_edited_amount_changes_nothing_since_the_extender_remembers_the_limits(
-    edited: str,
-) -> None:
+def test_an_edited_amount_changes_nothing_as_the_extender_keeps_the_limits(edited: str) -> None:
     assert parse_ledger({CARD: "0", UNITS: edited}, 8) == {0: 8}
     assert parse_ledger({CARD: "0", UNITS: edited}, 0) == {}
 
@@ -91,9 +89,7 @@ SCHEDULED = PlayedPod(
     ("labels", "cards"),
     [({"ack.node.gpu.schedule": "cgpu"}, {1: 4, 3: 4}), ({"cgpu": "true"}, {1: 8})],
 )
-def test_what_the_simulated_schedulers_write_is_read(
-    labels: dict[str, str], cards: dict[int, int]
-) -> None:
+def test_what_the_simulators_write_is_read(labels: dict[str, str], cards: dict[int, int]) -> None:
     node = PlayedNode("gpu-1", labels=labels)
     assert parse_ledger(build_entry(SCHEDULED, node, [1, 3], now=0), 8) == cards
 
@@ -106,17 +102,13 @@ _NEARLY = st.dictionaries(
 
 
 @given(st.text() | _NEARLY.map(json.dumps), st.text(), st.text())
-def test_whatever_is_written_gives_small_numbers_or_nothing(
-    allocation: str, card: str, units: str
-) -> None:
+def test_any_text_gives_small_numbers_or_nothing(allocation: str, card: str, units: str) -> None:
     cards = parse_ledger({ALLOCATION: allocation, CARD: card, UNITS: units}, 7)
     assert all(0 <= index < 10**18 for index in cards)
     assert all(0 <= units < 10 ** (MAX_DIGITS + 4) for units in cards.values())
 
 
 @given(st.dictionaries(st.integers(0, 9).map(str), _CARDS, max_size=4))
-def test_nothing_is_lost_of_an_entry_that_can_be_read(
-    allocation: dict[str, dict[str, int]],
-) -> None:
+def test_nothing_is_lost_of_an_entry_that_is_read(allocation: dict[str, dict[str, int]]) -> None:
     cards = parse_ledger({ALLOCATION: json.dumps(allocation)}, 7)
     assert sum(cards.values()) == sum(sum(held.values()) for held in allocation.values())

@@ -120,9 +120,7 @@ ASKS = {"containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]}
 
 @pytest.mark.parametrize("namespace", ["default", "kube-system"])
 @pytest.mark.parametrize("owners", [[], ["DaemonSet"]], ids=["of nobody", "a DaemonSet's"])
-def test_a_plugin_is_known_by_its_owner_and_its_namespace(
-    namespace: str, owners: list[str]
-) -> None:
+def test_a_plugin_is_known_by_its_owner_and_namespace(namespace: str, owners: list[str]) -> None:
     """Other pods that ask for nothing are not kept: no decision depends on them."""
     pod = _parse(namespace, **(OWNED if owners else {}))
     is_plugin = bool(owners) and namespace == "kube-system"
@@ -165,7 +163,7 @@ def _sidecar(units: int) -> dict[str, Any]:
     ],
     ids=["they add up, as limits or requests", "not understood, it is one", "zero is none"],
 )
-def test_what_containers_ask_for_is_counted(
+def test_containers_requests_are_counted(
     containers: list[dict[str, Any]], units: int | None
 ) -> None:
     assert _count({"containers": containers}).get("aliyun.com/gpu-mem") == units
@@ -190,9 +188,7 @@ def test_init_containers_run_before_the_others_and_sidecars_beside_them(
 
 
 @pytest.mark.parametrize("owners", [{}, OWNED], ids=["of nobody", "a DaemonSet's"])
-def test_modes_are_selected_by_node_selector_and_by_required_affinity(
-    owners: dict[str, Any],
-) -> None:
+def test_modes_are_selected_by_node_selector_and_required_affinity(owners: dict[str, Any]) -> None:
     """A DaemonSet's pod waits for nobody."""
     term = {"matchExpressions": [{"key": "cgpu", "operator": "In", "values": ["true"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
@@ -218,9 +214,7 @@ WHOLE = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
     [({**ASKS, "nodeName": "gpu-1"}, {1: 3}), (ASKS, {}), ({**WHOLE, "nodeName": "gpu-1"}, {})],
     ids=["bound", "left by a failed binding", "it asks for no memory"],
 )
-def test_the_cards_of_a_pod_are_read_from_the_ledger(
-    spec: dict[str, Any], cards: dict[int, int]
-) -> None:
+def test_a_pods_cards_are_read_from_the_ledger(spec: dict[str, Any], cards: dict[int, int]) -> None:
     assert _parsed(spec=spec, annotations=POD_LEDGER).cards == cards
 
 
@@ -250,9 +244,7 @@ def test_the_extender_counts_containers_and_kube_scheduler_sidecars_too() -> Non
     ],
     ids=["kept", "cut", "held back"],
 )
-def test_why_the_scheduler_found_no_node_is_kept_and_cut(
-    reason: str, message: str, kept: str
-) -> None:
+def test_why_the_scheduler_found_none_is_kept_and_cut(reason: str, message: str, kept: str) -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     conditions = [{"type": "Ready", "status": "False"}, condition]
     assert _parsed(status={"conditions": conditions}).unschedulable == kept
@@ -336,7 +328,7 @@ def _parse_static(namespace: str = "kube-system", **more: Any) -> Pod | None:
 
 
 @pytest.mark.parametrize("left_out", ["", *STATIC["annotations"]])
-def test_the_static_plugin_is_told_by_its_label_and_either_annotation_of_the_kubelet(
+def test_a_static_plugin_is_known_by_its_label_and_either_annotation_of_kubelet(
     left_out: str,
 ) -> None:
     annotations = {key: value for key, value in STATIC["annotations"].items() if key != left_out}

@@ -56,14 +56,7 @@ def test_a_deployment_is_known_by_the_label_that_it_gives_to_its_pods() -> None:
         ("Deployment", 'web",pool="other'),
         ("Deployment", "web\n"),
     ],
-    ids=[
-        "long kind",
-        "kind of words",
-        "kind of lines",
-        "long name",
-        "quoted name",
-        "name of lines",
-    ],
+    ids=["long kind", "two words", "kind ends line", "long name", "quotes", "name ends line"],
 )
 def test_an_owner_that_nothing_can_be_called_like_is_none(owner: tuple[str, str]) -> None:
     assert parse(owner) == ("Pod", "web-0")

@@ -47,7 +47,7 @@ async def finish(reconciler: Reconciler, api: SlowApi, *tasks: asyncio.Task[None
 
 
 @pytest.mark.parametrize("slow", ["read", "write"])
-async def test_many_second_looks_read_and_write_a_few_nodes_at_once_and_hold_up_no_other(
+async def test_many_second_looks_read_and_write_few_nodes_at_once_and_block_no_other(
     slow: str,
 ) -> None:
     api = SlowApi(slow)

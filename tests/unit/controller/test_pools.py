@@ -214,9 +214,7 @@ async def test_a_list_that_is_made_now_and_then_and_fails_holds_no_pass_up(
     assert await copy.pass_() == ["a"]
 
 
-async def test_a_list_of_a_restored_etcd_is_believed_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_list_of_a_restored_etcd_is_believed_later(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server("a", "b")
     copy = await a_copy(server)
     server.delete("b")

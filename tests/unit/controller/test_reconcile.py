@@ -64,9 +64,7 @@ async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it() -> 
 
 
 @pytest.mark.parametrize("busy_for", ["training", "other"])
-async def test_a_pool_is_released_once_nothing_is_being_done_to_its_own_nodes(
-    busy_for: str,
-) -> None:
+async def test_a_pool_is_released_once_nothing_is_done_to_its_own_nodes(busy_for: str) -> None:
     api, pool = LoopApi(), a_pool(deleting=True)
     metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
@@ -136,7 +134,7 @@ async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatc
     assert read("gpushare_reconcile_duration_seconds_count") == 1
 
 
-async def test_it_tells_of_the_cluster_only_while_it_decides_about_it(
+async def test_metrics_show_the_cluster_only_while_it_leads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     metrics = Metrics()

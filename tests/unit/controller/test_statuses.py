@@ -131,9 +131,7 @@ async def test_an_error_of_ours_is_logged_and_the_status_arrives_all_the_same(
     assert api.written("/status") == ["APPLY"]
 
 
-async def test_a_pool_is_not_released_before_its_status_has_arrived(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_pool_is_released_after_its_status_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
     released: list[str] = []
 
     async def drop_finalizer(api: object, pool: Pool) -> bool:
@@ -210,9 +208,7 @@ async def test_when_the_loop_ends_nothing_is_being_written() -> None:
     assert api.written("/status") == []
 
 
-async def test_without_the_lease_a_status_is_neither_sent_nor_told_of(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_without_the_lease_no_status_is_sent_or_told(monkeypatch: pytest.MonkeyPatch) -> None:
     reconciler = build_reconciler(LoopApi(), [a_pool()])
 
     async def hold_back(api: object, pool: object, status: object) -> None:

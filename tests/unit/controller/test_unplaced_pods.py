@@ -96,9 +96,7 @@ class Refused:
         return [pod.reason for pod in self.found.found]
 
 
-def test_an_extender_is_called_stale_only_where_it_goes_on_refusing_room(
-    clock: list[float],
-) -> None:
+def test_an_extender_is_called_stale_only_if_it_goes_on_refusing_room(clock: list[float]) -> None:
     refused = Refused(clock, free=10)
     assert refused.look_after(0) == []
     assert refused.look_after(STALE_SECONDS - 1) == []
@@ -107,7 +105,7 @@ def test_an_extender_is_called_stale_only_where_it_goes_on_refusing_room(
     assert refused.posts.posted == ["lost: ExtenderStale"]
 
 
-def test_a_pod_that_waited_before_is_counted_until_the_extender_is_called_stale(
+def test_a_pod_that_waited_before_is_counted_until_the_extender_is_stale(
     clock: list[float],
 ) -> None:
     refused = Refused(clock, free=1)

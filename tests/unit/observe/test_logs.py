@@ -75,9 +75,7 @@ def test_what_a_change_is_about_comes_in_one_order(stream: io.StringIO) -> None:
     ]
 
 
-async def test_a_task_says_what_the_work_is_about_that_it_was_started_for(
-    stream: io.StringIO,
-) -> None:
+async def test_a_task_says_what_the_work_is_about_that_started_it(stream: io.StringIO) -> None:
     async def work() -> None:
         with reporting(node="n1"):
             await asyncio.sleep(0)
@@ -102,15 +100,7 @@ def test_an_exception_stays_on_its_line(stream: io.StringIO) -> None:
 @pytest.mark.parametrize(
     "text",
     ["a\nb\r", "\x00\x1b[31m", "\x7f", "\x85\u2028", "\x9b2J\u202e", "\u4e2d\u6587", '"}\\'],
-    ids=[
-        "line ends",
-        "a terminal's",
-        "delete",
-        "Unicode's line ends",
-        "direction",
-        "Chinese",
-        "quotes",
-    ],
+    ids=["line ends", "terminal", "delete", "Unicode", "direction", "Chinese", "quotes"],
 )
 def test_no_character_breaks_a_line_or_reaches_a_terminal(stream: io.StringIO, text: str) -> None:
     log.info("%s", text, extra={"pool": text, text: 1})

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.kit.values.webhook_certificate import CertificateApi, build_fake_api
+from tests.kit.values.webhook_certificate import TlsApi, build_fake_api
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[CertificateApi]:
+async def fake() -> AsyncIterator[TlsApi]:
     fake = build_fake_api()
     async with fake.connected() as fake.api:
         yield fake

@@ -16,8 +16,8 @@ from gpushare.observe.metrics import Metrics
 from tests.kit.values.webhook_certificate import (
     CONFIGURATION,
     SECRET,
-    CertificateApi,
     Clock,
+    TlsApi,
     served,
     start,
     stored,
@@ -27,9 +27,7 @@ from tests.kit.values.webhook_certificate import (
 MISSING = "MutatingWebhookConfiguration gpushare-webhook is not installed"
 
 
-async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(
-    fake: CertificateApi,
-) -> None:
+async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(fake: TlsApi) -> None:
     certificate = start(fake.api)
     assert certificate.find_flaw() == "no certificate yet"
     await certificate.ensure()
@@ -39,7 +37,7 @@ async def test_the_first_check_makes_the_secret_and_has_its_ca_trusted(
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_bundle_written_meanwhile_is_not_put_back(fake: CertificateApi) -> None:
+async def test_a_bundle_written_meanwhile_is_not_put_back(fake: TlsApi) -> None:
     newer = base64.b64encode(b"newer").decode()
     raw = await read_configuration(fake.api, "gpushare-webhook")
     assert raw is not None
@@ -51,7 +49,7 @@ async def test_a_bundle_written_meanwhile_is_not_put_back(fake: CertificateApi) 
     assert trusted_ca(fake) == b"newer"
 
 
-async def test_two_that_renew_at_once_end_with_one_certificate(fake: CertificateApi) -> None:
+async def test_two_that_renew_at_once_end_with_one_certificate(fake: TlsApi) -> None:
     clock = Clock()
     first, second = start(fake.api, clock), start(fake.api, clock)
     await asyncio.gather(first.ensure(), second.ensure())
@@ -64,7 +62,7 @@ async def test_two_that_renew_at_once_end_with_one_certificate(fake: Certificate
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "%%%", "ca.crt": 7}])
 async def test_a_secret_without_use_is_filled_and_keeps_its_metadata(
-    fake: CertificateApi, data: object
+    fake: TlsApi, data: object
 ) -> None:
     metadata = {"name": "gpushare-webhook-tls", "labels": {"team": "a"}}
     fake.put(SECRET, {"metadata": metadata, "type": TLS, "data": data})
@@ -73,7 +71,7 @@ async def test_a_secret_without_use_is_filled_and_keeps_its_metadata(
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_renewal_by_another_process_is_taken_over(fake: CertificateApi) -> None:
+async def test_a_renewal_by_another_process_is_taken_over(fake: TlsApi) -> None:
     clock, metrics = Clock(), Metrics()
     follower = start(fake.api, clock, metrics)
     await follower.ensure()
@@ -86,7 +84,7 @@ async def test_a_renewal_by_another_process_is_taken_over(fake: CertificateApi) 
     assert expiry == (clock.now + LIFETIME).timestamp()
 
 
-async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: CertificateApi) -> None:
+async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: TlsApi) -> None:
     configuration = fake.objects.pop(CONFIGURATION)
     certificate = start(fake.api)
     await certificate.ensure()
@@ -97,9 +95,7 @@ async def test_a_configuration_that_comes_later_gets_the_ca_then(fake: Certifica
     assert trusted_ca(fake) == stored(fake, "ca.crt")
 
 
-async def test_a_ca_bundle_of_somebody_else_is_replaced_and_nothing_beside_it(
-    fake: CertificateApi,
-) -> None:
+async def test_a_ca_bundle_of_somebody_else_is_replaced_and_nothing_else(fake: TlsApi) -> None:
     webhooks = [
         {"name": "a", "clientConfig": {"caBundle": "eA==", "url": "https://x"}, "newer": 1},
         {"name": "b", "clientConfig": {"service": {"name": "s"}}},
@@ -114,7 +110,7 @@ async def test_a_ca_bundle_of_somebody_else_is_replaced_and_nothing_beside_it(
     ]
 
 
-async def test_an_expired_certificate_is_said(fake: CertificateApi) -> None:
+async def test_an_expired_certificate_is_said(fake: TlsApi) -> None:
     clock = Clock()
     certificate = start(fake.api, clock)
     await certificate.ensure()
@@ -123,7 +119,7 @@ async def test_an_expired_certificate_is_said(fake: CertificateApi) -> None:
 
 
 async def test_the_key_is_left_in_no_file(
-    fake: CertificateApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: TlsApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     await start(fake.api).ensure()

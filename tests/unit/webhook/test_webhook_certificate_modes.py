@@ -16,9 +16,9 @@ from tests.kit.values.webhook_certificate import (
     HOSTS,
     NOW,
     SECRET,
-    CertificateApi,
     Clock,
     Mode,
+    TlsApi,
     is_refused,
     put_bundle,
     put_foreign,
@@ -46,7 +46,7 @@ FOREIGN, OTHER = issue_foreign(HOSTS, NOW), issue_foreign(HOSTS, NOW, kind="ec")
     ],
 )
 async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
-    fake: CertificateApi, fields: dict[str, Any], words: str
+    fake: TlsApi, fields: dict[str, Any], words: str
 ) -> None:
     put_secret(fake, {"tls.crt": b"", "tls.key": b""}, **fields)
     metrics = Metrics()
@@ -68,7 +68,7 @@ async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
     [("self", None, FOREIGN), ("provided", FOREIGN, replace(FOREIGN, key_pem=OTHER.key_pem))],
 )
 async def test_while_a_secret_is_refused_what_was_served_goes_on(
-    fake: CertificateApi, mode: Mode, first: Identity | None, next_: Identity
+    fake: TlsApi, mode: Mode, first: Identity | None, next_: Identity
 ) -> None:
     metrics = Metrics()
     if first is not None:
@@ -85,9 +85,7 @@ async def test_while_a_secret_is_refused_what_was_served_goes_on(
     assert fake.writes == []
 
 
-async def test_our_own_secret_that_was_made_immutable_is_served_until_it_expires(
-    fake: CertificateApi,
-) -> None:
+async def test_our_own_secret_that_was_made_immutable_is_served_until_expiry(fake: TlsApi) -> None:
     clock = Clock()
     await start(fake.api, clock).ensure()
     fake.put(SECRET, {**fake.objects[SECRET], "immutable": True})
@@ -100,7 +98,7 @@ async def test_our_own_secret_that_was_made_immutable_is_served_until_it_expires
 
 @pytest.mark.parametrize("foreign", [FOREIGN, OTHER], ids=["rsa", "ec"])
 async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
-    fake: CertificateApi, foreign: Identity
+    fake: TlsApi, foreign: Identity
 ) -> None:
     put_foreign(fake, foreign)
     certificate = start(fake.api, mode="cert-manager")
@@ -115,7 +113,7 @@ async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_a_new_kind_of_key_leaves_nothing_of_the_old_one_behind(
-    fake: CertificateApi, version: ssl.TLSVersion
+    fake: TlsApi, version: ssl.TLSVersion
 ) -> None:
     certificate = start(fake.api, mode="cert-manager")
     for foreign in (FOREIGN, OTHER, FOREIGN):
@@ -124,9 +122,7 @@ async def test_a_new_kind_of_key_leaves_nothing_of_the_old_one_behind(
         assert await served(certificate.tls, version) == shown(foreign)
 
 
-async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(
-    fake: CertificateApi,
-) -> None:
+async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(fake: TlsApi) -> None:
     put_foreign(fake, replace(FOREIGN, authority=Authority(b"", b"")))
     certificate = start(fake.api, mode="provided")
     await certificate.ensure()
@@ -141,7 +137,7 @@ async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(
 
 
 async def test_a_provided_ca_is_written_into_the_configuration_and_none_that_tls_refused(
-    fake: CertificateApi,
+    fake: TlsApi,
 ) -> None:
     put_foreign(fake, FOREIGN)
     certificate = start(fake.api, mode="provided")
@@ -153,7 +149,7 @@ async def test_a_provided_ca_is_written_into_the_configuration_and_none_that_tls
     assert fake.writes == [f"PATCH {CONFIGURATION}"]
 
 
-async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: CertificateApi) -> None:
+async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: TlsApi) -> None:
     certificate = start(fake.api)
     await certificate.ensure()
     before = trusted_ca(fake)
@@ -165,9 +161,7 @@ async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: Certi
 
 
 @pytest.mark.parametrize("mode", ["cert-manager", "provided"])
-async def test_a_secret_that_somebody_else_is_to_write_is_awaited(
-    fake: CertificateApi, mode: Mode
-) -> None:
+async def test_a_secret_that_somebody_else_is_to_write_is_awaited(fake: TlsApi, mode: Mode) -> None:
     certificate = start(fake.api, mode=mode)
     await certificate.ensure()
     assert f"does not exist: {mode} is to write it" in str(certificate.find_flaw())

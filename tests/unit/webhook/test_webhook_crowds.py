@@ -125,9 +125,7 @@ async def test_a_connection_on_which_nothing_is_said_takes_little_memory(
     assert taken / 10 < 2 * 2 * READ_BUFFER_BYTES
 
 
-async def test_what_comes_while_a_call_waits_is_left_outside(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_comes_while_a_call_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else each of a thousand connections could have it hold a quarter of a MiB."""
     monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
     monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 60.0)

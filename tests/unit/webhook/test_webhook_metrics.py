@@ -21,9 +21,7 @@ async def test_calls_about_workloads_that_fail_are_none_about_pods() -> None:
     assert told(asked, {"reason": "MalformedReview"}) == 1
 
 
-async def test_how_long_a_call_comes_is_no_part_of_its_duration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_slow_body_is_no_part_of_a_calls_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = Metrics()
     now = [0.0]
 
@@ -39,9 +37,7 @@ async def test_how_long_a_call_comes_is_no_part_of_its_duration(
     assert metrics.registry.get_sample_value("gpushare_admission_duration_seconds_count") == 1
 
 
-async def test_what_a_call_waits_for_is_part_of_its_duration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_a_call_waits_for_is_in_its_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = Metrics()
     server = build_webhook(metrics=metrics)
     now = [0.0]

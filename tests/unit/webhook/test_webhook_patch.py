@@ -91,9 +91,7 @@ def sort(pod: Json) -> bytes:
 
 
 @given(pods(), decisions)
-def test_a_patched_pod_has_what_was_decided_and_is_otherwise_as_it_was(
-    pod: Json, decision: Decision
-) -> None:
+def test_a_patched_pod_differs_only_by_what_was_decided(pod: Json, decision: Decision) -> None:
     assert sort(apply(pod, decision)) == sort(apply_decision(pod, decision))
 
 
