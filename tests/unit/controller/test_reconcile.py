@@ -17,7 +17,7 @@ from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import ApiError
 from gpushare.kube.pools import PoolList
 from gpushare.observe.metrics import Metrics, Sight
-from tests.kit.values.metrics import read
+from tests.kit.values.metrics import a_member, read
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
 from tests.unit.controller.reconcile_loop import (
@@ -138,7 +138,7 @@ async def test_metrics_show_the_cluster_only_while_it_leads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     metrics = Metrics()
-    member = a_node(labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15})
+    member = a_member(cards=1)
     pod = a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web"))
     pool = a_pool(schedule="share")
     reconciler = build_reconciler(LoopApi(), [pool], member, pods=[pod], metrics=metrics)

@@ -22,7 +22,7 @@ from tests.unit.controller.empty_api import EmptyCluster, served
 
 @contextlib.asynccontextmanager
 async def running(cluster: EmptyCluster, folder: Path) -> AsyncIterator[asyncio.Task[None]]:
-    """A controller that follows the pools of the cluster."""
+    """A controller that follows the pools of the cluster, and is told to stop in the end."""
     kubeconfig = folder / "kubeconfig"
     async with served(cluster, kubeconfig):
         settings = Settings(
@@ -35,6 +35,9 @@ async def running(cluster: EmptyCluster, folder: Path) -> AsyncIterator[asyncio.
         controller = asyncio.create_task(run_controller(settings))
         await cluster.is_watched.wait()
         yield controller
+        if not controller.done():
+            os.kill(os.getpid(), signal.SIGTERM)
+        await controller
 
 
 async def test_told_to_stop_while_it_takes_in_that_its_crd_is_gone_it_ends(tmp_path: Path) -> None:
@@ -57,7 +60,7 @@ async def test_while_it_waits_for_its_crd_it_tells_of_no_watch(
     metrics = Metrics()
     monkeypatch.setattr("gpushare.controller.role.Metrics", lambda **options: metrics)
     cluster = EmptyCluster()
-    async with running(cluster, tmp_path) as controller:
+    async with running(cluster, tmp_path):
         assert list_watches(metrics)
         cluster.has_crd = False
         await cluster.is_vacated.wait()
@@ -65,8 +68,6 @@ async def test_while_it_waits_for_its_crd_it_tells_of_no_watch(
         async with asyncio.timeout(10):
             await cluster.is_waited_for.wait()
         assert list_watches(metrics) == []
-        os.kill(os.getpid(), signal.SIGTERM)
-        await controller
 
 
 async def test_one_that_stands_by_waits_for_its_crd_too(
@@ -81,8 +82,6 @@ async def test_one_that_stands_by_waits_for_its_crd_too(
         async with asyncio.timeout(8):
             await cluster.is_waited_for.wait()
         assert not controller.done()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await controller
     # Where a task that failed is of no more use its traceback is logged.
     gc.collect()
     assert [record.message for record in caplog.records if record.exc_info] == []
@@ -96,12 +95,15 @@ async def test_one_that_hears_nothing_of_a_kind_for_long_gives_the_lease_up(
     monkeypatch.setattr("gpushare.controller.role.PATIENCE", 0.02)
     cluster = EmptyCluster()
     cluster.may_vacate.set()
-    async with running(cluster, tmp_path) as controller:
-        await cluster.is_led.wait()
-        cluster.refused = path
-        with pytest.raises(ExceptionGroup) as raised:
-            async with asyncio.timeout(20):
-                await controller
+
+    async def refuse() -> None:
+        async with running(cluster, tmp_path) as controller, asyncio.timeout(20):
+            await cluster.is_led.wait()
+            cluster.refused = path
+            await controller
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await refuse()
     assert raised.group_contains(SyncLostError)
     assert cluster.lease is not None
     assert cluster.lease["spec"]["holderIdentity"] == ""
@@ -113,12 +115,10 @@ async def test_one_that_does_not_know_everything_yet_leaves_the_lease_to_others(
     cluster = EmptyCluster()
     cluster.refused = "api/v1/pods"
     cluster.may_vacate.set()
-    async with running(cluster, tmp_path) as controller:
+    async with running(cluster, tmp_path):
         assert cluster.lease is None
         cluster.refused = None
         await cluster.is_led.wait()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await controller
 
 
 async def test_one_that_takes_over_reads_everything_anew_before_it_decides(
@@ -139,10 +139,8 @@ async def test_one_that_takes_over_reads_everything_anew_before_it_decides(
     monkeypatch.setattr(Reconciler, "run", run)
     cluster = EmptyCluster()
     cluster.may_vacate.set()
-    async with running(cluster, tmp_path) as controller:
+    async with running(cluster, tmp_path):
         await has_begun.wait()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await controller
     assert done == ["read", "decide"]
 
 
@@ -159,11 +157,9 @@ async def test_what_decides_can_write_nothing_without_the_lease(
     monkeypatch.setattr("gpushare.controller.role.Reconciler", Watched)
     cluster = EmptyCluster()
     cluster.lease = {"spec": {"holderIdentity": "another", "renewTime": "once"}}
-    async with running(cluster, tmp_path) as controller:
+    async with running(cluster, tmp_path):
         with pytest.raises(NotLeaderError):
             await given[0].delete("api/v1/pods/a", uid="1")
-        os.kill(os.getpid(), signal.SIGTERM)
-        await controller
 
 
 def list_watches(metrics: Metrics) -> list[str]:

@@ -17,9 +17,9 @@ from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.cards import CardFigures
 from gpushare.observe.metrics.pools import PoolCollector
 from tests.kit.values.fake_api import FakeApi
-from tests.kit.values.metrics import list_families
+from tests.kit.values.metrics import a_member, list_families
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
-from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 from tests.unit.controller.reconcile_loop import (
     LoopApi,
     build_reconciler,
@@ -50,9 +50,7 @@ async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     have_pools_listed(monkeypatch)
     monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
     stuck = a_node("gpu-2", {**SHARE, "cgpu": "true"})
-    member = a_node(
-        labels={**SHARE, **OURS}, records=applied("share"), allocatable={MEMORY: 15}, gpu_count=1
-    )
+    member = a_member(cards=1)
     selects = frozenset({(LABEL_POOL, "nowhere")})
     pods = (
         a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web")),
