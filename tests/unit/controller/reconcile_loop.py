@@ -68,7 +68,7 @@ class LoopApi:
 
     async def create(self, path: str, body: Json) -> Json:
         self.created.append(body)
-        return {}
+        return body
 
     def written(self, part: str) -> list[str]:
         return [verb for verb, path in self.writes if part in path]
