@@ -1,16 +1,29 @@
-"""Modes of the editions."""
+"""Modes, the ways between them, their DaemonSets, and how a pool wants its nodes changed."""
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import permutations
+from typing import Any
 
 import pytest
 
 from gpushare import names
+from gpushare.api.daemonset import DaemonSet, parse_daemonset
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
+from gpushare.core.blockers import find_missing_daemonset
 from gpushare.core.modes import (
+    GPUSHARE_PLUGIN,
     MODES,
     desired_labels,
     find_other_edition_labels,
     find_schedule,
 )
-from tests.kit.values.objects import a_pool
+from gpushare.core.observed import Pass, Timing
+from gpushare.core.plugindaemonsets import PluginDaemonSets
+from gpushare.core.policy import Policy, build_attempt, build_policy
+from gpushare.core.transitions import TRANSITIONS, Outcome, find_transition
+from gpushare.names import Reason
+from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool, installed
 
 ALL_MODES = sorted(MODES)
 
@@ -80,3 +93,212 @@ def test_only_core_mem_offers_a_second_resource() -> None:
 
 def test_a_mode_that_offers_nothing_has_no_resources() -> None:
     assert MODES[Edition.PROFESSIONAL, Schedule.DISABLED].resources == ()
+
+
+TIMING = Timing(ready_timeout=timedelta(seconds=90))
+
+
+@pytest.mark.parametrize(("rollout", "seconds"), [({}, 90), ({"ready_timeout_seconds": 5}, 5)])
+def test_the_pools_timeout_goes_before_the_installations(
+    rollout: dict[str, int], seconds: float
+) -> None:
+    policy = build_policy(a_pool(rollout=rollout), a_node(), TIMING)
+    assert policy.ready_timeout == timedelta(seconds=seconds)
+
+
+def test_without_a_pool_nothing_is_forced_evicted_or_rolled_back() -> None:
+    assert build_policy(None, a_node(), TIMING) == Policy(ready_timeout=timedelta(seconds=90))
+    assert not Policy().rolls_back
+    assert not Policy().claim.force
+
+
+def test_the_attempt_is_the_specs_generation_and_what_retries_say() -> None:
+    assert build_attempt(a_pool(), "") == "training/1"
+    first, again = a_pool(retry="monday"), a_pool(retry="monday")
+    assert build_attempt(first, "x") == build_attempt(again, "x")
+
+
+def test_another_spec_another_retry_and_another_pool_are_other_attempts() -> None:
+    attempts = [
+        build_attempt(a_pool(), ""),
+        build_attempt(a_pool(generation=2), ""),
+        build_attempt(a_pool("other"), ""),
+        build_attempt(a_pool(retry="a"), ""),
+        build_attempt(a_pool(retry="b"), ""),
+        build_attempt(a_pool(), "a"),
+        build_attempt(a_pool(retry="a"), "a"),
+        build_attempt(a_pool(retry="a", generation=2), "a"),
+    ]
+    assert len(set(attempts)) == len(attempts)
+
+
+def test_a_retry_of_any_length_leaves_the_attempt_short() -> None:
+    assert len(build_attempt(a_pool(retry="r" * 100_000), "深" * 1000)) < 32
+
+
+PAIRS = sorted(
+    (edition, of, to)
+    for edition, schedules in EDITION_SCHEDULES.items()
+    for of, to in permutations(schedules, 2)
+)
+APPLIED = (Outcome.APPLY, Outcome.APPLY_AND_RESTART)
+ALLOWED = [pair for pair in PAIRS if TRANSITIONS[pair].outcome in APPLIED]
+
+
+def test_the_table_holds_every_pair_of_modes_and_no_other() -> None:
+    assert len(PAIRS) == 7 * 6 + 3 * 2 + 2
+    assert sorted(TRANSITIONS) == PAIRS
+
+
+@pytest.mark.parametrize(("edition", "of", "to"), PAIRS)
+def test_a_pair_has_a_reason_and_a_source(edition: Edition, of: Schedule, to: Schedule) -> None:
+    transition = find_transition(edition, of, to)
+    assert transition is TRANSITIONS[edition, of, to]
+    assert len(transition.message) > 30
+    assert len(transition.source) > 10
+
+
+@pytest.mark.parametrize(("edition", "of", "to"), ALLOWED)
+def test_a_plugin_is_restarted_exactly_where_it_serves_both_modes(
+    edition: Edition, of: Schedule, to: Schedule
+) -> None:
+    plugins = {MODES[edition, of].plugin, MODES[edition, to].plugin}
+    stays = len(plugins) == 1 and plugins != {""}
+    assert (TRANSITIONS[edition, of, to].outcome is Outcome.APPLY_AND_RESTART) is stays
+
+
+def test_only_basics_isolation_flip_leaves_workloads_what_they_have() -> None:
+    keeping = [pair for pair in PAIRS if TRANSITIONS[pair].keeps_workloads]
+    assert keeping == [
+        (Edition.BASIC, Schedule.CGPU, Schedule.SHARE),
+        (Edition.BASIC, Schedule.SHARE, Schedule.CGPU),
+    ]
+
+
+def allowed(edition: Edition, of: str) -> set[str]:
+    """Where the table leads from a mode without a person."""
+    return {str(to) for has, left, to in ALLOWED if (has, left) == (edition, of)}
+
+
+@pytest.mark.parametrize(
+    ("of", "to"),
+    [
+        # The vendor's list of 2025; of share it gives default, and the guide gives cgpu.
+        ("default", {"share", "cgpu", "core_mem", "mps", "topology", "disabled"}),
+        ("share", {"default", "cgpu"}),
+        ("cgpu", {"default", "topology"}),
+        ("core_mem", {"default", "topology"}),
+        ("mps", {"default"}),
+        ("topology", {"default"}),
+        ("disabled", set()),
+    ],
+)
+def test_on_professional_only_documented_ways_are_taken(of: str, to: set[str]) -> None:
+    assert allowed(Edition.PROFESSIONAL, of) == to
+
+
+@pytest.mark.parametrize("edition", [Edition.BASIC, Edition.OPEN_SOURCE])
+def test_the_other_editions_allow_every_change(edition: Edition) -> None:
+    schedules = set(EDITION_SCHEDULES[edition])
+    assert {of: allowed(edition, of) for of in schedules} == {
+        of: schedules - {of} for of in schedules
+    }
+
+
+@pytest.mark.parametrize("of", ["cgpu", "core_mem"])
+def test_leaving_isolation_for_share_needs_a_teardown_on_professional(of: str) -> None:
+    transition = find_transition(Edition.PROFESSIONAL, of, Schedule.SHARE)
+    assert transition.outcome is Outcome.REQUIRES_TEARDOWN
+    assert transition.refusal is Reason.REQUIRES_TEARDOWN
+
+
+@pytest.mark.parametrize("edition", list(Edition))
+@pytest.mark.parametrize("value", ["egpu", "mig", "", "Share"])
+def test_an_unknown_value_needs_a_person_whatever_is_wanted(edition: Edition, value: str) -> None:
+    for to in EDITION_SCHEDULES[edition]:
+        transition = find_transition(edition, value, to)
+        assert transition.refusal is Reason.REQUIRES_PERSON
+        assert repr(value) in transition.message
+
+
+@pytest.mark.parametrize("of", ["cgpu", "core_mem", "mps", "topology", "disabled"])
+def test_a_mode_of_another_edition_is_an_unknown_value(of: str) -> None:
+    transition = find_transition(Edition.OPEN_SOURCE, of, Schedule.SHARE)
+    assert transition.refusal is Reason.REQUIRES_PERSON
+
+
+IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"
+BYSTANDER = DaemonSet("kube-proxy", frozenset({"kube-proxy"}))
+SHARE = MODES[Edition.PROFESSIONAL, Schedule.SHARE]
+_TERM = {
+    "matchExpressions": [{"key": "ack.node.gpu.schedule", "operator": "In", "values": ["share"]}]
+}
+_REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_TERM]}}
+AFFINITY = {"nodeAffinity": _REQUIRED}
+
+
+def build(name: str = "some", image: str = "some", **spec: Any) -> DaemonSet:
+    template = {"spec": {"containers": [{"name": "main", "image": image}], **spec}}
+    return parse_daemonset({"metadata": {"name": name}, "spec": {"template": template}})
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        build("ack-gpushare-plugin"),
+        build(image=IMAGE),
+        build(nodeSelector={"gpushare": "true"}),
+        build(affinity=AFFINITY),
+    ],
+    ids=["name", "image", "node selector", "node affinity"],
+)
+def test_a_daemonset_that_may_be_it_is_suggested(found: DaemonSet) -> None:
+    daemonsets = PluginDaemonSets(found=frozenset({found, BYSTANDER}))
+    assert daemonsets.suggest(GPUSHARE_PLUGIN) == [found.name]
+    assert daemonsets.suggest("ack-mps-control") == []
+
+
+def test_the_likeliest_are_suggested_and_none_that_is_another_component() -> None:
+    likely = build("gpushare-plugin", IMAGE, affinity=AFFINITY)
+    exporter = build("exporter", affinity=AFFINITY)
+    core = build("gpushare-core-device-plugin-ds", IMAGE, affinity=AFFINITY)
+    daemonsets = PluginDaemonSets(found=frozenset({likely, exporter, core}))
+    assert daemonsets.suggest(GPUSHARE_PLUGIN) == ["gpushare-plugin"]
+
+
+def test_one_that_lost_its_name_to_another_may_be_it_again() -> None:
+    daemonsets = PluginDaemonSets({GPUSHARE_PLUGIN: "gone"}, frozenset({build(GPUSHARE_PLUGIN)}))
+    assert GPUSHARE_PLUGIN not in daemonsets.standard
+    assert daemonsets.suggest(GPUSHARE_PLUGIN) == [GPUSHARE_PLUGIN]
+
+
+def test_a_missing_daemonset_is_told_by_the_clusters_name_with_the_value_to_set() -> None:
+    names = PluginDaemonSets({GPUSHARE_PLUGIN: "gone"}, frozenset({build("gpushare-plugin")}))
+    blocker = find_missing_daemonset(SHARE, [], Pass(NOW, plugin_daemonsets=names))
+    assert blocker is not None
+    assert blocker.reason is Reason.COMPONENT_MISSING
+    assert "needs the DaemonSet gone," in blocker.message
+    value = f"called gpushare-plugin here, set the chart's value pluginDaemonSets.{GPUSHARE_PLUGIN}"
+    assert value in blocker.message
+
+
+def test_each_daemonset_that_brings_whole_cards_back_may_have_another_name() -> None:
+    whole = MODES[Edition.PROFESSIONAL, Schedule.DEFAULT]
+    found = frozenset({build("nvidia-plugin"), build("plugin-nvidia-recover")})
+    at = Pass(NOW, plugin_daemonsets=PluginDaemonSets(found=found))
+    blocker = find_missing_daemonset(whole, [], at)
+    assert blocker is not None
+    assert "pluginDaemonSets.ack-nvidia-device-plugin" in blocker.message
+    assert "plugin-nvidia-recover here" in blocker.message
+    assert f"pluginDaemonSets.{whole.recoverer}" in blocker.message
+
+    names = PluginDaemonSets({whole.recoverer: "plugin-nvidia-recover"}, found)
+    assert find_missing_daemonset(whole, [], replace(at, plugin_daemonsets=names)) is None
+
+
+def test_a_renamed_daemonset_is_there() -> None:
+    names = PluginDaemonSets({GPUSHARE_PLUGIN: "renamed"}, frozenset({build("renamed")}))
+    at = Pass(NOW, plugin_daemonsets=names)
+    assert find_missing_daemonset(SHARE, [], at) is None
+    without = replace(at, plugin_daemonsets=installed(frozenset()))
+    assert find_missing_daemonset(SHARE, [a_plugin_pod()], without) is None

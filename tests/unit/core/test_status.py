@@ -1,4 +1,4 @@
-"""A pool's status says what was planned, and stays where nothing is new."""
+"""What a pool tells: its status, which stays where nothing is new, and its Events."""
 
 from datetime import datetime, timedelta
 
@@ -12,6 +12,7 @@ from gpushare.core.capacity import NodeCapacity
 from gpushare.core.records import Rival
 from gpushare.core.status import MAX_SAMPLES
 from gpushare.core.status import build_status as _build_status
+from gpushare.core.telling import AT_ONCE, ONCE_SECONDS, REFILL_SECONDS, SAME_SECONDS, Key, Telling
 from gpushare.names import Reason
 from tests.kit.values.objects import NOW, a_pool
 
@@ -143,3 +144,87 @@ def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_no
     assert status.nodes.ready == 1
     status = build_status(a_pool(), [warned], NOW)
     assert (status.conditions[0].status, len(status.samples)) == ("True", 1)
+
+
+NEWS = Key("uid-1", "AllNodesReady", "all 2 nodes are as the spec says")
+
+
+def note(number: int, uid: str = "uid-1") -> Key:
+    return Key(uid, "Updating", f"{number} nodes are in their change")
+
+
+def count_admitted(telling: Telling, keys: list[Key], now: float) -> int:
+    return sum(telling.admit(key, now) is not None for key in keys)
+
+
+def test_the_same_again_within_two_minutes_is_counted() -> None:
+    telling = Telling()
+    first = telling.admit(NEWS, 0)
+    again = telling.admit(NEWS, SAME_SECONDS - 1)
+    assert first is again
+    assert again is not None
+    assert again.count == 2
+
+
+def test_it_is_the_same_for_as_long_as_it_comes_again() -> None:
+    telling = Telling()
+    first = telling.admit(NEWS, 0)
+    for times in range(1, 10):
+        assert telling.admit(NEWS, times * (SAME_SECONDS - 1)) is first
+
+
+def test_after_two_minutes_without_it_it_is_news() -> None:
+    telling = Telling()
+    first = telling.admit(NEWS, 0)
+    again = telling.admit(NEWS, SAME_SECONDS)
+    assert again is not None
+    assert again is not first
+    assert again.count == 1
+
+
+def test_what_is_told_once_is_told_again_after_a_while_however_often_it_came() -> None:
+    telling = Telling()
+    first = telling.admit(NEWS, 0, once=True)
+    for now in range(0, int(ONCE_SECONDS), 5):
+        assert telling.admit(NEWS, now, once=True) is first
+    assert telling.admit(NEWS, ONCE_SECONDS, once=True) is not first
+
+
+def test_what_differs_in_object_reason_or_note_is_another_event() -> None:
+    telling = Telling()
+    others = [
+        Key("uid-2", NEWS.reason, NEWS.note),
+        Key(NEWS.uid, "Updating", NEWS.note),
+        Key(NEWS.uid, NEWS.reason, "all 3 nodes are as the spec says"),
+    ]
+    assert len({id(telling.admit(key, 0)) for key in [NEWS, *others]}) == 4
+
+
+def test_an_object_that_flaps_is_heard_of_less_and_others_all_the_same() -> None:
+    telling = Telling()
+    assert count_admitted(telling, [note(n) for n in range(1_000)], 0) == AT_ONCE
+    assert telling.admit(note(1, "uid-2"), 0) is not None
+    assert count_admitted(telling, [note(n) for n in range(1_000, 2_000)], REFILL_SECONDS) == 1
+    quiet = REFILL_SECONDS + AT_ONCE * REFILL_SECONDS
+    assert count_admitted(telling, [note(n) for n in range(100)], quiet) == AT_ONCE
+
+
+def test_what_is_counted_takes_nothing_of_what_an_object_may_tell() -> None:
+    telling = Telling()
+    for _ in range(1_000):
+        telling.admit(NEWS, 0)
+    assert count_admitted(telling, [note(n) for n in range(1_000)], 0) == AT_ONCE - 1
+
+
+def test_what_is_not_in_the_cluster_is_news_when_it_comes_again() -> None:
+    telling = Telling()
+    first = telling.admit(NEWS, 0)
+    telling.forget(NEWS)
+    assert telling.admit(NEWS, 1) is not first
+
+
+def test_what_is_over_is_not_remembered() -> None:
+    telling = Telling()
+    count_admitted(telling, [note(n, f"uid-{n}") for n in range(1_000)], 0)
+    telling.admit(NEWS, AT_ONCE * REFILL_SECONDS)
+    assert len(telling._series) == len(telling._buckets) == 1

@@ -1,6 +1,7 @@
-"""A person's `done`, and a Job's end, count for the boot and the phase in which they were said."""
+"""What people are told to do stands within what is shown; what they say counts once."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -8,18 +9,30 @@ from gpushare import names
 from gpushare.api.job import JobState, parse_job
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
-from gpushare.api.pool import Pool
+from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import ApplyNode, CreateJob, NodePlan, NodeState, Phase
+from gpushare.core.diagnosis import diagnose, explain_still_offered, find_competing_plugins
 from gpushare.core.dueteardown import NotDueError, expect_commands_due
-from gpushare.core.observed import Observed, Timing
+from gpushare.core.modes import MODES, Mode
+from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look
 from gpushare.core.setup import Setup
+from gpushare.core.status import MAX_SAMPLE_BYTES
 from gpushare.core.teardown import name_job
+from gpushare.core.verify import verify_mode
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.values.node_plans import CGPU, INSTALLER, LEFT_INSTALLER, OURS, an_isolating, written
-from tests.kit.values.objects import MEMORY, NOW, a_pool, a_world
+from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, an_isolating, applied, written
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_static_plugin,
+    a_world,
+)
 from tests.kit.values.teardown_plans import (
     PLUGIN,
     a_job,
@@ -29,6 +42,7 @@ from tests.kit.values.teardown_plans import (
     manual_pool,
     plan_teardown,
     teardown_node,
+    write,
 )
 
 DONE = names.TEARDOWN_DONE
@@ -147,4 +161,100 @@ def test_elsewhere_it_is_said_where_the_node_is_and_what_comes_first(
 @pytest.mark.parametrize("installer", [INSTALLER, LEFT_INSTALLER], ids=["known", "left over"])
 def test_the_installer_must_leave_first(installer: Pod) -> None:
     with pytest.raises(NotDueError, match="must leave first, or it loads the module again"):
-        ask(LABELLED, manual_pool(), installer)
+        ask(LABELLED, manual_pool(), INSTALLER)
+
+
+NAME = "cn-hangzhou." + "n" * 51
+WHOLE = "nvidia.com/gpu"
+AT = Pass(NOW + timedelta(minutes=5))
+STATIC = a_static_plugin()
+LONG_NAMED = a_node(NAME, labels={**CGPU, **OURS}, records=applied())
+NAMED = teardown_node(Step.LABELLED, name=NAME)
+UNINSTALLED = teardown_node(Step.UNINSTALLED, name=NAME)
+REBOOTED = teardown_node(Step.REBOOTED, name=NAME, boot="boot-2")
+SAY_IT, START = f"annotate the node {names.ANNOTATION_TEARDOWN}=done", "teardown=start to begin"
+
+
+def expect_advice(message: str, *words: str) -> None:
+    """All of these stand in what is shown."""
+    shown = message.encode()[: MAX_SAMPLE_BYTES - len("…".encode())].decode(errors="ignore")
+    assert [word for word in words if word not in shown] == [], shown
+
+
+def _early(node: Node) -> Node:
+    """The node once a person has said `done` too early."""
+    said = replace(node, teardown=names.TEARDOWN_DONE, boot_id="boot-1")
+    return replace(write(said, plan_teardown(said, manual_pool())), boot_id=node.boot_id)
+
+
+@pytest.mark.parametrize(
+    ("node", "pool", "words"),
+    [
+        (LONG_NAMED, manual_pool(), (START, "ends with a reboot")),
+        (replace(LONG_NAMED, teardown="\x00\U000e0001" * 40), manual_pool(), (START,)),
+        (LONG_NAMED, job_pool(), ("teardown.jobs.enabled", "or set the policy to Manual")),
+        (NAMED, manual_pool(), (SAY_IT, f"gpushare render teardown {NAME}", "what to type")),
+        (_early(NAMED), manual_pool(), (SAY_IT, f"gpushare render teardown {NAME}")),
+        (NAMED, job_pool(), ("teardown.jobs.enabled", "or set the policy to Manual")),
+        (UNINSTALLED, job_pool(), ("reboot it",)),
+        (UNINSTALLED, job_pool("Sentinel"), ("kured reboots it", "or reboot it")),
+        (REBOOTED, manual_pool(), (SAY_IT,)),
+    ],
+)  # fmt: skip
+def test_what_helps_a_teardown_is_not_cut_off(
+    node: Node, pool: Pool, words: tuple[str, ...]
+) -> None:
+    expect_advice(plan_teardown(node, pool, may_tear_down=False).message, *words)
+
+
+def test_nor_is_what_makes_a_word_count_that_was_said_too_early() -> None:
+    early = replace(_early(NAMED), boot_id="boot-2")
+    rebooted = write(early, plan_teardown(early, manual_pool()))
+    expect_advice(plan_teardown(rebooted, manual_pool()).message, SAY_IT, "annotate it start first")
+
+
+def test_nor_where_kured_has_nothing_to_go_by() -> None:
+    removed = a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE)
+    plan = plan_teardown(UNINSTALLED, job_pool("Sentinel"), removed)
+    expect_advice(plan.message, "reboot it", "left nothing for kured")
+
+
+@pytest.mark.parametrize(("node", "phase"), [(NAMED, "uninstall"), (REBOOTED, "verify")])
+def test_nor_is_the_way_to_the_log_of_a_job_that_failed(node: Node, phase: str) -> None:
+    failed = a_job(node, Phase(phase), JobState.FAILED, "Job has reached the limit " * 9)
+    log = f"`kubectl logs -n gpushare-teardown job/{failed.name}` says why"
+    expect_advice(plan_teardown(node, job_pool(), failed).message, log)
+
+
+def test_a_person_is_told_all_of_it_where_the_static_plugin_must_be_restarted() -> None:
+    missing = verify_mode(a_node(NAME, allocatable={WHOLE: 0}), [STATIC], _mode("default"), AT)
+    assert missing is not None
+    expect_advice(missing.message, "wait 5 s, move the copy back", "never leave a copy")
+
+
+def test_what_gets_a_resource_off_the_node_is_not_cut_off() -> None:
+    left = dict.fromkeys(sorted(names.GPU_RESOURCES), 1)
+    trouble = diagnose(a_node(allocatable=left), [], _mode("default"), AT)
+    assert trouble is not None
+    expect_advice(trouble.message, "take off the node", "restart the kubelet")
+    trouble = explain_still_offered([STATIC], _mode("default"), WHOLE)
+    expect_advice(trouble.message, "move /etc/kubernetes/manifests", "on the node")
+
+
+def test_nor_what_makes_plugins_count_in_one_unit() -> None:
+    node = a_node(allocatable={MEMORY: 16_384 * 16}, gpu_count=16)
+    trouble = diagnose(node, [a_plugin_pod()], _mode("share"), AT)
+    assert trouble is not None
+    expect_advice(trouble.message, "--memory-unit=GiB", "set the installation's memory unit")
+
+
+def test_nor_what_ends_a_competition_of_plugins() -> None:
+    node = a_node(allocatable={WHOLE: 1})
+    rivals = [a_plugin_pod("w", daemonset="ack-nvidia-device-plugin"), STATIC]
+    trouble = find_competing_plugins(node, rivals, _mode("default"), AT)
+    assert trouble is not None
+    expect_advice(trouble.message, "move /etc/kubernetes/manifests", "on the node")
+
+
+def _mode(schedule: str) -> Mode:
+    return MODES[Edition.PROFESSIONAL, Schedule(schedule)]
