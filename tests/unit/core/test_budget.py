@@ -12,7 +12,7 @@ from gpushare.api.rollout import Rollout as Spec
 from gpushare.core import plan as planning
 from gpushare.core.actions import NodePlan
 from gpushare.core.book import Book
-from gpushare.core.turn import OPEN, Progress, count_max_unavailable, plan_turn
+from gpushare.core.turn import Progress, count_max_unavailable, plan_turn
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
@@ -174,12 +174,13 @@ def test_over_a_whole_rollout_each_node_is_decided_about_a_few_times(
     assert len(entered) <= 3 * size
 
 
-def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
-    rollout = Rollout(*some_settled(2), approval="Manual")
+def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
+    rollout = Rollout(changing(), *some_settled(2))
     book = rollout.planner.books["training"]
-    assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
+    assert book.take_turned() == {Reason.WAITING_FOR_BUDGET: 2}
+    rollout.set(has_failed())
+    assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
     rollout.set(rollout.nodes["gpu-1"])
-    rollout.set(rollout.nodes["gpu-2"])
     assert not book.take_turned()
 
 
@@ -191,18 +192,8 @@ def test_nodes_that_wait_as_before_are_not_counted_again_when_the_pool_is_edited
     assert not rollout.planner.books["training"].take_turned()
 
 
-def test_a_node_that_comes_to_wait_for_something_else_is_counted_again() -> None:
-    rollout = Rollout(changing(), *some_settled(2))
-    book = rollout.planner.books["training"]
-    assert book.take_turned() == {Reason.WAITING_FOR_BUDGET: 2}
-    rollout.set(has_failed())
-    assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
-
-
 def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:
-    rollout = Rollout(a_settled("gpu-1"))
-    assert rollout.started == {"gpu-1"}
-    assert not rollout.planner.books["training"].take_turned()
+    assert not Rollout(a_settled("gpu-1")).planner.books["training"].take_turned()
 
 
 def _progress(**more: int | str) -> Progress:
@@ -245,13 +236,34 @@ def test_a_budget_that_means_nothing_is_refused(limit: int | str) -> None:
         _budget(limit)
 
 
+PAIR, CANARIES = Spec(max_unavailable=2), Spec(canary=2, max_unavailable=8)
+BUDGET, CANARY = Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY
+
+
 @pytest.mark.parametrize(
-    ("unavailable", "may_begin"), [(0, True), (1, True), (2, False), (5, False)]
+    ("rollout", "progress", "reason"),
+    [
+        pytest.param(PAIR, {"unavailable": 1}, None, id="one place of two is free"),
+        pytest.param(PAIR, {"unavailable": 2}, BUDGET, id="the budget is used up"),
+        pytest.param(PAIR, {"unavailable": 5}, BUDGET, id="more than the budget is out"),
+        pytest.param(Spec(canary=1), {"unavailable": 1, "changing": 1}, BUDGET, id="budget first"),
+        pytest.param(CANARIES, {}, None, id="the first canary"),
+        pytest.param(CANARIES, {"changing": 1}, None, id="the second"),
+        pytest.param(CANARIES, {"changing": 2}, CANARY, id="both are in their change"),
+        pytest.param(CANARIES, {"changing": 1, "proven": 1}, CANARY, id="one of two is done"),
+        pytest.param(CANARIES, {"proven": 1}, None, id="the second may begin after the first"),
+        pytest.param(CANARIES, {"changing": 5, "proven": 2}, None, id="others follow both"),
+        pytest.param(CANARIES, {"unavailable": 3}, None, id="nodes that are down are no canaries"),
+    ],
 )
-def test_nodes_begin_until_the_budget_is_used_up(unavailable: int, *, may_begin: bool) -> None:
-    turn = plan_turn(Spec(max_unavailable=2), _progress(unavailable=unavailable))
-    assert turn.may_begin is may_begin
-    assert may_begin or turn.reason is Reason.WAITING_FOR_BUDGET
+def test_a_node_begins_where_budget_and_canaries_leave_it_a_place(
+    rollout: Spec, progress: dict[str, int], reason: Reason | None
+) -> None:
+    out = {"unavailable": progress.get("changing", 0), **progress}
+    turn = plan_turn(rollout, _progress(**out))
+    assert (turn.reason if not turn.may_begin else None) is reason
+    if reason is CANARY:
+        assert f"{progress.get('proven', 0)} did so far" in turn.message
 
 
 def test_a_halt_is_told_before_a_budget_that_is_used_up_and_says_first_what_ends_it() -> None:
@@ -265,48 +277,6 @@ def test_a_halt_is_told_before_a_budget_that_is_used_up_and_says_first_what_ends
 
 def test_a_halt_holds_where_budget_and_canary_would_not() -> None:
     assert not plan_turn(Spec(max_unavailable=9), _progress(halted_by="gpu-1 failed")).may_begin
-
-
-def test_a_budget_that_is_used_up_is_told_before_the_canary() -> None:
-    turn = plan_turn(Spec(canary=1), _progress(unavailable=1, changing=1))
-    assert turn.reason is Reason.WAITING_FOR_BUDGET
-
-
-@pytest.mark.parametrize(
-    ("changing", "proven", "may_begin"),
-    [
-        (0, 0, True),
-        (1, 0, True),
-        (2, 0, False),
-        (1, 1, False),
-        (0, 1, True),
-        (0, 2, True),
-        (5, 2, True),
-    ],
-    ids=[
-        "the first canary", "the second", "both are in their change", "one is in it, one is done",
-        "one is done, the second may begin", "both are done", "both are done, others follow",
-    ],
-)  # fmt: skip
-def test_two_canaries_must_succeed_before_a_third_node_begins(
-    changing: int, proven: int, *, may_begin: bool
-) -> None:
-    rollout = Spec(canary=2, max_unavailable=8)
-    turn = plan_turn(rollout, _progress(unavailable=changing, changing=changing, proven=proven))
-    assert turn.may_begin is may_begin
-    assert may_begin or turn.reason is Reason.WAITING_FOR_CANARY
-
-
-def test_a_node_that_is_down_is_no_canary() -> None:
-    rollout = Spec(canary=1, max_unavailable=4)
-    assert plan_turn(rollout, _progress(unavailable=3)) == OPEN
-
-
-def test_the_wait_for_a_canary_says_how_many_succeeded() -> None:
-    rollout = Spec(canary=3, max_unavailable=4)
-    turn = plan_turn(rollout, _progress(unavailable=2, changing=2, proven=1))
-    assert "the first 3 must succeed" in turn.message
-    assert "1 did so far" in turn.message
 
 
 @pytest.mark.parametrize(

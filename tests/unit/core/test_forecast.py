@@ -14,14 +14,10 @@ from gpushare.api.pool import Pool
 from gpushare.core.doctor.finding import Code
 from gpushare.core.forecast.estimate import Estimate
 from gpushare.core.forecast.pools import PoolForecast, forecast_pools
-from gpushare.core.kinds import hash_kinds
 from gpushare.core.records import Step
 from gpushare.core.setup import Setup
 from tests.kit.values.node_plans import (
-    VERIFIED,
-    a_kind,
     a_settled,
-    changing,
     done,
     has_failed,
     some_settled,
@@ -37,7 +33,6 @@ from tests.kit.values.objects import (
 from tests.kit.values.teardown_plans import manual_pool, teardown_node
 
 SETUP = Setup(may_evict=True)
-SECOND_LOOK = timedelta(seconds=2)
 SHARED = "ack.node.gpu.schedule"
 
 
@@ -86,11 +81,6 @@ def test_waves_beyond_those_that_are_asked_for_are_as_large_as_the_last() -> Non
     assert waves == [1 + place // 2 for place in range(90)]
 
 
-def test_what_is_under_way_comes_before_all_others() -> None:
-    found = forecast(a_pool(), [changing(owns_cordon=True), *some_settled(2)])
-    assert waves_of(found) == {"gpu-0": 0, "gpu-1": 1, "gpu-2": 2}
-
-
 def test_where_a_change_failed_nobody_has_a_wave() -> None:
     found = forecast(a_pool(), [has_failed(), a_settled("gpu-1")])
     assert waves_of(found) == {"gpu-0": None, "gpu-1": None}
@@ -98,67 +88,11 @@ def test_where_a_change_failed_nobody_has_a_wave() -> None:
     assert found.estimate is None
 
 
-def test_a_node_whose_turn_never_comes_says_what_holds_it_up() -> None:
-    out = a_settled("gpu-1", unschedulable=True)
-    found = forecast(a_pool(rollout={"max_unavailable": 1}), [out, a_settled("gpu-2")])
-    waiting = next(step for step in found.steps if step.node == "gpu-2")
-    assert (waiting.wave, waiting.blocker) == (None, "WaitingForBudget")
-
-
 def test_a_node_that_is_as_its_pool_says_is_no_step() -> None:
     pods = (a_plugin_pod("plugin-gpu-1"), a_plugin_pod("i", daemonset="cgpu-installer"))
     found = forecast(a_pool(), [done("gpu-1")], *pods)
     assert (found.steps, found.is_empty, found.plan.hash) == ((), True, "")
     assert found.status.nodes.ready == 1
-
-
-def test_waves_are_told_as_if_the_plan_was_agreed_to() -> None:
-    found = forecast(a_pool(rollout={"approval": "Manual"}), some_settled(2))
-    assert found.waits_for_approval
-    assert waves_of(found) == {"gpu-1": 1, "gpu-2": 2}
-    assert {step.blocker for step in found.steps} == {"WaitingForApproval"}
-    assert found.plan.hash == hash_kinds([a_kind()])
-
-
-def test_a_manifest_that_carries_the_hash_waits_for_nobody() -> None:
-    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
-    found = forecast(a_pool(rollout=rollout), some_settled(2))
-    assert not found.waits_for_approval
-    assert [step.blocker for step in found.steps] == ["", ""]
-
-
-def test_a_node_that_waits_for_its_pods_has_no_wave_and_the_pods_are_named() -> None:
-    found = forecast(a_pool(), some_settled(2), a_gpu_pod(node="gpu-1"))
-    first, second = found.steps
-    assert (first.node, first.wave, first.blocker) == ("gpu-2", 1, "")
-    assert (second.node, second.wave, second.blocker) == ("gpu-1", None, "WorkloadsPresent")
-    assert (second.pods, second.evicted) == (("default/train-1",), ())
-
-
-@pytest.mark.parametrize(
-    ("may_evict", "evicted", "blocker"),
-    [(True, ("default/train-1",), ""), (False, (), "EvictionDisabled")],
-)
-def test_pods_that_are_evicted_are_told_where_the_installation_allows_it(
-    may_evict: bool, evicted: tuple[str, ...], blocker: str
-) -> None:
-    pool = a_pool(rollout={"workloads": "Evict"})
-    by = Setup(may_evict=may_evict)
-    (step,) = forecast(pool, some_settled(1), a_gpu_pod(node="gpu-1"), by=by).steps
-    assert (step.pods, step.evicted) == (("default/train-1",), evicted)
-    assert step.blocker == blocker
-
-
-def test_labels_that_change_are_told_and_those_that_stay_are_not() -> None:
-    pool = a_pool(placement="binpack")
-    (step,) = forecast(pool, some_settled(1)).steps
-    assert step.labels == {SHARED: "cgpu", names.LABEL_PLACEMENT: "binpack", **VERIFIED}
-    assert (step.removed, step.cordons, step.restarts_plugin, step.reboots) == (
-        (),
-        True,
-        True,
-        False,
-    )
 
 
 def test_a_node_that_another_pool_has_is_told_with_its_owner() -> None:
@@ -191,15 +125,6 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
 
 
 # How long it takes.
-
-
-@pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED, Step.REBOOTED])
-def test_how_long_a_module_takes_to_go_is_not_known_before_it_is_seen_to_be_gone(
-    step: Step,
-) -> None:
-    found = _estimate(forecast(manual_pool(), [teardown_node(step, boot="boot-2")]))
-    assert (found.waves, found.expected, found.longest) == (1, None, None)
-    assert "a kernel module" in found.basis
 
 
 def test_once_the_module_is_gone_a_teardown_ends_as_any_change() -> None:

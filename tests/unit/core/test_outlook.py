@@ -15,10 +15,10 @@ from gpushare.core.observed import Timing
 from gpushare.core.outlook import MAX_STEP_BYTES, MAX_STEPS, build_plan, judge_rollout
 from gpushare.core.plan import Planner
 from gpushare.core.records import Rival, Step
-from gpushare.core.status import build_status
+from gpushare.core.status import MAX_SAMPLES, build_status
 from gpushare.core.transitions import Outcome
 from gpushare.core.world import World
-from gpushare.names import Condition, Reason
+from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
@@ -93,20 +93,6 @@ def _rollout(world: World) -> tuple[bool, Reason, str]:
 # The steps.
 
 
-def test_a_step_says_what_becomes_of_a_node_and_what_holds_it_up() -> None:
-    held = _waiting(reason=Reason.WORKLOADS_PRESENT, pods=3)
-    (step,) = _expect_plan(held).steps
-    assert (step.node, step.change) == ("gpu-1", "share -> cgpu")
-    assert step.outcome == "apply and restart the plugin"
-    assert (step.restarts_plugin, step.reboots) == (True, False)
-    assert (step.pods, step.blocker) == (3, "WorkloadsPresent")
-
-
-def test_a_teardown_reboots_and_restarts_no_plugin() -> None:
-    (step,) = _expect_plan(_waiting(kind=TEARDOWN)).steps
-    assert (step.restarts_plugin, step.reboots) == (False, True)
-
-
 @pytest.mark.parametrize("reason", sorted(TURNS))
 def test_waiting_for_its_turn_is_no_blocker(reason: Reason) -> None:
     (step,) = _expect_plan(_waiting(reason=reason)).steps
@@ -146,10 +132,6 @@ def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
     assert plan.summary == "nothing is left to change"
 
 
-def test_the_hash_of_the_plan_is_that_of_its_kinds() -> None:
-    assert _expect_plan(_waiting("a"), _waiting("b")).hash == hash_kinds([a_kind()])
-
-
 def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
     book = _book(_waiting("a"), _waiting("b", TEARDOWN))
     book.enter(replace(DONE, node="b"))
@@ -157,27 +139,6 @@ def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
     assert plan is not None
     assert [step.node for step in plan.steps] == ["a"]
     assert plan.hash == hash_kinds([a_kind()])
-
-
-@pytest.mark.parametrize(
-    ("plans", "summary"),
-    [
-        ([_waiting()], "share -> cgpu on 1 node: the device plugin restarts"),
-        (
-            [_waiting("a"), _waiting("b", reason=Reason.WORKLOADS_PRESENT)],
-            "share -> cgpu on 2 nodes: the device plugin restarts; 1 waits for pods to finish",
-        ),
-        ([_waiting(kind=FOLLOW)], "default -> cgpu on 1 node: the plugins follow the labels"),
-        (
-            [_waiting("a", TEARDOWN), _waiting("b", REFUSED)],
-            "cgpu -> share on 1 node: the kernel module goes, with a reboot (teardown Manual); "
-            "mps -> cgpu on 1 node: needs a person, and is not done by itself",
-        ),
-    ],
-    ids=["one node", "two, and pods", "labels alone", "not by itself"],
-)
-def test_the_summary_says_each_kind_in_a_sentence(plans: list[NodePlan], summary: str) -> None:
-    assert _expect_plan(*plans).summary == summary
 
 
 def test_of_very_many_kinds_the_summary_tells_a_few_and_first_what_is_done() -> None:
@@ -194,15 +155,6 @@ def test_any_number_of_odd_modes_can_be_agreed_to() -> None:
     plan = _expect_plan(*(_waiting(f"n{i}", kind) for i, kind in enumerate(kinds)), pool=pool)
     assert plan.approved is not None
     assert plan.approved.kinds == (str(a_kind()),)
-
-
-def test_a_pool_that_only_observes_says_its_plan() -> None:
-    pool = a_pool(reconcile="Observe")
-    nodes = (a_settled("a"), a_settled("b"))
-    plan = build_plan(pool, _plan(a_world(pools=(pool,), nodes=nodes)))
-    assert plan is not None
-    assert plan.hash == hash_kinds([a_kind()])
-    assert [step.node for step in plan.steps] == ["a", "b"]
 
 
 @pytest.mark.parametrize("busy", [frozenset(), frozenset({"gpu-1"})], ids=["decided", "written"])
@@ -225,7 +177,7 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
             f"{index:03}".ljust(253, "n"),
             NodeState.BLOCKED,
             reasons[index % len(reasons)],
-            "m" * 4000,
+            "\u6df1" * 4000,
             kind=a_kind(f"{index:063}", "cgpu", Outcome.REQUIRES_PERSON),
             deadline=LATER,
             halts="h" * 1000,
@@ -234,6 +186,7 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
         for index in range(300)
     ]
     status = build_status(pool, _book(*plans), NOW)
+    assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
     assert len(status.model_dump_json(by_alias=True, exclude_none=True).encode()) < 16 * 1024
 
 
@@ -330,9 +283,3 @@ def test_a_node_that_leaves_the_pool_is_no_part_of_what_is_agreed_to() -> None:
     plan = build_plan(pool, book)
     assert plan is not None
     assert (plan.hash, [step.node for step in plan.steps]) == (hash_kinds([a_kind()]), ["gpu-2"])
-
-
-def test_the_condition_is_in_the_status() -> None:
-    conditions = build_status(a_pool(), _book(_waiting()), NOW).conditions
-    (found,) = [c for c in conditions if c.type == Condition.ROLLOUT_COMPLETE]
-    assert (found.status, found.reason) == ("False", "Updating")

@@ -4,19 +4,31 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pool import Nodes, Pool
 from gpushare.api.selector import LabelSelector
+from gpushare.api.status import Leaving, PoolStatus
 from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.membership import decide_claim, find_owner, is_member, matches_selector
-from gpushare.core.records import NodeRecords
-from gpushare.core.world import World
+from gpushare.core.observed import Observed, Timing
+from gpushare.core.plan import Planner
+from gpushare.core.records import NodeRecords, parse_records
+from gpushare.core.restraint import hold_back
+from gpushare.core.world import Judged, World
 from gpushare.names import Reason
-from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, changing, expect_idle
+from tests.kit.values.node_plans import (
+    OURS,
+    SHARE,
+    a_settled,
+    applied,
+    changing,
+    deferred,
+    expect_idle,
+    plan_of,
+    some_settled,
+)
 from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_pool, a_world
 from tests.unit.core.planner_output import Planned, plan_world
 
@@ -99,55 +111,11 @@ def test_a_node_with_a_broken_record_is_reported_and_left_alone() -> None:
     expect_idle(member, NodeState.BLOCKED, Reason.RECORD_UNREADABLE)
 
 
-_NODES = st.lists(
-    st.sampled_from(["new", "settled", "changing", "joining", "not ready", "cordoned"]),
-    max_size=8,
-)
-
-
-def _build(kinds: list[str], pools: tuple[Pool, ...]) -> World:
-    nodes = []
-    for index, kind in enumerate(kinds):
-        name = f"gpu-{index}"
-        match kind:
-            case "new":
-                nodes.append(a_node(name))
-            case "settled":
-                nodes.append(a_settled(name))
-            case "changing":
-                nodes.append(changing(name))
-            case "joining":
-                nodes.append(changing(name, joining=True))
-            case "not ready":
-                nodes.append(a_settled(name, ready=False))
-            case "cordoned":
-                nodes.append(a_settled(name, unschedulable=True))
-    return a_world(pools=pools, nodes=tuple(nodes), pods=(a_gpu_pod(node="gpu-0"),))
-
-
-@given(_NODES)
-def test_equal_worlds_give_equal_plans(kinds: list[str]) -> None:
+def test_a_plan_does_not_depend_on_the_order_of_pools_and_nodes() -> None:
     pools = (a_pool(), a_pool("other", priority=7))
-    forth, back = _build(kinds, pools), _build(kinds, pools[::-1])
-    reordered = World(
-        back.pools,
-        nodes=dict(reversed(list(back.nodes.items()))),
-        pods=back.pods,
-        plugin_daemonsets=back.plugin_daemonsets,
-    )
-    assert repr(plan_world(forth)) == repr(plan_world(reordered))
-
-
-@given(_NODES)
-def test_nothing_starts_beyond_the_budget(kinds: list[str]) -> None:
-    world = _build(kinds, (a_pool(),))
-    plan = plan_world(world)
-    started = [member.node for member in plan.members["training"] if member.takes_slot]
-    out = {
-        f"gpu-{i}" for i, kind in enumerate(kinds) if kind in ("changing", "not ready", "cordoned")
-    }
-    assert len(started) <= 1
-    assert not started or out <= set(started)
+    nodes = (a_node("gpu-0"), changing("gpu-1"), *some_settled(3, first=2))
+    there, back = (a_world(pools=pools[::way], nodes=nodes[::way]) for way in (1, -1))
+    assert plan_world(there) == plan_world(back)
 
 
 def test_a_replaced_pool_goes_though_its_successor_is_held_up() -> None:
@@ -294,3 +262,56 @@ def test_of_pools_that_are_equally_old_the_first_by_name_wins() -> None:
 
 def test_a_pool_that_is_being_deleted_claims_nothing() -> None:
     assert decide_claim(a_node(), None, [a_pool(deleting=True)]) is None
+
+
+# Event by event.
+
+
+def test_a_node_is_looked_at_again_when_its_time_has_come() -> None:
+    planner, resting = Planner(Timing()), a_settled(records=deferred(0.4))
+    world = a_world(pools=(a_pool(),), nodes=(resting,))
+    assert planner.update(world, None, NOW).wake_at == NOW + timedelta(seconds=24)
+    later = planner.update(world, set(), NOW + timedelta(seconds=24))
+    assert [decision.plan.reason for decision in later.decisions] == [Reason.CORDONED]
+
+
+def test_a_deleted_pool_waits_ten_minutes_for_the_next_node_and_no_longer() -> None:
+    stuck = PoolStatus(leaving=Leaving(nodes=1, since=NOW - Timing().leaving_patience))
+    pool = a_pool(deleting=True, deletion_policy="WholeCard", status=stuck)
+    world, planner = a_world(pools=(pool,), nodes=(a_settled(),)), Planner(Timing())
+    assert planner.update(world, None, NOW - timedelta(seconds=1)).release == ()
+    assert planner.update(world, set(), NOW).release == (pool,)
+    assert planner.holdings.nodes_of("training") == ["gpu-1"]
+
+
+# Pools that do not act.
+
+
+def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:
+    watcher = a_pool("watcher", schedule="cgpu", reconcile="Observe", priority=900)
+    plan = plan_world(a_world(pools=(a_pool(schedule="share"), watcher), nodes=(a_settled(),)))
+    (member,), (observed,) = plan.members["training"], plan.members["watcher"]
+    assert member.state is not NodeState.WAITING
+    assert (observed.reason, observed.action) == (Reason.WOULD_CHANGE, None)
+    assert "gpushare.io/pool=watcher" in observed.message
+
+
+def test_a_paused_pool_begins_nothing_and_finishes_what_is_under_way() -> None:
+    nodes = (a_settled("a"), replace(changing("b"), unschedulable=False))
+    plan = plan_world(a_world(pools=(a_pool(reconcile="Paused"),), nodes=nodes))
+    assert (plan.decided["a"].reason, plan.decided["a"].action) == (Reason.PAUSED, None)
+    assert plan.decided["b"].action is not None
+
+
+def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
+    node = a_node(
+        labels={**SHARE, **OURS, names.LABEL_PLACEMENT: "binpack"}, records=applied("share")
+    )
+    pool = a_pool(schedule="cgpu", reconcile="Observe")
+    seen = Judged(Observed(node, (), parse_records(node)), is_busy=False)
+    held = hold_back(plan_of(node, pool), seen, pool)
+    assert (held.state, held.action) == (NodeState.WAITING, None)
+    _, _, listed = held.message.partition("; labels to be written: ")
+    written, _, removed = listed.partition("; to be removed: ")
+    assert written == "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true"
+    assert removed == "ack.node.gpu.placement"

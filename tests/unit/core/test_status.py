@@ -9,7 +9,6 @@ from gpushare.api.status import NodeCounts, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import NodeCapacity
-from gpushare.core.records import Rival
 from gpushare.core.status import MAX_SAMPLES
 from gpushare.core.status import build_status as _build_status
 from gpushare.core.telling import AT_ONCE, ONCE_SECONDS, REFILL_SECONDS, SAME_SECONDS, Key, Telling
@@ -103,35 +102,6 @@ def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
     later = build_status(before, [READY], NOW + timedelta(seconds=3), free_gib=7)
     told = [status.capacity and status.capacity.largest_free_block for status in (soon, later)]
     assert told == [15, 7]
-
-
-def test_the_status_stays_under_16_kib_whatever_is_said_of_however_many_nodes() -> None:
-    reasons = list(Reason)
-    plans = [
-        NodePlan(
-            f"{index:03}".ljust(253, "n"),
-            NodeState.BLOCKED,
-            reasons[index % len(reasons)],
-            "\u6df1" * 4000,
-            rivals=(Rival(key="k" * 317, manager="m" * 128, ours="o" * 63, since=NOW),),
-        )
-        for index in range(300)
-    ]
-    status = build_status(a_pool("p" * 63, deleting=True), plans, NOW)
-    assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
-    assert len(status.model_dump_json(by_alias=True).encode()) < 16 * 1024
-
-
-@pytest.mark.parametrize("message", ["m", "m" * 4000], ids=["short", "long"])
-def test_whatever_else_is_told_of_a_pool_one_sample_is_a_warning(message: str) -> None:
-    many = [
-        NodePlan(f"n{index:03}", NodeState.BLOCKED, reason, message)
-        for index, reason in enumerate([Reason.WORKLOADS_PRESENT, Reason.MIG_NODE] * 50)
-    ]
-    warned = [_plan(f"a{index}", NodeState.READY, Reason.EXTENDER_STALE) for index in range(2)]
-    samples = build_status(a_pool(), [*warned, *many], NOW).samples
-    assert [sample.node for sample in samples if sample.reason == Reason.EXTENDER_STALE] == ["a0"]
-    assert samples[-1].node == "a0"
 
 
 def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_not() -> None:

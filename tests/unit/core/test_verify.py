@@ -11,7 +11,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState
-from gpushare.core.diagnosis import NotYet, diagnose, find_missing_whole_card
+from gpushare.core.diagnosis import diagnose, find_missing_whole_card
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import Change, NodeRecords, PluginPod, Step, parse_records
@@ -49,23 +49,6 @@ OPEN_DEFAULT = MODES[Edition.OPEN_SOURCE, Schedule.DEFAULT]
 READY = [a_plugin_pod(name, daemonset=name) for name in CORE_MEM.daemonsets]
 
 
-@pytest.mark.parametrize(
-    ("allocatable", "missing"),
-    [({MEMORY: 15}, CORE), ({CORE: 100}, MEMORY), ({MEMORY: 15, CORE: 0}, CORE)],
-)
-def test_core_mem_offers_memory_and_compute(allocatable: dict[str, int], missing: str) -> None:
-    lacks = verify_mode(a_node(allocatable=allocatable), READY, CORE_MEM, Pass(NOW))
-    assert lacks is not None
-    assert lacks.reason is Reason.RESOURCE_NOT_READY
-    assert missing in lacks.message
-
-
-@pytest.mark.parametrize("ready", [True, False], ids=["ready", "its kubelet is away"])
-def test_core_mem_is_verified_once_both_are_offered(ready: bool) -> None:
-    node = a_node(allocatable={MEMORY: 15, CORE: 100}, ready=ready)
-    assert verify_mode(node, READY, CORE_MEM, Pass(NOW)) is None
-
-
 @pytest.mark.parametrize("allocatable", [{}, {WHOLE: 0}, {MEMORY: 0}])
 def test_open_source_default_without_whole_cards_is_reported_and_complete(
     allocatable: dict[str, int],
@@ -82,22 +65,6 @@ def test_only_open_source_default_may_lack_its_whole_cards() -> None:
     assert find_missing_whole_card(a_node(allocatable={WHOLE: 1}), OPEN_DEFAULT) is None
     others = [mode for mode in MODES.values() if mode is not OPEN_DEFAULT]
     assert [mode for mode in others if find_missing_whole_card(a_node(), mode)] == []
-
-
-def test_basic_default_awaits_the_whole_cards_that_its_recover_daemonset_puts_back() -> None:
-    recoverer = a_plugin_pod("recover-1", daemonset="device-plugin-recover-ds")
-    missing = verify_mode(a_node(), [recoverer], MODES[Edition.BASIC, Schedule.DEFAULT], Pass(NOW))
-    assert missing is not None
-    assert missing.reason is Reason.RESOURCE_NOT_READY
-
-
-def test_of_a_node_that_is_not_ready_that_is_said_first() -> None:
-    plugin = a_plugin_pod("plugin", daemonset=CORE_MEM.plugin)
-    lacks = verify_mode(a_node(ready=False), [plugin], CORE_MEM, Pass(NOW))
-    assert lacks is not None
-    assert lacks.reason is Reason.NODE_NOT_READY
-    assert lacks.message.startswith("the node is not Ready")
-    assert "cgpu-core-installer is not Ready" in lacks.message
 
 
 def test_a_recorded_plugin_pod_that_is_still_there_is_not_its_own_successor() -> None:
@@ -120,45 +87,11 @@ BY_RECOVER = replace(AT, plugin_daemonsets=installed(RECOVERABLE))
 SHARED, DEFAULT = (MODES[Edition.PROFESSIONAL, Schedule(name)] for name in ("share", "default"))
 POOL = a_pool(schedule="default")
 OFFERS, OFFERS_NONE = a_node(allocatable={WHOLE: 2}), a_node(allocatable={WHOLE: 0})
+MEMORY_ALONE = a_node(allocatable={MEMORY: 15})
 
 
 def _change(step: Step, of: str, to: str, **more: Any) -> Change:
     return change_of(under_way(step, of=Schedule(of), to=Schedule(to), **more))
-
-
-def _missing(node: Node, pods: list[Pod], mode: Mode = DEFAULT, at: Pass = AT) -> NotYet:
-    missing = verify_mode(node, pods, mode, at)
-    assert missing is not None
-    return missing
-
-
-def test_the_static_plugin_serves_whole_cards() -> None:
-    assert verify_mode(OFFERS, [STATIC], DEFAULT, AT) is None
-
-
-@pytest.mark.parametrize(
-    ("node", "pod", "mode"),
-    [
-        (OFFERS, replace(STATIC, ready=False), DEFAULT),
-        (OFFERS, replace(STATIC, deleting=True), DEFAULT),
-        (a_node(allocatable={MEMORY: 15}), STATIC, SHARED),
-    ],
-    ids=["not ready", "being deleted", "a shared mode"],
-)
-def test_it_serves_nothing_else_nor_before_it_is_ready(node: Node, pod: Pod, mode: Mode) -> None:
-    assert _missing(node, [pod], mode).reason is Reason.PLUGIN_RESTARTING
-
-
-def test_a_static_plugin_that_gives_nothing_is_mended_by_the_vendors_steps_on_the_node() -> None:
-    missing = _missing(OFFERS_NONE, [STATIC])
-    assert missing.reason is Reason.STATIC_PLUGIN
-    assert "copy /etc/kubernetes/manifests/nvidia-device-plugin.yml out" in missing.message
-    assert "never leave a copy in the folder" in missing.message
-
-
-def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
-    missing = _missing(OFFERS_NONE, [STATIC], at=Pass(NOW + timedelta(seconds=20)))
-    assert (missing.reason, missing.wait) == (Reason.RESOURCE_NOT_READY, timedelta(seconds=40))
 
 
 @pytest.mark.parametrize(
@@ -180,31 +113,59 @@ def test_to_leave_a_shared_mode_some_form_of_the_whole_card_plugin_must_be_there
             assert told in plan.message
 
 
-@pytest.mark.parametrize("pods", [[RECOVER], [RECOVER, STATIC], [STATIC]])
-def test_whole_cards_that_a_recover_daemonset_brought_back_are_verified(pods: list[Pod]) -> None:
-    assert verify_mode(OFFERS, pods, DEFAULT, BY_RECOVER) is None
-    change = _change(Step.RESTARTING, "share", "default", restart=True)
-    assert verify_return(OFFERS, pods, change=change, was_zero=False, at=BY_RECOVER) is None
+BASIC_DEFAULT = MODES[Edition.BASIC, Schedule.DEFAULT]
+BASIC_RECOVER = a_plugin_pod("recover-1", daemonset="device-plugin-recover-ds")
+NO_RECOVERY = replace(AT, plugin_daemonsets=installed(RECOVERABLE | {DEFAULT.plugin}))
+DOWN = a_node(ready=False)
+NEW = Pass(NOW)
+AWAY, ABSENT = Reason.PLUGIN_RESTARTING, Reason.RESOURCE_NOT_READY
+
+MISSING: dict[str, tuple[Node, list[Pod], Mode, Pass, Reason, str]] = {
+    "core_mem: no compute": (MEMORY_ALONE, READY, CORE_MEM, NEW, ABSENT, CORE),
+    "core_mem: no memory": (a_node(allocatable={CORE: 1}), READY, CORE_MEM, NEW, ABSENT, MEMORY),
+    "the node is down": (DOWN, READY[:1], CORE_MEM, AT, Reason.NODE_NOT_READY, "cgpu-core-inst"),
+    "Basic: its recovery goes on": (OFFERS_NONE, [BASIC_RECOVER], BASIC_DEFAULT, AT, ABSENT, ""),
+    "static: not ready": (OFFERS, [replace(STATIC, ready=False)], DEFAULT, AT, AWAY, ""),
+    "static: deleted": (OFFERS, [replace(STATIC, deleting=True)], DEFAULT, AT, AWAY, ""),
+    "static: in a shared mode": (MEMORY_ALONE, [STATIC], SHARED, AT, AWAY, ""),
+    "static: without a card": (OFFERS_NONE, [STATIC], DEFAULT, AT, Reason.STATIC_PLUGIN, "copy"),
+    "recovery: no pod": (OFFERS, [], DEFAULT, BY_RECOVER, Reason.COMPONENT_NOT_READY, "recover"),
+    "recovery: no manifest": (a_node(), [RECOVER], DEFAULT, BY_RECOVER, ABSENT, ".yml back"),
+    "recovery beside the plugin's DaemonSet": (OFFERS, [RECOVER], DEFAULT, NO_RECOVERY, AWAY, ""),
+}
 
 
 @pytest.mark.parametrize(
-    ("pods", "allocatable", "told"),
-    [
-        ([], {WHOLE: 2}, "nvidia-device-plugin-recover is not Ready"),
-        ([RECOVER], {}, "nvidia-device-plugin.yml back"),
-        ([RECOVER, STATIC], {}, "wait 5 s"),
-    ],
-    ids=["no pod", "no manifest", "no resource"],
+    ("node", "pods", "mode", "at", "reason", "told"), MISSING.values(), ids=MISSING
 )
-def test_what_a_recover_daemonset_still_owes_is_told(
-    pods: list[Pod], allocatable: dict[str, int], told: str
+def test_what_a_mode_still_lacks_on_a_node_is_told(
+    node: Node, pods: list[Pod], mode: Mode, at: Pass, reason: Reason, told: str
 ) -> None:
-    assert told in _missing(a_node(allocatable=allocatable), pods, at=BY_RECOVER).message
+    missing = verify_mode(node, pods, mode, at)
+    assert missing is not None
+    assert missing.reason is reason
+    assert told in missing.message
 
 
-def test_a_recover_daemonset_stands_in_for_no_plugin_that_is_in_the_cluster() -> None:
-    at = replace(AT, plugin_daemonsets=installed(RECOVERABLE | {DEFAULT.plugin}))
-    assert _missing(OFFERS, [RECOVER], at=at).reason is Reason.PLUGIN_RESTARTING
+def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
+    missing = verify_mode(OFFERS_NONE, [STATIC], DEFAULT, Pass(NOW + timedelta(seconds=20)))
+    assert missing is not None
+    assert (missing.reason, missing.wait) == (Reason.RESOURCE_NOT_READY, timedelta(seconds=40))
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["ready", "its kubelet is away"])
+def test_core_mem_is_verified_once_both_are_offered(ready: bool) -> None:
+    node = a_node(allocatable={MEMORY: 15, CORE: 100}, ready=ready)
+    assert verify_mode(node, READY, CORE_MEM, AT) is None
+
+
+@pytest.mark.parametrize("pods", [[RECOVER], [RECOVER, STATIC], [STATIC]])
+def test_whole_cards_that_a_recovery_or_a_static_plugin_brings_are_verified(
+    pods: list[Pod],
+) -> None:
+    assert verify_mode(OFFERS, pods, DEFAULT, BY_RECOVER) is None
+    change = _change(Step.RESTARTING, "share", "default", restart=True)
+    assert verify_return(OFFERS, pods, change=change, was_zero=False, at=BY_RECOVER) is None
 
 
 def test_the_static_plugin_stands_in_for_no_other_daemonset() -> None:
@@ -218,20 +179,17 @@ def test_a_node_at_rest_with_the_static_plugin_is_ready() -> None:
     assert expect_applied(plan).schedule is Schedule.DEFAULT
 
 
-def test_a_change_to_shared_cards_says_what_the_static_plugin_must_leave() -> None:
-    node = a_node(allocatable={MEMORY: 15, WHOLE: 1})
+@pytest.mark.parametrize("gives", [1, 0])
+def test_a_change_to_shared_cards_is_over_once_the_static_plugin_gives_nothing_out(
+    gives: int,
+) -> None:
+    node = a_node(allocatable={MEMORY: 15, WHOLE: gives})
     change = _change(Step.LABELLED, "default", "share")
     missing = verify_return(node, [PLUGIN, STATIC], change=change, was_zero=True, at=AT)
-    assert missing is not None
-    assert missing.reason is Reason.RESOURCE_NOT_READY
-    assert "given out twice" in missing.message
-    assert "move /etc/kubernetes/manifests/nvidia-device-plugin.yml" in missing.message
-
-
-def test_a_change_is_over_once_the_static_plugin_gives_nothing_out() -> None:
-    node = a_node(allocatable={MEMORY: 15, WHOLE: 0})
-    change = _change(Step.LABELLED, "default", "share")
-    assert verify_return(node, [PLUGIN, STATIC], change=change, was_zero=True, at=AT) is None
+    assert bool(missing) is bool(gives)
+    if missing is not None:
+        assert missing.reason is Reason.RESOURCE_NOT_READY
+        assert "move /etc/kubernetes/manifests/nvidia-device-plugin.yml" in missing.message
 
 
 def test_the_static_plugin_is_never_recorded_for_a_restart() -> None:
