@@ -25,9 +25,7 @@ ROLLOUT = {"max_unavailable": 2, "ready_timeout_seconds": None, "approval": "Aut
 def _live(chance: random.Random, history: Histories) -> None:
     """Something happens, and the operator goes on for a while."""
     node = chance.choice(NODES)
-    match chance.choice(
-        ("flip", "bind", "bind", "bind", "end", "hand", "restart", "kill", "late", "kubelet")
-    ):
+    match chance.choice(EVENTS):
         case "flip":
             history.change_schedule("training", chance.choice(("share", "cgpu")))
         case "bind" if CORDON not in history.cluster.nodes[node].fields:

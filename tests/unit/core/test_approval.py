@@ -40,7 +40,7 @@ from tests.kit.values.node_plans import (
     has_failed,
     plan_of,
 )
-from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_pool, a_world
+from tests.kit.values.objects import LATER, NOW, a_node, a_pool, a_world
 from tests.unit.core.planner_output import plan_world
 
 FLIP = a_kind()
@@ -153,23 +153,6 @@ def test_without_an_approval_no_node_begins_and_it_says_what_to_do(node: Node) -
     assert "approvedPlan" in plan.message
 
 
-def test_a_node_that_joins_with_an_approved_kind_begins_beside_one_in_its_change() -> None:
-    pool = _manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW))
-    plan = plan_world(a_world(pools=(pool,), nodes=(a_node("gpu-0"), FIRST, SECOND)))
-    begun = [name for name, decided in plan.decided.items() if decided.action is not None]
-    assert begun == ["gpu-0", "gpu-1"]
-
-
-def test_an_approval_that_appears_in_the_status_opens_the_gate() -> None:
-    planner, pool = Planner(Timing()), _manual(FLIP)
-    world = a_world(pools=(pool,), nodes=(FIRST, SECOND))
-    planner.update(world, None, NOW)
-    seen = pool.model_copy(update={"status": agreed(FLIP)})
-    plan = planner.update(replace(world, pools=(seen,)), set(), NOW)
-    begun = {d.plan.node for d in plan.decisions if d.plan.takes_slot}
-    assert begun == {"gpu-1"}
-
-
 def test_another_status_that_says_the_same_of_the_approval_plans_nothing_anew() -> None:
     planner, pool = Planner(Timing()), _manual(FLIP, status=agreed(FLIP))
     world = a_world(pools=(pool,), nodes=(FIRST, SECOND))
@@ -203,11 +186,6 @@ def test_a_change_that_began_is_finished_though_its_approval_was_taken_back() ->
     pool = _manual()
     node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True)
     assert plan_of(node, pool, now=LATER).reason is not Reason.WAITING_FOR_APPROVAL
-
-
-def test_pods_that_hold_a_change_up_are_told_before_the_approval() -> None:
-    plan = _only(a_world(pools=(_manual(),), nodes=(FIRST,), pods=(a_gpu_pod(),)))
-    assert plan.reason is Reason.WORKLOADS_PRESENT
 
 
 SEEN = "0123456789ab"

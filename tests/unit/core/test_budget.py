@@ -4,8 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare.api.node import Node
 from gpushare.api.rollout import Rollout as Spec
@@ -25,8 +23,8 @@ from tests.kit.values.node_plans import (
     has_failed,
     some_settled,
 )
-from tests.kit.values.objects import MEMORY, a_node, a_pool, a_world
-from tests.unit.core.planner_output import Rollout, plan_world
+from tests.kit.values.objects import MEMORY, a_node
+from tests.unit.core.planner_output import Rollout
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 
@@ -56,16 +54,6 @@ def test_a_percentage_follows_the_pools_size() -> None:
     assert rollout.started == set()
 
 
-def test_the_nodes_of_another_pool_are_not_counted() -> None:
-    named = [f"gpu-{index}" for index in range(20)]
-    other = a_pool("other", nodes={"names": named[10:]})
-    rollout = {"max_unavailable": "20%"}
-    mine = a_pool(nodes={"names": named}, rollout=rollout, priority=1)
-    world = a_world(pools=(mine, other), nodes=tuple(some_settled(20, 0)))
-    begun = [plan.node for plan in plan_world(world).members["training"] if plan.takes_slot]
-    assert begun == ["gpu-0", "gpu-1"]
-
-
 # The canary.
 
 
@@ -79,15 +67,6 @@ def test_no_node_begins_beside_the_canaries_until_they_are_verified() -> None:
     assert rollout.started == set()
     rollout.set(done("gpu-2"))
     assert rollout.started == {"gpu-3", "gpu-4", "gpu-5"}
-
-
-def test_a_node_that_is_out_of_service_anyway_has_its_turn_once_the_canary_succeeded() -> None:
-    cordoned = a_settled("gpu-9", unschedulable=True)
-    rollout = Rollout(changing("gpu-0"), cordoned, *some_settled(2), canary=1, max_unavailable=2)
-    assert rollout.started == set()
-    # A person has cordoned that one too, so that the budget stays used up.
-    rollout.set(replace(done("gpu-0"), unschedulable=True))
-    assert rollout.started == {"gpu-9"}
 
 
 def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
@@ -222,14 +201,6 @@ def test_a_percentage_is_rounded_down_but_for_the_first_node(
     assert count_max_unavailable(_budget(limit), total) == nodes
 
 
-@given(st.integers(1, 100), st.integers(1, 10_000))
-def test_a_percentage_is_never_more_than_it_says_but_for_the_first_node(
-    percent: int, total: int
-) -> None:
-    nodes = count_max_unavailable(_budget(f"{percent}%"), total)
-    assert nodes == 1 or nodes * 100 <= percent * total
-
-
 @pytest.mark.parametrize("limit", [0, -1, "0%", "101%", "5.5%", "%", "05%", "all"])
 def test_a_budget_that_means_nothing_is_refused(limit: int | str) -> None:
     with pytest.raises(ValueError, match="maxUnavailable"):
@@ -264,15 +235,6 @@ def test_a_node_begins_where_budget_and_canaries_leave_it_a_place(
     assert (turn.reason if not turn.may_begin else None) is reason
     if reason is CANARY:
         assert f"{progress.get('proven', 0)} did so far" in turn.message
-
-
-def test_a_halt_is_told_before_a_budget_that_is_used_up_and_says_first_what_ends_it() -> None:
-    """A status shows the beginning of a message, and node names are long."""
-    halted = _progress(unavailable=1, changing=1, halted_by="n" * 253)
-    turn = plan_turn(Spec(canary=1), halted)
-    assert turn.reason is Reason.ROLLOUT_HALTED
-    assert "n" * 253 in turn.message
-    assert "gpushare.io/retry" in turn.message[:256]
 
 
 def test_a_halt_holds_where_budget_and_canary_would_not() -> None:

@@ -144,20 +144,6 @@ def test_a_number_of_cards_that_can_not_be_costs_nothing() -> None:
     assert len(observe_node_capacity(node, []).free_blocks) == MAX_CARDS
 
 
-def test_the_largest_free_block_is_on_one_card() -> None:
-    capacity = _sum(_node(), _node(1, 10), pods=(_holder({0: 4}), _holder({1: 12})))
-    assert capacity == Capacity(
-        gpus=3,
-        memory_total=40,
-        memory_allocated=16,
-        memory_requested=16,
-        largest_free_block=11,
-        stranded_memory=3,
-        largest_card=15,
-        free_blocks=((11, 1), (10, 1), (3, 1)),
-    )
-
-
 def test_cards_with_equal_room_are_counted_together_and_full_ones_not() -> None:
     pods = (_holder({0: 4}), _holder({1: 4}), _holder({2: 15}))
     assert _sum(_node(4, 15), pods=pods).free_blocks == ((15, 1), (11, 2))
@@ -250,16 +236,3 @@ def test_a_nodes_figures_agree_with_the_ledgers(node: Node, pods: list[Pod]) -> 
     assert capacity.requested == sum(pod.gpu_memory for pod in live)
     assert all(0 <= block <= capacity.card_total for block in capacity.free_blocks)
     assert sum(capacity.free_blocks) <= max(capacity.total - capacity.requested, 0)
-
-
-@given(st.lists(st.tuples(_NODES, _PODS), max_size=5), _PODS)
-def test_a_pools_figures_agree_with_its_nodes(
-    world: list[tuple[Node, list[Pod]]], pending: list[Pod]
-) -> None:
-    nodes = [observe_node_capacity(node, pods) for node, pods in world]
-    capacity = sum_capacity(nodes, pending)
-    assert capacity.memory_total == sum(node.total for node in nodes)
-    assert capacity.memory_allocated == sum(node.allocated for node in nodes)
-    assert capacity.stranded_memory <= sum(sum(node.free_blocks) for node in nodes)
-    assert capacity.largest_free_block <= max((node.card_total for node in nodes), default=0)
-    assert capacity == sum_capacity(reversed(nodes), reversed(pending))

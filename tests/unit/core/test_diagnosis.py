@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.api.daemonset import list_standard_names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
@@ -17,7 +16,6 @@ from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Pass, Timing
 from gpushare.core.plan import Planner
 from gpushare.core.plugindaemonsets import PluginDaemonSets
-from gpushare.core.plugins import find_serving, identify_plugin
 from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
@@ -32,7 +30,6 @@ from tests.kit.values.node_plans import (
     expect_change,
     expect_idle,
     expect_leaving,
-    follow,
     plan_of,
     under_way,
 )
@@ -119,26 +116,7 @@ def test_plugins_are_told_by_the_names_that_the_cluster_gives_them() -> None:
     )
 
 
-def test_a_daemonset_that_lost_its_name_to_another_competes_with_that() -> None:
-    """Such as one that was left over when its successor was installed under another name."""
-    given = {PLUGIN.daemonset: "plugin-2"}
-    named = replace(AT, plugin_daemonsets=PluginDaemonSets(given))
-    left = replace(PLUGIN, uid="left", daemonset=list_standard_names(given)[PLUGIN.daemonset])
-    trouble = find_competing_plugins(_offering(memory=15), [PLUGIN, left], _mode("share"), named)
-    _expect(
-        trouble,
-        Reason.COMPETING_PLUGINS,
-        f"keep the DaemonSet {PLUGIN.daemonset} off",
-        f"plugin-2 and {PLUGIN.daemonset} both serve",
-    )
-    assert find_serving([left], _mode("share")) == []
-
-
 MIG = a_plugin_pod("mig-1", daemonset="migparted-device-plugin")
-
-
-def test_the_plugin_of_mig_devices_is_known() -> None:
-    assert identify_plugin(MIG) == MIG.daemonset
 
 
 BOTH, MEMORY_ALONE, CARDS = _offering(memory=15, whole=1), _offering(memory=15), _offering(whole=1)
@@ -289,14 +267,6 @@ def test_a_plugin_that_counts_in_another_unit_than_the_installation_is_told(
         _expect(trouble, Reason.MEMORY_UNIT_DIFFERS, *words)
     else:
         assert trouble is None
-
-
-def test_a_node_that_counts_in_another_unit_is_recorded_and_held_up() -> None:
-    node = a_node(labels={**SHARE}, allocatable={MEMORY: 16384}, gpu_count=1)
-    written = follow(node, plan_of(node, SHARE_POOL, PLUGIN, now=AT.now))
-    assert "gpushare.io/applied" in written.annotations
-    plan = plan_of(written, SHARE_POOL, PLUGIN, now=AT.now)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MEMORY_UNIT_DIFFERS)
 
 
 def test_a_node_that_counts_in_another_unit_can_still_leave_its_pool() -> None:

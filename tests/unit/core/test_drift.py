@@ -170,11 +170,6 @@ def test_the_first_take_over_is_no_drift() -> None:
     assert judge_drift(node, NodeRecords(), WANTED, Claim(), NOW) == Verdict()
 
 
-def test_the_record_survives_the_way_over_the_node() -> None:
-    records = _records(Fight(flips=3).drift)
-    assert parse_records(a_node(records=records)) == records
-
-
 # What becomes of it on a member.
 
 
@@ -241,7 +236,6 @@ def test_what_was_counted_under_another_spec_counts_no_more() -> None:
 
 NEW_PLUGIN = a_plugin_pod("plugin-2")
 FORCING = a_pool(conflicts="Force")
-PLACEMENT = names.LABEL_PLACEMENT
 
 
 def _contested(
@@ -305,17 +299,6 @@ def test_a_fight_over_the_pool_label_does_not_stop_a_change() -> None:
     plan = plan_of(node, a_pool(), NEW_PLUGIN, INSTALLER, now=NOW + timedelta(seconds=20))
     assert key not in expect_apply(plan).labels
     assert not expect_apply(plan).cordon
-
-
-@pytest.mark.parametrize("value", ["binpack", "spread"], ids=["theirs", "ours"])
-def test_while_force_fights_for_placement_it_says_so_all_the_time(value: str) -> None:
-    pool = a_pool(schedule="share", placement="spread", conflicts="Force")
-    labels, lost = {**SHARE, **OURS, PLACEMENT: value}, (PLACEMENT,) if value == "binpack" else ()
-    node = _contested(labels, applied("share"), *lost, drift=_repairs(PLACEMENT))
-    plan = plan_of(node, pool, a_plugin_pod(), now=NOW + timedelta(seconds=1))
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.LABEL_CONFLICT)
-    assert plan.rivals
-    assert plan.wake_after_seconds
 
 
 def test_a_rival_on_a_node_that_is_not_verified_yet_is_counted_too() -> None:

@@ -29,7 +29,6 @@ from tests.kit.values.node_plans import (
     SHARE,
     UNVERIFIED,
     a_failure,
-    applied,
     change_of,
     cordoned,
     expect_apply,
@@ -40,7 +39,7 @@ from tests.kit.values.node_plans import (
     plan_of,
     under_way,
 )
-from tests.kit.values.objects import LATER, MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
 
 DEADLINE = NOW + timedelta(minutes=10)
 NEW = a_plugin_pod("new")
@@ -125,12 +124,6 @@ def test_a_step_of_ours_that_is_refused_until_the_deadline_fails() -> None:
     assert failure.step is Step.LABELLED
 
 
-def test_a_failed_change_is_still_carried_on() -> None:
-    records = failed(step=Step.LABELLED, plugins=(), restart=True)
-    plan = plan_of(cordoned(records), a_pool(), now=LATER)
-    assert (plan.state, plan.action) == (NodeState.FAILED, RecordPlugins("gpu-1"))
-
-
 def test_pods_on_the_labelled_node_are_waited_for_without_a_deadline() -> None:
     plan = plan_of(RECORDING, a_pool(), a_gpu_pod(), now=NOW + timedelta(days=9))
     expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
@@ -159,14 +152,6 @@ def test_a_long_message_is_cut_to_what_the_record_may_hold() -> None:
     failure = expect_change(plan).failure
     assert failure is not None
     assert failure.message == "m" * 400
-
-
-def test_a_node_that_joins_fails_alone() -> None:
-    node = cordoned(_records(joining=True))
-    plan = plan_of(node, a_pool(), now=DEADLINE)
-    assert (plan.state, plan.halts) == (NodeState.FAILED, "")
-    again = plan_of(follow(node, plan), a_pool(), now=LATER)
-    assert (again.state, again.halts) == (NodeState.FAILED, "")
 
 
 def test_a_reason_that_only_another_version_knows_is_a_passed_deadline() -> None:
@@ -244,11 +229,6 @@ def test_a_change_that_halts_nothing_is_proven_unless_the_node_joined(
     assert (plan.state, plan.proven, plan.halts) == (NodeState.READY, proven, "")
 
 
-def test_a_node_that_was_right_already_is_no_canary() -> None:
-    right = a_node(labels={**CGPU, **OURS}, records=applied(), allocatable={MEMORY: 15})
-    assert not plan_of(right, a_pool(), a_plugin_pod(), INSTALLER).proven
-
-
 # Another attempt.
 
 
@@ -266,14 +246,6 @@ def test_a_failed_change_is_tried_again_with_a_new_deadline(pool: Pool, retry: s
     assert change.plugins == (OLD,)
     resumed = plan_of(follow(node, plan), pool, now=LATER)
     assert (resumed.state, resumed.deadline) == (NodeState.UPDATING, LATER + timedelta(minutes=10))
-
-
-def test_a_change_that_fails_again_says_so_for_its_new_attempt() -> None:
-    node = cordoned(failed())
-    node = follow(node, plan_of(node, AGAIN, now=LATER))
-    failure = expect_change(plan_of(node, AGAIN, now=LATER + timedelta(minutes=10))).failure
-    assert failure is not None
-    assert failure.attempt == "training/2"
 
 
 def test_a_failed_change_to_what_the_pool_wants_no_more_begins_anew_from_there() -> None:
@@ -348,10 +320,6 @@ def test_where_restarts_are_forbidden_silence_lasts_until_the_deadline() -> None
     assert _silent(now=DEADLINE, **never).reason is Reason.DEADLINE_EXCEEDED
 
 
-def test_a_deadline_that_has_passed_goes_before_a_second_restart() -> None:
-    assert _silent(now=DEADLINE).reason is Reason.DEADLINE_EXCEEDED
-
-
 @pytest.mark.parametrize(
     "pods",
     [
@@ -365,12 +333,3 @@ def test_a_deadline_that_has_passed_goes_before_a_second_restart() -> None:
 def test_only_a_plugin_that_should_serve_by_now_is_silent(pods: tuple[Pod, ...]) -> None:
     plan = plan_of(_labelled(), a_pool(), *pods, now=NOW + timedelta(minutes=2))
     assert not isinstance(plan.action, ApplyNode)
-
-
-def test_a_resumed_node_has_its_one_restart_again() -> None:
-    """Nothing else would be tried on it, and somebody asked for another try."""
-    node = follow(_labelled(renewed=True), _silent(now=PATIENCE, renewed=True))
-    again = a_pool(generation=2)
-    node = follow(node, plan_of(node, again, NEW, INSTALLER, now=DEADLINE))
-    change = expect_change(plan_of(node, again, NEW, INSTALLER, now=DEADLINE))
-    assert (change.step, change.restart, change.renewed) == (Step.LABELLED, True, True)

@@ -34,15 +34,6 @@ from tests.unit.core.planner_output import Planned, Rollout, plan_world
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 
 
-def test_a_pool_halts_in_the_pass_in_which_a_deadline_passes() -> None:
-    rollout = Rollout(changing(), *some_settled(3), max_unavailable=2, canary=1)
-    assert rollout.started == set()
-    rollout.update(set(), NOW + timedelta(minutes=10))
-    assert rollout.started == set()
-    assert rollout.reasons["gpu-0"] is Reason.DEADLINE_EXCEEDED
-    assert rollout.reasons["gpu-1"] is Reason.ROLLOUT_HALTED
-
-
 def _at(step: Step, **more: object) -> Node:
     node = a_settled("gpu-2", unschedulable=True, owns_cordon=True)
     return replace(node, annotations=under_way(step, **more).annotations())
@@ -92,12 +83,6 @@ def test_a_halting_node_that_goes_away_lets_the_others_begin() -> None:
     assert rollout.reasons["gpu-2"] is Reason.WAITING_FOR_BUDGET
 
 
-def test_a_halting_node_that_leaves_the_pool_lets_the_others_begin() -> None:
-    rollout = Rollout(has_failed(), *some_settled(2))
-    rollout.set(replace(has_failed(), labels={}, annotations={}, owned=frozenset()))
-    assert rollout.started == {"gpu-1"}
-
-
 def test_the_pool_stays_halted_until_its_last_failure_is_resumed() -> None:
     rollout = Rollout(has_failed("gpu-0"), has_failed("gpu-5"), *some_settled(2), max_unavailable=9)
     rollout.set(replace(has_failed("gpu-0"), retry="now"))
@@ -114,13 +99,6 @@ def test_a_pool_that_is_resumed_goes_on(what: str) -> None:
     rollout.update(set())
     assert rollout.started == {"gpu-1"}
     assert rollout.reasons["gpu-0"] is Reason.UPDATING
-
-
-def test_the_same_pool_again_resumes_nothing() -> None:
-    rollout = Rollout(has_failed(), *some_settled(2), max_unavailable=2)
-    rollout.pool = rollout.pool.model_copy()
-    rollout.update(set())
-    assert rollout.started == set()
 
 
 # Pools that are being deleted.
@@ -188,11 +166,6 @@ def test_the_pool_stays_halted_whatever_becomes_of_the_failed_node(
     records: NodeRecords, labels: dict[str, str]
 ) -> None:
     assert plan_beside(POOL, records, labels).decided["gpu-2"].reason is Reason.ROLLOUT_HALTED
-
-
-def test_another_attempt_lets_the_others_begin() -> None:
-    resumed = POOL.model_copy(update={"retry": "now"})
-    assert plan_beside(resumed, FINISHED, CGPU).decided["gpu-2"].reason is Reason.CORDONED
 
 
 def test_a_node_that_joins_too_late_holds_nobody_up_then_or_afterwards() -> None:

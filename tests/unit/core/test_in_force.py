@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import NodeState, ReleaseNode
+from gpushare.core.actions import ReleaseNode
 from gpushare.core.inforce import find_in_force
-from gpushare.core.records import NodeRecords, Step
+from gpushare.core.records import Step
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -25,8 +24,6 @@ from tests.kit.values.node_plans import (
     expect_apply,
     expect_change,
     expect_leaving,
-    failed,
-    follow,
     plan_of,
     plan_once_noted,
     under_way,
@@ -65,23 +62,6 @@ def test_isolation_that_was_unlabelled_by_hand_still_needs_its_teardown(
     assert plan.message.startswith("cgpu -> share:")
 
 
-def test_a_label_that_went_and_came_back_under_a_new_plugin_is_not_believed() -> None:
-    owned = frozenset({names.LABEL_POOL})
-    node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=owned)
-    plugin = a_plugin_pod("plugin-2")
-    assert not expect_apply(plan_of(node, a_pool(), plugin)).cordon
-    assert plan_once_noted(node, a_pool(), plugin).reason is Reason.CORDONED
-
-
-def test_a_node_that_was_found_in_the_mode_is_ready_only_when_that_is_verified() -> None:
-    unverified = a_node(labels=CGPU)
-    apply = expect_apply(plan_of(unverified, a_pool()))
-    assert names.ANNOTATION_APPLIED not in apply.annotations
-    labelled = a_node(labels={**CGPU, **OURS}, records=NodeRecords(found={}))
-    plan = plan_of(labelled, a_pool(), INSTALLER)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.PLUGIN_RESTARTING)
-
-
 def test_pods_of_another_mode_hold_up_labels_that_would_give_their_cards_away() -> None:
     plan = plan_of(a_node(), a_pool(schedule="default"), a_gpu_pod())
     assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
@@ -103,10 +83,6 @@ def test_pods_that_select_their_pool_hold_up_a_move_to_another() -> None:
 OFFERS: dict[str, Any] = {"allocatable": {MEMORY: 15}, "gpu_count": 1}
 
 
-def _failed() -> Node:
-    return a_node(labels={**CGPU, **OURS}, records=failed("training/0"), unschedulable=True)
-
-
 def test_a_cordon_of_ours_without_a_record_is_lifted_before_the_node_is_released() -> None:
     node = a_node(labels={**CGPU, **OURS}, records=applied(), unschedulable=True, owns_cordon=True)
     plan = expect_leaving(node)
@@ -118,19 +94,6 @@ def test_a_reboot_that_changed_nothing_is_remembered_as_the_one_that_counts() ->
     node = a_node(labels={**CGPU, **OURS}, records=records)
     record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1", restarts=1)))
     assert (record.boot_id, record.before) == ("boot-1", ())
-
-
-def test_a_failed_node_keeps_its_cordon_when_its_next_change_is_dropped() -> None:
-    begun = follow(_failed(), plan_of(_failed(), a_pool(schedule="default")))
-    plan = plan_of(begun, a_pool(schedule="cgpu"))
-    assert expect_apply(plan).cordon
-    assert (expect_change(plan).to, expect_change(plan).step) == (Schedule.CGPU, Step.LABELLED)
-
-
-def test_a_failed_node_waits_for_its_turn_as_a_failed_one() -> None:
-    plan = plan_of(_failed(), a_pool(schedule="default"), slot_free=False)
-    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
-    assert "its turn comes" in plan.message
 
 
 def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None:

@@ -26,7 +26,6 @@ from tests.kit.values.node_plans import SHARE
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_world
 
 CONTROLLER = "deployment gpushare-system/gpushare-controller"
-WEBHOOK = "deployment gpushare-system/gpushare-webhook"
 NOTHING = a_world(pools=(), nodes=())
 
 
@@ -65,20 +64,6 @@ def test_each_value_is_read_as_the_operators_process_reads_it() -> None:
     assert setup.plugin_namespace == "plugins"
 
 
-def test_the_controller_and_the_webhook_say_it_together() -> None:
-    deployments: Mapping[str, Mapping[str, str | None]] = {
-        CONTROLLER: {Variable.ALLOW_EVICTION: "true", Variable.MEMORY_UNIT: "GiB"},
-        WEBHOOK: {Variable.ON_NO_POOL: "deny", "GPUSHARE_WEBHOOK_PORT": "9443"},
-    }
-    known = read_setup(deployments, NOTHING)
-    assert known.setup == Setup(may_evict=True, rules=Rules(denies=True))
-    assert known.tell_sources(ROUTED_BY) == (
-        f"{CONTROLLER}: eviction.enabled true, memoryUnit GiB; "
-        "default: teardown.jobs.enabled false, webhook.schedulers default-scheduler; "
-        f"{WEBHOOK}: webhook.onNoPool deny"
-    )
-
-
 @pytest.mark.parametrize("value", [None, "", "perhaps"], ids=["elsewhere", "empty", "no truth"])
 def test_a_value_that_can_not_be_read_is_assumed(value: str | None) -> None:
     known = read(ALLOW_EVICTION=value, MEMORY_UNIT="GiB")
@@ -86,13 +71,6 @@ def test_a_value_that_can_not_be_read_is_assumed(value: str | None) -> None:
     assert "GPUSHARE_ALLOW_EVICTION" in known.tell_assumed(PLANNED_BY)
     assert "eviction.enabled false" in known.tell_assumed(PLANNED_BY)
     assert read(SCHEDULERS="a,b").settings[Variable.SCHEDULERS].source == ASSUMED
-
-
-def test_an_option_goes_before_what_the_installation_says() -> None:
-    option = Setting(value=False, source="--no-eviction-enabled")
-    known = read(ALLOW_EVICTION="true").override({Variable.ALLOW_EVICTION: option})
-    assert not known.setup.may_evict
-    assert known.tell_sources(PLANNED_BY).startswith("--no-eviction-enabled: eviction.enabled")
 
 
 def test_the_names_of_plugins_are_read_and_none_that_two_share() -> None:

@@ -241,15 +241,6 @@ def test_a_value_that_came_with_the_node_does_not_stay() -> None:
     assert UNVERIFIED.items() <= expect_apply(plan_of(node, POOL)).labels.items()
 
 
-def test_nor_does_it_in_a_mode_without_isolation() -> None:
-    """It is taken over, and then given up."""
-    claimed = replace(IN_SHARE, labels={**IN_SHARE.labels, **VERIFIED})
-    plan = plan_of(claimed, SHARE_POOL, *ALL)
-    assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
-    after = plan_of(follow(claimed, plan), SHARE_POOL, *ALL)
-    assert names.LABEL_ISOLATION_VERIFIED not in expect_apply(after).labels
-
-
 def test_a_mode_without_isolation_has_no_such_label() -> None:
     """The write that puts it there takes the label away."""
     node = replace(a_member(), labels={**SHARE, **OURS, **VERIFIED})
@@ -282,10 +273,3 @@ def test_a_node_that_is_given_up_in_doubt_is_not_believed_by_the_next_pool(doubt
     assert expect_applied(first).mode_unknown
     assert UNVERIFIED.items() <= expect_apply(first).labels.items()
     assert plan_once_noted(taken, POOL, *ALL).reason is Reason.CORDONED
-
-
-def test_a_plugin_of_another_process_ends_what_was_left() -> None:
-    notes = {**UNKNOWN.annotations, names.ANNOTATION_MODE_UNKNOWN: "true"}
-    others = (a_plugin_pod("plugin-2"), INSTALLER, TRAIN)
-    plan = plan_of(replace(UNKNOWN, annotations=notes), POOL, *others)
-    assert names.ANNOTATION_MODE_UNKNOWN not in expect_apply(plan).annotations

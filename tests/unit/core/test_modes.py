@@ -84,17 +84,6 @@ def test_labels_of_another_edition_are_found_where_they_share_gpus(
     assert find_other_edition_labels(edition, labels) == found
 
 
-def test_only_core_mem_offers_a_second_resource() -> None:
-    second = {mode.schedule: mode.companions for mode in MODES.values() if mode.companions}
-    assert second == {Schedule.CORE_MEM: ("aliyun.com/gpu-core.percentage",)}
-    core_mem = MODES[Edition.PROFESSIONAL, Schedule.CORE_MEM]
-    assert core_mem.resources == ("aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage")
-
-
-def test_a_mode_that_offers_nothing_has_no_resources() -> None:
-    assert MODES[Edition.PROFESSIONAL, Schedule.DISABLED].resources == ()
-
-
 TIMING = Timing(ready_timeout=timedelta(seconds=90))
 
 
@@ -219,12 +208,6 @@ def test_an_unknown_value_needs_a_person_whatever_is_wanted(edition: Edition, va
         transition = find_transition(edition, value, to)
         assert transition.refusal is Reason.REQUIRES_PERSON
         assert repr(value) in transition.message
-
-
-@pytest.mark.parametrize("of", ["cgpu", "core_mem", "mps", "topology", "disabled"])
-def test_a_mode_of_another_edition_is_an_unknown_value(of: str) -> None:
-    transition = find_transition(Edition.OPEN_SOURCE, of, Schedule.SHARE)
-    assert transition.refusal is Reason.REQUIRES_PERSON
 
 
 IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"

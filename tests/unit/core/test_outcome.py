@@ -1,6 +1,5 @@
 """What a write to a node brought about: the end of a change, labels put back, a fight given up."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,19 +11,14 @@ from gpushare.core.outcome import ChangeOutcome, WriteOutcome, judge_write
 from gpushare.core.records import Drift, NodeRecords, Repair, Rival, Step
 from tests.kit.values.node_plans import (
     CGPU,
-    INSTALLER,
     OURS,
     a_failure,
-    an_isolating,
     applied,
-    cordoned,
     deferred,
-    expect_apply,
     failed,
-    plan_of,
     under_way,
 )
-from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import LATER, NOW, a_node
 
 LABELS = {**CGPU, **OURS}
 
@@ -78,12 +72,6 @@ def test_a_change_took_as_long_as_from_its_begin(ended: datetime, seconds: float
     assert write(under_way(Step.RESTARTING), applied(), now=ended).change_seconds == seconds
 
 
-def test_the_planners_own_last_write_completes_a_change() -> None:
-    node = cordoned(under_way(Step.RESTARTING, restart=True), offered=15)
-    plan = plan_of(node, a_pool(), a_plugin_pod("new"), INSTALLER, now=NOW + timedelta(minutes=1))
-    assert judge_write(node, expect_apply(plan), LATER).change is ChangeOutcome.COMPLETED
-
-
 # Labels that others write.
 
 
@@ -123,18 +111,3 @@ def test_a_manager_that_is_given_way_to_is_a_conflict_once() -> None:
     assert write(drifted(a_repair(1)), fought).conflicts == 1
     assert write(fought, fought).conflicts == 0
     assert write(fought, applied()).conflicts == 0
-
-
-def test_a_foreign_value_that_the_planner_puts_back_is_a_flip() -> None:
-    found = applied().model_copy(update={"found": {names.LABEL_PLACEMENT: None}})
-    node = an_isolating(records=found, allocatable={MEMORY: 15})
-    node = replace(
-        node,
-        labels={**node.labels, names.LABEL_PLACEMENT: "spread"},
-        managers={names.LABEL_PLACEMENT: "kubectl"},
-    )
-    plan = plan_of(node, a_pool(placement="binpack"), a_plugin_pod(), INSTALLER)
-    outcome = judge_write(node, expect_apply(plan), NOW)
-    (flip,) = outcome.first_flips
-    assert (flip.manager, flip.theirs) == ("kubectl", "spread")
-    assert outcome == WriteOutcome(flips=1, first_flips=(flip,))

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
@@ -261,32 +260,12 @@ def test_a_rolled_back_node_begins_anew_in_another_attempt(pool: Pool, retry: st
     assert plan.halts == ""
 
 
-def test_a_rolled_back_node_halts_while_a_label_of_it_is_put_back() -> None:
-    node = _rolled_back()
-    labels = {**node.labels, names.LABEL_CGPU_DISABLE_ISOLATION: "x"}
-    plan = _next(replace(node, labels=labels, owned=frozenset(node.annotations)), NEW, INSTALLER)
-    assert plan.reason is Reason.DRIFT_REPAIRED
-    assert plan.halts
-
-
 def test_in_the_mode_that_it_went_back_to_the_pool_finds_it_ready() -> None:
     pool = _pool(schedule="share", generation=2)
     node = _rolled_back()
     node = follow(node, _next(node, NEW, INSTALLER, pool=pool))
     plan = _next(node, NEW, INSTALLER, pool=pool)
     assert (plan.state, plan.halts) == (NodeState.READY, "")
-
-
-def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
-    """Its plugin may have read foreign labels since: it is restarted as on any other node."""
-    late = applied(edition=BASIC, of="share", plugins={"old": 0}, failure=a_failure())
-    labels = {**MODES[BASIC, Schedule.CGPU].labels, **OURS}
-    node = a_node(labels=labels, records=late, allocatable={MEMORY: 15})
-    node = replace(node, owned=frozenset({names.LABEL_POOL, *node.annotations}))
-    node = follow(node, _next(node, a_plugin_pod("new"), INSTALLER))
-    plan = _next(node, a_plugin_pod("new"), INSTALLER)
-    assert plan.reason is Reason.CORDONED
-    assert "rolled back" not in plan.message
 
 
 # A node that leaves.

@@ -198,11 +198,6 @@ def test_but_not_while_the_removal_still_runs_or_the_node_is_not_ready() -> None
     assert plan.deadline is not None
 
 
-def test_a_word_of_a_person_does_not_stand_in_for_the_job() -> None:
-    node = teardown_node(Step.REBOOTED, boot="boot-2", teardown="done")
-    assert isinstance(plan_teardown(node, job_pool()).action, CreateJob)
-
-
 def test_where_it_sees_none_the_plugins_return_is_all_that_is_left() -> None:
     job = a_job(REBOOTED, Phase.VERIFY, JobState.COMPLETE)
     change = expect_written(plan_teardown(REBOOTED, job_pool(), job, now=LATER))

@@ -11,9 +11,9 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import ApplyNode, CreateJob, NodePlan, NodeState, Phase
-from gpushare.core.diagnosis import diagnose, explain_still_offered, find_competing_plugins
+from gpushare.core.diagnosis import NotYet, diagnose, explain_still_offered, find_competing_plugins
 from gpushare.core.dueteardown import NotDueError, expect_commands_due
-from gpushare.core.modes import MODES, Mode
+from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.records import Step, parse_records
 from gpushare.core.rollout import plan_after_look
@@ -71,27 +71,6 @@ def test_done_that_is_left_from_the_last_teardown_says_nothing_of_this_one() -> 
     assert isinstance(plan.action, CreateJob)
 
     _, plan = _settle(node, manual_pool())
-    expect_unverified(plan)
-
-
-def test_done_that_was_said_before_the_reboot_says_nothing_of_the_boot_after_it() -> None:
-    node, plan = _settle(teardown_node(Step.LABELLED, teardown=DONE), manual_pool())
-    assert plan.reason is Reason.MODULE_REMOVAL
-
-    _, plan = _settle(replace(node, boot_id="boot-2"), manual_pool())
-    expect_unverified(plan)
-
-
-def test_done_is_said_anew_after_a_foreign_label_may_have_loaded_the_module_again() -> None:
-    node = teardown_node(Step.RESTARTING, boot="boot-2", teardown=DONE)
-    node = replace(
-        node,
-        labels={**node.labels, **CGPU, **OURS},
-        owned=node.owned - {names.LABEL_SCHEDULE},
-    )
-    plan = plan_teardown(node, manual_pool(), pods=[PLUGIN, INSTALLER])
-
-    _, plan = _settle(written(node, plan.action), manual_pool())
     expect_unverified(plan)
 
 
@@ -207,18 +186,6 @@ def test_what_helps_a_teardown_is_not_cut_off(
     expect_advice(plan_teardown(node, pool, may_tear_down=False).message, *words)
 
 
-def test_nor_is_what_makes_a_word_count_that_was_said_too_early() -> None:
-    early = replace(_early(NAMED), boot_id="boot-2")
-    rebooted = write(early, plan_teardown(early, manual_pool()))
-    expect_advice(plan_teardown(rebooted, manual_pool()).message, SAY_IT, "annotate it start first")
-
-
-def test_nor_where_kured_has_nothing_to_go_by() -> None:
-    removed = a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE)
-    plan = plan_teardown(UNINSTALLED, job_pool("Sentinel"), removed)
-    expect_advice(plan.message, "reboot it", "left nothing for kured")
-
-
 @pytest.mark.parametrize(("node", "phase"), [(NAMED, "uninstall"), (REBOOTED, "verify")])
 def test_nor_is_the_way_to_the_log_of_a_job_that_failed(node: Node, phase: str) -> None:
     failed = a_job(node, Phase(phase), JobState.FAILED, "Job has reached the limit " * 9)
@@ -226,35 +193,35 @@ def test_nor_is_the_way_to_the_log_of_a_job_that_failed(node: Node, phase: str) 
     expect_advice(plan_teardown(node, job_pool(), failed).message, log)
 
 
-def test_a_person_is_told_all_of_it_where_the_static_plugin_must_be_restarted() -> None:
-    missing = verify_mode(a_node(NAME, allocatable={WHOLE: 0}), [STATIC], _mode("default"), AT)
-    assert missing is not None
-    expect_advice(missing.message, "wait 5 s, move the copy back", "never leave a copy")
+DEFAULT, SHARE = (MODES[Edition.PROFESSIONAL, Schedule(mode)] for mode in ("default", "share"))
+RIVALS = [a_plugin_pod("w", daemonset="ack-nvidia-device-plugin"), STATIC]
+OFF_THE_NODE = ("move /etc/kubernetes/manifests", "on the node")
 
 
-def test_what_gets_a_resource_off_the_node_is_not_cut_off() -> None:
-    left = dict.fromkeys(sorted(names.GPU_RESOURCES), 1)
-    trouble = diagnose(a_node(allocatable=left), [], _mode("default"), AT)
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (
+            verify_mode(a_node(NAME, allocatable={WHOLE: 0}), [STATIC], DEFAULT, AT),
+            ("wait 5 s, move the copy back", "never leave a copy"),
+        ),
+        (
+            diagnose(a_node(allocatable=dict.fromkeys(names.GPU_RESOURCES, 1)), [], DEFAULT, AT),
+            ("take off the node", "restart the kubelet"),
+        ),
+        (explain_still_offered([STATIC], DEFAULT, WHOLE), OFF_THE_NODE),
+        (
+            diagnose(
+                a_node(allocatable={MEMORY: 16_384 * 16}, gpu_count=16), [a_plugin_pod()], SHARE, AT
+            ),
+            ("--memory-unit=GiB", "set the installation's memory unit"),
+        ),
+        (find_competing_plugins(a_node(allocatable={WHOLE: 1}), RIVALS, DEFAULT, AT), OFF_THE_NODE),
+    ],
+    ids=["static plugin", "left over", "still offered", "memory unit", "competing plugins"],
+)
+def test_what_ends_a_trouble_on_a_node_is_not_cut_off(
+    trouble: NotYet | None, words: tuple[str, ...]
+) -> None:
     assert trouble is not None
-    expect_advice(trouble.message, "take off the node", "restart the kubelet")
-    trouble = explain_still_offered([STATIC], _mode("default"), WHOLE)
-    expect_advice(trouble.message, "move /etc/kubernetes/manifests", "on the node")
-
-
-def test_nor_what_makes_plugins_count_in_one_unit() -> None:
-    node = a_node(allocatable={MEMORY: 16_384 * 16}, gpu_count=16)
-    trouble = diagnose(node, [a_plugin_pod()], _mode("share"), AT)
-    assert trouble is not None
-    expect_advice(trouble.message, "--memory-unit=GiB", "set the installation's memory unit")
-
-
-def test_nor_what_ends_a_competition_of_plugins() -> None:
-    node = a_node(allocatable={WHOLE: 1})
-    rivals = [a_plugin_pod("w", daemonset="ack-nvidia-device-plugin"), STATIC]
-    trouble = find_competing_plugins(node, rivals, _mode("default"), AT)
-    assert trouble is not None
-    expect_advice(trouble.message, "move /etc/kubernetes/manifests", "on the node")
-
-
-def _mode(schedule: str) -> Mode:
-    return MODES[Edition.PROFESSIONAL, Schedule(schedule)]
+    expect_advice(trouble.message, *words)

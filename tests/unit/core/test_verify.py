@@ -25,7 +25,6 @@ from tests.kit.values.node_plans import (
     applied,
     change_of,
     expect_applied,
-    expect_change,
     plan_of,
     plan_once_noted,
     under_way,
@@ -217,14 +216,6 @@ def test_the_static_plugin_is_never_deleted_whatever_stands_in_the_record() -> N
         now=NOW + timedelta(seconds=5),
     )
     assert plan.action is None
-
-
-def test_a_change_that_fails_for_the_static_plugin_says_the_vendors_steps_to_the_end() -> None:
-    change = _change(Step.LABELLED, "share", "default")
-    plan = plan_of(_cordoned(change), POOL, STATIC, now=NOW + timedelta(minutes=10))
-    failure = expect_change(plan).failure
-    assert failure is not None
-    assert "nvidia.com/gpu (allocatable is 0), 600 s after the labels" in failure.message
 
 
 def test_a_pod_on_a_card_that_the_node_has_not_says_that_the_extender_is_stale() -> None:

@@ -26,8 +26,7 @@ from tests.kit.values.node_plans import (
     plan_of,
     under_way,
 )
-from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_pool, a_world
-from tests.unit.core.planner_output import plan_world
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_pool
 
 WAIT, CORDON, EVICT = (
     a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")
@@ -79,14 +78,6 @@ def test_pods_bring_no_node_its_turn_earlier(pool: Pool) -> None:
     assert (plan.reason, plan.action) == (Reason.WAITING_FOR_BUDGET, None)
 
 
-@pytest.mark.parametrize("pool", [WAIT, CORDON, EVICT])
-def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
-    pods = (a_gpu_pod("a"), a_gpu_pod("b", phase="Pending"), a_gpu_pod("c", phase="Failed"))
-    for slot_free in (False, True):
-        plan = plan_of(a_settled(), pool, *pods, slot_free=slot_free, may_evict=True)
-        assert plan.pods == 2
-
-
 @pytest.mark.parametrize("node", [a_settled(), _cordoned()], ids=["in service", "cordoned"])
 def test_where_eviction_is_not_allowed_nothing_is_done_for_it(node: Node) -> None:
     plan = plan_of(node, EVICT, a_gpu_pod())
@@ -122,16 +113,6 @@ def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: da
 def test_a_node_that_waited_for_long_has_its_look_when_its_pods_are_gone(pool: Pool) -> None:
     plan = plan_of(_cordoned(), pool, may_evict=True, now=LATER)
     assert (plan.state, plan.action) == (NodeState.UPDATING, LookAgain("gpu-1", stays=True))
-
-
-def test_a_node_that_waits_under_its_cordon_uses_the_budget() -> None:
-    waiting = _cordoned(resource_version="1")
-    world = a_world(pools=(CORDON,), nodes=(waiting, a_settled("gpu-2")), pods=(a_gpu_pod(),))
-    reasons = {member.node: member.reason for member in plan_world(world).members["training"]}
-    assert reasons == {
-        "gpu-1": Reason.WORKLOADS_PRESENT,
-        "gpu-2": Reason.WAITING_FOR_BUDGET,
-    }
 
 
 def test_a_pool_that_turned_to_wait_has_its_cordoned_node_looked_at_to_let_go() -> None:
