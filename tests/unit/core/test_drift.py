@@ -321,3 +321,17 @@ def test_a_node_that_is_refused_takes_nobodys_turn() -> None:
     world = replace(world, refusals={"a": Blocker(Reason.WRITE_REFUSED, "denied")})
     decided = plan_world(world).decided
     assert [node for node, plan in decided.items() if plan.takes_slot] == ["b"]
+
+
+PLACEMENT = names.LABEL_PLACEMENT
+
+
+@pytest.mark.parametrize("value", ["binpack", "spread"], ids=["theirs", "ours"])
+def test_while_force_fights_for_placement_it_says_so_all_the_time(value: str) -> None:
+    pool = a_pool(schedule="share", placement="spread", conflicts="Force")
+    labels, lost = {**SHARE, **OURS, PLACEMENT: value}, (PLACEMENT,) if value == "binpack" else ()
+    node = _contested(labels, applied("share"), *lost, drift=_repairs(PLACEMENT))
+    plan = plan_of(node, pool, a_plugin_pod(), now=NOW + timedelta(seconds=1))
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.LABEL_CONFLICT)
+    assert plan.rivals
+    assert plan.wake_after_seconds

@@ -14,9 +14,11 @@ from gpushare.api.pool import Pool
 from gpushare.core.doctor.finding import Code
 from gpushare.core.forecast.estimate import Estimate
 from gpushare.core.forecast.pools import PoolForecast, forecast_pools
+from gpushare.core.kinds import hash_kinds
 from gpushare.core.records import Step
 from gpushare.core.setup import Setup
 from tests.kit.values.node_plans import (
+    a_kind,
     a_settled,
     done,
     has_failed,
@@ -179,3 +181,17 @@ def test_what_shows_once_the_first_labels_are_written_is_told_with_them() -> Non
     (step,) = found.steps
     assert step.labels == {names.LABEL_POOL: "training"}
     assert step.plan.reason == "RequiresTeardown"
+
+
+def test_waves_are_told_as_if_the_plan_was_agreed_to() -> None:
+    found = forecast(a_pool(rollout={"approval": "Manual"}), some_settled(2))
+    assert found.waits_for_approval
+    assert waves_of(found) == {"gpu-1": 1, "gpu-2": 2}
+    assert {step.blocker for step in found.steps} == {"WaitingForApproval"}
+    assert found.plan.hash == hash_kinds([a_kind()])
+
+
+def test_how_long_a_module_takes_to_go_is_not_known_before_it_is_seen_to_be_gone() -> None:
+    found = _estimate(forecast(manual_pool(), [teardown_node(Step.REBOOTED, boot="boot-2")]))
+    assert (found.waves, found.expected, found.longest) == (1, None, None)
+    assert "a kernel module" in found.basis

@@ -337,3 +337,16 @@ def test_the_condition_names_the_first_and_says_what_helps() -> None:
     assert (status.isolation.containers, status.isolation.stale) == (1, 1)
     (sample,) = status.isolation.samples
     assert (sample.node, sample.pod, sample.admitted) == ("gpu-1", "default/train-1", "cgpu")
+
+
+@pytest.mark.parametrize("is_going", [False, True])
+def test_one_node_after_the_other(is_going: bool) -> None:
+    nodes = tuple(a_flipped(f"gpu-{n}", f"uid-of-train-{n}") for n in (1, 2))
+    first = a_train(name="train-1", node="gpu-1", deleting=is_going)
+    parts = tuple(replace(part, node=node.name) for node in nodes for part in PARTS)
+    pods = (*parts, first, a_train(name="train-2", node="gpu-2"))
+    planner = Planner(Timing(), may_evict=True)
+    planner.update(a_world(pools=(EVICT,), nodes=nodes, pods=pods), None, NOW)
+    plans = planner.books["training"].plans
+    assert plans["gpu-1"].reason is Reason.STALE_ISOLATION
+    assert plans["gpu-2"].reason is Reason.WAITING_FOR_BUDGET

@@ -144,3 +144,10 @@ def test_a_controller_that_did_not_need_a_switch_tells_nothing_of_it() -> None:
     assert not guess().may_evict
     assert not guess().may_tear_down
     assert not guess(heard=0, **EVICTS).may_evict
+
+
+def test_an_option_goes_before_what_the_installation_says() -> None:
+    option = Setting(value=False, source="--no-eviction-enabled")
+    known = read(ALLOW_EVICTION="true").override({Variable.ALLOW_EVICTION: option})
+    assert not known.setup.may_evict
+    assert known.tell_sources(PLANNED_BY).startswith("--no-eviction-enabled: eviction.enabled")

@@ -235,3 +235,10 @@ def test_a_controller_that_puts_the_finalizer_back_is_named_as_what_it_is() -> N
     said = remains_of(a_pool(), fate=PoolFate.KEEP)
     assert f"{names.FINALIZER} is still on training" in said
     assert "Stop it" in said
+
+
+def test_of_many_pools_the_first_are_named_and_the_others_counted() -> None:
+    said = remains_of(*(a_pool(f"p{n:02}", deleting=True) for n in range(13)))
+    assert "pool p09:" in said
+    assert "pool p10:" not in said
+    assert "3 more pools" in said

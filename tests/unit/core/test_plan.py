@@ -10,7 +10,8 @@ from gpushare.api.node import Node
 from gpushare.api.pool import Nodes, Pool
 from gpushare.api.selector import LabelSelector
 from gpushare.api.status import Leaving, PoolStatus
-from gpushare.core.actions import ApplyNode, NodeState
+from gpushare.core.actions import ApplyNode, NodeState, ReleaseNode
+from gpushare.core.blockers import Blocker
 from gpushare.core.membership import decide_claim, find_owner, is_member, matches_selector
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.plan import Planner
@@ -19,6 +20,7 @@ from gpushare.core.restraint import hold_back
 from gpushare.core.world import Judged, World
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
+    CGPU,
     OURS,
     SHARE,
     a_settled,
@@ -315,3 +317,24 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     written, _, removed = listed.partition("; to be removed: ")
     assert written == "ack.node.gpu.schedule=cgpu, gpushare.io/isolation-verified=true"
     assert removed == "ack.node.gpu.placement"
+
+
+def test_a_pool_that_looks_on_says_nothing_of_nodes_that_are_not_its_own() -> None:
+    watcher = a_pool("watcher", reconcile="Observe", nodes={"names": ["gpu-9"]})
+    plan = plan_world(a_world(pools=(a_pool(), watcher), nodes=(a_settled(),)))
+    assert plan.members["watcher"] == ()
+
+
+# What is done to a node that has no pool, or refuses it.
+
+
+def test_a_node_whose_pool_is_gone_is_released() -> None:
+    plan = plan_world(a_world(pools=(), nodes=(a_settled(),)))
+    assert isinstance(plan.decided["gpu-1"].action, ReleaseNode)
+
+
+def test_a_write_that_was_refused_is_told_instead_of_what_was_to_be_written() -> None:
+    world = a_world(pools=(a_pool(),), nodes=(a_node(labels=CGPU),))
+    world = replace(world, refusals={"gpu-1": Blocker(Reason.WRITE_REFUSED, "denied")})
+    (plan,) = plan_world(world).members["training"]
+    expect_idle(plan, NodeState.BLOCKED, Reason.WRITE_REFUSED)
