@@ -147,14 +147,6 @@ def test_the_rival_is_forgotten_when_the_value_is_ours_again() -> None:
     assert fight.drift.rivals == ()
 
 
-def test_force_puts_it_back_again_and_again_and_names_the_rival() -> None:
-    fight = Fight(FORCE)
-    verdicts = [fight.flip() for _ in range(5)]
-    assert all(verdict.puts_back for verdict in verdicts)
-    assert not any(verdict.given_up for verdict in verdicts)
-    assert verdicts[2].fought_over == {names.LABEL_SCHEDULE}
-
-
 def test_force_keeps_its_pace() -> None:
     fight = Fight(FORCE)
     writes = 0

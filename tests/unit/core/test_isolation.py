@@ -1,7 +1,6 @@
 """What is claimed of a container, and pods that keep the isolation of a former mode."""
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.api.status import PoolStatus
 from gpushare.core.actions import EvictedPod, EvictPods, NodeState
 from gpushare.core.isolation import (
     MAX_SAMPLES,
@@ -24,9 +22,9 @@ from gpushare.core.plan import Planner
 from gpushare.core.records import Change, NodeRecords, Step, parse_records
 from gpushare.core.status import build_status
 from gpushare.names import Condition, Reason
-from tests.kit.values.node_plans import OURS, a_settled, applied, expect_idle, follow, plan_of
+from tests.kit.values.node_plans import OURS, applied, expect_idle, plan_of
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
-from tests.kit.values.teardown_plans import a_teardown, manual_pool
+from tests.kit.values.teardown_plans import a_teardown
 
 MAIN = SharingContainer("main")
 OPTING_OUT = SharingContainer("main", opts_out=True)
@@ -109,12 +107,6 @@ def test_on_a_node_that_was_never_verified_nothing_is_claimed() -> None:
     assert (claim.mode, claim.isolated, claim.is_stale) == (None, None, False)
 
 
-def test_who_takes_isolation_off_is_counted_apart() -> None:
-    claim = claim_of(a_member("cgpu"), a_train(OPTING_OUT))
-    assert (claim.isolated, claim.is_stale, claim.is_opted_out) == (False, False, True)
-    assert not claim_of(a_member("share"), a_train(OPTING_OUT)).is_opted_out
-
-
 @pytest.mark.parametrize(("edition", "isolated"), [("Basic", False), ("Professional", None)])
 def test_who_takes_isolation_off_has_none_under_any_mode_but_mps(
     edition: str, isolated: bool | None
@@ -175,24 +167,6 @@ def test_in_a_change_what_was_bound_before_the_labels_is_known(
     assert claim_of(node, a_train()).isolated is isolated
 
 
-@pytest.mark.parametrize("theirs", [CGPU, None], ids=["another value", "ours, by somebody else"])
-def test_where_the_node_booted_under_a_foreign_label_nothing_is_claimed(
-    theirs: dict[str, str] | None,
-) -> None:
-    """Also once that was put back: the pods were admitted before."""
-    records = NodeRecords(found={}, change=a_flip(boot_id="boot-1"))
-    node = replace(a_node(labels={**SHARE, **OURS}, records=records), boot_id="boot-2")
-    assert claim_of(node, a_train()).isolated is False
-    drifted = replace(
-        node, labels={**node.labels, **(theirs or {})}, owned=node.owned - SHARE.keys()
-    )
-    assert claim_of(drifted, a_train()).isolated is None
-    pool = a_pool(edition="Basic", schedule="share")
-    repaired = follow(drifted, plan_of(drifted, pool, PLUGIN, a_train()))
-    repaired = replace(repaired, labels={**SHARE, **OURS})
-    assert claim_of(repaired, a_train()).isolated is None
-
-
 def test_a_change_that_follows_a_failed_one_claims_nothing_after_another_boot() -> None:
     """What failed may have been a teardown."""
     change = a_flip(boot_id="boot-0").model_copy(update={"step": Step.CORDONED})
@@ -234,33 +208,6 @@ def test_a_pool_shows_so_many_stale_ones_and_counts_all() -> None:
     one = observe_isolation(Observed(node, (PLUGIN, *pods), parse_records(node)))
     both = sum_isolation([one, one])
     assert (both.stale, len(both.samples)) == (30, MAX_SAMPLES)
-
-
-@pytest.mark.parametrize("hours", [-48, 48])
-def test_clocks_that_are_wrong_change_no_claim(hours: int) -> None:
-    node, started = a_member("share", **KNOWN), NOW + timedelta(hours=hours)
-    pods = (replace(PLUGIN, ready_since=started), a_train(created=started))
-    (claim,) = claim_isolation(Observed(node, pods, parse_records(node)))
-    assert (claim.admitted, claim.is_stale) == (Schedule.CGPU, True)
-
-
-# What its status writes.
-
-
-def _status(pool: Pool, pods: int, after: timedelta) -> PoolStatus:
-    records = applied(Schedule.SHARE, module=True)
-    node = a_settled(records=records, allocatable={MEMORY: 15})
-    main = (SharingContainer("main"),)
-    running = [a_gpu_pod(f"train-{index}", containers=main) for index in range(pods)]
-    planner = Planner(Timing())
-    planner.update(a_world(pools=(pool,), nodes=(node,), pods=(PLUGIN, *running)), None, NOW)
-    return build_status(pool, planner.books[pool.name], NOW + after)
-
-
-def test_one_more_of_those_of_which_nobody_knows_waits_for_the_pace_of_counts() -> None:
-    pool = manual_pool()
-    pool = pool.model_copy(update={"status": _status(pool, 3, timedelta())})
-    assert _status(pool, 4, timedelta(milliseconds=600)) == pool.status
 
 
 REPORT = a_pool(schedule="share", edition="Basic")

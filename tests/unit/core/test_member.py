@@ -263,8 +263,3 @@ def test_a_change_whose_labels_are_not_written_is_dropped_when_the_spec_changes(
     apply = expect_apply(plan_of(_cordoned(), a_pool(schedule="share"), a_gpu_pod()))
     assert (apply.cordon, apply.labels) == (False, {**SHARE, **OURS})
     assert names.ANNOTATION_CHANGE not in apply.annotations
-
-
-def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:
-    assert plan_of(DEFERRED, a_pool(), PLUGIN).kind is not None
-    assert plan_of(DEFERRED, a_pool(schedule="default"), PLUGIN).kind is None

@@ -170,22 +170,9 @@ def test_the_restart_comes_once_and_its_return_makes_the_mode_known() -> None:
     assert (settled.state, settled.action) == (NodeState.READY, None)
 
 
-def test_who_was_known_before_stays_known() -> None:
-    known = {"before": (TRAIN.uid,), "admitted": {TRAIN.uid: "cgpu"}}
-    node = a_foreign("true", LONG, a_member(**known))
-    assert count_unknown(node) == (0, 1)
-    assert count_unknown(follow(node, plan_of(node, POOL, *ALL))) == (0, 1)
-
-
 def test_where_the_pool_may_not_restart_it_is_told_with_the_command_that_helps() -> None:
     plan = expect_idle(plan_of(UNKNOWN, NEVER, *ALL), NodeState.BLOCKED, Reason.MODE_UNKNOWN)
     assert f"kubectl -n kube-system delete pod {PLUGIN.name}" in plan.message
-
-
-def test_a_plugin_that_awaits_its_restart_stays_so_over_somebody_elses_label() -> None:
-    node = a_foreign("true", LONG, a_member(awaits_restart=True))
-    record = expect_applied(plan_of(node, NEVER, *ALL))
-    assert (record.awaits_restart, record.mode_unknown) == (True, True)
 
 
 @pytest.mark.parametrize("reconcile", ["Observe", "Paused"])

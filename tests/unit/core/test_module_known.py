@@ -9,11 +9,9 @@ import pytest
 from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import ApplyNode, DeletePlugins, LookAgain, RecordPlugins, ReleaseNode
 from gpushare.core.leaving import plan_leaving
-from gpushare.core.modes import MODES
-from gpushare.core.module import may_have_module
 from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.records import Failure, NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
@@ -99,51 +97,6 @@ def test_a_teardown_that_failed_is_not_forgotten_by_a_pool_that_changes_its_mind
     begun = plan_teardown(node, a_pool(schedule="cgpu", generation=2))
 
     expect_not_called_shared(_finish(written(node, begun.action), manual_pool(generation=3)))
-
-
-def test_nor_is_the_mode_that_a_failed_change_to_default_left() -> None:
-    failure = _failed(Step.LABELLED, Reason.DEADLINE_EXCEEDED)
-    way = {"of": Schedule.CGPU, "to": Schedule.DEFAULT}
-    change = under_way(Step.LABELLED, boot_id="boot-1", failure=failure, **way).change
-    node = a_node(
-        labels={**DEFAULT, **OURS},
-        records=NodeRecords(found={}, change=change),
-        unschedulable=True,
-        owns_cordon=True,
-        allocatable={MEMORY: 15},
-    )
-    expect_not_called_shared(_finish(node, manual_pool(generation=2)))
-
-
-def test_an_installer_that_came_during_a_fight_over_the_label_is_noted() -> None:
-    node = a_node(labels={**CGPU, **OURS}, records=applied(Schedule.SHARE))
-    node = replace(
-        node,
-        owned=node.owned - {names.LABEL_SCHEDULE},
-        managers={names.LABEL_SCHEDULE: "kubectl"},
-        allocatable={MEMORY: 15},
-    )
-    pool = a_pool(schedule="share")
-    # Until the operator gives way; each time the rival writes cgpu again.
-    for _ in range(9):
-        plan = plan_of(node, pool, PLUGIN)
-        if plan.reason is Reason.LABEL_CONFLICT and plan.action is None:
-            break
-            node = replace(written(node, plan.action), labels={**node.labels, **CGPU})
-        node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
-
-    # The operator gave way, so the label stays; its DaemonSet comes.
-    noted = plan_of(node, pool, PLUGIN, INSTALLER).action
-    node = written(node, noted) if isinstance(noted, ApplyNode) else node
-    given_up = replace(node, labels={**node.labels, **SHARE})
-    plan = plan_of(given_up, pool, PLUGIN, now=LATER)
-    after = written(given_up, plan.action) if isinstance(plan.action, ApplyNode) else given_up
-    assert _says_module(after)
-
-
-def _says_module(node: Node) -> bool:
-    seen = Observed(node, (PLUGIN,), parse_records(node))
-    return may_have_module(seen, MODES[Edition.PROFESSIONAL, Schedule.SHARE])
 
 
 def _released(labels: dict[str, str]) -> Node:
@@ -364,9 +317,3 @@ def test_a_mode_that_isolates_is_noted_on_the_new_disk() -> None:
     assert "machine-2" in noted.annotations[names.ANNOTATION_MODULE]
     assert parse_records(noted).module
     assert plan_teardown(noted, manual_pool()).reason is Reason.REQUIRES_TEARDOWN
-
-
-def test_an_installer_on_the_new_disk_is_noted_there() -> None:
-    replaced = replace(NOTED, **OTHER_DISK)
-    noted = written(replaced, plan_of(replaced, POOL, WHOLE_CARDS, INSTALLER).action)
-    assert Observed(noted, (), parse_records(noted)).records.module

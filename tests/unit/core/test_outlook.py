@@ -29,7 +29,6 @@ from tests.kit.values.node_plans import (
     a_settled,
     agreed,
     applied,
-    changing,
     has_failed,
     under_way,
 )
@@ -111,11 +110,6 @@ def test_where_names_are_long_fewer_steps_are_shown() -> None:
     assert shown <= MAX_STEP_BYTES
 
 
-def test_the_steps_do_not_depend_on_the_order_of_events() -> None:
-    nodes = [_waiting(f"n{index}") for index in range(30)]
-    assert _expect_plan(*nodes) == _expect_plan(*reversed(nodes))
-
-
 # The plan.
 
 
@@ -146,15 +140,6 @@ def test_of_very_many_kinds_the_summary_tells_a_few_and_first_what_is_done() -> 
     summary = _expect_plan(*odd, _waiting("z")).summary
     assert summary.startswith("share -> cgpu on 1 node")
     assert summary.endswith("and 57 more kinds of change")
-
-
-def test_any_number_of_odd_modes_can_be_agreed_to() -> None:
-    odd = [a_kind(f"a{i}", "cgpu", Outcome.REQUIRES_PERSON) for i in range(60)]
-    kinds = [a_kind(), *odd]
-    pool = a_pool(rollout={"approval": "Manual", "approved_plan": hash_kinds(kinds)})
-    plan = _expect_plan(*(_waiting(f"n{i}", kind) for i, kind in enumerate(kinds)), pool=pool)
-    assert plan.approved is not None
-    assert plan.approved.kinds == (str(a_kind()),)
 
 
 @pytest.mark.parametrize("busy", [frozenset(), frozenset({"gpu-1"})], ids=["decided", "written"])
@@ -196,13 +181,6 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
 @pytest.mark.parametrize("plans", [[DONE], []], ids=["all is done", "no nodes"])
 def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[NodePlan]) -> None:
     assert judge_rollout(a_pool(), _book(*plans))[:2] == (True, Reason.NOTHING_LEFT)
-
-
-def test_a_rollout_that_goes_on_counts_what_is_in_its_change_and_what_is_left() -> None:
-    nodes = (changing("gpu-1"), a_settled("gpu-2"), a_settled("gpu-3"))
-    holds, reason, message = _rollout(a_world(pools=(a_pool(),), nodes=nodes))
-    assert (holds, reason) == (False, Reason.UPDATING)
-    assert message.startswith("1 nodes are in their change, 2 are left")
 
 
 STRANGE = a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"})

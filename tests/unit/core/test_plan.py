@@ -337,4 +337,4 @@ def test_a_write_that_was_refused_is_told_instead_of_what_was_to_be_written() ->
     world = a_world(pools=(a_pool(),), nodes=(a_node(labels=CGPU),))
     world = replace(world, refusals={"gpu-1": Blocker(Reason.WRITE_REFUSED, "denied")})
     (plan,) = plan_world(world).members["training"]
-    expect_idle(plan, NodeState.BLOCKED, Reason.WRITE_REFUSED)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WRITE_REFUSED)

@@ -9,7 +9,7 @@ import pytest
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.actions import LookAgain, NodePlan, NodeState, RecordPlugins
+from gpushare.core.actions import NodePlan, NodeState, RecordPlugins
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import PluginPod, Step, parse_records
@@ -159,15 +159,6 @@ def test_a_node_that_comes_back_before_its_rollback_began_is_finished() -> None:
 # On the way back.
 
 
-def test_the_rollback_is_a_change_like_any_other_with_a_deadline_of_its_own() -> None:
-    node = _begun()
-    assert _next(node, NEW, INSTALLER).action == LookAgain("gpu-1")
-    node = _after_look(node, NEW, INSTALLER)
-    assert MODES[BASIC, Schedule.SHARE].labels.items() <= node.labels.items()
-    plan = _next(node, NEW, INSTALLER)
-    assert (plan.action, plan.deadline) == (RecordPlugins("gpu-1"), LATER + timedelta(minutes=10))
-
-
 def _with_change(node: Node, **more: object) -> Node:
     records = parse_records(node)
     change = change_of(records).model_copy(update=more)
@@ -203,12 +194,6 @@ def test_a_dropped_rollback_never_takes_the_old_plugin_for_one_that_read_the_lab
     node = follow(node, _next(node, OLD, INSTALLER, pool=pool))
     node = replace(node, allocatable={MEMORY: 15})
     assert isinstance(_next(node, OLD, INSTALLER, pool=pool).action, RecordPlugins)
-
-
-def test_a_rollback_that_is_labelled_already_is_finished_whatever_the_spec_says() -> None:
-    node = _after_look(_begun(), NEW, INSTALLER)
-    plan = _next(node, NEW, INSTALLER, pool=_pool(generation=2))
-    assert plan.action == RecordPlugins("gpu-1")
 
 
 def test_a_pod_that_came_meanwhile_ends_the_rollback_and_it_is_tried_again_later() -> None:
@@ -258,14 +243,6 @@ def test_a_rolled_back_node_begins_anew_in_another_attempt(pool: Pool, retry: st
     change = expect_change(plan)
     assert (change.of, change.to, change.undoes) == (Schedule.SHARE, Schedule.CGPU, None)
     assert plan.halts == ""
-
-
-def test_in_the_mode_that_it_went_back_to_the_pool_finds_it_ready() -> None:
-    pool = _pool(schedule="share", generation=2)
-    node = _rolled_back()
-    node = follow(node, _next(node, NEW, INSTALLER, pool=pool))
-    plan = _next(node, NEW, INSTALLER, pool=pool)
-    assert (plan.state, plan.halts) == (NodeState.READY, "")
 
 
 # A node that leaves.

@@ -269,16 +269,6 @@ def test_the_verified_node_is_uncordoned_in_the_write_that_records_it() -> None:
     assert (record.boot_id, record.before) == ("boot-1", ("uid-of-train-1",))
 
 
-def test_a_failed_node_is_looked_at_again_when_its_resource_can_be_believed() -> None:
-    late = a_plugin_pod("new", ready_since=NOW + timedelta(hours=1))
-    plan = _step(_restarting(), late, INSTALLER, was_zero=False, seconds=3600)
-    assert (plan.state, plan.wake_after_seconds) == (NodeState.FAILED, 12)
-
-
-def test_a_node_that_returns_after_its_deadline_is_finished_all_the_same() -> None:
-    assert not expect_apply(_step(_restarting(), NEW, INSTALLER, seconds=32400)).cordon
-
-
 def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone() -> None:
     labels = {names.LABEL_GPUSHARE: "false", **members.OURS}
     way = {"edition": Edition.OPEN_SOURCE, "to": Schedule.DEFAULT, "restart": False}

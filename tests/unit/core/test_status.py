@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from gpushare.api.pool import Pool
-from gpushare.api.status import NodeCounts, PoolStatus
+from gpushare.api.status import PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import NodeCapacity
-from gpushare.core.status import MAX_SAMPLES
 from gpushare.core.status import build_status as _build_status
 from gpushare.core.telling import AT_ONCE, ONCE_SECONDS, REFILL_SECONDS, SAME_SECONDS, Key, Telling
 from gpushare.names import Reason
@@ -54,18 +53,6 @@ def test_ready_says_first_what_holds_the_pool_up(
     ready, *_ = build_status(a_pool(), plans, NOW).conditions
     assert (ready.status, ready.reason) == (status, reason)
     assert told in ready.message
-
-
-def test_the_counts_are_those_of_the_states() -> None:
-    status = build_status(a_pool(), [READY, BLOCKED, UPDATING], NOW)
-    assert status.nodes == NodeCounts(matched=3, ready=1, updating=1, blocked=1)
-
-
-def test_there_are_few_samples_and_the_worst_are_among_them() -> None:
-    many = [_plan(f"n{i:03}", NodeState.WAITING) for i in range(100)]
-    samples = build_status(a_pool(), [*many, BLOCKED], NOW).samples
-    assert len(samples) == MAX_SAMPLES
-    assert samples[0].node == "b"
 
 
 def test_the_same_plans_give_the_same_status_later() -> None:

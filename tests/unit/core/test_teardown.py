@@ -7,9 +7,9 @@ import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
+from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import LookAgain, NodeState, RecordPlugins
-from gpushare.core.drift import PATIENCE
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
@@ -19,7 +19,6 @@ from tests.kit.values.node_plans import (
     OURS,
     SHARE,
     a_failure,
-    a_settled,
     agreed,
     an_isolating,
     applied,
@@ -121,14 +120,6 @@ def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
 # A node that reads share already.
 
 
-def test_its_labels_and_records_are_kept_all_the_same() -> None:
-    node = a_settled(records=applied(Schedule.SHARE, module=True), teardown=START)
-    apply = expect_apply(
-        plan_teardown(replace(node, labels={"group": "gpu", **OURS}), manual_pool())
-    )
-    assert (apply.cordon, apply.labels) == (False, {**SHARE, **OURS})
-
-
 @pytest.mark.parametrize("schedule", [Schedule.SHARE, Schedule.DEFAULT])
 def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule: Schedule) -> None:
     labels = {names.LABEL_SCHEDULE: schedule, **OURS}
@@ -140,28 +131,34 @@ def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule
     assert change.teardown is not None
 
 
-def test_a_mode_that_needs_a_person_still_does_beside_a_module() -> None:
-    mps = {names.LABEL_SCHEDULE: "mps"}
-    node = a_node(labels={**mps, **OURS}, records=applied(Schedule.MPS, module=True))
-    assert plan_teardown(node, manual_pool()).reason is Reason.REQUIRES_PERSON
-
-
 # By hand, after the labels.
 
 
-def test_the_node_waits_for_a_person_without_a_deadline() -> None:
-    plan = plan_teardown(teardown_node(Step.LABELLED), manual_pool(), now=LONG_AFTER)
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
-    assert (plan.action, plan.deadline, plan.halts) == (None, None, "")
-    assert "gpushare render teardown gpu-1" in plan.message
-    assert "gpushare.io/teardown=done" in plan.message
+LABELLED, UNINSTALLED = teardown_node(Step.LABELLED), teardown_node(Step.UNINSTALLED)
+REBOOTED = teardown_node(Step.REBOOTED, boot="boot-2")
+MISSPELT = replace(REBOOTED, teardown="Done")
+IN_MPS = a_node(
+    labels={names.LABEL_SCHEDULE: "mps", **OURS}, records=applied(Schedule.MPS, module=True)
+)
+PODS, TO_REMOVE = Reason.WORKLOADS_PRESENT, Reason.MODULE_REMOVAL
+HELD: dict[str, tuple[Node, Pool, tuple[Pod, ...], Reason, str]] = {
+    "to be removed": (LABELLED, manual_pool(), (), TO_REMOVE, "gpushare render teardown gpu-1"),
+    "a pod uses the module": (LABELLED, manual_pool(), (a_gpu_pod(),), PODS, ""),
+    "to be rebooted": (UNINSTALLED, a_pool(schedule="cgpu"), (), Reason.REBOOT_NEEDED, ""),
+    "to be confirmed": (REBOOTED, manual_pool(), (), Reason.MODULE_UNVERIFIED, "=done"),
+    "a word that is no word": (MISSPELT, manual_pool(), (), Reason.MODULE_UNVERIFIED, "'Done'"),
+    "a mode that needs a person": (IN_MPS, manual_pool(), (), Reason.REQUIRES_PERSON, ""),
+}
 
 
-def test_nor_while_a_pod_uses_the_module() -> None:
-    plan = plan_teardown(
-        teardown_node(Step.LABELLED), manual_pool(), pods=[PLUGIN, a_gpu_pod()], now=LONG_AFTER
-    )
-    assert plan.reason is Reason.WORKLOADS_PRESENT
+@pytest.mark.parametrize(("node", "pool", "pods", "reason", "told"), HELD.values(), ids=HELD)
+def test_the_node_waits_for_a_person_without_a_deadline(
+    node: Node, pool: Pool, pods: tuple[Pod, ...], reason: Reason, told: str
+) -> None:
+    plan = plan_teardown(node, pool, pods=[PLUGIN, *pods], now=LONG_AFTER)
+    expect_idle(plan, NodeState.BLOCKED, reason)
+    assert (plan.deadline, plan.halts) == (None, "")
+    assert told in plan.message
 
 
 def test_a_word_that_it_is_done_counts_only_in_another_boot() -> None:
@@ -185,20 +182,6 @@ def test_a_word_that_is_taken_back_and_said_again_counts() -> None:
     assert expect_written(plan_teardown(again, manual_pool())).step is Step.RESTARTING
 
 
-@pytest.mark.parametrize(
-    ("node", "told"),
-    [
-        (an_isolating(teardown="Start " * 99), "gpushare.io/teardown is 'Start Start"),
-        (
-            teardown_node(Step.REBOOTED, boot="boot-2", teardown="Done"),
-            "gpushare.io/teardown is 'Done'",
-        ),
-    ],
-)
-def test_a_word_that_is_not_understood_is_shown(node: Node, told: str) -> None:
-    assert told in plan_teardown(node, manual_pool()).message
-
-
 @pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED])
 @pytest.mark.parametrize("pool", [manual_pool(), job_pool()], ids=["by hand", "by a Job"])
 def test_another_boot_is_written_down_whenever_it_is_seen(step: Step, pool: Pool) -> None:
@@ -206,12 +189,6 @@ def test_another_boot_is_written_down_whenever_it_is_seen(step: Step, pool: Pool
     change = expect_written(plan)
     assert (change.step, change.labelled_at) == (Step.REBOOTED, LONG_AFTER)
     assert change.boot_id == "boot-1"
-
-
-def test_after_the_reboot_the_persons_word_is_waited_for() -> None:
-    plan = plan_teardown(teardown_node(Step.REBOOTED, boot="boot-2"), manual_pool(), now=LONG_AFTER)
-    expect_idle(plan, NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
-    assert plan.deadline is None
 
 
 def test_with_it_the_node_comes_back_like_after_any_change_and_without_the_module() -> None:
@@ -318,24 +295,6 @@ def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarte
     assert isinstance(plan_teardown(again, manual_pool()).action, RecordPlugins)
     restarted = written(again, plan_restart(Observed(again, (PLUGIN,), parse_records(again))))
     assert change_of(restarted).step is Step.RESTARTING
-
-
-def test_a_rival_is_known_at_every_step_also_on_a_node_that_had_no_record() -> None:
-    node = teardown_node(Step.UNINSTALLED)
-    records = parse_records(node).model_copy(
-        update={"applied": None, "found": {names.LABEL_SCHEDULE: "cgpu"}}
-    )
-    node = replace(node, annotations=records.annotations())
-    for _ in range(PATIENCE):
-        plan = plan_teardown(_label_by_hand(node), manual_pool())
-        assert plan.reason is Reason.DRIFT_REPAIRED
-        node = write(node, plan)
-    assert plan_teardown(_label_by_hand(node), manual_pool()).reason is Reason.LABEL_CONFLICT
-
-
-def test_a_pool_that_changed_its_mind_after_the_labels_waits_for_the_end() -> None:
-    plan = plan_teardown(teardown_node(Step.UNINSTALLED), a_pool(schedule="cgpu"), now=LONG_AFTER)
-    assert (plan.reason, plan.action) == (Reason.REBOOT_NEEDED, None)
 
 
 def test_a_node_without_a_pool_is_finished_by_hand() -> None:
