@@ -8,12 +8,12 @@ import pytest
 
 from gpushare.api.job import Job, JobState
 from gpushare.api.node import Node
-from gpushare.api.pool import Schedule
+from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import CreateJob, NodeState, Phase
 from gpushare.core.records import Step
 from gpushare.core.teardown import name_job
 from gpushare.names import Reason
-from tests.kit.values.node_plans import INSTALLER, a_failure, expect_apply, expect_idle
+from tests.kit.values.node_plans import INSTALLER, a_failure, expect_idle
 from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_pool
 from tests.kit.values.teardown_plans import (
     LONG_AFTER,
@@ -32,10 +32,6 @@ from tests.kit.values.teardown_plans import (
 LABELLED, UNINSTALLED = teardown_node(Step.LABELLED), teardown_node(Step.UNINSTALLED)
 REBOOTED = teardown_node(Step.REBOOTED, boot="boot-2")
 BROKEN = "Job has reached the specified backoff limit"
-REMOVED, REMOVED_FOR_KURED = (
-    a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE, leaves_sentinel=leaves)
-    for leaves in (False, True)
-)
 AGAIN = job_pool(generation=2)
 SEEN_LOADED = a_job(REBOOTED, Phase.VERIFY, JobState.FAILED, BROKEN)
 
@@ -83,12 +79,6 @@ def test_a_job_is_made_that_removes_the_module(reboot: str, leaves: bool) -> Non
     assert plan.deadline == NOW + timedelta(minutes=10)
 
 
-def test_it_is_made_once() -> None:
-    plan = plan_teardown(LABELLED, job_pool(), a_job(LABELLED, Phase.UNINSTALL))
-    expect_idle(plan, NodeState.UPDATING, Reason.MODULE_REMOVAL)
-    assert plan.deadline == NOW + timedelta(minutes=10)
-
-
 def test_none_is_made_while_the_installer_or_a_pod_is_there() -> None:
     plan = plan_teardown(LABELLED, job_pool(), pods=[PLUGIN, INSTALLER])
     expect_idle(plan, NodeState.UPDATING, Reason.MODULE_REMOVAL)
@@ -104,12 +94,6 @@ def test_where_pods_held_it_up_for_long_the_job_has_its_time_all_the_same() -> N
 def test_a_job_that_hangs_passes_the_deadline() -> None:
     plan = plan_teardown(LABELLED, job_pool(), a_job(LABELLED, Phase.UNINSTALL), now=LATER)
     assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
-
-
-def test_a_job_that_is_complete_moves_the_node_on() -> None:
-    job = a_job(LABELLED, Phase.UNINSTALL, JobState.COMPLETE)
-    change = expect_written(plan_teardown(LABELLED, job_pool(), job, now=LATER))
-    assert (change.step, change.failure) == (Step.UNINSTALLED, None)
 
 
 def test_a_job_that_failed_fails_the_change_and_says_where_its_log_is() -> None:
@@ -150,58 +134,62 @@ def test_where_jobs_were_switched_off_meanwhile_the_node_says_so_without_a_deadl
     expect_idle(plan, NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
 
 
-def test_a_job_that_runs_is_waited_for_although_the_pool_says_by_hand_now() -> None:
-    plan = plan_teardown(LABELLED, manual_pool(), a_job(LABELLED, Phase.UNINSTALL))
-    assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.MODULE_REMOVAL)
-
-
 # The reboot.
 
 
-@pytest.mark.parametrize(
-    ("reboot", "jobs", "told"),
-    [
-        ("Person", (), "reboot it"),
-        ("Sentinel", (), "kured"),
-        ("Sentinel", (REMOVED,), "left nothing for kured"),
-        ("Person", (REMOVED_FOR_KURED,), "kured reboots it"),
-    ],
+JOBS, SENTINEL = job_pool(), job_pool("Sentinel")
+RUNS, DONE = (a_job(LABELLED, Phase.UNINSTALL, s) for s in (JobState.RUNNING, JobState.COMPLETE))
+STILL_RUNS, LOOKS = (a_job(REBOOTED, phase) for phase in (Phase.UNINSTALL, Phase.VERIFY))
+FORMER = replace(STILL_RUNS, name="gpushare-uninstall-of-a-former-attempt")
+SEES_NONE = a_job(REBOOTED, Phase.VERIFY, JobState.COMPLETE)
+REMOVED, FOR_KURED = (
+    a_job(UNINSTALLED, Phase.UNINSTALL, JobState.COMPLETE, leaves_sentinel=leaves)
+    for leaves in (False, True)
 )
-def test_somebody_else_reboots_in_a_window_of_theirs(
-    reboot: str, jobs: tuple[Job, ...], told: str
+DOWN = teardown_node(Step.REBOOTED, boot="boot-2", ready=False)
+REMOVAL, REBOOT = Reason.MODULE_REMOVAL, Reason.REBOOT_NEEDED
+WAITS: dict[str, tuple[Node, Pool, tuple[Job, ...], Reason, str]] = {
+    "the removal runs": (LABELLED, JOBS, (RUNS,), REMOVAL, ""),
+    "it runs, though the pool says by hand now": (LABELLED, manual_pool(), (RUNS,), REMOVAL, ""),
+    "a person is to reboot": (UNINSTALLED, JOBS, (), REBOOT, "reboot it"),
+    "kured is to reboot": (UNINSTALLED, SENTINEL, (), REBOOT, "kured"),
+    "kured has nothing to go by": (UNINSTALLED, SENTINEL, (REMOVED,), REBOOT, "left nothing for"),
+    "kured has": (UNINSTALLED, JOBS, (FOR_KURED,), REBOOT, "kured reboots it"),
+    "the verification runs": (REBOOTED, JOBS, (LOOKS,), Reason.MODULE_UNVERIFIED, ""),
+    "the removal still runs": (REBOOTED, JOBS, (STILL_RUNS,), Reason.MODULE_UNVERIFIED, ""),
+    "a former removal runs": (REBOOTED, JOBS, (FORMER,), Reason.MODULE_UNVERIFIED, ""),
+    "the node is down": (DOWN, JOBS, (), Reason.MODULE_UNVERIFIED, ""),
+}
+
+
+@pytest.mark.parametrize(("node", "pool", "jobs", "reason", "told"), WAITS.values(), ids=WAITS)
+def test_nothing_is_done_while_a_job_or_a_reboot_is_waited_for(
+    node: Node, pool: Pool, jobs: tuple[Job, ...], reason: Reason, told: str
 ) -> None:
-    """Kured is spoken of where the Job has left its file, or is to."""
-    plan = plan_teardown(UNINSTALLED, job_pool(reboot), *jobs, now=LONG_AFTER)
-    expect_idle(plan, NodeState.BLOCKED, Reason.REBOOT_NEEDED)
-    assert plan.deadline is None
+    plan = plan_teardown(node, pool, *jobs)
+    assert (plan.reason, plan.action) == (reason, None)
+    assert (plan.deadline is None) is (reason is REBOOT)
     assert told in plan.message
 
 
-# The verification.
+@pytest.mark.parametrize(
+    ("node", "job", "step"),
+    [(LABELLED, DONE, Step.UNINSTALLED), (REBOOTED, SEES_NONE, Step.RESTARTING)],
+)
+def test_a_job_that_is_complete_moves_the_node_on(node: Node, job: Job, step: Step) -> None:
+    change = expect_written(plan_teardown(node, job_pool(), job, now=LATER))
+    assert (change.step, change.failure) == (step, None)
+    if step is Step.RESTARTING:
+        assert change.labelled_at == LATER
 
 
 def test_after_another_boot_a_job_looks_for_the_module() -> None:
     plan = plan_teardown(REBOOTED, job_pool())
     name = name_job(REBOOTED, change_of(REBOOTED), Phase.VERIFY)
     assert plan.action == CreateJob("gpu-1", name, Phase.VERIFY)
-    plan = plan_teardown(REBOOTED, job_pool(), a_job(REBOOTED, Phase.VERIFY))
-    assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
 
 
-def test_but_not_while_the_removal_still_runs_or_the_node_is_not_ready() -> None:
-    running = a_job(REBOOTED, Phase.UNINSTALL)
-    former = replace(running, name="gpushare-uninstall-of-a-former-attempt")
-    for job in (running, former):
-        assert plan_teardown(REBOOTED, job_pool(), job).action is None
-    plan = plan_teardown(teardown_node(Step.REBOOTED, boot="boot-2", ready=False), job_pool())
-    assert (plan.reason, plan.action) == (Reason.MODULE_UNVERIFIED, None)
-    assert plan.deadline is not None
-
-
-def test_where_it_sees_none_the_plugins_return_is_all_that_is_left() -> None:
-    job = a_job(REBOOTED, Phase.VERIFY, JobState.COMPLETE)
-    change = expect_written(plan_teardown(REBOOTED, job_pool(), job, now=LATER))
-    assert (change.step, change.labelled_at) == (Step.RESTARTING, LATER)
+# The verification.
 
 
 def test_where_it_sees_one_no_second_reboot_is_asked_for() -> None:
@@ -249,16 +237,3 @@ def test_a_verification_that_hung_is_tried_again_without_another_removal() -> No
     plan = plan_teardown(again, AGAIN, a_job(node, Phase.VERIFY), now=LATER)
     assert isinstance(plan.action, CreateJob)
     assert plan.action.phase is Phase.VERIFY
-
-
-def test_a_node_that_went_through_everything_while_nobody_looked_is_understood() -> None:
-    node = teardown_node(Step.LABELLED, boot="boot-2")
-    removed = a_job(node, Phase.UNINSTALL, JobState.COMPLETE)
-    rebooted = write(node, plan_teardown(node, job_pool(), removed, now=LONG_AFTER))
-    assert change_of(rebooted).step is Step.REBOOTED
-    plan = plan_teardown(rebooted, job_pool(), removed, now=LONG_AFTER)
-    assert isinstance(plan.action, CreateJob)
-    seen = a_job(rebooted, Phase.VERIFY, JobState.COMPLETE)
-    verified = write(rebooted, plan_teardown(rebooted, job_pool(), removed, seen, now=LONG_AFTER))
-    plan = plan_teardown(verified, job_pool(), removed, seen, now=LONG_AFTER)
-    assert not expect_apply(plan).cordon
