@@ -153,15 +153,6 @@ def test_without_an_approval_no_node_begins_and_it_says_what_to_do(node: Node) -
     assert "approvedPlan" in plan.message
 
 
-def test_another_status_that_says_the_same_of_the_approval_plans_nothing_anew() -> None:
-    planner, pool = Planner(Timing()), _manual(FLIP, status=agreed(FLIP))
-    world = a_world(pools=(pool,), nodes=(FIRST, SECOND))
-    planner.update(world, None, NOW)
-    status = pool.status.model_copy(update={"observed_generation": 7})
-    again = pool.model_copy(update={"status": status})
-    assert planner.update(replace(world, pools=(again,)), set(), NOW).decisions == ()
-
-
 def test_an_approval_that_is_taken_back_holds_the_nodes_that_have_not_begun() -> None:
     planner, pool = Planner(Timing()), _manual(FLIP, status=agreed(FLIP))
     busy = replace(FIRST, ready=False)

@@ -1,6 +1,5 @@
 """How many nodes may change at once, whose turn it is, and what finding that costs."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +7,6 @@ import pytest
 from gpushare.api.node import Node
 from gpushare.api.rollout import Rollout as Spec
 from gpushare.core import plan as planning
-from gpushare.core.actions import NodePlan
-from gpushare.core.book import Book
 from gpushare.core.turn import Progress, count_max_unavailable, plan_turn
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
@@ -82,13 +79,6 @@ def test_nodes_that_were_in_the_pools_mode_already_prove_nothing() -> None:
     assert Rollout(right, *some_settled(3), canary=1, max_unavailable=3).started == {"gpu-1"}
 
 
-def test_nodes_that_join_wait_for_no_canary_and_are_none() -> None:
-    joining = a_node("gpu-9", {"ack.node.gpu.schedule": "share"})
-    rollout = Rollout(changing(), joining, *some_settled(2), canary=1, max_unavailable=4)
-    assert rollout.reasons["gpu-9"] is Reason.CORDONED
-    assert rollout.started == set()
-
-
 # What it costs.
 
 
@@ -124,35 +114,6 @@ def test_an_event_has_only_the_nodes_read_that_it_concerns(
     assert rollout.reasons["gpu-1000"] is reason
 
 
-@pytest.mark.parametrize("at_once", [1, "10%"])
-def test_over_a_whole_rollout_each_node_is_decided_about_a_few_times(
-    monkeypatch: pytest.MonkeyPatch, at_once: int | str
-) -> None:
-    """Those that wait are not gone through at each step of another, nor those that have begun."""
-    size = 100
-    rollout = Rollout(*some_settled(size), max_unavailable=at_once)
-    entered: list[str] = []
-
-    def enter(book: Book, plan: NodePlan) -> None:
-        entered.append(plan.node)
-        keep(book, plan)
-
-    keep = Book.enter
-    monkeypatch.setattr(Book, "enter", enter)
-    begun = rollout.started
-    while begun:
-        wave, begun = sorted(begun), set()
-        for name in wave:
-            rollout.set(replace(changing(), name=name, uid=f"uid-of-{name}"))
-            begun |= rollout.started
-        for name in wave:
-            rollout.set(done(name))
-            begun |= rollout.started
-    assert set(rollout.reasons.values()) == {Reason.APPLIED}
-    # To cordon it, to wait for it, to take it into service.
-    assert len(entered) <= 3 * size
-
-
 def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
     rollout = Rollout(changing(), *some_settled(2))
     book = rollout.planner.books["training"]
@@ -161,14 +122,6 @@ def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
     assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
     rollout.set(rollout.nodes["gpu-1"])
     assert not book.take_turned()
-
-
-def test_nodes_that_wait_as_before_are_not_counted_again_when_the_pool_is_edited() -> None:
-    rollout = Rollout(changing(), *some_settled(2))
-    assert rollout.planner.books["training"].take_turned()
-    rollout.pool = rollout.pool.model_copy(update={"generation": 2})
-    rollout.update(set())
-    assert not rollout.planner.books["training"].take_turned()
 
 
 def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:

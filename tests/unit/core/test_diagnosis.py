@@ -299,19 +299,6 @@ def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
     _expect(verify_mode(node, [pod], _mode(schedule), AT), reason)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "reason", "wake"),
-    [(20, Reason.RESOURCE_NOT_READY, 40), (60, Reason.NO_CARDS, None)],
-)
-def test_that_no_card_was_found_is_said_after_the_plugin_had_its_time(
-    seconds: int, reason: Reason, wake: float | None
-) -> None:
-    node = _settled(allocatable={}, gpu_count=0)
-    plan = plan_of(node, SHARE_POOL, PLUGIN, now=NOW + timedelta(seconds=seconds))
-    assert (plan.state, plan.reason) == (NodeState.BLOCKED, reason)
-    assert plan.wake_after_seconds == wake
-
-
 @pytest.mark.parametrize("renewed", [None, True])
 def test_a_change_whose_plugin_finds_no_card_is_restarted_once_and_fails_for_that(
     renewed: bool | None,

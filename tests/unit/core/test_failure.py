@@ -118,12 +118,6 @@ def test_a_failure_is_written_once(retry: str) -> None:
         assert plan.halts
 
 
-def test_a_step_of_ours_that_is_refused_until_the_deadline_fails() -> None:
-    failure = expect_change(plan_of(RECORDING, a_pool(), now=DEADLINE, is_refused=True)).failure
-    assert failure is not None
-    assert failure.step is Step.LABELLED
-
-
 def test_pods_on_the_labelled_node_are_waited_for_without_a_deadline() -> None:
     plan = plan_of(RECORDING, a_pool(), a_gpu_pod(), now=NOW + timedelta(days=9))
     expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
@@ -208,13 +202,6 @@ def test_a_failure_of_another_attempt_does_not_come_back_with_it() -> None:
     node = _come_back(failed())
     plan = _plan_back(follow(node, _plan_back(node, a_pool(retry="once"))))
     assert (plan.state, plan.halts) == (NodeState.READY, "")
-
-
-@pytest.mark.parametrize("pod", [INSTALLER, NEW], ids=["plugin away", "installer away"])
-def test_a_node_that_came_back_too_late_and_is_down_again_still_halts(pod: Pod) -> None:
-    plan = _plan_back(_come_back(failed()), None, pod)
-    assert plan.state is NodeState.BLOCKED
-    assert plan.halts
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from gpushare.api.node import Node
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import ApplyNode, NodeState
 from gpushare.core.observed import Observed, Timing
-from gpushare.core.outlook import judge_rollout
 from gpushare.core.plan import Planner
 from gpushare.core.records import Applied, Change, Failure, NodeRecords, Step
 from gpushare.core.rollout import plan_give_way
@@ -58,14 +57,6 @@ def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> Non
     assert rollout.reasons["gpu-2"] is Reason.CORDONED
     rollout.update(set(), NOW + timedelta(minutes=10))
     assert set(rollout.reasons.values()) == {Reason.DEADLINE_EXCEEDED, Reason.ROLLOUT_HALTED}
-
-
-def test_a_node_that_joined_and_failed_is_called_so_while_it_awaits_agreement() -> None:
-    wants_another = a_pool(schedule="default", rollout={"approval": "Manual"})
-    rollout = Rollout(has_failed(), has_failed("gpu-5", joining=True), pool=wants_another)
-    first = rollout.reasons
-    rollout.update({"gpu-5"})
-    assert first["gpu-5"] is rollout.reasons["gpu-5"] is Reason.DEADLINE_EXCEEDED
 
 
 def test_a_failure_halts_no_other_pool() -> None:
@@ -180,7 +171,6 @@ def test_a_node_that_joins_too_late_holds_nobody_up_then_or_afterwards() -> None
     assert "failure" not in done.annotations[names.ANNOTATION_APPLIED]
 
 
-BACK = on_basic(Schedule.CGPU, Schedule.SHARE, Step.CORDONED)
 FAILED = on_basic(Schedule.SHARE, Schedule.CGPU, Step.RESTARTING, failure=a_failure())
 IN_SHARE, IN_CGPU = (applied(mode, edition=Edition.BASIC).applied for mode in ("share", "cgpu"))
 
@@ -226,12 +216,6 @@ def test_a_plugin_is_not_believed_when_what_followed_a_failed_change_is_given_up
     assert (change.to, change.step, change.restart) == (Schedule.CGPU, Step.LABELLED, True)
 
 
-def test_a_change_that_is_given_up_for_the_one_that_failed_has_its_whole_time_again() -> None:
-    pool = a_pool(schedule="share", edition="Basic", generation=2)
-    book = plan(pool, a_member(BACK, unschedulable=False)).books["training"]
-    assert read_change(expect_apply(book.plans["gpu-1"])).labelled_at == LATER
-
-
 def test_nodes_that_failed_together_do_not_wait_for_each_others_place() -> None:
     pool = a_pool(schedule="share", edition="Basic", generation=2)
     nodes = (a_member(FAILED), a_member(FAILED, "gpu-2"))
@@ -251,9 +235,3 @@ def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:
     pool = a_pool(schedule="share", edition="Basic", generation=2, reconcile="Paused")
     held = plan(pool, a_member(FAILED)).books["training"].plans["gpu-1"]
     assert (held.reason, held.action) == (Reason.PAUSED, None)
-
-
-def test_a_node_that_gives_way_is_in_the_middle_of_its_change_all_the_same() -> None:
-    pool = a_pool(edition="Basic")
-    book = plan(pool, a_member(BACK)).books["training"]
-    assert judge_rollout(pool, book)[:2] == (False, Reason.UPDATING)

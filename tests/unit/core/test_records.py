@@ -100,18 +100,13 @@ _OLD_APPLIED = (
 )
 
 
-def test_an_old_record_of_a_change_reads_as_it_was_meant_and_is_written_as_it_was() -> None:
-    change = Change.model_validate_json(_OLD_CHANGE)
-    assert change == CHANGE.model_copy(update={"claim": "training/1"})
-    assert (change.failure, change.undoes, change.renewed) == (None, None, None)
-    assert change.dump() == _OLD_CHANGE
-
-
-def test_an_old_record_of_a_mode_reads_as_it_was_meant_and_is_written_as_it_was() -> None:
-    record = Applied.model_validate_json(_OLD_APPLIED)
-    assert record == APPLIED
-    assert (record.of, record.failure) == (None, None)
-    assert record.dump() == _OLD_APPLIED
+def test_old_records_read_as_they_were_meant_and_are_written_as_they_were() -> None:
+    change, mode = (
+        Change.model_validate_json(_OLD_CHANGE),
+        Applied.model_validate_json(_OLD_APPLIED),
+    )
+    assert (change, mode) == (CHANGE.model_copy(update={"claim": "training/1"}), APPLIED)
+    assert (change.dump(), mode.dump()) == (_OLD_CHANGE, _OLD_APPLIED)
 
 
 def _with_old(labels: dict[str, str], text: str) -> Node:

@@ -242,13 +242,6 @@ def test_a_node_that_never_comes_back_halts_the_pool(step: Step) -> None:
     assert expect_written(plan).failure is not None
 
 
-def test_a_node_that_is_ready_again_in_the_same_boot_waits_on_without_a_deadline() -> None:
-    node = teardown_node(Step.UNINSTALLED, records=a_teardown(Step.UNINSTALLED, down=True))
-    up = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
-    assert change_of(up).teardown == change_of(teardown_node(Step.UNINSTALLED)).teardown
-    assert plan_teardown(up, manual_pool(), now=LONG_AFTER + timedelta(days=9)).deadline is None
-
-
 def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> None:
     failure = a_failure("training/1")
     records = a_teardown(Step.UNINSTALLED, down=True, failure=failure)

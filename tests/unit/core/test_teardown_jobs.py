@@ -91,11 +91,6 @@ def test_where_pods_held_it_up_for_long_the_job_has_its_time_all_the_same() -> N
     assert (change.labelled_at, change.failure) == (LONG_AFTER, None)
 
 
-def test_a_job_that_hangs_passes_the_deadline() -> None:
-    plan = plan_teardown(LABELLED, job_pool(), a_job(LABELLED, Phase.UNINSTALL), now=LATER)
-    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
-
-
 def test_a_job_that_failed_fails_the_change_and_says_where_its_log_is() -> None:
     job = a_job(LABELLED, Phase.UNINSTALL, JobState.FAILED, BROKEN)
     plan = plan_teardown(LABELLED, job_pool(), job)
@@ -229,11 +224,3 @@ def test_a_job_that_still_runs_is_waited_for_before_the_node_may_isolate_again()
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
     assert f"Job {runs} must end first" in plan.message
     assert expect_written(plan_teardown(node, pool, ended)).to is Schedule.CGPU
-
-
-def test_a_verification_that_hung_is_tried_again_without_another_removal() -> None:
-    node = _failed(Step.REBOOTED, boot="boot-2")
-    again = write(node, plan_teardown(node, AGAIN, now=LATER))
-    plan = plan_teardown(again, AGAIN, a_job(node, Phase.VERIFY), now=LATER)
-    assert isinstance(plan.action, CreateJob)
-    assert plan.action.phase is Phase.VERIFY

@@ -218,10 +218,6 @@ def test_an_extender_that_answers_is_not_said_to_be_away(message: str, reason: R
     assert _reason(_failed(message), training=ROOM) is reason
 
 
-def test_what_else_a_scheduler_could_not_reach_is_told_as_it_says() -> None:
-    assert BY_API_SERVER in _judge(_failed(BY_API_SERVER), training=ROOM).message
-
-
 def _says(refused: int) -> str:
     return (
         f"0/9 nodes are available: {refused} Insufficient GPU Memory in one device, "
