@@ -4,8 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare import names
 from gpushare.api.node import MAX_CARDS, Node
@@ -204,35 +202,3 @@ def test_a_request_beyond_all_bounds_still_fits_the_status() -> None:
     greedy = a_gpu_pod(node="", requests={MEMORY: 2**63 - 1})
     assert sum_capacity([], [greedy] * 3).memory_requested == MAX_FIGURE
     assert sum_capacity([]) == Capacity()
-
-
-_PODS = st.lists(
-    st.builds(
-        _holder,
-        st.dictionaries(st.integers(0, 5), st.integers(0, 40), max_size=3),
-        asks=st.integers(1, 100),
-        phase=st.sampled_from(["Pending", "Running", "Succeeded"]),
-        card_count=st.integers(1, 3),
-    ),
-    max_size=6,
-)
-_NODES = st.builds(
-    _node,
-    st.integers(0, 4),
-    st.integers(0, 100),
-    ready=st.booleans(),
-    unschedulable=st.booleans(),
-)
-
-
-@given(_NODES, _PODS)
-def test_a_nodes_figures_agree_with_the_ledgers(node: Node, pods: list[Pod]) -> None:
-    live = [pod for pod in pods if pod.is_live]
-    capacity = observe_node_capacity(node, pods)
-    there = range(node.gpu_count or MAX_CARDS)
-    assert capacity.allocated == sum(
-        units for pod in live for card, units in pod.cards.items() if card in there
-    )
-    assert capacity.requested == sum(pod.gpu_memory for pod in live)
-    assert all(0 <= block <= capacity.card_total for block in capacity.free_blocks)
-    assert sum(capacity.free_blocks) <= max(capacity.total - capacity.requested, 0)

@@ -15,7 +15,6 @@ from gpushare.core.diagnosis import NotYet, diagnose, find_competing_plugins
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Pass, Timing
 from gpushare.core.plan import Planner
-from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
@@ -103,16 +102,6 @@ def test_two_daemonsets_that_serve_one_resource_compete(
         f"keep the DaemonSet {rival.daemonset} off the node",
         "Kubernetes up to 1.36",
         "1.37 and newer",
-    )
-
-
-def test_plugins_are_told_by_the_names_that_the_cluster_gives_them() -> None:
-    named = replace(AT, plugin_daemonsets=PluginDaemonSets({PLUGIN.daemonset: "plugin-2"}))
-    node = _offering(memory=15)
-    trouble = find_competing_plugins(node, [PLUGIN, CORE_PLUGIN], _mode("core_mem"), named)
-    _expect(trouble, Reason.COMPETING_PLUGINS, "keep the DaemonSet plugin-2 off", "and plugin-2")
-    assert verify_mode(node, [], _mode("share"), named) == NotYet(
-        Reason.PLUGIN_RESTARTING, "plugin-2 is not Ready on the node"
     )
 
 

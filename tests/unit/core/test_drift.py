@@ -24,12 +24,9 @@ from tests.kit.values.node_plans import (
     a_settled,
     an_isolating,
     applied,
-    expect_applied,
     expect_apply,
-    expect_change,
     expect_idle,
     plan_of,
-    plan_once_noted,
     under_way,
     written,
 )
@@ -77,14 +74,6 @@ class Fight:
         """Another foreign change, a little later."""
         self.now += timedelta(seconds=20)
         return self.judge(foreign(value, manager))
-
-
-def test_the_next_foreign_change_keeps_what_a_newer_operator_wrote_of_the_last() -> None:
-    fight = Fight(flips=1)
-    assert fight.drift is not None
-    fight.drift = Drift.model_validate_json(fight.drift.dump().replace("{", '{"mood":1,', 1))
-    fight.flip()
-    assert '"mood":1' in fight.drift.dump()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +216,6 @@ def test_what_was_counted_under_another_spec_counts_no_more() -> None:
 
 
 NEW_PLUGIN = a_plugin_pod("plugin-2")
-FORCING = a_pool(conflicts="Force")
 
 
 def _contested(
@@ -261,27 +249,6 @@ def _repairs(key: str, count: int = 3) -> Drift:
 RESTARTING = under_way(
     Step.RESTARTING, restart=True, plugins=(PluginPod(name="p", uid="plugin-1"),)
 )
-
-
-def test_a_label_that_was_taken_away_and_put_back_in_a_change_restarts_the_plugin_again() -> None:
-    key = names.LABEL_SCHEDULE
-    labels, drift = {**CGPU, **OURS}, _rival(key, "cgpu")
-    node = _contested(labels, RESTARTING, key, drift=drift, unschedulable=True)
-    change = expect_change(plan_of(node, a_pool(), NEW_PLUGIN, INSTALLER))
-    assert (change.step, change.restart, change.plugins) == (Step.LABELLED, True, ())
-
-
-def test_a_plugin_that_started_under_a_rivals_value_is_restarted_after_the_fight() -> None:
-    drift = _repairs(names.LABEL_SCHEDULE)
-    node = _contested({**SHARE, **OURS}, applied(), names.LABEL_SCHEDULE, drift=drift)
-    during = plan_of(node, FORCING, NEW_PLUGIN, INSTALLER)
-    assert during.reason is Reason.LABEL_CONFLICT
-    written = expect_applied(during)
-    assert written.mode_unknown
-    calm = applied().model_copy(update={"applied": written})
-    node, then = _contested({**CGPU, **OURS}, calm, drift=drift), NOW + timedelta(hours=1)
-    later = plan_once_noted(node, FORCING, NEW_PLUGIN, INSTALLER, now=then)
-    assert later.reason is Reason.CORDONED
 
 
 def test_a_fight_over_the_pool_label_does_not_stop_a_change() -> None:

@@ -235,13 +235,6 @@ def test_a_failed_change_is_tried_again_with_a_new_deadline(pool: Pool, retry: s
     assert (resumed.state, resumed.deadline) == (NodeState.UPDATING, LATER + timedelta(minutes=10))
 
 
-def test_a_failed_change_to_what_the_pool_wants_no_more_begins_anew_from_there() -> None:
-    pool = a_pool(schedule="default", generation=2)
-    change = expect_change(plan_of(cordoned(failed()), pool, now=LATER))
-    assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.DEFAULT, Step.CORDONED)
-    assert change.labelled_at is not None
-
-
 def test_where_the_pool_wants_what_cant_be_done_the_failed_node_says_both() -> None:
     pool = a_pool(schedule="share", generation=2)
     plan = plan_of(cordoned(failed()), pool, now=LATER)

@@ -129,11 +129,6 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
 # How long it takes.
 
 
-def test_once_the_module_is_gone_a_teardown_ends_as_any_change() -> None:
-    found = forecast(manual_pool(), [teardown_node(Step.RESTARTING, boot="boot-2")])
-    assert _estimate(found).expected is not None
-
-
 def _estimate(found: PoolForecast) -> Estimate:
     assert found.estimate is not None
     return found.estimate

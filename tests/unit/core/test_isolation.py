@@ -24,7 +24,6 @@ from gpushare.core.status import build_status
 from gpushare.names import Condition, Reason
 from tests.kit.values.node_plans import OURS, applied, expect_idle, plan_of
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
-from tests.kit.values.teardown_plans import a_teardown
 
 MAIN = SharingContainer("main")
 OPTING_OUT = SharingContainer("main", opts_out=True)
@@ -97,11 +96,6 @@ def test_of_a_pod_that_is_still_listed_after_a_reboot_nothing_is_claimed() -> No
     assert claim_of(node, a_train(name="later")).isolated is False
 
 
-def test_of_a_pod_that_was_there_without_a_record_nothing_is_claimed() -> None:
-    claim = claim_of(a_member("share", before=("uid-of-train-1",)), a_train())
-    assert (claim.admitted, claim.isolated, claim.is_stale) == (None, None, False)
-
-
 def test_on_a_node_that_was_never_verified_nothing_is_claimed() -> None:
     claim = claim_of(a_node(labels={"cgpu": "true"}), a_train())
     assert (claim.mode, claim.isolated, claim.is_stale) == (None, None, False)
@@ -172,22 +166,6 @@ def test_a_change_that_follows_a_failed_one_claims_nothing_after_another_boot() 
     change = a_flip(boot_id="boot-0").model_copy(update={"step": Step.CORDONED})
     node = a_node(labels={**CGPU, **OURS}, records=NodeRecords(found={}, change=change))
     assert claim_of(node, a_train()).isolated is None
-
-
-@pytest.mark.parametrize("was", ["train-1", "other"])
-def test_a_boot_that_was_not_recorded_is_not_taken_for_another_one(was: str) -> None:
-    node = a_member("share", boot_id="", before=(f"uid-of-{was}",))
-    assert claim_of(node, a_train()).isolated is (None if was == "train-1" else False)
-
-
-@pytest.mark.parametrize(("step", "isolated"), [(Step.REBOOTED, None), (Step.RESTARTING, False)])
-def test_after_a_teardowns_reboot_nothing_is_claimed_before_the_module_was_looked_for(
-    step: Step, isolated: bool | None
-) -> None:
-    labels = {**MODES[Edition.PROFESSIONAL, Schedule.SHARE].labels, **OURS}
-    change = a_teardown(step, boot_id="boot-0").change
-    node = a_node(labels=labels, records=NodeRecords(found={}, change=change))
-    assert claim_of(node, a_train()).isolated is isolated
 
 
 def test_the_claims_of_a_node_are_added_up() -> None:

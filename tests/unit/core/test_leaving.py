@@ -81,12 +81,6 @@ def test_the_policy_says_which_labels_go(
     assert _release(plan_leave_of(node, *plugins, pool=pool)).remove == removed
 
 
-def test_whole_card_begins_a_change_like_any_other() -> None:
-    plan = expect_leaving(_left(SHARE, "share", NOTHING_FOUND), pool=_pool("WholeCard"))
-    assert expect_apply(plan).cordon
-    assert plan.takes_slot
-
-
 def test_a_pod_that_selects_the_pool_is_waited_for_before_its_label_goes() -> None:
     pod = a_gpu_pod(selects=frozenset({(names.LABEL_POOL, "training")}), requests={})
     node = _left(DEFAULT, "default", NOTHING_FOUND)

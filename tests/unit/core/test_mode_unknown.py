@@ -8,7 +8,7 @@ import pytest
 
 from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pod import Pod, SharingContainer
+from gpushare.api.pod import SharingContainer
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState, ReleaseNode, build_apply
 from gpushare.core.isolation import observe_isolation
@@ -145,19 +145,6 @@ def test_a_label_that_was_removed_may_have_been_read_where_that_says_another_mod
     assert expect_applied(plan).mode_unknown
 
 
-@pytest.mark.parametrize(
-    ("value", "at", "pods"),
-    [("false", LONG, (INSTALLER,)), (None, None, ALL)],
-    ids=["the plugin is gone", "it was removed for a moment"],
-)
-def test_a_label_by_which_the_plugin_goes_is_read_by_one_that_comes_back(
-    value: str | None, at: datetime | None, pods: tuple[Pod, ...]
-) -> None:
-    """The DaemonSets take it away, and it comes back by our label."""
-    plan = plan_of(a_foreign(value, at, key="cgpu"), POOL, *pods)
-    assert expect_applied(plan).mode_unknown is None
-
-
 def test_the_restart_comes_once_and_its_return_makes_the_mode_known() -> None:
     begun = plan_of(UNKNOWN, POOL, *ALL)
     assert begun.reason is Reason.CORDONED
@@ -212,15 +199,6 @@ def test_somebody_elses_word_on_isolation_is_put_back_however_often_it_comes() -
         reasons.append(plan.reason)
         node = follow(claimed, plan)
     assert (reasons[0], reasons[-1]) == (Reason.DRIFT_REPAIRED, Reason.LABEL_CONFLICT)
-
-
-def test_where_the_label_was_never_written_it_is_no_drift() -> None:
-    """As on the nodes of an older release."""
-    member = a_member()
-    labels = {k: v for k, v in member.labels.items() if k not in VERIFIED}
-    plan = plan_of(replace(member, labels=labels, owned=member.owned - VERIFIED.keys()), POOL, *ALL)
-    assert plan.reason is Reason.UPDATING
-    assert VERIFIED.items() <= expect_apply(plan).labels.items()
 
 
 def test_a_value_that_came_with_the_node_does_not_stay() -> None:

@@ -37,7 +37,6 @@ from tests.kit.values.objects import (
     LATER,
     MEMORY,
     NOW,
-    a_gpu_pod,
     a_node,
     a_plugin_pod,
     a_pool,
@@ -129,17 +128,8 @@ def test_the_next_pool_believes_it_and_carries_it(labels: dict[str, str]) -> Non
     assert plan.reason is Reason.REQUIRES_TEARDOWN
 
 
-def test_a_pool_that_takes_whole_cards_carries_it_for_the_next_one() -> None:
-    plan = plan_teardown(_released(DEFAULT), a_pool(schedule="default"))
-    assert names.ANNOTATION_MODULE in expect_apply(plan).annotations
-
-
-@pytest.mark.parametrize(
-    ("ready", "installer"),
-    [(True, INSTALLER), (False, INSTALLER), (True, LEFT_INSTALLER)],
-    ids=["in line", "not ready", "left over under its former name"],
-)
-def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool, installer: Pod) -> None:
+@pytest.mark.parametrize("ready", [True, False], ids=["in line", "not ready"])
+def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool) -> None:
     node = a_node(labels={**DEFAULT, **OURS}, records=applied("default"), ready=ready)
     plan = plan_of(node, a_pool(), installer, slot_free=False)
     assert not expect_apply(plan).cordon
@@ -168,11 +158,6 @@ def test_the_end_of_a_teardown_forgets_it_unless_an_installer_came_since(
     apply = expect_apply(plan_teardown(node, manual_pool(), pods=pods))
     assert not apply.cordon
     assert (names.ANNOTATION_MODULE in apply.annotations) is known
-
-
-def test_who_came_to_share_before_the_module_is_still_known_after_it() -> None:
-    record = expect_applied(plan_of(SHARING, SHARE_POOL, PLUGIN, INSTALLER, a_gpu_pod()))
-    assert record.admitted == {"uid-of-train-1": Schedule.SHARE}
 
 
 def test_a_label_that_somebody_put_back_while_nobody_looked_may_have_brought_an_installer() -> None:

@@ -1,31 +1,36 @@
-"""Changes that failed and are taken back, where the table of transitions allows it."""
+"""Changes that failed and are taken back, and what each write to a node brought about."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.actions import NodePlan, NodeState, RecordPlugins
+from gpushare.core.actions import NodePlan, NodeState, RecordPlugins, build_apply
 from gpushare.core.modes import MODES
 from gpushare.core.observed import Observed, Timing
-from gpushare.core.records import PluginPod, Step, parse_records
+from gpushare.core.outcome import ChangeOutcome, WriteOutcome, judge_write
+from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, Step, parse_records
 from gpushare.core.rollout import plan_after_look
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
+    CGPU,
     INSTALLER,
     OURS,
     a_failure,
     applied,
     change_of,
+    deferred,
     expect_applied,
     expect_apply,
     expect_change,
     expect_idle,
     expect_leaving,
+    failed,
     follow,
     plan_of,
     under_way,
@@ -172,17 +177,6 @@ def test_a_rollback_that_fails_is_not_rolled_back() -> None:
     assert plan.halts
 
 
-def test_a_rollback_is_dropped_when_the_spec_changes_and_the_change_is_tried_again() -> None:
-    node, pool = _begun(), _pool(generation=2)
-    plan = _next(node, NEW, INSTALLER, pool=pool)
-    change = expect_change(plan)
-    assert (change.of, change.to, change.step) == (Schedule.SHARE, Schedule.CGPU, Step.LABELLED)
-    assert (change.failure, change.undoes) == (a_failure(), None)
-    assert expect_apply(plan).cordon
-    again = expect_change(_next(follow(node, plan), NEW, INSTALLER, pool=pool))
-    assert (again.failure, again.labelled_at) == (None, LATER)
-
-
 @pytest.mark.parametrize("step", [Step.LABELLED, Step.RESTARTING])
 def test_a_dropped_rollback_never_takes_the_old_plugin_for_one_that_read_the_labels(
     step: Step,
@@ -262,3 +256,96 @@ def test_a_node_that_leaves_on_its_way_back_stays_cordoned() -> None:
     assert expect_apply(plan).cordon
     released = expect_leaving(follow(_begun(), plan), NEW, pool=pool, now=LATER)
     assert "it stays cordoned" in released.message
+
+
+LABELS = {**CGPU, **OURS}
+
+
+def write(before: NodeRecords, after: NodeRecords, *, now: Any = LATER) -> WriteOutcome:
+    node = a_node(labels=LABELS, records=before)
+    return judge_write(node, build_apply(node, LABELS, after, cordon=False, message=""), now)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        (under_way(Step.RESTARTING), applied(), ChangeOutcome.COMPLETED),
+        (failed(), applied(), ChangeOutcome.COMPLETED),
+        (under_way(Step.RESTARTING, undoes=a_failure()), applied(), ChangeOutcome.ROLLED_BACK),
+        (under_way(Step.RESTARTING), failed(), ChangeOutcome.FAILED),
+        (under_way(Step.CORDONED), applied(), ChangeOutcome.WITHDRAWN),
+        (under_way(Step.CORDONED), deferred(1), ChangeOutcome.WITHDRAWN),
+    ],
+)
+def test_a_change_ends_with_the_write_that_says_so(
+    before: NodeRecords, after: NodeRecords, outcome: ChangeOutcome
+) -> None:
+    assert write(before, after).change is outcome
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (applied(), under_way(Step.CORDONED)),
+        (under_way(Step.CORDONED), under_way(Step.LABELLED)),
+        (under_way(Step.LABELLED), under_way(Step.RESTARTING)),
+        (applied(), applied()),
+        (NodeRecords(), applied()),
+        (deferred(1), under_way(Step.CORDONED)),
+        (deferred(1), applied()),
+        (failed(), failed()),
+        (failed(), under_way(Step.CORDONED, undoes=a_failure())),
+        (under_way(Step.CORDONED, undoes=a_failure()), failed()),
+    ],
+)
+def test_a_write_in_the_middle_of_a_change_or_without_one_ends_none(
+    before: NodeRecords, after: NodeRecords
+) -> None:
+    assert write(before, after).change is None
+
+
+@pytest.mark.parametrize(("ended", "seconds"), [(LATER, 3600), (NOW - timedelta(hours=1), 0)])
+def test_a_change_took_as_long_as_from_its_begin(ended: datetime, seconds: float) -> None:
+    """None ends before that, whatever the clock says."""
+    assert write(under_way(Step.RESTARTING), applied(), now=ended).change_seconds == seconds
+
+
+# Labels that others write.
+
+
+def a_repair(minutes: int) -> Repair:
+    at = NOW + timedelta(minutes=minutes)
+    return Repair(key=names.LABEL_PLACEMENT, manager="kubectl", theirs="spread", at=at)
+
+
+RIVAL = Rival(key=names.LABEL_PLACEMENT, manager="kubectl", ours="binpack", since=NOW)
+
+
+def drifted(*repairs: Repair, rivals: tuple[Rival, ...] = ()) -> NodeRecords:
+    return applied().model_copy(update={"drift": Drift(repairs=repairs, rivals=rivals)})
+
+
+def test_each_label_that_is_put_back_is_a_flip() -> None:
+    once = drifted(a_repair(1))
+    assert write(applied(), once).flips == 1
+    assert write(once, drifted(a_repair(1), a_repair(2))).flips == 1
+    assert write(once, once).flips == 0
+    # One that is remembered no more is none.
+    assert write(drifted(a_repair(1), a_repair(2)), drifted(a_repair(2))).flips == 0
+
+
+def test_the_first_flip_of_a_manager_and_key_is_told_from_those_that_follow() -> None:
+    first, second = a_repair(1), a_repair(2)
+    other = a_repair(2).model_copy(update={"manager": "nfd-master"})
+    assert write(applied(), drifted(first)).first_flips == (first,)
+    assert write(drifted(first), drifted(first, second)).first_flips == ()
+    assert write(drifted(first), drifted(first, other)).first_flips == (other,)
+    # The one before was longer ago than changes that belong together.
+    assert write(drifted(first), drifted(second)).first_flips == (second,)
+
+
+def test_a_manager_that_is_given_way_to_is_a_conflict_once() -> None:
+    fought = drifted(rivals=(RIVAL,))
+    assert write(drifted(a_repair(1)), fought).conflicts == 1
+    assert write(fought, fought).conflicts == 0
+    assert write(fought, applied()).conflicts == 0

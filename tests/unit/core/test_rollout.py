@@ -173,24 +173,6 @@ def test_on_basic_only_pods_that_the_flip_would_harm_end_it(
     assert _look(node, *pods).cordon is goes_on
 
 
-@pytest.mark.parametrize(
-    ("to", "restart"),
-    [(Schedule.DEFAULT, False), (Schedule.SHARE, True)],
-    ids=["other plugin", "same plugin"],
-)
-def test_a_pod_that_came_takes_a_failed_node_back_to_what_failed(
-    to: Schedule, restart: bool
-) -> None:
-    """Cordoned; whether its plugin read the labels before that failed is not known."""
-    node = _at(Step.CORDONED, of=Schedule.CGPU, to=to, labelled_at=NOW)
-    plugins = (OLD,) if restart else ()
-    apply = _look(node, *plugins, a_gpu_pod(phase="Pending"))
-    assert (apply.cordon, apply.labels) == (True, {**CGPU, **UNVERIFIED})
-    change = _read_change(apply)
-    assert (change.of, change.to, change.step) == (Schedule.CGPU, Schedule.CGPU, Step.LABELLED)
-    assert change.restart is restart
-
-
 # After the labels.
 
 

@@ -1,25 +1,276 @@
-"""What a pool tells: its status, which stays where nothing is new, and its Events."""
+"""What a pool tells: its plan, whether its rollout is complete, its status and its Events."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
+from gpushare.api.node import Node
 from gpushare.api.pool import Pool
-from gpushare.api.status import PoolStatus
+from gpushare.api.status import PoolPlan, PoolStatus
 from gpushare.core.actions import NodePlan, NodeState
 from gpushare.core.book import Book
 from gpushare.core.capacity import NodeCapacity
-from gpushare.core.status import build_status as _build_status
+from gpushare.core.kinds import Kind, hash_kinds
+from gpushare.core.observed import Timing
+from gpushare.core.outlook import MAX_STEP_BYTES, MAX_STEPS, build_plan, judge_rollout
+from gpushare.core.plan import Planner
+from gpushare.core.records import Rival, Step
+from gpushare.core.status import MAX_SAMPLES, build_status
 from gpushare.core.telling import AT_ONCE, ONCE_SECONDS, REFILL_SECONDS, SAME_SECONDS, Key, Telling
+from gpushare.core.transitions import Outcome
+from gpushare.core.world import World
 from gpushare.names import Reason
-from tests.kit.values.objects import NOW, a_pool
+from tests.kit.values.node_plans import (
+    CGPU,
+    INSTALLER,
+    OURS,
+    SHARE,
+    a_failure,
+    a_kind,
+    a_settled,
+    agreed,
+    applied,
+    has_failed,
+    under_way,
+)
+from tests.kit.values.objects import (
+    LATER,
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_world,
+)
+
+TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN, teardown="teardown Manual")
+FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)
+REFUSED = a_kind("mps", "cgpu", Outcome.REQUIRES_PERSON)
+TURNS = {
+    Reason.WAITING_FOR_BUDGET,
+    Reason.WAITING_FOR_CANARY,
+    Reason.WAITING_FOR_APPROVAL,
+    Reason.ROLLOUT_HALTED,
+}
+DONE = NodePlan("done", NodeState.READY, Reason.APPLIED, "as the pool says", labelled=True)
 
 
-def _plan(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> NodePlan:
+def _waiting(
+    node: str = "gpu-1",
+    kind: Kind | None = None,
+    reason: Reason = Reason.WAITING_FOR_BUDGET,
+    **more: Any,
+) -> NodePlan:
+    return NodePlan(
+        node, NodeState.WAITING, reason, "its turn comes", kind=kind or a_kind(), **more
+    )
+
+
+def _book(*plans: NodePlan) -> Book:
+    book = Book()
+    for plan in plans:
+        book.enter(plan)
+    return book
+
+
+def _expect_plan(*plans: NodePlan, pool: Pool | None = None) -> PoolPlan:
+    plan = build_plan(pool or a_pool(), _book(*plans))
+    assert plan is not None
+    return plan
+
+
+def _plan(world: World) -> Book:
+    planner = Planner(Timing())
+    planner.update(world, None, NOW)
+    return planner.books[world.pools[0].name]
+
+
+def _rollout(world: World) -> tuple[bool, Reason, str]:
+    return judge_rollout(world.pools[0], _plan(world))
+
+
+# The steps.
+
+
+@pytest.mark.parametrize("reason", sorted(TURNS))
+def test_waiting_for_its_turn_is_no_blocker(reason: Reason) -> None:
+    (step,) = _expect_plan(_waiting(reason=reason)).steps
+    assert step.blocker == ""
+
+
+def test_the_first_twenty_nodes_are_shown_by_name() -> None:
+    steps = _expect_plan(*(_waiting(f"n{index:03}") for index in reversed(range(100)))).steps
+    assert [step.node for step in steps] == [f"n{index:03}" for index in range(MAX_STEPS)]
+
+
+def test_where_names_are_long_fewer_steps_are_shown() -> None:
+    steps = _expect_plan(*(_waiting(f"{index:03}".ljust(253, "n")) for index in range(20))).steps
+    assert 0 < len(steps) < MAX_STEPS
+    shown = sum(len(step.model_dump_json(by_alias=True).encode()) for step in steps)
+    assert shown <= MAX_STEP_BYTES
+
+
+# The plan.
+
+
+def test_where_nothing_is_left_to_do_there_is_no_plan() -> None:
+    assert build_plan(a_pool(), _book(DONE)) is None
+
+
+def test_an_approval_stays_in_the_plan_when_nothing_is_left() -> None:
+    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
+    pool = a_pool(rollout=rollout, status=agreed(a_kind()))
+    plan = _expect_plan(DONE, pool=pool)
+    assert pool.status.plan is not None
+    assert (plan.hash, plan.steps, plan.approved) == ("", (), pool.status.plan.approved)
+    assert plan.summary == "nothing is left to change"
+
+
+def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
+    book = _book(_waiting("a"), _waiting("b", TEARDOWN))
+    book.enter(replace(DONE, node="b"))
+    plan = build_plan(a_pool(), book)
+    assert plan is not None
+    assert [step.node for step in plan.steps] == ["a"]
+    assert plan.hash == hash_kinds([a_kind()])
+
+
+def test_of_very_many_kinds_the_summary_tells_a_few_and_first_what_is_done() -> None:
+    odd = [_waiting(f"n{i}", a_kind(f"a{i}", "cgpu", Outcome.REQUIRES_PERSON)) for i in range(60)]
+    summary = _expect_plan(*odd, _waiting("z")).summary
+    assert summary.startswith("share -> cgpu on 1 node")
+    assert summary.endswith("and 57 more kinds of change")
+
+
+@pytest.mark.parametrize("busy", [frozenset(), frozenset({"gpu-1"})], ids=["decided", "written"])
+def test_a_change_that_is_about_to_begin_has_no_blocker(busy: frozenset[str]) -> None:
+    planner, world = Planner(Timing()), a_world(pools=(a_pool(),), nodes=(a_settled(),))
+    planner.update(world, None, NOW)
+    planner.update(replace(world, busy=busy), {"gpu-1"}, NOW)
+    plan = build_plan(a_pool(), planner.books["training"])
+    assert plan is not None
+    assert [step.blocker for step in plan.steps] == [""]
+
+
+def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
+    approved = [a_kind("core_mem", "core_mem", outcome) for outcome in Outcome]
+    rollout = {"approval": "Manual", "approved_plan": "h" * 64}
+    pool = a_pool("p" * 63, rollout=rollout, status=agreed(*approved, to="h" * 64))
+    reasons = list(Reason)
+    plans = [
+        NodePlan(
+            f"{index:03}".ljust(253, "n"),
+            NodeState.BLOCKED,
+            reasons[index % len(reasons)],
+            "\u6df1" * 4000,
+            kind=a_kind(f"{index:063}", "cgpu", Outcome.REQUIRES_PERSON),
+            deadline=LATER,
+            halts="h" * 1000,
+            rivals=(Rival(key="k" * 317, manager="m" * 128, ours="o" * 63, since=NOW),),
+        )
+        for index in range(300)
+    ]
+    status = build_status(pool, _book(*plans), NOW)
+    assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
+    assert len(status.model_dump_json(by_alias=True, exclude_none=True).encode()) < 16 * 1024
+
+
+# RolloutComplete.
+
+
+@pytest.mark.parametrize("plans", [[DONE], []], ids=["all is done", "no nodes"])
+def test_a_rollout_is_complete_when_nothing_is_under_way_or_left(plans: list[NodePlan]) -> None:
+    assert judge_rollout(a_pool(), _book(*plans))[:2] == (True, Reason.NOTHING_LEFT)
+
+
+STRANGE = a_node(labels={**OURS, "ack.node.gpu.schedule": "egpu"})
+JOINED_TOO_LATE = has_failed("gpu-1", joining=True)
+CORDONED = replace(
+    a_settled(unschedulable=True, owns_cordon=True),
+    annotations=under_way(Step.CORDONED).annotations(),
+)
+WAITS = a_pool(rollout={"workloads": "CordonAndWait"})
+MANUAL = a_pool(rollout={"approval": "Manual"})
+GIVEN_BACK = a_pool(deleting=True, deletion_policy="WholeCard", rollout={"approval": "Manual"})
+
+
+@pytest.mark.parametrize(
+    ("pool", "nodes", "reason"),
+    [
+        (a_pool(), [a_settled()], Reason.WORKLOADS_PRESENT),
+        (a_pool(), [STRANGE], Reason.REQUIRES_PERSON),
+        (WAITS, [CORDONED], Reason.UPDATING),
+        (a_pool(), [JOINED_TOO_LATE], Reason.UPDATING),
+        (MANUAL, [has_failed("gpu-0"), a_settled("gpu-2")], Reason.ROLLOUT_HALTED),
+        (GIVEN_BACK, [a_settled()], Reason.WORKLOADS_PRESENT),
+    ],
+    ids=["pods", "a person", "under its cordon", "it joined", "halted first", "given back"],
+)
+def test_a_rollout_is_not_complete_while_a_node_is_left_and_says_what_it_waits_for(
+    pool: Pool, nodes: list[Node], reason: Reason
+) -> None:
+    world = a_world(pools=(pool,), nodes=tuple(nodes), pods=(a_gpu_pod(),))
+    assert _rollout(world)[:2] == (False, reason)
+
+
+def test_a_label_that_is_put_back_is_no_rollout() -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied(), owned=frozenset())
+    assert _rollout(a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(),)))[0]
+
+
+def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> None:
+    failures = [has_failed(name) for name in ("gpu-9", "gpu-1", "gpu-5")]
+    nodes = (*failures, a_settled("gpu-2"), a_settled("gpu-3"))
+    holds, reason, message = _rollout(a_world(pools=(a_pool(),), nodes=nodes))
+    assert (holds, reason) == (False, Reason.ROLLOUT_HALTED)
+    for told in ("gpu-1 failed at the step Restarting", "2 nodes are left", "gpushare.io/retry"):
+        assert told in message
+
+
+def test_a_failure_that_mended_itself_on_the_last_node_leaves_the_rollout_complete() -> None:
+    late = applied(of="share", failure=a_failure())
+    node = a_node(labels={**CGPU, **OURS}, records=late, allocatable={MEMORY: 15})
+    world = a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(), INSTALLER))
+    assert _rollout(world)[:2] == (True, Reason.NOTHING_LEFT)
+
+
+def test_only_the_kinds_that_are_new_are_said_to_lack_an_approval() -> None:
+    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
+    pool = a_pool(rollout=rollout, status=agreed(a_kind()))
+    _, reason, message = judge_rollout(pool, _book(_waiting("a"), _waiting("b", FOLLOW)))
+    assert reason is Reason.WAITING_FOR_APPROVAL
+    assert str(FOLLOW) in message
+    assert str(a_kind()) not in message
+    assert hash_kinds([a_kind(), FOLLOW]) in message
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(REFUSED, Reason.UPDATING), (TEARDOWN, Reason.WAITING_FOR_APPROVAL)],
+    ids=["not done by itself", "done"],
+)
+def test_nobody_is_asked_to_agree_to_what_is_not_done_by_itself(kind: Kind, reason: Reason) -> None:
+    assert judge_rollout(MANUAL, _book(_waiting(kind=kind)))[1] is reason
+
+
+def test_a_node_that_leaves_the_pool_is_no_part_of_what_is_agreed_to() -> None:
+    pool = a_pool(deletion_policy="WholeCard", nodes={"names": ["gpu-2"]})
+    nodes = (a_settled("gpu-1"), a_settled("gpu-2"))
+    book = _plan(a_world(pools=(pool,), nodes=nodes, pods=(a_gpu_pod(),)))
+    assert book.plans["gpu-1"].reason is Reason.WORKLOADS_PRESENT
+    plan = build_plan(pool, book)
+    assert plan is not None
+    assert (plan.hash, [step.node for step in plan.steps]) == (hash_kinds([a_kind()]), ["gpu-2"])
+
+
+def _state(node: str, state: NodeState, reason: Reason = Reason.UPDATING) -> NodePlan:
     return NodePlan(node, state, reason, f"message of {node}")
 
 
-def build_status(
+def _status_of(
     pool: Pool, plans: list[NodePlan], now: datetime, *, free_gib: int = 0
 ) -> PoolStatus:
     book = Book()
@@ -29,12 +280,12 @@ def build_status(
             plan.node,
             NodeCapacity(1, 15, free_blocks=(free_gib,) if free_gib else (), card_total=15),
         )
-    return _build_status(pool, book, now)
+    return build_status(pool, book, now)
 
 
-READY = _plan("a", NodeState.READY, Reason.APPLIED)
-BLOCKED = _plan("b", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
-UPDATING = _plan("c", NodeState.UPDATING)
+READY = _state("a", NodeState.READY, Reason.APPLIED)
+BLOCKED = _state("b", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+UPDATING = _state("c", NodeState.UPDATING)
 
 
 @pytest.mark.parametrize(
@@ -50,41 +301,33 @@ UPDATING = _plan("c", NodeState.UPDATING)
 def test_ready_says_first_what_holds_the_pool_up(
     plans: list[NodePlan], status: str, reason: Reason, told: str
 ) -> None:
-    ready, *_ = build_status(a_pool(), plans, NOW).conditions
+    ready, *_ = _status_of(a_pool(), plans, NOW).conditions
     assert (ready.status, ready.reason) == (status, reason)
     assert told in ready.message
 
 
 def test_the_same_plans_give_the_same_status_later() -> None:
-    first = build_status(a_pool(), [READY, BLOCKED], NOW)
+    first = _status_of(a_pool(), [READY, BLOCKED], NOW)
     again = a_pool(status=PoolStatus.model_validate(first.model_dump(mode="json", by_alias=True)))
-    assert build_status(again, [READY, BLOCKED], NOW + timedelta(hours=1)) == first
+    assert _status_of(again, [READY, BLOCKED], NOW + timedelta(hours=1)) == first
 
 
 def test_each_reason_has_a_sample_before_any_has_two() -> None:
-    many = [_plan(f"a{i:03}", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT) for i in range(50)]
-    other = _plan("z", NodeState.BLOCKED, Reason.MIG_NODE)
-    samples = build_status(a_pool(), [*many, other], NOW).samples
+    many = [_state(f"a{i:03}", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT) for i in range(50)]
+    other = _state("z", NodeState.BLOCKED, Reason.MIG_NODE)
+    samples = _status_of(a_pool(), [*many, other], NOW).samples
     assert "z" in {sample.node for sample in samples}
 
 
-def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
-    before = a_pool(status=build_status(a_pool(), [READY], NOW, free_gib=15))
-    soon = build_status(before, [READY], NOW + timedelta(seconds=1), free_gib=7)
-    later = build_status(before, [READY], NOW + timedelta(seconds=3), free_gib=7)
-    told = [status.capacity and status.capacity.largest_free_block for status in (soon, later)]
-    assert told == [15, 7]
-
-
 def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_not() -> None:
-    warned = _plan("a", NodeState.READY, Reason.EXTENDER_STALE)
-    status = build_status(a_pool(), [warned, UPDATING], NOW)
+    warned = _state("a", NodeState.READY, Reason.EXTENDER_STALE)
+    status = _status_of(a_pool(), [warned, UPDATING], NOW)
     assert [(sample.node, sample.reason) for sample in status.samples] == [
         ("c", Reason.UPDATING),
         ("a", Reason.EXTENDER_STALE),
     ]
     assert status.nodes.ready == 1
-    status = build_status(a_pool(), [warned], NOW)
+    status = _status_of(a_pool(), [warned], NOW)
     assert (status.conditions[0].status, len(status.samples)) == ("True", 1)
 
 

@@ -112,15 +112,6 @@ def test_a_teardown_that_failed_is_neither_rolled_back_nor_made_again(policy: st
     assert plan.halts
 
 
-def test_it_is_made_again_by_a_retry_under_another_name() -> None:
-    node = _failed(Step.LABELLED)
-    failed = a_job(node, Phase.UNINSTALL, JobState.FAILED, BROKEN)
-    again = write(node, plan_teardown(node, AGAIN, failed, now=LATER))
-    plan = plan_teardown(again, AGAIN, failed, now=LATER)
-    assert isinstance(plan.action, CreateJob)
-    assert plan.action.name != failed.name
-
-
 @pytest.mark.parametrize("node", [LABELLED, REBOOTED], ids=["labelled", "rebooted"])
 def test_where_jobs_were_switched_off_meanwhile_the_node_says_so_without_a_deadline(
     node: Node,

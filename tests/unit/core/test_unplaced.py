@@ -144,23 +144,11 @@ def test_a_pod_on_several_cards_needs_its_share_free_on_each() -> None:
     assert _reason(_waiting(80, card_count=8), training=ROOM) is Reason.UNSCHEDULABLE
 
 
-def test_a_pod_that_selects_a_mode_is_told_what_the_scheduler_says() -> None:
-    unplaced = _judge(_waiting(selects=frozenset({("cgpu", "true")})), training=ROOM)
-    assert unplaced.reason is Reason.UNSCHEDULABLE
-    assert SAYS in unplaced.message
-
-
 def test_a_pod_of_whole_cards_is_ours_only_where_it_selects_a_pool() -> None:
     whole = {names.RESOURCE_WHOLE_GPU: 1}
     assert _reason(_waiting(requests=whole, selects=frozenset())) is None
     assert _reason(_waiting(requests=whole)) is Reason.POOL_NOT_FOUND
     assert _reason(_waiting(requests=whole), training=WHOLE_CARDS) is Reason.UNSCHEDULABLE
-
-
-def test_a_message_names_the_unit_in_which_the_pod_asks() -> None:
-    capacity = Capacity(memory_total=31, unit="MiB", largest_card=16_130)
-    unplaced = _judge(_waiting(20_000), training=PoolRoom(2, 2, capacity))
-    assert "20000 MiB" in unplaced.message
 
 
 def test_a_pod_that_selects_two_pools_is_pending_for_both() -> None:

@@ -167,11 +167,6 @@ def test_whole_cards_that_a_recovery_or_a_static_plugin_brings_are_verified(
     assert verify_return(OFFERS, pods, change=change, was_zero=False, at=BY_RECOVER) is None
 
 
-def test_the_static_plugin_stands_in_for_no_other_daemonset() -> None:
-    plan = plan_of(a_settled(), a_pool(), STATIC, daemonsets=frozenset())
-    assert plan.reason is Reason.COMPONENT_MISSING
-
-
 def test_a_node_at_rest_with_the_static_plugin_is_ready() -> None:
     node = a_node(labels={LABEL_SCHEDULE: "default"}, allocatable={WHOLE: 2})
     plan = plan_of(node, POOL, STATIC, daemonsets=GPUSHARE_ALONE)

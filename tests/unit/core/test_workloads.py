@@ -72,12 +72,6 @@ def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
     assert plan.takes_slot
 
 
-@pytest.mark.parametrize("pool", [CORDON, EVICT])
-def test_pods_bring_no_node_its_turn_earlier(pool: Pool) -> None:
-    plan = plan_of(a_settled(), pool, a_gpu_pod(), slot_free=False, may_evict=True)
-    assert (plan.reason, plan.action) == (Reason.WAITING_FOR_BUDGET, None)
-
-
 @pytest.mark.parametrize("node", [a_settled(), _cordoned()], ids=["in service", "cordoned"])
 def test_where_eviction_is_not_allowed_nothing_is_done_for_it(node: Node) -> None:
     plan = plan_of(node, EVICT, a_gpu_pod())
