@@ -190,3 +190,10 @@ def test_how_long_a_module_takes_to_go_is_not_known_before_it_is_seen_to_be_gone
     found = _estimate(forecast(manual_pool(), [teardown_node(Step.REBOOTED, boot="boot-2")]))
     assert (found.waves, found.expected, found.longest) == (1, None, None)
     assert "a kernel module" in found.basis
+
+
+def test_a_manifest_that_carries_the_hash_waits_for_nobody() -> None:
+    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
+    found = forecast(a_pool(rollout=rollout), some_settled(2))
+    assert not found.waits_for_approval
+    assert [step.blocker for step in found.steps] == ["", ""]

@@ -1,9 +1,7 @@
 """What was foretold, against what a simulated controller then does to a simulated cluster."""
 
-import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,31 +22,33 @@ from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
 from tests.kit.histories.disturbances import LABELS, MODES, SCHEDULES, a_rollout
 from tests.kit.histories.field_ownership import observe_node
-from tests.kit.histories.invariants import InvariantChecker
 from tests.kit.histories.simulated_operator import SimulatedOperator
 from tests.kit.values.objects import a_pool
+from tests.unit.core.test_planner_histories import EXAMPLES, Histories
 
-EXAMPLES = int(os.environ.get("GPUSHARE_HISTORIES", "0"))
-"""By `make fuzz`: so many new histories; else the same few every time."""
-ENOUGH_STEPS = 300
 NODES = tuple(f"n{number}" for number in range(1, 6))
 HARMLESS = ("", "WorkloadsPresent", "WaitingForApproval")
 """Reasons that go away here: pods end, and people agree."""
 SETUP = Setup(may_evict=True)
-SECOND_LOOK = timedelta(seconds=2)
 
 
-@dataclass
-class History:
+class History(Histories):
     """A cluster with the operator at work, and what that did to nodes."""
 
-    cluster: sim.Cluster
-    operator: SimulatedOperator = field(default_factory=SimulatedOperator)
-    cordoned: list[str] = field(default_factory=list)
-    """Nodes in the order in which their changes began."""
-    restarted: dict[str, set[str]] = field(default_factory=dict)
-    """By node, UIDs of the plugin's pods that were deleted."""
-    evicted: set[str] = field(default_factory=set)
+    def __init__(self, edition: Edition, modes: Sequence[str]) -> None:
+        super().__init__()
+        self.cluster = sim.Cluster(edition=edition)
+        for node, mode in zip(NODES, modes, strict=True):
+            self.cluster = sim.add_node(self.cluster, node, LABELS[edition, mode])
+        self.cluster = simulated_kubelets.elapse(self.cluster, 60)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what was done so far."""
+        self.cordoned: list[str] = []
+        """Nodes in the order in which their changes began."""
+        self.restarted: set[str] = set()
+        self.evicted: set[str] = set()
 
     def put_pools(self, pools: Iterable[Pool]) -> None:
         """As an apply puts them there."""
@@ -62,64 +62,16 @@ class History:
     def read_labels(self) -> dict[str, dict[str, str]]:
         return {name: dict(node.labels) for name, node in self.cluster.nodes.items()}
 
-    def come_to_rest(self) -> None:
-        """Until nothing is left to do; people agree to every plan."""
-        for _ in range(ENOUGH_STEPS):
-            self.cluster = simulated_kubelets.elapse(self.cluster, 0)
-            world, changed = self.operator.observe(self.cluster)
-            told = self.cluster.pools
-            plan = self.operator.decide(world, changed, self.cluster)
-            self.cluster = self.operator.tell(self.operator.release(plan, self.cluster))
-            self._agree()
-            if self.operator.busy or told != self.cluster.pools:
-                for node in sorted(self.operator.busy):
-                    self._carry_out(node)
-                continue
-            due = simulated_kubelets.next_due(self.cluster)
-            moments = [moment for moment in (plan.wake_at, due) if moment is not None]
-            if not moments:
-                return
-            seconds = (min(moments) - self.cluster.now).total_seconds()
-            self.cluster = simulated_kubelets.elapse(self.cluster, max(seconds, 0))
-        raise AssertionError("no rest")
-
-    def begin_anew(self) -> None:
-        """Forget what was done so far."""
-        self.cordoned, self.restarted, self.evicted = [], {}, set()
-
-    def end_workloads(self) -> None:
-        for uid, each in self.cluster.pods.items():
-            if not each.pod.daemonset:
-                self.cluster = sim.end_pod(self.cluster, uid)
-
-    def _agree(self) -> None:
-        for pool in self.cluster.pools.values():
-            plan, rollout = pool.status.plan, pool.spec.rollout
-            if plan is not None and plan.hash and rollout.approved_plan != plan.hash:
-                agreed = rollout.model_copy(update={"approved_plan": plan.hash})
-                update = {
-                    "spec": pool.spec.model_copy(update={"rollout": agreed}),
-                    "generation": pool.generation + 1,
-                }
-                self.cluster = sim.put_pool(self.cluster, pool.model_copy(update=update))
-
     def _carry_out(self, node: str) -> None:
         before = observe_node(self.cluster.nodes[node])
         match self.operator.busy[node].decision.plan.action:
             case ApplyNode(cordon=True) if not before.owns_cordon:
                 self.cordoned.append(node)
-            case DeletePlugins(plugins=plugins):
-                self.restarted.setdefault(node, set()).update(p.uid for p in plugins)
+            case DeletePlugins():
+                self.restarted.add(node)
             case EvictPods(pods=pods):
                 self.evicted |= {str(pod) for pod in pods}
-        self.cluster = self.operator.carry_out(node, self.cluster)
-
-
-def a_history(edition: Edition, modes: Sequence[str]) -> History:
-    cluster = sim.Cluster(edition=edition)
-    for node, mode in zip(NODES, modes, strict=True):
-        cluster = sim.add_node(cluster, node, LABELS[edition, mode])
-    return History(simulated_kubelets.elapse(cluster, 60))
+        super()._carry_out(node)
 
 
 def a_spec(data: st.DataObject, edition: Edition, name: str, **spec: Any) -> Pool:
@@ -170,7 +122,7 @@ def test_what_is_foretold_is_what_happens(
     busy: set[str],
     is_contested: bool,
 ) -> None:
-    history = a_history(edition, modes)
+    history = History(edition, modes)
     if is_settled:
         history.put_pools([a_spec(data, edition, "training")])
         history.come_to_rest()
@@ -186,10 +138,10 @@ def test_what_is_foretold_is_what_happens(
     history.begin_anew()
     history.put_pools(pools)
     history.come_to_rest()
-    history.end_workloads()
+    history.end_pods()
     history.come_to_rest()
     # Forecast and operator decide by the same code: whether that is right, the checker says.
-    InvariantChecker().expect_rest(history.cluster, history.operator.planner)
+    history.checker.expect_rest(history.cluster, history.operator.planner)
 
     # Of a node that one pool would have, and another one has, the latter tells more.
     ranked = sorted(forecasts, key=lambda each: each.pool.observes)
@@ -229,7 +181,7 @@ def expect_as_told(
     history: History,
 ) -> None:
     event("as it is" if step is None else step.blocker or str(step.plan.reason))
-    restarted, cordoned = bool(history.restarted.get(node)), node in history.cordoned
+    restarted, cordoned = node in history.restarted, node in history.cordoned
     if step is None:
         assert (after, restarted, cordoned) == (before, False, False), node
     elif not is_done(step, history):

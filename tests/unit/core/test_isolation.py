@@ -8,6 +8,7 @@ import pytest
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.status import ConditionStatus, PoolStatus
 from gpushare.core.actions import EvictedPod, EvictPods, NodeState
 from gpushare.core.isolation import (
     MAX_SAMPLES,
@@ -249,12 +250,17 @@ def test_pods_of_which_nothing_is_known_stay() -> None:
     assert plan_of(node, EVICT, *PARTS, a_train(), may_evict=True).state is NodeState.READY
 
 
-def test_the_condition_names_the_first_and_says_what_helps() -> None:
-    world = a_world(pools=(REPORT,), nodes=(a_flipped(),), pods=(*PARTS, a_train()))
+def _tell(node: Node) -> tuple[PoolStatus, ConditionStatus]:
+    """The pool's status with this node in it, and what that says of isolation."""
     planner = Planner(Timing())
-    planner.update(world, None, NOW)
+    planner.update(a_world(pools=(REPORT,), nodes=(node,), pods=(*PARTS, a_train())), None, NOW)
     status = build_status(REPORT, planner.books["training"], NOW)
     (condition,) = (c for c in status.conditions if c.type == Condition.ISOLATION_CONSISTENT)
+    return status, condition
+
+
+def test_the_condition_names_the_first_and_says_what_helps() -> None:
+    status, condition = _tell(a_flipped())
     assert (condition.status, condition.reason) == ("False", Reason.STALE_ISOLATION)
     for part in ("default/train-1", "gpu-1 is isolated", "under cgpu", "staleWorkloads"):
         assert part in condition.message
@@ -262,6 +268,11 @@ def test_the_condition_names_the_first_and_says_what_helps() -> None:
     assert (status.isolation.containers, status.isolation.stale) == (1, 1)
     (sample,) = status.isolation.samples
     assert (sample.node, sample.pod, sample.admitted) == ("gpu-1", "default/train-1", "cgpu")
+
+
+def test_containers_of_which_nobody_knows_make_the_condition_unknown() -> None:
+    _, condition = _tell(a_flipped(admitted=None))
+    assert (condition.status, condition.reason) == ("Unknown", Reason.ISOLATION_UNKNOWN)
 
 
 @pytest.mark.parametrize("is_going", [False, True])

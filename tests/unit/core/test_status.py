@@ -23,11 +23,8 @@ from gpushare.core.transitions import Outcome
 from gpushare.core.world import World
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
-    CGPU,
-    INSTALLER,
     OURS,
     SHARE,
-    a_failure,
     a_kind,
     a_settled,
     agreed,
@@ -37,7 +34,6 @@ from tests.kit.values.node_plans import (
 )
 from tests.kit.values.objects import (
     LATER,
-    MEMORY,
     NOW,
     a_gpu_pod,
     a_node,
@@ -230,13 +226,6 @@ def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> 
         assert told in message
 
 
-def test_a_failure_that_mended_itself_on_the_last_node_leaves_the_rollout_complete() -> None:
-    late = applied(of="share", failure=a_failure())
-    node = a_node(labels={**CGPU, **OURS}, records=late, allocatable={MEMORY: 15})
-    world = a_world(pools=(a_pool(),), nodes=(node,), pods=(a_plugin_pod(), INSTALLER))
-    assert _rollout(world)[:2] == (True, Reason.NOTHING_LEFT)
-
-
 def test_only_the_kinds_that_are_new_are_said_to_lack_an_approval() -> None:
     rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
     pool = a_pool(rollout=rollout, status=agreed(a_kind()))
@@ -317,6 +306,15 @@ def test_each_reason_has_a_sample_before_any_has_two() -> None:
     other = _state("z", NodeState.BLOCKED, Reason.MIG_NODE)
     samples = _status_of(a_pool(), [*many, other], NOW).samples
     assert "z" in {sample.node for sample in samples}
+
+
+def test_room_that_moves_on_the_same_nodes_is_told_every_few_seconds() -> None:
+    before = a_pool(status=_status_of(a_pool(), [READY], NOW, free_gib=15))
+    told = [
+        _status_of(before, [READY], NOW + timedelta(seconds=after), free_gib=7).capacity
+        for after in (1, 3)
+    ]
+    assert [capacity and capacity.largest_free_block for capacity in told] == [15, 7]
 
 
 def test_a_node_that_is_ready_with_a_warning_is_a_sample_after_those_that_are_not() -> None:

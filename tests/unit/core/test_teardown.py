@@ -301,3 +301,10 @@ def test_a_teardown_that_followed_a_failed_change_and_is_dropped_leaves_the_modu
         plan_teardown(teardown_node(Step.CORDONED, records=records), manual_pool())
     )
     assert (back.of, back.to, back.teardown) == (Schedule.CGPU, Schedule.CGPU, None)
+
+
+def test_a_node_that_is_ready_again_in_the_same_boot_waits_on_without_a_deadline() -> None:
+    node = teardown_node(Step.UNINSTALLED, records=a_teardown(Step.UNINSTALLED, down=True))
+    up = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
+    assert change_of(up).teardown == change_of(teardown_node(Step.UNINSTALLED)).teardown
+    assert plan_teardown(up, manual_pool(), now=LONG_AFTER + timedelta(days=9)).deadline is None
