@@ -60,9 +60,6 @@ def _only(world: World) -> NodePlan:
     return plan
 
 
-# The hash.
-
-
 def test_the_hash_does_not_depend_on_order_or_repetition() -> None:
     assert hash_kinds([FLIP, FOLLOW]) == hash_kinds([FOLLOW, FLIP, FLIP])
 
@@ -87,9 +84,6 @@ def test_the_hash_of_a_kind_stays_the_same_for_ever() -> None:
     assert str(FLIP) == "share -> cgpu: apply and restart the plugin; workloads Wait"
     assert hash_kinds([FLIP]) == "9f2b209da3b5"
     assert hash_kinds([]) == ""
-
-
-# The approval.
 
 
 def _kinds(pool: Pool, *left: Kind) -> tuple[str, ...] | None:
@@ -141,9 +135,6 @@ def test_a_kind_is_approved_once_its_approval_stands_in_the_status(
     pool: Pool, kind: Kind, approved: bool
 ) -> None:
     assert is_approved(pool, kind) is approved
-
-
-# The gate.
 
 
 @pytest.mark.parametrize("node", [FIRST, a_node()], ids=["a member", "one that joins"])

@@ -40,9 +40,6 @@ from tests.unit.core.planner_output import Rollout, plan_world
 WIDE: dict[str, Any] = {"max_unavailable": 3}
 
 
-# The budget.
-
-
 def test_as_many_nodes_begin_as_the_budget_says() -> None:
     assert Rollout(*some_settled(5), **WIDE).started == {"gpu-1", "gpu-2", "gpu-3"}
 
@@ -63,9 +60,6 @@ def test_a_percentage_follows_the_pools_size() -> None:
     rollout.remove("gpu-90")
     rollout.set(done("gpu-0"))
     assert rollout.started == set()
-
-
-# The canary.
 
 
 def test_no_node_begins_beside_the_canaries_until_they_are_verified() -> None:
@@ -91,9 +85,6 @@ def test_nodes_that_were_in_the_pools_mode_already_prove_nothing() -> None:
     right = a_node("gpu-0", {**CGPU, **OURS}, records=applied(plugins={"plugin-gpu-0": 0}),
                    allocatable={MEMORY: 15})  # fmt: skip
     assert Rollout(right, *some_settled(3), canary=1, max_unavailable=3).started == {"gpu-1"}
-
-
-# What it costs.
 
 
 @pytest.fixture
@@ -279,9 +270,6 @@ def test_a_pool_that_is_resumed_goes_on(what: str) -> None:
     rollout.update(set())
     assert rollout.started == {"gpu-1"}
     assert rollout.reasons["gpu-0"] is Reason.UPDATING
-
-
-# Pools that are being deleted.
 
 
 def _deleted(**rollout: Any) -> Pool:

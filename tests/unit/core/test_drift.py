@@ -151,9 +151,6 @@ def test_the_first_take_over_is_no_drift() -> None:
     assert judge_drift(node, NodeRecords(), WANTED, Claim(), NOW) == Verdict()
 
 
-# What becomes of it on a member.
-
-
 def _lost(value: str | None, records: NodeRecords, **more: Any) -> Node:
     """A node with these records, whose mode label somebody else has."""
     owned = frozenset({names.LABEL_POOL, *records.annotations()})

@@ -126,9 +126,6 @@ def test_the_way_back_from_a_change_that_failed_is_told_with_its_reboot() -> Non
     assert (step.kind.change, step.reboots) == ("cgpu -> share", True)
 
 
-# How long it takes.
-
-
 def _estimate(found: PoolForecast) -> Estimate:
     assert found.estimate is not None
     return found.estimate

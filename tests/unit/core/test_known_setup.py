@@ -36,9 +36,6 @@ def read(world: World = NOTHING, **variables: str | None) -> KnownSetup:
     )
 
 
-# An installation.
-
-
 def test_what_an_installation_does_not_set_has_its_default() -> None:
     known = read()
     assert known.setup == Setup()
@@ -84,9 +81,6 @@ def test_the_names_of_plugins_are_read_and_none_that_two_share() -> None:
 def test_plugins_that_are_not_where_commands_look_are_told() -> None:
     assert read().elsewhere == ""
     assert "plugins, and commands read kube-system" in read(PLUGIN_NAMESPACE="plugins").elsewhere
-
-
-# None.
 
 
 @pytest.mark.parametrize(

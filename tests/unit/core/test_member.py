@@ -56,9 +56,6 @@ def _cordoned(**more: Any) -> Node:
     return a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True, **more)
 
 
-# Taking over.
-
-
 def test_a_node_in_the_pools_mode_already_is_labelled_in_one_write_without_a_cordon() -> None:
     apply = expect_apply(plan_of(a_node(labels=CGPU), a_pool(), a_gpu_pod()))
     assert (apply.cordon, apply.labels) == (False, {**CGPU, **OURS, **UNVERIFIED})
@@ -117,8 +114,6 @@ def test_a_change_begins_where_nothing_holds_it_up(node: Node, pods: tuple[Pod, 
     assert expect_apply(plan_of(node, a_pool(), *pods)).cordon
 
 
-# What holds it up.
-
 SELECTING = a_gpu_pod(requests={}, selects=frozenset(SHARE.items()))
 STRANGE, BASIC = a_node(labels={names.LABEL_SCHEDULE: "egpu"}), a_node(labels={"cgpu": "true"})
 
@@ -129,6 +124,7 @@ STRANGE, BASIC = a_node(labels={names.LABEL_SCHEDULE: "egpu"}), a_node(labels={"
         (a_settled(), a_pool(), (a_gpu_pod(),), Reason.WORKLOADS_PRESENT, "default/train-1"),
         (a_settled(), a_pool(), (a_gpu_pod(phase="Pending"),), Reason.WORKLOADS_PRESENT, ""),
         (a_settled(), a_pool(), (SELECTING,), Reason.WORKLOADS_PRESENT, ""),
+        (a_node(), a_pool(schedule="default"), (a_gpu_pod(),), Reason.WORKLOADS_PRESENT, ""),
         (an_isolating(), a_pool(schedule="share"), (), Reason.REQUIRES_TEARDOWN, ""),
         (STRANGE, a_pool(), (), Reason.REQUIRES_PERSON, "1. "),
         (MIG, a_pool(), (), Reason.MIG_NODE, ""),
@@ -138,7 +134,8 @@ STRANGE, BASIC = a_node(labels={names.LABEL_SCHEDULE: "egpu"}), a_node(labels={"
         (a_settled(ready=False), a_pool(), (), Reason.NODE_NOT_READY, ""),
     ],
     ids=[
-        "pods of the old mode", "a pod that starts", "a pod that selects it", "a teardown",
+        "pods of the old mode", "a pod that starts", "a pod that selects it",
+        "pods whose cards would go", "a teardown",
         "an unknown mode", "MIG devices", "another edition", "it serves nothing", "no plugin",
         "not ready",
     ],
@@ -293,22 +290,13 @@ def test_isolation_that_was_unlabelled_by_hand_still_needs_its_teardown(
     assert plan.message.startswith("cgpu -> share:")
 
 
-def test_pods_of_another_mode_hold_up_labels_that_would_give_their_cards_away() -> None:
-    plan = plan_of(a_node(), a_pool(schedule="default"), a_gpu_pod())
-    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
-
-
-def test_pods_that_select_their_pool_hold_up_a_move_to_another() -> None:
+def test_a_node_moves_to_another_pool_unless_pods_select_the_one_that_it_leaves() -> None:
     other = {names.LABEL_POOL: "other"}
     node = a_node(labels={**CGPU, **other}, records=applied(pool="other"))
-    pod = a_gpu_pod(selects=frozenset(other.items()))
-    plan = plan_of(node, a_pool(), pod, a_plugin_pod())
-    assert (plan.reason, plan.action) == (Reason.WORKLOADS_PRESENT, None)
-    assert expect_apply(plan_of(node, a_pool(), a_gpu_pod(), a_plugin_pod())).labels == {
-        **CGPU,
-        **OURS,
-        **VERIFIED,
-    }
+    held = plan_of(node, a_pool(), a_gpu_pod(selects=frozenset(other.items())), PLUGIN)
+    assert (held.reason, held.action) == (Reason.WORKLOADS_PRESENT, None)
+    moved = expect_apply(plan_of(node, a_pool(), a_gpu_pod(), PLUGIN))
+    assert moved.labels == {**CGPU, **OURS, **VERIFIED}
 
 
 OFFERS: dict[str, Any] = {"allocatable": {MEMORY: 15}, "gpu_count": 1}

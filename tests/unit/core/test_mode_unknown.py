@@ -187,9 +187,6 @@ def test_while_a_rival_holds_the_label_it_is_recorded_once() -> None:
     assert plan_of(written(node, plan.action), POOL, *ALL).action is None
 
 
-# The label that pods select which require isolation.
-
-
 def test_somebody_elses_word_on_isolation_is_put_back_however_often_it_comes() -> None:
     node, reasons = UNKNOWN, []
     for _ in range(5):
@@ -219,9 +216,6 @@ def test_a_pod_that_selects_it_holds_up_a_change_that_leaves_isolation() -> None
     leaving = plan_of(a_member(), SHARE_POOL, *pods)
     assert (leaving.reason, leaving.action) == (Reason.WORKLOADS_PRESENT, None)
     assert plan_of(UNKNOWN, POOL, *pods).reason is Reason.CORDONED
-
-
-# What a pool leaves to the next one.
 
 
 @pytest.mark.parametrize("doubt", ["mode_unknown", "awaits_restart"])

@@ -186,13 +186,6 @@ def test_on_professional_only_documented_ways_are_taken(of: str, to: set[str]) -
     assert allowed(Edition.PROFESSIONAL, of) == to
 
 
-@pytest.mark.parametrize("of", ["cgpu", "core_mem"])
-def test_leaving_isolation_for_share_needs_a_teardown_on_professional(of: str) -> None:
-    transition = find_transition(Edition.PROFESSIONAL, of, Schedule.SHARE)
-    assert transition.outcome is Outcome.REQUIRES_TEARDOWN
-    assert transition.refusal is Reason.REQUIRES_TEARDOWN
-
-
 @pytest.mark.parametrize("edition", list(Edition))
 @pytest.mark.parametrize("value", ["egpu", "mig", "", "Share"])
 def test_an_unknown_value_needs_a_person_whatever_is_wanted(edition: Edition, value: str) -> None:

@@ -34,7 +34,7 @@ from tests.kit.values.node_plans import (
 from tests.kit.values.objects import NOW, a_gpu_pod, a_node, a_pool, a_world
 from tests.unit.core.planner_output import Planned, plan_world
 
-BROKEN = {names.ANNOTATION_CHANGE: "{"}
+BROKEN = Node("gpu-0", "uid", labels={"group": "gpu"}, annotations={names.ANNOTATION_CHANGE: "{"})
 
 
 def _cordoned(plan: Planned) -> list[str]:
@@ -108,8 +108,7 @@ def test_nodes_of_a_pool_that_cant_be_read_are_left_as_they_are() -> None:
 
 
 def test_a_node_with_a_broken_record_is_reported_and_left_alone() -> None:
-    broken = Node("gpu-0", "uid", labels={"group": "gpu"}, annotations=BROKEN)
-    (member,) = plan_world(a_world(pools=(a_pool(),), nodes=(broken,))).members["training"]
+    (member,) = plan_world(a_world(pools=(a_pool(),), nodes=(BROKEN,))).members["training"]
     expect_idle(member, NodeState.BLOCKED, Reason.RECORD_UNREADABLE)
 
 
@@ -137,20 +136,12 @@ def test_nothing_is_done_to_a_node_to_which_something_is_being_done() -> None:
 
 
 def test_a_cordoned_node_with_a_broken_record_uses_up_the_budget() -> None:
-    broken = Node(
-        "gpu-0",
-        "uid",
-        labels={"group": "gpu"},
-        annotations=BROKEN,
-        unschedulable=True,
-    )
-    world = a_world(pools=(a_pool(),), nodes=(broken, a_settled("gpu-1")))
-    assert _cordoned(plan_world(world)) == []
+    nodes = (replace(BROKEN, unschedulable=True), a_settled("gpu-1"))
+    assert _cordoned(plan_world(a_world(pools=(a_pool(),), nodes=nodes))) == []
 
 
 def test_a_deleted_pool_waits_for_a_node_whose_record_is_broken_and_says_so() -> None:
-    owned = frozenset({names.LABEL_POOL})
-    broken = Node("gpu-0", "uid", labels={**SHARE, **OURS}, annotations=BROKEN, owned=owned)
+    broken = replace(BROKEN, labels={**SHARE, **OURS}, owned=frozenset({names.LABEL_POOL}))
     plan = plan_world(a_world(pools=(a_pool(deleting=True),), nodes=(broken,)))
     assert plan.release == ()
     assert [member.reason for member in plan.members["training"]] == [Reason.RECORD_UNREADABLE]
@@ -266,9 +257,6 @@ def test_a_pool_that_is_being_deleted_claims_nothing() -> None:
     assert decide_claim(a_node(), None, [a_pool(deleting=True)]) is None
 
 
-# Event by event.
-
-
 def test_a_node_is_looked_at_again_when_its_time_has_come() -> None:
     planner, resting = Planner(Timing()), a_settled(records=deferred(0.4))
     world = a_world(pools=(a_pool(),), nodes=(resting,))
@@ -284,9 +272,6 @@ def test_a_deleted_pool_waits_ten_minutes_for_the_next_node_and_no_longer() -> N
     assert planner.update(world, None, NOW - timedelta(seconds=1)).release == ()
     assert planner.update(world, set(), NOW).release == (pool,)
     assert planner.holdings.nodes_of("training") == ["gpu-1"]
-
-
-# Pools that do not act.
 
 
 def test_an_observing_pool_takes_no_node_and_says_what_it_would_do() -> None:
@@ -323,9 +308,6 @@ def test_a_pool_that_looks_on_says_nothing_of_nodes_that_are_not_its_own() -> No
     watcher = a_pool("watcher", reconcile="Observe", nodes={"names": ["gpu-9"]})
     plan = plan_world(a_world(pools=(a_pool(), watcher), nodes=(a_settled(),)))
     assert plan.members["watcher"] == ()
-
-
-# What is done to a node that has no pool, or refuses it.
 
 
 def test_a_node_whose_pool_is_gone_is_released() -> None:

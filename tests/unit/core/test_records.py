@@ -26,7 +26,6 @@ from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     OURS,
-    VERIFIED,
     expect_apply,
     failed,
     plan_of,
@@ -123,16 +122,6 @@ def test_old_records_on_a_node_that_is_done_change_nothing() -> None:
     pool = a_pool(schedule="share", edition="Basic")
     plan = plan_of(node, pool, a_plugin_pod("1"), INSTALLER)
     assert (plan.state, plan.action, plan.halts) == (NodeState.READY, None, "")
-
-
-def test_nor_do_they_on_a_node_whose_mode_says_by_itself_that_the_module_is_loaded() -> None:
-    text = _OLD_APPLIED.replace('"Basic"', '"Professional"').replace('"share"', '"cgpu"')
-    node, plugin = _with_old({**CGPU, **OURS, **VERIFIED}, text), a_plugin_pod("1")
-    assert plan_of(node, a_pool(schedule="cgpu"), plugin, INSTALLER).action is None
-    waiting = plan_of(node, a_pool(schedule="share"), plugin, INSTALLER)
-    assert (waiting.reason, waiting.action) == (Reason.REQUIRES_TEARDOWN, None)
-    begun = expect_apply(plan_of(node, a_pool(schedule="default"), plugin, INSTALLER))
-    assert names.ANNOTATION_MODULE in begun.annotations
 
 
 @pytest.mark.parametrize("text", ["loaded", "", "{", '{"v":2}'])

@@ -205,9 +205,6 @@ def test_a_person_who_uncordons_a_node_on_its_way_back_does_not_put_it_in_servic
     assert expect_apply(_next(node, NEW, INSTALLER)).cordon
 
 
-# Back.
-
-
 def test_the_node_that_is_back_is_in_service_and_remembers_the_failure() -> None:
     new = (PluginPod(name="new", uid="new"),)
     node = _after_look(_begun(), NEW, INSTALLER)
@@ -237,9 +234,6 @@ def test_a_rolled_back_node_begins_anew_in_another_attempt(pool: Pool, retry: st
     change = expect_change(plan)
     assert (change.of, change.to, change.undoes) == (Schedule.SHARE, Schedule.CGPU, None)
     assert plan.halts == ""
-
-
-# A node that leaves.
 
 
 def test_giving_a_node_back_is_not_rolled_back() -> None:

@@ -183,10 +183,6 @@ def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() ->
     assert change.before == ("uid-of-train-1",)
 
 
-def test_the_record_is_the_same_in_whichever_order_the_pods_are_listed() -> None:
-    assert plan_restart(_seen(LABELLED, OLD, NEW)) == plan_restart(_seen(LABELLED, NEW, OLD))
-
-
 def test_no_plugin_is_recorded_for_deletion_on_a_node_that_is_in_service() -> None:
     assert plan_restart(_seen(replace(LABELLED, unschedulable=False), OLD)) is None
 

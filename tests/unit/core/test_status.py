@@ -88,9 +88,6 @@ def _rollout(world: World) -> tuple[bool, Reason, str]:
     return judge_rollout(world.pools[0], _plan(world))
 
 
-# The steps.
-
-
 @pytest.mark.parametrize("reason", sorted(TURNS))
 def test_waiting_for_its_turn_is_no_blocker(reason: Reason) -> None:
     (step,) = _expect_plan(_waiting(reason=reason)).steps
@@ -107,9 +104,6 @@ def test_where_names_are_long_fewer_steps_are_shown() -> None:
     assert 0 < len(steps) < MAX_STEPS
     shown = sum(len(step.model_dump_json(by_alias=True).encode()) for step in steps)
     assert shown <= MAX_STEP_BYTES
-
-
-# The plan.
 
 
 def test_where_nothing_is_left_to_do_there_is_no_plan() -> None:
@@ -172,9 +166,6 @@ def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
     status = build_status(pool, _book(*plans), NOW)
     assert MAX_SAMPLES / 2 < len(status.samples) <= MAX_SAMPLES
     assert len(status.model_dump_json(by_alias=True, exclude_none=True).encode()) < 16 * 1024
-
-
-# RolloutComplete.
 
 
 @pytest.mark.parametrize("plans", [[DONE], []], ids=["all is done", "no nodes"])

@@ -42,9 +42,6 @@ def _failed(step: Step, **more: Any) -> Node:
     return teardown_node(step, records=a_teardown(step, failure=failure), **more)
 
 
-# Names.
-
-
 def test_a_jobs_name_is_that_of_node_change_attempt_and_phase_and_short() -> None:
     change = change_of(LABELLED)
     second = change_of(teardown_node(Step.LABELLED, records=a_teardown(Step.LABELLED, attempt=2)))
@@ -66,9 +63,6 @@ def test_a_name_stays_the_same_from_step_to_step_but_of_the_verification_only_in
     assert len(names) == 1
     names = {name_job(node, change_of(node), Phase.VERIFY) for node in (REBOOTED, third)}
     assert len(names) == 2
-
-
-# The removal.
 
 
 @pytest.mark.parametrize(("reboot", "leaves"), [("Person", False), ("Sentinel", True)])
@@ -118,9 +112,6 @@ def test_where_jobs_were_switched_off_meanwhile_the_node_says_so_without_a_deadl
 ) -> None:
     plan = plan_teardown(node, job_pool(), now=LONG_AFTER, may_tear_down=False)
     expect_idle(plan, NodeState.BLOCKED, Reason.TEARDOWN_DISABLED)
-
-
-# The reboot.
 
 
 JOBS, SENTINEL = job_pool(), job_pool("Sentinel")
@@ -173,9 +164,6 @@ def test_after_another_boot_a_job_looks_for_the_module() -> None:
     plan = plan_teardown(REBOOTED, job_pool())
     name = name_job(REBOOTED, change_of(REBOOTED), Phase.VERIFY)
     assert plan.action == CreateJob("gpu-1", name, Phase.VERIFY)
-
-
-# The verification.
 
 
 def test_where_it_sees_one_no_second_reboot_is_asked_for() -> None:

@@ -103,9 +103,6 @@ def test_a_job_that_did_something_else_under_the_verifying_jobs_name_shows_nothi
     assert not isinstance(plan_teardown(node, job_pool(), *jobs).action, ApplyNode)
 
 
-# Whether a person is to remove the module now.
-
-
 ISOLATING = an_isolating(allocatable={MEMORY: 15})
 LABELLED = teardown_node(Step.LABELLED)
 

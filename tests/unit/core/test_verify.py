@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.actions import NodeState
 from gpushare.core.diagnosis import diagnose, find_missing_whole_card
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed, Pass
@@ -22,11 +20,9 @@ from tests.kit.values.node_plans import (
     INSTALLER,
     OURS,
     a_settled,
-    applied,
     change_of,
     expect_applied,
     plan_of,
-    plan_once_noted,
     under_way,
 )
 from tests.kit.values.objects import (
@@ -238,17 +234,3 @@ def test_an_extender_is_not_called_stale_without_a_live_pod_on_such_a_card(
     node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
     pods = [PLUGIN, a_gpu_pod("p", **more)]
     assert diagnose(node, pods, MODES[Edition(edition), Schedule.SHARE], AT) is None
-
-
-def test_a_node_whose_pod_names_a_card_that_it_has_not_is_ready_and_warns() -> None:
-    node = a_node(
-        labels={names.LABEL_GPUSHARE: "true", **OURS},
-        records=applied("share", edition="OpenSource"),
-        allocatable={MEMORY: 30},
-        gpu_count=2,
-    )
-    pool, edited = a_pool(schedule="share", edition="OpenSource"), a_gpu_pod("late", cards={2: 5})
-    plan = plan_once_noted(node, pool, PLUGIN, edited, now=AT.now)
-    assert (plan.state, plan.reason, plan.action) == (NodeState.READY, Reason.EXTENDER_STALE, None)
-    assert plan.warns
-    assert not plan_once_noted(node, pool, PLUGIN, now=AT.now).warns

@@ -54,9 +54,6 @@ def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[
     return plan.action.pods if isinstance(plan.action, EvictPods) else ()
 
 
-# Before the cordon.
-
-
 def test_wait_leaves_the_node_in_service_until_the_pods_are_gone() -> None:
     plan = plan_of(a_settled(), WAIT, a_gpu_pod())
     assert (plan.reason, plan.action, plan.in_line) == (Reason.WORKLOADS_PRESENT, None, False)
@@ -91,9 +88,6 @@ def test_the_policy_is_part_of_the_kind_of_change() -> None:
     assert a_kind() in kinds
 
 
-# Under the cordon.
-
-
 @pytest.mark.parametrize("pool", [CORDON, EVICT])
 @pytest.mark.parametrize("now", [NOW, NOW + timedelta(days=3650)], ids=["now", "for years"])
 def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: datetime) -> None:
@@ -121,9 +115,6 @@ def test_a_node_that_stays_cordoned_is_written_to_once_its_pods_are_gone() -> No
         for pods in ((a_gpu_pod(),), ())
     ]
     assert [apply and apply.cordon for apply in found] == [None, True]
-
-
-# Evictions.
 
 
 def test_pods_that_hold_the_resource_are_evicted_by_their_uid_in_order() -> None:
