@@ -283,14 +283,3 @@ def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
 ) -> None:
     node = _offering(memory=0, gpu_count=cards)
     _expect(verify_mode(node, [pod], _mode(schedule), AT), reason)
-
-
-def test_the_planner_knows_in_what_the_installation_counts() -> None:
-    node = _settled(allocatable={MEMORY: 16384})
-    world = a_world(pools=(SHARE_POOL,), nodes=(node,), pods=(PLUGIN,))
-    reasons = {}
-    for unit in ("GiB", "MiB"):
-        planner = Planner(Timing(), memory_unit=unit)
-        planner.update(world, None, AT.now)
-        reasons[unit] = planner.books[SHARE_POOL.name].plans[node.name].reason
-    assert reasons == {"GiB": Reason.MEMORY_UNIT_DIFFERS, "MiB": Reason.APPLIED}

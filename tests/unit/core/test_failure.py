@@ -68,9 +68,6 @@ def _come_back(records: NodeRecords) -> Node:
     return follow(node, _plan_back(node))
 
 
-# The deadline.
-
-
 @pytest.mark.parametrize(
     ("offered", "pool", "minutes", "deadline", "wake"),
     [
@@ -154,9 +151,6 @@ def test_a_reason_that_only_another_version_knows_is_a_passed_deadline() -> None
     assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
 
 
-# Pods that can't be read after the cordon.
-
-
 @pytest.mark.parametrize(
     ("seconds", "joining", "state", "halts"),
     [
@@ -176,9 +170,6 @@ def test_a_look_that_is_refused_for_too_long_halts_the_pool_and_is_tried_again_a
     assert ("gpu-1 failed at the step Cordoned" in plan.halts) is halts
     if state is NodeState.FAILED:
         assert plan.reason is Reason.DEADLINE_EXCEEDED
-
-
-# Coming back after all.
 
 
 def test_a_node_that_came_back_too_late_is_ready_remembers_it_and_still_halts_its_pool() -> None:
@@ -216,9 +207,6 @@ def test_a_change_that_halts_nothing_is_proven_unless_the_node_joined(
     assert (plan.state, plan.proven, plan.halts) == (NodeState.READY, proven, "")
 
 
-# Another attempt.
-
-
 @pytest.mark.parametrize(
     ("pool", "retry"),
     [(AGAIN, ""), (a_pool(retry="now"), ""), (a_pool(), "now")],
@@ -244,21 +232,12 @@ def test_where_the_pool_wants_what_cant_be_done_the_failed_node_says_both() -> N
     assert plan.halts == ""
 
 
-DEADLINE = NOW + timedelta(minutes=10)
 PATIENCE = NOW + timedelta(minutes=1)
-NEW = a_plugin_pod("new")
-
-
-def _labelled(offered: int = 0, **more: Any) -> Node:
-    """A node whose plugin was deleted for share -> cgpu after its labels were written at NOW."""
-    old = (PluginPod(name="old", uid="old"),)
-    change = {"restart": True, "plugins": old, **more}
-    return cordoned(under_way(Step.RESTARTING, **change), offered=offered)
 
 
 def _silent(*, now: datetime, pool: Pool | None = None, **more: Any) -> NodePlan:
     """What is planned for a node whose plugin is Ready, and whose resource stays at zero."""
-    return plan_of(_labelled(**more), pool or a_pool(), NEW, INSTALLER, now=now)
+    return plan_of(cordoned(_records(**more)), pool or a_pool(), NEW, INSTALLER, now=now)
 
 
 @pytest.mark.parametrize("renewed", [None, True], ids=["the first time", "the second"])
@@ -311,5 +290,5 @@ def test_where_restarts_are_forbidden_silence_lasts_until_the_deadline() -> None
     ids=["not Ready", "without the installer", "the old one", "the last just came"],
 )
 def test_only_a_plugin_that_should_serve_by_now_is_silent(pods: tuple[Pod, ...]) -> None:
-    plan = plan_of(_labelled(), a_pool(), *pods, now=NOW + timedelta(minutes=2))
+    plan = plan_of(NODE, a_pool(), *pods, now=NOW + timedelta(minutes=2))
     assert not isinstance(plan.action, ApplyNode)

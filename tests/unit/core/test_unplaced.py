@@ -12,11 +12,12 @@ from gpushare.core.unplaced import GRACE, PoolRoom, UnplacedPod, group_by_pool, 
 from gpushare.names import Reason
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod
 
+Pools = dict[str, PoolRoom | None]
 SAYS = "0/3 nodes are available: 3 Insufficient aliyun.com/gpu-mem."
 OLD = NOW - timedelta(minutes=1)
 A_CAPACITY = Capacity(memory_total=80, largest_card=40, free_blocks=((10, 1),))
 ROOM = PoolRoom(nodes=2, ready=2, capacity=A_CAPACITY)
-ONE = {"training": ROOM}
+ONE: Pools = {"training": ROOM}
 
 
 def _waiting(asks: int = 4, *, pools: tuple[str, ...] = ("training",), **more: Any) -> Pod:
@@ -56,8 +57,17 @@ def _reason(pod: Pod, **pools: PoolRoom | None) -> Reason | None:
         (_unrouted(deleting=True), ONE),
         (_waiting(deleting=True), ONE),
         (_waiting(unschedulable=""), ONE),
+        (_waiting(requests={names.RESOURCE_WHOLE_GPU: 1}, selects=frozenset()), {}),
     ],
-    ids=["runs where sent", "without any pool", "ended", "goes", "waits and goes", "is only new"],
+    ids=[
+        "runs where sent",
+        "without any pool",
+        "ended",
+        "goes",
+        "waits and goes",
+        "is only new",
+        "whole cards, and not ours",
+    ],
 )
 def test_a_pod_that_nothing_is_wrong_with_is_no_case(pod: Pod, pools: dict[str, PoolRoom]) -> None:
     assert _reason(pod, **pools) is None
@@ -97,58 +107,54 @@ def test_a_pod_that_is_young_is_not_judged_yet() -> None:
 
 
 NO_NODES = PoolRoom(nodes=0, ready=0, capacity=Capacity())
-NOT_READY = PoolRoom(nodes=2, ready=0, capacity=A_CAPACITY)
+DOWN: Pools = {"training": PoolRoom(nodes=2, ready=0, capacity=A_CAPACITY)}
 RESTARTING = PoolRoom(nodes=2, ready=1, capacity=Capacity(memory_total=40, free_blocks=((10, 1),)))
-WHOLE_CARDS = PoolRoom(nodes=2, ready=2, capacity=Capacity(gpus=8))
+CARDS: Pools = {"training": PoolRoom(nodes=2, ready=2, capacity=Capacity(gpus=8))}
 
 
-@pytest.mark.parametrize(
-    ("asks", "room", "reason"),
-    [
-        (4, NO_NODES, Reason.POOL_HAS_NO_NODES),
-        (41, ROOM, Reason.LARGER_THAN_ANY_CARD),
-        (41, NOT_READY, Reason.LARGER_THAN_ANY_CARD),
-        (40, NOT_READY, Reason.POOL_NOT_READY),
-        (40, ROOM, Reason.NO_FREE_BLOCK),
-        (11, ROOM, Reason.NO_FREE_BLOCK),
-        (10, ROOM, Reason.UNSCHEDULABLE),
-        (41, RESTARTING, Reason.NO_FREE_BLOCK),
-        (4, WHOLE_CARDS, Reason.UNSCHEDULABLE),
-        (4, None, Reason.UNSCHEDULABLE),
-    ],
-)
-def test_each_pod_that_waits_has_its_reason(
-    asks: int, room: PoolRoom | None, reason: Reason
-) -> None:
-    assert _reason(_waiting(asks), training=room) is reason
+UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
+
+
+def _failed(message: str, asks: int = 4, **more: Any) -> Pod:
+    return _waiting(asks, unschedulable=message, unscheduled=("SchedulerError", message), **more)
+
+
+WHOLE = _waiting(requests={names.RESOURCE_WHOLE_GPU: 1})
+BOTH: dict[str, Any] = {"pools": ("inference", "training")}
+LARGER = PoolRoom(2, 2, Capacity(memory_total=160, largest_card=80))
+PLACES: dict[str, tuple[Pod, Pools, Reason]] = {
+    "no nodes": (_waiting(4), {"training": NO_NODES}, Reason.POOL_HAS_NO_NODES),
+    "larger than a card": (_waiting(41), ONE, Reason.LARGER_THAN_ANY_CARD),
+    "also of nodes that are down": (_waiting(41), DOWN, Reason.LARGER_THAN_ANY_CARD),
+    "nodes that are down": (_waiting(40), DOWN, Reason.POOL_NOT_READY),
+    "no card is free": (_waiting(40), ONE, Reason.NO_FREE_BLOCK),
+    "a little too large": (_waiting(11), ONE, Reason.NO_FREE_BLOCK),
+    "it fits": (_waiting(10), ONE, Reason.UNSCHEDULABLE),
+    "a card may come back": (_waiting(41), {"training": RESTARTING}, Reason.NO_FREE_BLOCK),
+    "a pool of whole cards": (_waiting(4), CARDS, Reason.UNSCHEDULABLE),
+    "a pool of which nothing is known": (_waiting(4), {"training": None}, Reason.UNSCHEDULABLE),
+    "one pool of two": (_waiting(11, **BOTH), ONE, Reason.NO_FREE_BLOCK),
+    "the better pool": (_waiting(11, **BOTH), {**ONE, "inference": NO_NODES}, Reason.NO_FREE_BLOCK),
+    "larger cards": (_waiting(41, **BOTH), {**ONE, "inference": LARGER}, Reason.NO_FREE_BLOCK),
+    "on two cards": (_waiting(80, card_count=2), ONE, Reason.NO_FREE_BLOCK),
+    "on eight": (_waiting(80, card_count=8), ONE, Reason.UNSCHEDULABLE),
+    "whole cards of no pool": (WHOLE, {}, Reason.POOL_NOT_FOUND),
+    "whole cards of a pool": (WHOLE, CARDS, Reason.UNSCHEDULABLE),
+    "no extender, no pool": (_failed(UNREACHED), {}, Reason.POOL_NOT_FOUND),
+    "no extender, too large": (_failed(UNREACHED, 41), ONE, Reason.LARGER_THAN_ANY_CARD),
+    "no extender": (_failed(UNREACHED, 40), ONE, Reason.SCHEDULER_UNAVAILABLE),
+}
+
+
+@pytest.mark.parametrize(("pod", "pools", "reason"), PLACES.values(), ids=PLACES)
+def test_each_pod_that_waits_has_its_reason(pod: Pod, pools: Pools, reason: Reason) -> None:
+    assert _reason(pod, **pools) is reason
 
 
 def test_a_pool_that_does_not_exist_is_named() -> None:
     unplaced = _judge(_waiting(), inference=ROOM)
     assert unplaced.reason is Reason.POOL_NOT_FOUND
     assert "pool training" in unplaced.message
-
-
-def test_of_several_pools_that_a_pod_allows_the_best_counts() -> None:
-    pod = _waiting(11, pools=("inference", "training"))
-    larger = PoolRoom(2, 2, Capacity(memory_total=160, largest_card=80))
-    assert _reason(pod, training=ROOM) is Reason.NO_FREE_BLOCK
-    assert _reason(pod, training=ROOM, inference=NO_NODES) is Reason.NO_FREE_BLOCK
-    assert _reason(_waiting(41, pools=pod.pools), training=ROOM, inference=larger) is (
-        Reason.NO_FREE_BLOCK
-    )
-
-
-def test_a_pod_on_several_cards_needs_its_share_free_on_each() -> None:
-    assert _reason(_waiting(80, card_count=2), training=ROOM) is Reason.NO_FREE_BLOCK
-    assert _reason(_waiting(80, card_count=8), training=ROOM) is Reason.UNSCHEDULABLE
-
-
-def test_a_pod_of_whole_cards_is_ours_only_where_it_selects_a_pool() -> None:
-    whole = {names.RESOURCE_WHOLE_GPU: 1}
-    assert _reason(_waiting(requests=whole, selects=frozenset())) is None
-    assert _reason(_waiting(requests=whole)) is Reason.POOL_NOT_FOUND
-    assert _reason(_waiting(requests=whole), training=WHOLE_CARDS) is Reason.UNSCHEDULABLE
 
 
 def test_a_pod_that_selects_two_pools_is_pending_for_both() -> None:
@@ -159,7 +165,6 @@ def test_a_pod_that_selects_two_pools_is_pending_for_both() -> None:
     }
 
 
-UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
 BY_API_SERVER = (
     'running Bind plugin "DefaultBinder": Post "https://10.0.0.1:6443/api/v1/namespaces/default/'
     'pods/p/binding": net/http: TLS handshake timeout'
@@ -171,10 +176,6 @@ BY_WEBHOOK = (
 REFUSED = "failed bind with extender at URL http://10.0.0.9:32766/gpushare-scheduler/bind, code 500"
 
 
-def _failed(message: str, asks: int = 4, **more: Any) -> Pod:
-    return _waiting(asks, unschedulable=message, unscheduled=("SchedulerError", message), **more)
-
-
 @pytest.mark.parametrize("selects", [[(names.LABEL_POOL, "training")], []], ids=["pool", "none"])
 def test_a_scheduler_whose_extender_is_away_is_named_with_the_extenders_address(
     selects: list[tuple[str, str]],
@@ -182,12 +183,6 @@ def test_a_scheduler_whose_extender_is_away_is_named_with_the_extenders_address(
     unplaced = _judge(_failed(UNREACHED, selects=frozenset(selects)), training=ROOM)
     assert unplaced.reason is Reason.SCHEDULER_UNAVAILABLE
     assert "http://10.0.0.9:32766/gpushare-scheduler" in unplaced.message
-
-
-def test_an_extender_that_is_away_hides_nothing_that_its_return_does_not_mend() -> None:
-    assert _reason(_failed(UNREACHED)) is Reason.POOL_NOT_FOUND
-    assert _reason(_failed(UNREACHED, 41), training=ROOM) is Reason.LARGER_THAN_ANY_CARD
-    assert _reason(_failed(UNREACHED, 40), training=ROOM) is Reason.SCHEDULER_UNAVAILABLE
 
 
 @pytest.mark.parametrize(
