@@ -8,7 +8,6 @@ from typing import Any
 from gpushare.api.node import Node
 from gpushare.api.pool import Pool
 from gpushare.core.actions import NodePlan
-from gpushare.core.capacity import NodeCapacity
 from gpushare.core.observed import Timing
 from gpushare.core.plan import Planner
 from gpushare.core.world import World
@@ -25,7 +24,6 @@ class Planned:
     decided: Mapping[str, NodePlan]
     """By node, what is to be done now."""
     release: tuple[Pool, ...]
-    capacities: Mapping[str, Mapping[str, NodeCapacity]]
 
 
 def plan_world(world: World, now: datetime = NOW, timing: Timing = Timing()) -> Planned:  # noqa: B008
@@ -33,19 +31,13 @@ def plan_world(world: World, now: datetime = NOW, timing: Timing = Timing()) -> 
     planner = Planner(timing)
     plan = planner.update(world, None, now)
     return Planned(
-        members=read_books(planner),
+        members={
+            name: tuple(plan for _, plan in sorted(book.plans.items()))
+            for name, book in planner.books.items()
+        },
         decided={decision.plan.node: decision.plan for decision in plan.decisions},
         release=plan.release,
-        capacities={name: book.capacities for name, book in planner.books.items()},
     )
-
-
-def read_books(planner: Planner) -> dict[str, tuple[NodePlan, ...]]:
-    """What stands planned, by pool, sorted by node."""
-    return {
-        name: tuple(plan for _, plan in sorted(book.plans.items()))
-        for name, book in planner.books.items()
-    }
 
 
 class Rollout:

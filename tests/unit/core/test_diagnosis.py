@@ -13,8 +13,7 @@ from gpushare.api.pool import Edition, Schedule
 from gpushare.core.actions import NodeState, ReleaseNode
 from gpushare.core.diagnosis import NotYet, diagnose, find_competing_plugins
 from gpushare.core.modes import MODES, Mode
-from gpushare.core.observed import Pass, Timing
-from gpushare.core.plan import Planner
+from gpushare.core.observed import Pass
 from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
@@ -36,7 +35,6 @@ from tests.kit.values.objects import (
     a_plugin_pod,
     a_pool,
     a_static_plugin,
-    a_world,
 )
 
 CORE, WHOLE, TOPOLOGY = "aliyun.com/gpu-core.percentage", "nvidia.com/gpu", "aliyun.com/gpu"
@@ -74,9 +72,6 @@ def _expect(trouble: NotYet | None, reason: Reason, *words: str) -> NotYet:
 def _settled(**more: Any) -> Node:
     """A member that is in mode share, as the operator left it."""
     return a_settled(**{"allocatable": {MEMORY: 15}, "gpu_count": 1, **more})
-
-
-# Competing plugins.
 
 
 @pytest.mark.parametrize(
@@ -186,9 +181,6 @@ def test_a_change_is_not_over_while_a_third_plugin_serves_its_resource() -> None
     assert verify_return(MEMORY_ALONE, pods[:1], change=change, was_zero=True, at=AT) is None
 
 
-# Resources that are left over.
-
-
 @pytest.mark.parametrize(
     ("schedule", "node", "left"),
     [
@@ -226,9 +218,6 @@ def test_a_resource_goes_with_the_plugin_that_is_being_deleted() -> None:
     assert _expect(trouble, Reason.LEFT_OVER_RESOURCE).wait is not None
 
 
-# Memory that is counted in another unit.
-
-
 @pytest.mark.parametrize(
     ("memory", "cards", "told", "counted"),
     [
@@ -262,8 +251,6 @@ def test_a_node_that_counts_in_another_unit_can_still_leave_its_pool() -> None:
     pool = a_pool(schedule="share", deleting=True, deletion_policy="Restore")
     assert isinstance(expect_leaving(node, PLUGIN, pool=pool, now=AT.now).action, ReleaseNode)
 
-
-# Cards that are not found.
 
 AWAY = a_plugin_pod(ready=False, ready_since=None)
 

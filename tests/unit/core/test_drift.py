@@ -212,7 +212,18 @@ def test_what_was_counted_under_another_spec_counts_no_more() -> None:
     assert Fight(flips=2).judge(foreign(), claim=Claim("training/2")).puts_back
 
 
-NEW_PLUGIN = a_plugin_pod("plugin-2")
+def test_a_fight_over_the_pool_label_does_not_stop_a_change() -> None:
+    key, plugins = names.LABEL_POOL, (PluginPod(name="p", uid="plugin-1"),)
+    rival = Rival(key=key, manager="sync", ours="training", theirs="x", since=NOW)
+    records = under_way(Step.RESTARTING, restart=True, plugins=plugins)
+    drift = Drift(claim="training/1", rivals=(rival,))
+    labels = {**CGPU, key: "theirs"}
+    node = _contested(labels, records, key, drift=drift, unschedulable=True)
+    plan = plan_of(
+        node, a_pool(), a_plugin_pod("plugin-2"), INSTALLER, now=NOW + timedelta(seconds=20)
+    )
+    assert key not in expect_apply(plan).labels
+    assert not expect_apply(plan).cordon
 
 
 def _contested(
@@ -232,29 +243,10 @@ def _contested(
     return a_node(labels=labels, records=records, owned=owned, managers=managers, **node)
 
 
-def _rival(key: str, ours: str) -> Drift:
-    rival = Rival(key=key, manager="sync", ours=ours, theirs="x", since=NOW)
-    return Drift(claim="training/1", rivals=(rival,))
-
-
 def _repairs(key: str, count: int = 3) -> Drift:
     at = [NOW - timedelta(seconds=30 * index) for index in range(count)]
     repairs = tuple(Repair(key=key, manager="sync", theirs="x", at=moment) for moment in at)
     return Drift(claim="training/1", repairs=repairs, writes=tuple(at))
-
-
-RESTARTING = under_way(
-    Step.RESTARTING, restart=True, plugins=(PluginPod(name="p", uid="plugin-1"),)
-)
-
-
-def test_a_fight_over_the_pool_label_does_not_stop_a_change() -> None:
-    key = names.LABEL_POOL
-    labels, drift = {**CGPU, key: "theirs"}, _rival(key, "training")
-    node = _contested(labels, RESTARTING, key, drift=drift, unschedulable=True)
-    plan = plan_of(node, a_pool(), NEW_PLUGIN, INSTALLER, now=NOW + timedelta(seconds=20))
-    assert key not in expect_apply(plan).labels
-    assert not expect_apply(plan).cordon
 
 
 def test_a_rival_on_a_node_that_is_not_verified_yet_is_counted_too() -> None:

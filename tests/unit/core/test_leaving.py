@@ -148,15 +148,39 @@ def test_a_label_that_is_somebody_elses_by_now_is_not_taken_away(
 
 
 HELD = NodeSample(node="gpu-3", reason="WorkloadsPresent", since=NOW, message="pod a/b runs")
-FOREIGN = frozenset({"example.com/backup"})
+FOREIGN_NAME = "example.com/backup"
+FOREIGN = frozenset({FOREIGN_NAME})
 
 
 def leaving(nodes: int, *samples: NodeSample) -> PoolStatus:
     return PoolStatus(leaving=Leaving(nodes=nodes, since=NOW), samples=samples)
 
 
-def remains_of(*pools: Pool, fate: PoolFate = PoolFate.DELETE) -> str:
-    return describe_remains(pools, fate, timeout_seconds=240, namespace="gpushare-system")
+BUSY = a_pool("busy", deleting=True, status=leaving(1, HELD))
+UNSEEN = a_pool("unseen", deleting=True)
+OF_OTHERS = a_pool(deleting=True, finalizers=FOREIGN)
+MANY = [a_pool(f"p{number:02}", deleting=True) for number in range(13)]
+COMMANDS = ("kubectl -n gpushare-system get pods", "kubectl patch gsp busy --type=merge")
+WAITED_FOR = (describe_wait(BUSY), describe_wait(UNSEEN))
+
+
+@pytest.mark.parametrize(
+    ("pools", "fate", "told", "left_out"),
+    [
+        ([BUSY, UNSEEN], PoolFate.DELETE, ("2 pools", "240 s", *WAITED_FOR, *COMMANDS), "more"),
+        ([BUSY], PoolFate.DELETE, ("1 pool is not gone after 240 s",), "get pods"),
+        ([OF_OTHERS], PoolFate.DELETE, (FOREIGN_NAME,), "kubectl patch"),
+        (MANY, PoolFate.DELETE, ("pool p09:", "3 more pools"), "pool p10:"),
+        ([a_pool()], PoolFate.KEEP, (f"{names.FINALIZER} is still on training", "Stop it"), "wait"),
+    ],
+    ids=["each is named", "it was looked at", "others hold it", "many", "a controller holds it"],
+)
+def test_a_failed_removal_says_of_each_pool_what_helps_and_no_more(
+    pools: list[Pool], fate: PoolFate, told: tuple[str, ...], left_out: str
+) -> None:
+    said = describe_remains(pools, fate, timeout_seconds=240, namespace="gpushare-system")
+    assert [each for each in told if each not in said] == []
+    assert left_out not in said
 
 
 @pytest.mark.parametrize(
@@ -196,43 +220,3 @@ def test_a_pool_that_is_let_go_of_in_a_change_says_that_nodes_may_be_cordoned() 
     said = describe_write(pool, PoolFate.KEEP)
     assert "2 of its nodes were in their change" in said
     assert "cordoned" in said
-
-
-def test_a_failed_removal_names_each_pool_and_says_what_to_do() -> None:
-    waiting = a_pool("busy", deleting=True, status=leaving(1, HELD))
-    unseen = a_pool("unseen", deleting=True)
-
-    said = remains_of(waiting, unseen)
-
-    for told in (
-        "2 pools are not gone after 240 s",
-        describe_wait(waiting),
-        describe_wait(unseen),
-        "kubectl -n gpushare-system get pods",
-        "kubectl patch gsp busy --type=merge",
-    ):
-        assert told in said
-
-
-@pytest.mark.parametrize(
-    ("more", "left_out"),
-    [({"status": leaving(1, HELD)}, "get pods"), ({"finalizers": FOREIGN}, "kubectl patch")],
-    ids=["the controller answered", "others hold it"],
-)
-def test_advice_that_can_not_help_is_left_out(more: dict[str, Any], left_out: str) -> None:
-    said = remains_of(a_pool(deleting=True, **more))
-    assert "1 pool is not gone after 240 s" in said
-    assert left_out not in said
-
-
-def test_a_controller_that_puts_the_finalizer_back_is_named_as_what_it_is() -> None:
-    said = remains_of(a_pool(), fate=PoolFate.KEEP)
-    assert f"{names.FINALIZER} is still on training" in said
-    assert "Stop it" in said
-
-
-def test_of_many_pools_the_first_are_named_and_the_others_counted() -> None:
-    said = remains_of(*(a_pool(f"p{n:02}", deleting=True) for n in range(13)))
-    assert "pool p09:" in said
-    assert "pool p10:" not in said
-    assert "3 more pools" in said

@@ -117,9 +117,6 @@ def test_the_labels_remember_the_boot_in_which_the_module_is_loaded() -> None:
     assert (change.step, change.boot_id) == (Step.LABELLED, "boot-7")
 
 
-# A node that reads share already.
-
-
 @pytest.mark.parametrize("schedule", [Schedule.SHARE, Schedule.DEFAULT])
 def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule: Schedule) -> None:
     labels = {names.LABEL_SCHEDULE: schedule, **OURS}

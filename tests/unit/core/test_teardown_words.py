@@ -191,6 +191,9 @@ def test_nor_is_the_way_to_the_log_of_a_job_that_failed(node: Node, phase: str) 
 
 
 DEFAULT, SHARE = (MODES[Edition.PROFESSIONAL, Schedule(mode)] for mode in ("default", "share"))
+EMPTY = a_node(NAME, allocatable={WHOLE: 0})
+LEFT_OVER = a_node(allocatable=dict.fromkeys(names.GPU_RESOURCES, 1))
+IN_MIB = a_node(allocatable={MEMORY: 16_384 * 16}, gpu_count=16)
 RIVALS = [a_plugin_pod("w", daemonset="ack-nvidia-device-plugin"), STATIC]
 OFF_THE_NODE = ("move /etc/kubernetes/manifests", "on the node")
 
@@ -198,22 +201,11 @@ OFF_THE_NODE = ("move /etc/kubernetes/manifests", "on the node")
 @pytest.mark.parametrize(
     ("trouble", "words"),
     [
-        (
-            verify_mode(a_node(NAME, allocatable={WHOLE: 0}), [STATIC], DEFAULT, AT),
-            ("wait 5 s, move the copy back", "never leave a copy"),
-        ),
-        (
-            diagnose(a_node(allocatable=dict.fromkeys(names.GPU_RESOURCES, 1)), [], DEFAULT, AT),
-            ("take off the node", "restart the kubelet"),
-        ),
+        (verify_mode(EMPTY, [STATIC], DEFAULT, AT), ("move the copy back", "never leave a copy")),
+        (diagnose(LEFT_OVER, [], DEFAULT, AT), ("take off the node", "restart the kubelet")),
         (explain_still_offered([STATIC], DEFAULT, WHOLE), OFF_THE_NODE),
-        (
-            diagnose(
-                a_node(allocatable={MEMORY: 16_384 * 16}, gpu_count=16), [a_plugin_pod()], SHARE, AT
-            ),
-            ("--memory-unit=GiB", "set the installation's memory unit"),
-        ),
-        (find_competing_plugins(a_node(allocatable={WHOLE: 1}), RIVALS, DEFAULT, AT), OFF_THE_NODE),
+        (diagnose(IN_MIB, [a_plugin_pod()], SHARE, AT), ("--memory-unit=GiB", "memory unit")),
+        (find_competing_plugins(LEFT_OVER, RIVALS, DEFAULT, AT), OFF_THE_NODE),
     ],
     ids=["static plugin", "left over", "still offered", "memory unit", "competing plugins"],
 )
