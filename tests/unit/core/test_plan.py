@@ -304,10 +304,17 @@ def test_the_labels_that_would_come_and_those_that_would_go_are_named() -> None:
     assert removed == "ack.node.gpu.placement"
 
 
-def test_a_pool_that_looks_on_says_nothing_of_nodes_that_are_not_its_own() -> None:
-    watcher = a_pool("watcher", reconcile="Observe", nodes={"names": ["gpu-9"]})
+@pytest.mark.parametrize(
+    ("nodes", "reasons"),
+    [(["gpu-9"], []), (["gpu-1"], [Reason.OWNED_BY_OTHER_POOL])],
+    ids=["of others nothing", "of its own who has them"],
+)
+def test_a_pool_that_looks_on_speaks_of_its_own_nodes(
+    nodes: list[str], reasons: list[Reason]
+) -> None:
+    watcher = a_pool("watcher", reconcile="Observe", priority=1, nodes={"names": nodes})
     plan = plan_world(a_world(pools=(a_pool(), watcher), nodes=(a_settled(),)))
-    assert plan.members["watcher"] == ()
+    assert [member.reason for member in plan.members["watcher"]] == reasons
 
 
 def test_a_node_whose_pool_is_gone_is_released() -> None:
