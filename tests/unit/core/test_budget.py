@@ -51,17 +51,6 @@ def test_nodes_out_of_service_for_another_reason_use_the_budget() -> None:
     assert rollout.started == {"gpu-9"}
 
 
-def test_a_percentage_follows_the_pools_size() -> None:
-    rollout = Rollout(*some_settled(18, 11), changing(), max_unavailable="10%")
-    assert rollout.started == set()
-    rollout.set(done("gpu-90"))
-    assert rollout.started == {"gpu-11"}
-    rollout.set(changing("gpu-11"))
-    rollout.remove("gpu-90")
-    rollout.set(done("gpu-0"))
-    assert rollout.started == set()
-
-
 def test_no_node_begins_beside_the_canaries_until_they_are_verified() -> None:
     rollout = Rollout(*some_settled(5), canary=2, max_unavailable=4)
     assert rollout.started == {"gpu-1", "gpu-2"}
@@ -72,13 +61,6 @@ def test_no_node_begins_beside_the_canaries_until_they_are_verified() -> None:
     assert rollout.started == set()
     rollout.set(done("gpu-2"))
     assert rollout.started == {"gpu-3", "gpu-4", "gpu-5"}
-
-
-def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
-    rollout = Rollout(changing("gpu-0"), *some_settled(3), canary=1, max_unavailable=4)
-    assert rollout.started == set()
-    rollout.remove("gpu-0")
-    assert rollout.started == {"gpu-1"}
 
 
 def test_nodes_that_were_in_the_pools_mode_already_prove_nothing() -> None:

@@ -240,13 +240,6 @@ def _silent(*, now: datetime, pool: Pool | None = None, **more: Any) -> NodePlan
     return plan_of(cordoned(_records(**more)), pool or a_pool(), NEW, INSTALLER, now=now)
 
 
-@pytest.mark.parametrize("renewed", [None, True], ids=["the first time", "the second"])
-def test_a_silent_plugin_has_some_time_before_anything_is_done(renewed: bool | None) -> None:
-    plan = _silent(now=NOW + timedelta(seconds=20), renewed=renewed)
-    expect_idle(plan, NodeState.UPDATING, Reason.RESOURCE_NOT_READY)
-    assert plan.wake_after_seconds == 40
-
-
 @pytest.mark.parametrize(
     "change",
     [{}, {"restart": False, "of": Schedule.DEFAULT, "plugins": ()}],

@@ -135,15 +135,10 @@ def test_a_label_that_is_somebody_elses_by_now_is_not_taken_away(
     value: str, *, owned: bool
 ) -> None:
     fields: dict[str, Any] = {"f:labels": {f"f:{names.LABEL_SCHEDULE}": {}}} if owned else {}
-    ours = {
-        "manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": fields},
-    }  # fmt: skip
-    node = {
-        "metadata": {
-            "uid": "u", "labels": {names.LABEL_SCHEDULE: value}, "managedFields": [ours],
-        }
-    }  # fmt: skip
-    patch = build_release(node, "u", {names.LABEL_SCHEDULE: "share"})
+    ours = {"manager": names.FIELD_MANAGER, "operation": "Apply"}
+    entries = [{**ours, "fieldsV1": {"f:metadata": fields}}]
+    metadata = {"uid": "u", "labels": {names.LABEL_SCHEDULE: value}, "managedFields": entries}
+    patch = build_release({"metadata": metadata}, "u", {names.LABEL_SCHEDULE: "share"})
     assert not [step for step in patch if "labels" in step["path"]]
 
 

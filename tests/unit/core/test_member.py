@@ -160,9 +160,6 @@ def test_after_a_late_binding_the_node_rests() -> None:
     assert plan.wake_after_seconds == 24
 
 
-# Labels that others changed, and plugins that were replaced.
-
-
 @pytest.mark.parametrize(
     ("labels", "pods"),
     [({**SHARE, **OURS}, (PLUGIN, a_gpu_pod())), (OURS, (a_gpu_pod(),))],
@@ -205,9 +202,6 @@ def test_placement_changes_without_cordon_or_slot() -> None:
     assert (apply.cordon, apply.labels[names.LABEL_PLACEMENT]) == (False, "spread")
 
 
-# Where plugins are restarted by a person.
-
-
 def test_with_restart_never_labels_are_written_and_the_node_is_reported() -> None:
     plan = plan_of(a_settled(), NEVER, PLUGIN)
     apply = expect_apply(plan)
@@ -232,9 +226,6 @@ def test_restarts_allowed_again_are_made_up_for_with_the_whole_sequence() -> Non
     plan = plan_of(AWAITS, a_pool(), PLUGIN, a_gpu_pod())
     assert expect_apply(plan).cordon
     assert expect_change(plan).restart
-
-
-# Leaving, and another spec.
 
 
 def test_a_node_that_leaves_is_released_with_its_labels() -> None:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.api.daemonset import DaemonSet, parse_daemonset
+from gpushare.api.daemonset import FORMER, DaemonSet, parse_daemonset
+from gpushare.api.pod import Pod
 from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
+from gpushare.core.actions import NodeState
 from gpushare.core.blockers import find_missing_daemonset
+from gpushare.core.member import plan_member
 from gpushare.core.modes import (
     GPUSHARE_PLUGIN,
     MODES,
@@ -18,10 +21,12 @@ from gpushare.core.modes import (
     find_other_edition_labels,
     find_schedule,
 )
-from gpushare.core.observed import Pass, Timing
+from gpushare.core.observed import Observed, Pass, Timing
 from gpushare.core.plugindaemonsets import PluginDaemonSets
 from gpushare.core.policy import Policy, build_attempt, build_policy
+from gpushare.core.records import parse_records
 from gpushare.core.transitions import TRANSITIONS, Outcome, find_transition
+from gpushare.core.turn import OPEN
 from gpushare.names import Reason
 from tests.kit.values.objects import NOW, a_node, a_plugin_pod, a_pool, installed
 
@@ -186,11 +191,16 @@ def test_an_unknown_value_needs_a_person_whatever_is_wanted(edition: Edition, va
 IMAGE = "registry.example.com:5000/acs/k8s-gpushare-plugin:v2@sha256:0"
 BYSTANDER = DaemonSet("kube-proxy", frozenset({"kube-proxy"}))
 SHARE = MODES[Edition.PROFESSIONAL, Schedule.SHARE]
-_TERM = {
-    "matchExpressions": [{"key": "ack.node.gpu.schedule", "operator": "In", "values": ["share"]}]
-}
-_REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_TERM]}}
-AFFINITY = {"nodeAffinity": _REQUIRED}
+
+
+def _requiring(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """The affinity for nodes whose labels are so."""
+    term = {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+    required = {"nodeSelectorTerms": [term]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+AFFINITY = _requiring("ack.node.gpu.schedule", "In", "share")
 
 
 def build(name: str = "some", image: str = "some", **spec: Any) -> DaemonSet:
@@ -244,3 +254,39 @@ def test_a_renamed_daemonset_is_there() -> None:
     assert find_missing_daemonset(SHARE, [], at) is None
     without = replace(at, plugin_daemonsets=installed(frozenset()))
     assert find_missing_daemonset(SHARE, [a_plugin_pod()], without) is None
+
+
+LEFT = build(GPUSHARE_PLUGIN, nodeSelector={"ack.node.gpu.schedule": "share"})
+
+
+OFF_POOLS = build(GPUSHARE_PLUGIN, affinity=_requiring("gpushare.io/pool", "DoesNotExist"))
+LEFT_POD = a_plugin_pod("left", daemonset=f"{FORMER}{GPUSHARE_PLUGIN}")
+
+
+SELECTS_POOL = build(GPUSHARE_PLUGIN, nodeSelector={"gpushare.io/pool": "training"})
+OF_CGPU = build(GPUSHARE_PLUGIN, nodeSelector={"ack.node.gpu.schedule": "cgpu"})
+KEPT_OFF = build(GPUSHARE_PLUGIN, nodeSelector={"old": "true"})
+LEFT_OVER: dict[str, tuple[DaemonSet, list[Pod], bool]] = {
+    "the mode's label brings it": (LEFT, [], True),
+    "it runs there": (build(GPUSHARE_PLUGIN), [LEFT_POD], True),
+    "a taint keeps it off": (build(GPUSHARE_PLUGIN), [], False),
+    "its node selector keeps it off": (KEPT_OFF, [], False),
+    "its successor runs": (LEFT, [a_plugin_pod()], True),
+    "it is removed": (BYSTANDER, [LEFT_POD], False),
+    "the pool's label brings it": (SELECTS_POOL, [], True),
+    "it leaves with the label of another mode": (OF_CGPU, [LEFT_POD], False),
+    "it leaves with the pool's label": (OFF_POOLS, [LEFT_POD], False),
+}
+
+
+@pytest.mark.parametrize(("left", "pods", "blocks"), LEFT_OVER.values(), ids=LEFT_OVER)
+def test_a_plugin_left_over_blocks_a_change_where_it_would_serve_the_node_beside_its_successor(
+    left: DaemonSet, pods: list[Pod], blocks: bool
+) -> None:
+    names = PluginDaemonSets({GPUSHARE_PLUGIN: "renamed"}, frozenset({build("renamed"), left}))
+    at = Pass(NOW, plugin_daemonsets=names)
+    seen = Observed(a_node(), pods, parse_records(a_node()))
+    plan = plan_member(seen, a_pool(schedule="share"), at, OPEN)
+    assert (plan.reason is Reason.COMPETING_PLUGINS) is blocks
+    assert (plan.state is NodeState.BLOCKED and plan.action is None) is blocks
+    assert (f"DaemonSet {GPUSHARE_PLUGIN} off" in plan.message) is blocks

@@ -128,8 +128,12 @@ def test_the_next_pool_believes_it_and_carries_it(labels: dict[str, str]) -> Non
     assert plan.reason is Reason.REQUIRES_TEARDOWN
 
 
-@pytest.mark.parametrize("ready", [True, False], ids=["in line", "not ready"])
-def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool) -> None:
+@pytest.mark.parametrize(
+    ("ready", "installer"),
+    [(True, INSTALLER), (False, INSTALLER), (True, LEFT_INSTALLER)],
+    ids=["in line", "not ready", "left over under its former name"],
+)
+def test_an_installer_is_noted_whatever_the_node_waits_for(ready: bool, installer: Pod) -> None:
     node = a_node(labels={**DEFAULT, **OURS}, records=applied("default"), ready=ready)
     plan = plan_of(node, a_pool(), installer, slot_free=False)
     assert not expect_apply(plan).cordon

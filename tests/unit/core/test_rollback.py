@@ -161,9 +161,6 @@ def test_a_node_that_comes_back_before_its_rollback_began_is_finished() -> None:
     assert expect_applied(plan).schedule is Schedule.CGPU
 
 
-# On the way back.
-
-
 def _with_change(node: Node, **more: object) -> Node:
     records = parse_records(node)
     change = change_of(records).model_copy(update=more)
@@ -302,9 +299,6 @@ def test_a_write_in_the_middle_of_a_change_or_without_one_ends_none(
 def test_a_change_took_as_long_as_from_its_begin(ended: datetime, seconds: float) -> None:
     """None ends before that, whatever the clock says."""
     assert write(under_way(Step.RESTARTING), applied(), now=ended).change_seconds == seconds
-
-
-# Labels that others write.
 
 
 def a_repair(minutes: int) -> Repair:

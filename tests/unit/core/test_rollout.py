@@ -69,9 +69,6 @@ def _read_change(apply: ApplyNode | None) -> Change:
     return Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])
 
 
-# After the cordon.
-
-
 def test_a_person_who_uncordons_the_node_is_given_way() -> None:
     plan = _step(_at(Step.CORDONED, SHARE, node={"unschedulable": False}))
     assert not expect_apply(plan).cordon
@@ -173,9 +170,6 @@ def test_on_basic_only_pods_that_the_flip_would_harm_end_it(
     assert _look(node, *pods).cordon is goes_on
 
 
-# After the labels.
-
-
 def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:
     node = _at(Step.LABELLED, BASIC_CGPU, edition=Edition.BASIC)
     change = _read_change(plan_restart(_seen(node, OLD, INSTALLER, a_gpu_pod("train-1"))))
@@ -210,8 +204,6 @@ def test_the_pod_is_deleted_by_its_own_name_whatever_the_record_says() -> None:
     node = _at(Step.RESTARTING, plugins=(PluginPod(name="../../nodes/x", uid="old"),))
     assert _step(node, OLD).action == DeletePlugins("gpu-1", RECORDED)
 
-
-# The return.
 
 NOT_READY = a_plugin_pod("new", ready=False, ready_since=None)
 
@@ -276,9 +268,6 @@ def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> Non
     whole = a_gpu_pod(requests={names.RESOURCE_WHOLE_GPU: 1})
     plan = _step(_from_default(), NEW, INSTALLER, whole)
     members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
-
-
-# What others undo.
 
 
 def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_restart_repeated() -> (

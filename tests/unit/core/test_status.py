@@ -43,7 +43,6 @@ from tests.kit.values.objects import (
 )
 
 TEARDOWN = a_kind("cgpu", "share", Outcome.REQUIRES_TEARDOWN, teardown="teardown Manual")
-FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)
 REFUSED = a_kind("mps", "cgpu", Outcome.REQUIRES_PERSON)
 TURNS = {
     Reason.WAITING_FOR_BUDGET,
@@ -128,13 +127,6 @@ def test_a_node_that_needs_its_change_no_more_is_in_the_plan_no_more() -> None:
     assert plan.hash == hash_kinds([a_kind()])
 
 
-def test_of_very_many_kinds_the_summary_tells_a_few_and_first_what_is_done() -> None:
-    odd = [_waiting(f"n{i}", a_kind(f"a{i}", "cgpu", Outcome.REQUIRES_PERSON)) for i in range(60)]
-    summary = _expect_plan(*odd, _waiting("z")).summary
-    assert summary.startswith("share -> cgpu on 1 node")
-    assert summary.endswith("and 57 more kinds of change")
-
-
 @pytest.mark.parametrize("busy", [frozenset(), frozenset({"gpu-1"})], ids=["decided", "written"])
 def test_a_change_that_is_about_to_begin_has_no_blocker(busy: frozenset[str]) -> None:
     planner, world = Planner(Timing()), a_world(pools=(a_pool(),), nodes=(a_settled(),))
@@ -215,16 +207,6 @@ def test_a_halted_rollout_says_the_first_that_failed_and_how_many_are_left() -> 
     assert (holds, reason) == (False, Reason.ROLLOUT_HALTED)
     for told in ("gpu-1 failed at the step Restarting", "2 nodes are left", "gpushare.io/retry"):
         assert told in message
-
-
-def test_only_the_kinds_that_are_new_are_said_to_lack_an_approval() -> None:
-    rollout = {"approval": "Manual", "approved_plan": hash_kinds([a_kind()])}
-    pool = a_pool(rollout=rollout, status=agreed(a_kind()))
-    _, reason, message = judge_rollout(pool, _book(_waiting("a"), _waiting("b", FOLLOW)))
-    assert reason is Reason.WAITING_FOR_APPROVAL
-    assert str(FOLLOW) in message
-    assert str(a_kind()) not in message
-    assert hash_kinds([a_kind(), FOLLOW]) in message
 
 
 @pytest.mark.parametrize(
@@ -382,3 +364,15 @@ def test_what_is_over_is_not_remembered() -> None:
     count_admitted(telling, [note(n, f"uid-{n}") for n in range(1_000)], 0)
     telling.admit(NEWS, AT_ONCE * REFILL_SECONDS)
     assert len(telling._series) == len(telling._buckets) == 1
+
+
+@pytest.mark.parametrize("message", ["m", "m" * 4000], ids=["short", "long"])
+def test_whatever_else_is_told_of_a_pool_one_sample_is_a_warning(message: str) -> None:
+    many = [
+        NodePlan(f"n{index:03}", NodeState.BLOCKED, reason, message)
+        for index, reason in enumerate([Reason.WORKLOADS_PRESENT, Reason.MIG_NODE] * 50)
+    ]
+    warned = [_state(f"a{index}", NodeState.READY, Reason.EXTENDER_STALE) for index in range(2)]
+    samples = _status_of(a_pool(), [*warned, *many], NOW).samples
+    assert [sample.node for sample in samples if sample.reason == Reason.EXTENDER_STALE] == ["a0"]
+    assert samples[-1].node == "a0"

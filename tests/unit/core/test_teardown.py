@@ -46,9 +46,6 @@ from tests.kit.values.teardown_plans import (
 START, DONE = names.TEARDOWN_START, names.TEARDOWN_DONE
 
 
-# Who begins it.
-
-
 @pytest.mark.parametrize("said", ["", DONE, "Start", "yes"])
 def test_only_start_begins_it(said: str) -> None:
     plan = plan_teardown(an_isolating(teardown=said), manual_pool())
@@ -126,9 +123,6 @@ def test_a_module_that_somebody_loaded_is_torn_down_on_the_way_to_share(schedule
     change = expect_change(plan_teardown(replace(node, teardown=START), manual_pool()))
     assert (change.of, change.to) == (schedule, Schedule.SHARE)
     assert change.teardown is not None
-
-
-# By hand, after the labels.
 
 
 LABELLED, UNINSTALLED = teardown_node(Step.LABELLED), teardown_node(Step.UNINSTALLED)
@@ -211,8 +205,6 @@ def test_a_boot_that_was_not_known_at_the_labels_is_no_reboot() -> None:
     assert (change.step, change.boot_id) == (Step.LABELLED, "boot-1")
 
 
-# A node that is down.
-
 WAITING = pytest.mark.parametrize("step", [Step.LABELLED, Step.UNINSTALLED, Step.REBOOTED], ids=str)
 
 
@@ -250,9 +242,6 @@ def test_one_that_comes_back_late_is_finished_and_after_a_retry_forgiven() -> No
     assert (again.step, again.failure, again.teardown.down) == (Step.UNINSTALLED, None, None)
 
 
-# What others undo meanwhile.
-
-
 def _label_by_hand(node: Node) -> Node:
     foreign = replace(node, labels={"group": "gpu", **CGPU, **OURS})
     return replace(foreign, owned=foreign.owned - {names.LABEL_SCHEDULE})
@@ -278,10 +267,8 @@ def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarte
     expect_idle(plan, NodeState.BLOCKED, Reason.MODULE_UNVERIFIED)
     anew = replace(again, teardown=START)
     again = replace(write(anew, plan_teardown(anew, manual_pool())), teardown=DONE)
-    assert (
-        expect_written(plan_teardown(again, manual_pool(), now=LONG_AFTER)).labelled_at
-        == LONG_AFTER
-    )
+    confirmed = expect_written(plan_teardown(again, manual_pool(), now=LONG_AFTER))
+    assert confirmed.labelled_at == LONG_AFTER
     assert isinstance(plan_teardown(again, manual_pool()).action, RecordPlugins)
     restarted = written(again, plan_restart(Observed(again, (PLUGIN,), parse_records(again))))
     assert change_of(restarted).step is Step.RESTARTING

@@ -23,7 +23,15 @@ from gpushare.core.teardown import name_job
 from gpushare.core.verify import verify_mode
 from gpushare.names import Reason
 from gpushare.render.teardown import render_teardown_job
-from tests.kit.values.node_plans import CGPU, INSTALLER, OURS, an_isolating, applied, written
+from tests.kit.values.node_plans import (
+    CGPU,
+    INSTALLER,
+    LEFT_INSTALLER,
+    OURS,
+    an_isolating,
+    applied,
+    written,
+)
 from tests.kit.values.objects import (
     MEMORY,
     NOW,
@@ -137,7 +145,7 @@ def test_elsewhere_it_is_said_where_the_node_is_and_what_comes_first(
 @pytest.mark.parametrize("installer", [INSTALLER, LEFT_INSTALLER], ids=["known", "left over"])
 def test_the_installer_must_leave_first(installer: Pod) -> None:
     with pytest.raises(NotDueError, match="must leave first, or it loads the module again"):
-        ask(LABELLED, manual_pool(), INSTALLER)
+        ask(LABELLED, manual_pool(), installer)
 
 
 NAME = "cn-hangzhou." + "n" * 51

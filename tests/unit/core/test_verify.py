@@ -1,5 +1,6 @@
 """Whether a node has become what its mode says; the whole-card plugin as a static pod counts."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -209,16 +210,6 @@ def test_the_static_plugin_is_never_deleted_whatever_stands_in_the_record() -> N
     assert plan.action is None
 
 
-def test_a_pod_on_a_card_that_the_node_has_not_says_that_the_extender_is_stale() -> None:
-    node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
-    pod = a_gpu_pod("late", cards={2: 5})
-    trouble = diagnose(node, [PLUGIN, pod], MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT)
-    assert trouble is not None
-    assert trouble.reason is Reason.EXTENDER_STALE
-    for word in ("late", "card 2", "deployment/gpushare-schd-extender"):
-        assert word in trouble.message
-
-
 @pytest.mark.parametrize(
     ("edition", "more"),
     [
@@ -234,3 +225,16 @@ def test_an_extender_is_not_called_stale_without_a_live_pod_on_such_a_card(
     node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
     pods = [PLUGIN, a_gpu_pod("p", **more)]
     assert diagnose(node, pods, MODES[Edition(edition), Schedule.SHARE], AT) is None
+
+
+def test_a_stale_extender_is_told_with_the_first_three_pods_on_cards_that_are_not_there() -> None:
+    node = a_node(allocatable={MEMORY: 30}, gpu_count=2)
+    pods = [a_gpu_pod(f"p{index}", cards={index: 5}) for index in (6, 5, 4, 3, 2, 1)]
+    trouble = diagnose(node, [PLUGIN, *pods], MODES[Edition.OPEN_SOURCE, Schedule.SHARE], AT)
+    assert trouble is not None
+    assert trouble.reason is Reason.EXTENDER_STALE
+    assert "deployment/gpushare-schd-extender" in trouble.message
+    assert re.findall(r"p\d \(card \d\)", trouble.message) == [
+        f"p{card} (card {card})" for card in (2, 3, 4)
+    ]
+    assert "2 more" in trouble.message
