@@ -17,7 +17,6 @@ from tests.kit.cluster.audit_log import THIEF
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
 _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 _TIMEOUT_SECONDS = 30
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from tests.kit.cluster.teardown_jobs import COMMAND, ENTER, TEARDOWN_LABELS, build_teardown_job, pin
+from tests.kit.cluster.teardown_jobs import ENTER, TEARDOWN_LABELS, build_teardown_job, pin
 
 Json = dict[str, Any]
 
 _OTHER = {"name": "other", "image": "other:1"}
-_HOST = {"name": "host", "hostPath": {"path": "/"}}
+_OTHER_SCRIPT = [*ENTER, "/bin/sh", "-c", "id", "gpushare-teardown"]
 _EXEC = {"exec": {"command": ["id"]}}
-_MEMORY = {"emptyDir": {"medium": "Memory"}, "name": "memory"}
+_NO_TOKEN, _PINNED = "automountServiceAccountToken: false", "pinned to one node"
 
 
 def _containers(*more: Json) -> list[Json]:
@@ -25,51 +25,41 @@ def _or_any_node() -> Json:
     return affinity
 
 
+_CONTAINER_FIELDS: Json = {
+    "env": [{"name": "PATH", "value": "/tmp"}],
+    "envFrom": [{"configMapRef": {"name": "c"}}],
+    "lifecycle": {"postStart": _EXEC},
+    "startupProbe": _EXEC,
+    "stdin": True,
+    "workingDir": "/proc/1/root",
+    "ports": [{"containerPort": 80, "hostPort": 80}],
+}
+_POD_FIELDS: Json = {
+    "initContainers": [_OTHER],
+    "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+    "hostNetwork": True,
+    "nodeName": "n2",
+}
 _CONTAINERS: dict[str, tuple[Json, str]] = {
+    **{name: ({name: it}, f"no use for: {name}") for name, it in _CONTAINER_FIELDS.items()},
     "another image": ({"image": "attacker:1"}, "image is teardown.example.com/shell:v1"),
-    "another command": ({"command": ["/bin/sh"]}, "command is nsenter"),
-    "another script": (
-        {"command": [*ENTER, "/bin/sh", "-c", "id", "gpushare-teardown"]},
-        "command is nsenter with the script of this release",
-    ),
-    "a longer command": ({"command": [*COMMAND, "x"]}, "command is nsenter"),
+    "another script": ({"command": _OTHER_SCRIPT}, "command is nsenter"),
     "the image's command": ({"command": None}, "command is nsenter"),
-    "another argument": ({"args": ["reboot"]}, "args are"),
     "one argument more": ({"args": ["uninstall", "sentinel", "x"]}, "args are"),
     "a verification that leaves the sentinel": ({"args": ["verify", "sentinel"]}, "args are"),
     "no argument": ({"args": None}, "args are"),
-    "a variable": ({"env": [{"name": "PATH", "value": "/tmp"}]}, "no use for: env"),
-    "variables from elsewhere": (
-        {"envFrom": [{"configMapRef": {"name": "c"}}]},
-        "no use for: envFrom",
-    ),
-    "a hook": ({"lifecycle": {"postStart": _EXEC}}, "no use for: lifecycle"),
-    "a probe": ({"startupProbe": _EXEC}, "no use for: startupProbe"),
-    "a terminal": ({"stdin": True}, "no use for: stdin"),
-    "a working directory": ({"workingDir": "/proc/1/root"}, "no use for: workingDir"),
-    "a port of the host": (
-        {"ports": [{"containerPort": 80, "hostPort": 80}]},
-        "no use for: ports",
-    ),
     "a device": ({"resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}, "asks for cpu, memory"),
     "no privileges": ({"securityContext": {}}, "privileged: true"),
 }
 _PODS: dict[str, tuple[Json, str]] = {
+    **{name: ({name: it}, f"no use for: spec.{name}") for name, it in _POD_FIELDS.items()},
     "a second container": ({"containers": _containers(_OTHER)}, "has one container"),
-    "an init container": ({"initContainers": [_OTHER]}, "no use for: spec.initContainers"),
-    "a path of the host": ({"volumes": [_HOST]}, "no use for: spec.volumes"),
-    "any volume": ({"volumes": [_MEMORY]}, "no use for: spec.volumes"),
-    "the host's network": ({"hostNetwork": True}, "no use for: spec.hostNetwork"),
     "no processes of the host": ({"hostPID": False}, "hostPID: true"),
-    "a token": ({"automountServiceAccountToken": True}, "automountServiceAccountToken: false"),
-    "a token by default": (
-        {"automountServiceAccountToken": None},
-        "automountServiceAccountToken: false",
-    ),
-    "any node": ({"affinity": None}, "pinned to one node"),
-    "all nodes but one": ({"affinity": pin(operator="NotIn")}, "pinned to one node"),
-    "one node or any": ({"affinity": _or_any_node()}, "pinned to one node"),
-    "a node by name": ({"nodeName": "n2"}, "no use for: spec.nodeName"),
+    "a token": ({"automountServiceAccountToken": True}, _NO_TOKEN),
+    "a token by default": ({"automountServiceAccountToken": None}, _NO_TOKEN),
+    "any node": ({"affinity": None}, _PINNED),
+    "all nodes but one": ({"affinity": pin(operator="NotIn")}, _PINNED),
+    "one node or any": ({"affinity": _or_any_node()}, _PINNED),
 }
 _JOBS: dict[str, tuple[Json, str]] = {
     "two at once": ({"parallelism": 2, "completions": 2}, "has one pod"),
@@ -83,6 +73,7 @@ _JOBS: dict[str, tuple[Json, str]] = {
     "endless": ({"activeDeadlineSeconds": None}, "ends by itself"),
     "kept for ever": ({"ttlSecondsAfterFinished": None}, "goes by itself"),
 }
+_PRIORITY = {"priorityClassName": "system-node-critical"}
 
 POD_ATTACKS = {
     **{name: (build_teardown_job(container=it), said) for name, (it, said) in _CONTAINERS.items()},
@@ -92,10 +83,7 @@ POD_ATTACKS = {
 ATTACKS = {
     **POD_ATTACKS,
     # Of a pod alone it may be the cluster's default.
-    "a priority": (
-        build_teardown_job(pod={"priorityClassName": "system-node-critical"}),
-        "asks for no priority",
-    ),
+    "a priority": (build_teardown_job(pod=_PRIORITY), "asks for no priority"),
     **{name: (build_teardown_job(spec=it), said) for name, (it, said) in _JOBS.items()},
 }
 MANAGED = build_teardown_job(spec={"managedBy": "example.com/c"})
