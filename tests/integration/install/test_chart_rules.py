@@ -4,13 +4,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from devcluster.startup import CHART
 from tests.integration.chart.chart_values import Values, render_objects
 from tests.kit.bench import Bench
-from tests.kit.dashboards import FILES, list_queries, read
+from tests.kit.dashboards import FILES
 
 Json = dict[str, Any]
 
@@ -19,54 +18,31 @@ RULES = CHART / "files/rules.yaml"
 CASES = Path(__file__).with_name("rules-test.yaml")
 
 
-@pytest.fixture(scope="module")
-def promtool(prometheus_programs: Path) -> Path:
-    return prometheus_programs / "promtool"
+def run_promtool(folder: Path, *arguments: str | Path) -> None:
+    """Fails with what it says where it finds a flaw."""
+    command = [folder / "promtool", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS" in done.stdout
 
 
-def run(promtool: Path, *arguments: str) -> str:
-    """What it says; fails with that where it finds a flaw."""
-    done = subprocess.run(
-        [promtool, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+def test_the_rules_are_valid_and_none_is_there_twice(prometheus_programs: Path) -> None:
+    run_promtool(prometheus_programs, "check", "rules", "--lint=all", "--lint-fatal", RULES)
 
 
-def test_the_rules_are_valid_and_none_is_there_twice(promtool: Path) -> None:
-    said = run(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(RULES))
-    assert "SUCCESS" in said
-
-
-def test_alerts_fire_where_they_must_and_only_there(promtool: Path) -> None:
-    assert "SUCCESS" in run(promtool, "test", "rules", str(CASES))
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_prometheus_understands_every_query_of_a_dashboard(
-    promtool: Path, file: Path, tmp_path: Path
-) -> None:
-    queries = [query for _, query in list_queries(read(file))]
-    rules = [{"record": f"q{index}", "expr": query} for index, query in enumerate(queries)]
-    written = tmp_path / "queries.yaml"
-    written.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
-    assert f"{len(queries)} rules found" in run(promtool, "check", "rules", str(written))
+def test_alerts_fire_where_they_must_and_only_there(prometheus_programs: Path) -> None:
+    run_promtool(prometheus_programs, "test", "rules", CASES)
 
 
 # What the chart makes of them.
 
 
 def render(bench: Bench, kind: str, values: Values) -> list[Json]:
-    objects = render_objects(bench.cluster, values)
-    return [item for item in objects if item["kind"] == kind]
+    return [item for item in render_objects(bench.cluster, values) if item["kind"] == kind]
 
 
 def test_nothing_is_made_of_them_unless_it_is_switched_on(installed: Bench) -> None:
-    for kind in ("PrometheusRule", "ConfigMap"):
+    for kind in ("PrometheusRule", "ConfigMap", "ServiceMonitor", "NetworkPolicy"):
         assert render(installed, kind, {}) == []
 
 
@@ -98,8 +74,3 @@ def test_grafana_is_given_each_dashboard_as_it_is(installed: Bench) -> None:
         assert item["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert item["metadata"]["annotations"] == {"grafana_folder": "GPU"}
         assert item["data"] == {file.name: file.read_text().rstrip("\n")}
-
-
-def test_an_applications_namespace_is_not_replaced_by_the_operators(installed: Bench) -> None:
-    (monitor,) = render(installed, "ServiceMonitor", {"serviceMonitor.enabled": True})
-    assert monitor["spec"]["endpoints"][0]["honorLabels"] is True

@@ -29,7 +29,7 @@ ALSO = ("container-ports-check", "container-seccomp-profile")
 """Checks that kube-score makes only when asked."""
 CLEAN = 10
 """The best grade."""
-_EXCEPTIONS = Path(__file__).with_name("chart-score-exceptions.yaml")
+EXCEPTIONS = yaml.safe_load(Path(__file__).with_name("chart-score-exceptions.yaml").read_text())
 
 
 @dataclass(frozen=True, order=True)
@@ -40,71 +40,51 @@ class Finding:
     subject: str
     check: str
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """What kube-score looked at, and what it found."""
-
-    subjects: frozenset[tuple[str, str]]
-    findings: frozenset[Finding]
-
-
-def read_report(rendering: str, report: list[Any]) -> Iterator[tuple[str, Finding | None]]:
-    """Each object's KIND/NAME with each check that it fails, and once with none."""
-    for item in report:
-        subject = f"{item['type_meta']['kind']}/{item['object_meta']['name']}"
-        yield subject, None
-        for entry in item["checks"]:
-            if not entry["skipped"] and entry["grade"] < CLEAN:
-                yield subject, Finding(rendering, subject, entry["check"]["id"])
+    def is_excused(self, entry: Mapping[str, Any]) -> bool:
+        """Whether an exception argues for it."""
+        return (
+            self.check == entry["check"]
+            and self.subject in entry["objects"]
+            and self.rendering in entry.get("renderings", RENDERINGS)
+        )
 
 
 @pytest.fixture(scope="module")
-def verdict(installed: Bench) -> Verdict:
+def findings(installed: Bench) -> list[Finding]:
     """Of every rendering."""
+    found = [
+        finding
+        for rendering, values in RENDERINGS.items()
+        for finding in score(rendering, render_manifests(installed.cluster, values))
+    ]
+    assert found, "kube-score was not asked, or looked at nothing"
+    return sorted(found)
+
+
+def score(rendering: str, manifests: str) -> Iterator[Finding]:
     program = ensure_binaries(os.environ, KUBE_SCORE) / "kube-score"
     major, minor = read_oldest_kubernetes()
     optional = [f"--enable-optional-test={check}" for check in ALSO]
-    subjects, findings = set(), set()
-    for rendering, values in RENDERINGS.items():
-        scored = subprocess.run(
-            [program, "score", "--output-format=json", f"--kubernetes-version=v{major}.{minor}",
-             *optional, "-"],
-            input=render_manifests(installed.cluster, values).encode(),
-            capture_output=True,
-            check=False,
-        )  # fmt: skip
-        assert not scored.stderr, scored.stderr.decode()
-        for subject, finding in read_report(rendering, orjson.loads(scored.stdout)):
-            subjects.add((rendering, subject))
-            if finding:
-                findings.add(finding)
-    return Verdict(frozenset(subjects), frozenset(findings))
+    scored = subprocess.run(
+        [program, "score", "--output-format=json", f"--kubernetes-version=v{major}.{minor}",
+         *optional, "-"],
+        input=manifests.encode(),
+        capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert not scored.stderr, scored.stderr.decode()
+    for item in orjson.loads(scored.stdout):
+        subject = f"{item['type_meta']['kind']}/{item['object_meta']['name']}"
+        for entry in item["checks"]:
+            if not entry["skipped"] and entry["grade"] < CLEAN:
+                yield Finding(rendering, subject, entry["check"]["id"])
 
 
-def list_excused(verdict: Verdict) -> set[Finding]:
-    """What the exceptions say that there is, in renderings that have the object."""
-    return {
-        Finding(rendering, subject, entry["check"])
-        for entry in yaml.safe_load(_EXCEPTIONS.read_text())
-        for subject in entry["objects"]
-        for rendering in entry.get("renderings", RENDERINGS)
-        if (rendering, subject) in verdict.subjects or "renderings" in entry
-    }
+def test_all_that_it_finds_is_argued(findings: list[Finding]) -> None:
+    assert [each for each in findings if not any(map(each.is_excused, EXCEPTIONS))] == []
 
 
-def test_all_that_it_finds_is_argued(verdict: Verdict) -> None:
-    assert verdict.findings, "kube-score was not asked, or looked at nothing"
-    assert sorted(verdict.findings - list_excused(verdict)) == []
-
-
-def test_all_that_is_argued_is_still_found(verdict: Verdict) -> None:
-    assert sorted(list_excused(verdict) - verdict.findings) == []
-
-
-@pytest.mark.parametrize("entry", yaml.safe_load(_EXCEPTIONS.read_text()), ids=lambda e: e["check"])
-def test_an_exception_is_of_an_object_that_is_there(
-    verdict: Verdict, entry: dict[str, Any]
-) -> None:
-    assert set(entry["objects"]) <= {subject for _, subject in verdict.subjects}
+@pytest.mark.parametrize("entry", EXCEPTIONS, ids=lambda entry: entry["check"])
+def test_all_that_is_argued_is_still_found(findings: list[Finding], entry: dict[str, Any]) -> None:
     assert entry["argument"]
+    assert {each.subject for each in findings if each.is_excused(entry)} == set(entry["objects"])

@@ -13,6 +13,7 @@ from gpushare.core.actions import CreateJob, Phase
 from gpushare.render.teardown import render_teardown_job
 from tests.integration.chart.chart_values import Values, render_objects
 from tests.integration.install.account_attacks import POLICIES as ACCOUNT_POLICIES
+from tests.integration.install.chart_objects import pod_of, render_named
 from tests.integration.install.stolen_token import StolenToken
 from tests.integration.install.teardown_job_attacks import (
     ATTACKS,
@@ -246,23 +247,17 @@ def test_an_older_releases_job_can_still_end(allowed: Bench, pod: str) -> None:
 # The switch.
 
 
-def find_named(objects: list[Json], kind: str, name: str) -> Json:
-    found: Json
-    (found,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
-    return found
-
-
 def test_without_the_switch_there_is_no_trace_of_it(installed: Bench) -> None:
     objects = render_objects(installed.cluster, {"crds.install": False})
     assert "teardown" not in yaml.safe_dump(objects).lower()
 
 
 def test_with_it_the_controller_is_told_and_the_namespace_is_set_apart(installed: Bench) -> None:
-    objects = render_objects(installed.cluster, {**SWITCHED_ON, "memoryUnit": "MiB"})
+    objects = render_named(installed, {**SWITCHED_ON, "memoryUnit": "MiB"})
 
     def tell(role: str) -> dict[str, str]:
-        spec = find_named(objects, "Deployment", f"gpushare-{role}")["spec"]["template"]["spec"]
-        env = {each["name"]: each.get("value", "") for each in spec["containers"][0]["env"]}
+        (container,) = pod_of(objects, role)["containers"]
+        env = {each["name"]: each.get("value", "") for each in container["env"]}
         return {key: env[key] for key in env if "TEARDOWN" in key or "MEMORY_UNIT" in key}
 
     assert tell("controller") == {
@@ -272,10 +267,9 @@ def test_with_it_the_controller_is_told_and_the_namespace_is_set_apart(installed
         "GPUSHARE_TEARDOWN_IMAGE": f"example.com:5000/shell@{DIGEST}",
     }
     assert not [key for key in tell("webhook") if "TEARDOWN" in key]
-    labels = find_named(objects, "Namespace", "apart")["metadata"]["labels"]
+    labels = objects["Namespace", "apart"]["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
-    configuration = find_named(objects, "MutatingWebhookConfiguration", "gpushare-webhook")
-    for webhook in configuration["webhooks"]:
+    for webhook in objects["MutatingWebhookConfiguration", "gpushare-webhook"]["webhooks"]:
         spared = webhook["namespaceSelector"]["matchExpressions"][0]["values"]
         assert spared == ["kube-system", "gpushare-system", "apart"]
 
