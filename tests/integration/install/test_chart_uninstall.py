@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from devcluster.installation import NAMESPACE
 from tests.integration.install.uninstall_hook import HOOK, POOLS_GO, find_job, render_hook
 from tests.kit.bench import Bench
 
@@ -16,7 +15,6 @@ PLACED = {
     "nodeSelector.disk": "ssd",
     "tolerations[0].operator": "Exists",
     "imagePullSecrets[0].name": "registry",
-    "priorityClassName": "ours",
     "image.repository": "registry.example.com/gpushare",
     "image.digest": f"sha256:{'0' * 64}",
 }
@@ -89,22 +87,18 @@ def test_its_pod_runs_where_the_others_may(installed: Bench) -> None:
     assert pod["nodeSelector"] == {"disk": "ssd"}
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
-    assert pod["priorityClassName"] == "ours"
     assert pod["containers"][0]["image"] == f"registry.example.com/gpushare@sha256:{'0' * 64}"
 
 
-@pytest.mark.parametrize(("values", "comes"), [(STAY, True), (POOLS_GO, False)], ids=["stay", "go"])
 def test_in_a_closed_namespace_it_reaches_the_api_server_when_the_release_has_gone(
-    installed: Bench, values: Mapping[str, str], comes: bool
+    installed: Bench,
 ) -> None:
-    hook = render_hook(installed, {**values, "networkPolicy.enabled": "true"})
-    policies = [each for each in hook if each["kind"] == "NetworkPolicy"]
-    assert len(policies) == comes
+    hook = render_hook(installed, {"networkPolicy.enabled": "true"})
+    (policy,) = (each for each in hook if each["kind"] == "NetworkPolicy")
     labels = find_job(hook)["spec"]["template"]["metadata"]["labels"]
-    for policy in policies:
-        assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
-        assert {"protocol": "TCP", "port": 6443} in policy["spec"]["egress"][1]["ports"]
-        assert hook.index(policy) < hook.index(find_job(hook))
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert {"protocol": "TCP", "port": 6443} in policy["spec"]["egress"][1]["ports"]
+    assert hook.index(policy) < hook.index(find_job(hook))
 
 
 def test_afterwards_it_asks_for_no_priority_that_would_take_the_charts_quota(
@@ -112,21 +106,3 @@ def test_afterwards_it_asks_for_no_priority_that_would_take_the_charts_quota(
 ) -> None:
     assert "priorityClassName" not in pod_of(installed, STAY)
     assert pod_of(installed, POOLS_GO)["priorityClassName"] == "system-cluster-critical"
-
-
-@pytest.mark.parametrize("values", [STAY, POOLS_GO], ids=["stay", "go"])
-def test_its_pod_is_admitted_under_the_strictest_pod_security_standard(
-    installed: Bench, values: dict[str, str]
-) -> None:
-    # The account comes with the hook.
-    pod = pod_of(installed, values) | {"serviceAccountName": "gpushare-controller"}
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    namespace = f"/api/v1/namespaces/{NAMESPACE}"
-    installed.call("PATCH", namespace, {"metadata": {"labels": labels}})
-    try:
-        body = {"metadata": {"name": "uninstall"}, "spec": pod}
-        installed.call("POST", f"{namespace}/pods?dryRun=All", body)
-    finally:
-        none = dict.fromkeys(labels)
-        installed.call("PATCH", namespace, {"metadata": {"labels": none}})
-    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True

@@ -5,9 +5,7 @@ its Job's container is a process with the Job's own arguments, variables and acc
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -31,11 +29,7 @@ def render_hook(bench: Bench, values: Mapping[str, str]) -> list[Json]:
     everything = {"deploy": "true", **values}
     manifests = yaml.safe_load_all(Installation(bench.cluster, values=everything).render())
     hooks = [m for m in manifests if m and HOOK in m["metadata"].get("annotations", {})]
-    return sorted(hooks, key=_weigh)
-
-
-def _weigh(hook: Json) -> int:
-    return int(hook["metadata"]["annotations"].get(f"{HOOK}-weight", 0))
+    return sorted(hooks, key=lambda it: int(it["metadata"]["annotations"].get(f"{HOOK}-weight", 0)))
 
 
 def find_job(hook: Iterable[Json]) -> Json:
@@ -44,21 +38,22 @@ def find_job(hook: Iterable[Json]) -> Json:
     return job
 
 
-@dataclass(frozen=True)
-class Uninstallation:
-    """The hook's Job, to be run; its account and rights are in the cluster."""
-
-    job: Json
-    credentials: Mapping[str, str]
-
-    def run(self) -> subprocess.CompletedProcess[str]:
-        """Run the Job's container to its end; the limit is the Job's own."""
-        (container,) = self.job["spec"]["template"]["spec"]["containers"]
+def uninstall(
+    bench: Bench, values: Mapping[str, str], *, timeout_seconds: int = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run the hook of an installation with `values` once; the limit is the Job's own."""
+    hook = render_hook(bench, {**values, "uninstall.timeoutSeconds": str(timeout_seconds)})
+    job = find_job(hook)["spec"]
+    pod = job["template"]["spec"]
+    (container,) = pod["containers"]
+    manifests = yaml.safe_dump_all(each for each in hook if each["kind"] in _ACCESS)
+    bench.cluster.kubectl("create", "-f", "-", stdin=manifests)
+    try:
         environment = {
             **os.environ,
             "PYTHONPATH": str(PROJECT / "operator"),
             **{each["name"]: _resolve(each) for each in container["env"]},
-            **self.credentials,
+            **_log_in(bench, pod["serviceAccountName"]),
         }
         return subprocess.run(
             [sys.executable, "-m", "gpushare", *container["args"]],
@@ -66,37 +61,19 @@ class Uninstallation:
             capture_output=True,
             text=True,
             check=False,
-            timeout=self.job["spec"]["activeDeadlineSeconds"],
+            timeout=job["activeDeadlineSeconds"],
         )
-
-
-@contextmanager
-def uninstalling(
-    bench: Bench, values: Mapping[str, str], *, timeout_seconds: int = 60
-) -> Iterator[Uninstallation]:
-    """While a release with `values` is being uninstalled."""
-    limit = {"uninstall.timeoutSeconds": str(timeout_seconds)}
-    hook = render_hook(bench, {**values, **limit})
-    job = find_job(hook)
-    manifests = yaml.safe_dump_all(each for each in hook if each["kind"] in _ACCESS)
-    bench.cluster.kubectl("create", "-f", "-", stdin=manifests)
-    try:
-        account = job["spec"]["template"]["spec"]["serviceAccountName"]
-        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-        token = bench.call("POST", path, {"spec": {}})["status"]["token"]
-        admin = read_own_kubeconfig(bench.cluster.kubeconfig)
-        folder = bench.cluster.logs.parent / f"serviceaccount-{account}"
-        yield Uninstallation(job, write_service_account(admin, folder, token=token))
     finally:
         bench.cluster.kubectl("delete", "-f", "-", stdin=manifests)
 
 
-def uninstall(
-    bench: Bench, values: Mapping[str, str], *, timeout_seconds: int = 60
-) -> subprocess.CompletedProcess[str]:
-    """Run the hook of an installation with `values` once."""
-    with uninstalling(bench, values, timeout_seconds=timeout_seconds) as uninstallation:
-        return uninstallation.run()
+def _log_in(bench: Bench, account: str) -> Mapping[str, str]:
+    """Variables with the account's credentials."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    token = bench.call("POST", path, {"spec": {}})["status"]["token"]
+    admin = read_own_kubeconfig(bench.cluster.kubeconfig)
+    folder = bench.cluster.logs.parent / f"serviceaccount-{account}"
+    return write_service_account(admin, folder, token=token)
 
 
 def _resolve(variable: Json) -> str:
