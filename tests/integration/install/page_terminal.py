@@ -6,8 +6,9 @@ run beside it under the accounts that Helm made.
 
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from devcluster.installation import Installation
 from devcluster.kubectlplugin import write_plugin
 from devcluster.startup import CHART
 from devcluster.waiting import wait_until
-from tests.kit.bench import POOLS
+from tests.kit.bench import PODS, POOLS
 from tests.kit.cluster.operator_processes import wait_ready
 from tests.kit.values.doc_pages import Page
+from tests.kit.values.manifests import build_pod
 
 CONFIGURATION = (
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpushare-webhook"
@@ -32,8 +34,8 @@ class Terminal:
 
     cluster: Cluster
     folder: Path
-    looks: Mapping[str, Callable[["Terminal"], None]]
-    """By beginnings of commands: what is waited for after one, as a person does."""
+    looks: Mapping[str, Callable[["Terminal"], Any]]
+    """By beginnings of commands: what must be so after one, for which a person waits."""
     printed: list[tuple[str, str]] = field(default_factory=list)
     """Each command, with what it said."""
 
@@ -41,11 +43,16 @@ class Terminal:
         (self.folder / "chart").symlink_to(CHART)
         write_plugin(self.cluster.programs)
 
-    def save_files(self, page: Page) -> None:
-        """Save each block of the page that has a file's name."""
+    def type_page(self, page: Page, *, without: Iterable[str]) -> None:
+        """Save the page's files, and type its commands but for those that begin so."""
         for block in page.blocks:
             if block.file_name:
                 (self.folder / block.file_name).write_text(block.text)
+        for command in page.commands:
+            if not command.startswith(tuple(without)):
+                # Its hook is a pod, which nobody runs here.
+                hooks = " --no-hooks" if command.startswith("helm uninstall ") else ""
+                self.type(command + hooks)
 
     def type(self, command: str) -> str:
         """Run a command, and then wait as a person does until it shows; fail if it does."""
@@ -56,18 +63,29 @@ class Terminal:
         )  # fmt: skip
         assert done.returncode == 0, f"`{command}` failed: {done.stdout}"
         self.printed.append((command, done.stdout))
+        if command.startswith("helm upgrade --install "):
+            start_operator(self)
         for beginning, look in self.looks.items():
             if command.startswith(beginning):
-                look(self)
+                self.wait(f"`{command}` is done", partial(look, self))
         return done.stdout
 
     def wait(self, expectation: str, probe: Callable[[], Any]) -> None:
         """Until it is so."""
         wait_until(probe, expectation=expectation, timeout_seconds=_SECONDS)
 
+    def get(self, path: str) -> Any:
+        """What the API server answers."""
+        return self.cluster.api.call("GET", path)
+
+    def is_pod_routed(self) -> bool:
+        """Whether a new pod would be sent to a pool."""
+        pod = self.cluster.api.call("POST", f"{PODS}?dryRun=All", build_pod("probe"))
+        return "nodeSelector" in pod["spec"]
+
     def pool(self, name: str = "training") -> dict[str, Any]:
         """A pool of the page."""
-        pool: dict[str, Any] = self.cluster.api.call("GET", f"{POOLS}/{name}")
+        pool: dict[str, Any] = self.get(f"{POOLS}/{name}")
         return pool
 
     def list_unseen(self, page: Page) -> list[str]:

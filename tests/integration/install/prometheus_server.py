@@ -44,22 +44,19 @@ class Prometheus:
 
     def query(self, expression: str) -> list[Sample]:
         """What it answers now; raises AssertionError for what it does not understand."""
+        encoded = urllib.parse.urlencode({"query": expression})
+        try:
+            with _direct.open(f"{self.url}/api/v1/query?{encoded}", timeout=10) as answer:
+                found: list[Json] = json.load(answer)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{expression}: {error.read().decode()}") from error
         return [
             Sample(
                 {key: value for key, value in series["metric"].items() if key not in _OF_TARGETS},
                 float(series["value"][1]),
             )
-            for series in self._ask(expression)
+            for series in found
         ]
-
-    def _ask(self, query: str) -> list[Json]:
-        encoded = urllib.parse.urlencode({"query": query})
-        try:
-            with _direct.open(f"{self.url}/api/v1/query?{encoded}", timeout=10) as answer:
-                result: list[Json] = json.load(answer)["data"]["result"]
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{query}: {error.read().decode()}") from error
-        return result
 
 
 _OF_TARGETS = ("instance", "job", "__name__")
@@ -75,24 +72,17 @@ def prometheus(
     own = next(port for port in reversed(cluster.ports.spare) if is_free(port))
     folder = cluster.logs.parent / "prometheus"
     folder.mkdir(exist_ok=True)
-    targets = [f"127.0.0.1:{port}" for port in ports]
-    scraping = {
+    ours = {
         "job_name": "gpushare",
         "honor_labels": True,
-        "static_configs": [{"targets": targets}],
+        "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in ports]}],
     }
-    (folder / "prometheus.yml").write_text(
-        yaml.safe_dump(
-            {
-                "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-                "rule_files": [str(CHART / "files/rules.yaml")],
-                "scrape_configs": [
-                    scraping,
-                    *([_scrape_api_server(cluster)] if with_api_server else ()),
-                ],
-            }
-        )
-    )
+    settings = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(CHART / "files/rules.yaml")],
+        "scrape_configs": [ours, *([_scrape_api_server(cluster)] if with_api_server else ())],
+    }
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     command = [
         str(program),
         f"--config.file={folder / 'prometheus.yml'}",

@@ -145,11 +145,11 @@ def find_query(page: str, panel: str, part: str) -> str:
     return query
 
 
-def expect_told(told: Prometheus, query: str, sentence: str, probe: Callable[[], bool]) -> None:
+def expect_told(told: Prometheus, query: str, probe: Callable[[], bool]) -> None:
     """A reading of the metrics that took over a second leaves a gap, until the next one."""
     wait_until(
         probe,
-        expectation=f"{query} is {sentence}",
+        expectation=f"{query} brings what there is",
         timeout_seconds=20,
         advice=lambda: f"It brings {told.query(query)}",
     )
@@ -164,52 +164,46 @@ def expect_values(
         found = [(tuple(s.labels[key] for key in by), s.value) for s in told.query(query)]
         return sorted(found) == sorted(values.items())
 
-    expect_told(told, query, str(values), has_them)
+    expect_told(told, query, has_them)
 
 
-def test_what_is_used_stands_beside_what_is_allocated_whoever_tells_of_it(
-    told: Prometheus,
+CARDS = ("gpu-node", "Cards")
+APPLICATIONS = ("gpu-app", "Allocated by application, used by pod")
+OF_CARDS, OF_PODS = ("pool", "node", "card"), ("namespace", "pod")
+
+
+def of_nodes(*values: float) -> dict[tuple[str, ...], float]:
+    """Of the first card of each node."""
+    return {("training", node, "0"): value for node, value in zip(NODES, values, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("query", "by", "values"),
+    [
+        (find_query(*CARDS, "memory_used_bytes"), OF_CARDS, of_nodes(4301 * MIB, 3193 * MIB, 7)),
+        (find_query(*CARDS, "FB_FREE"), OF_CARDS, of_nodes(16130 * MIB, 16130 * MIB, 16)),
+        (
+            find_query(*APPLICATIONS, "PROCESS_MEM_USED"),
+            OF_PODS,
+            {("default", "web-1"): 3293 * MIB, ("other", "x"): 7},
+        ),
+        (
+            find_query(*APPLICATIONS, "FB_FREE"),
+            OF_PODS,
+            {("default", "one-0"): 16130 * MIB, ("other", "x"): 16},
+        ),
+        (
+            'gpushare_application_memory_allocated_bytes{workload="web"}',
+            ("pool", "namespace", "kind", "workload"),
+            {("training", "default", "Deployment", "web"): 8 * GIB},
+        ),
+    ],
+    ids=["used of cards", "size of cards", "used by pods", "whole cards of pods", "allocated"],
+)
+def test_figures_of_ours_and_of_exporters_stand_side_by_side(
+    told: Prometheus, query: str, by: Sequence[str], values: Mapping[tuple[str, ...], float]
 ) -> None:
-    used = find_query("gpu-node", "Cards", "nvidia_gpu_memory_used_bytes")
-    expect_values(
-        told,
-        used,
-        ("pool", "node", "card"),
-        {
-            ("training", "n1", "0"): 4301 * MIB,
-            ("training", "n2", "0"): 3193 * MIB,
-            ("training", "n3", "0"): 7,
-        },
-    )
-    by_pod = find_query("gpu-app", "Allocated by application, used by pod", "PROCESS_MEM_USED")
-    expect_values(
-        told,
-        by_pod,
-        ("namespace", "pod"),
-        {("default", "web-1"): 3293 * MIB, ("other", "x"): 7},
-    )
-
-
-def test_the_memory_of_a_card_stands_beside_what_its_plugin_offers(told: Prometheus) -> None:
-    expect_values(
-        told,
-        find_query("gpu-node", "Cards", "DCGM_FI_DEV_FB_FREE"),
-        ("pool", "node", "card"),
-        {
-            ("training", "n1", "0"): 16130 * MIB,
-            ("training", "n2", "0"): 16130 * MIB,
-            ("training", "n3", "0"): 16,
-        },
-    )
-
-
-def test_an_application_with_whole_cards_stands_beside_those_that_share(told: Prometheus) -> None:
-    expect_values(
-        told,
-        find_query("gpu-app", "Allocated by application, used by pod", "DCGM_FI_DEV_FB_FREE"),
-        ("namespace", "pod"),
-        {("default", "one-0"): 16130 * MIB, ("other", "x"): 16},
-    )
+    expect_values(told, query, by, values)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +228,7 @@ def test_what_happened_once_is_on_the_dashboard(
         counted = told.query(f"sum by ({by}) (gpushare_{metric})")
         return bool(counted) and told.query(query) == counted
 
-    expect_told(told, query, f"what gpushare_{metric} counted", is_shown)
+    expect_told(told, query, is_shown)
 
 
 @pytest.mark.parametrize(
@@ -258,11 +252,3 @@ def test_what_happened_is_told_as_often_as_it_did(
     told: Prometheus, query: str, value: float
 ) -> None:
     expect_values(told, query, (), {(): value})
-
-
-def test_an_application_holds_in_prometheus_what_its_pods_ask_for(told: Prometheus) -> None:
-    query = 'gpushare_application_memory_allocated_bytes{workload="web"}'
-    labels = ("pool", "namespace", "kind", "workload")
-    expect_values(told, query, labels, {("training", "default", "Deployment", "web"): 8 * GIB})
-    (found,) = told.query(f"last_over_time({query}[1m])")
-    assert found.labels.keys() == set(labels)

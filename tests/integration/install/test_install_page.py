@@ -15,7 +15,7 @@ from devcluster.editions import install_edition
 from devcluster.installation import NAMESPACE
 from devcluster.names import NVIDIA_COUNT, SCHEDULE
 from devcluster.nodes import add_nodes, build_gpu_node
-from tests.integration.install.page_terminal import CONFIGURATION, Terminal, start_operator, tell
+from tests.integration.install.page_terminal import CONFIGURATION, Terminal, tell
 from tests.kit.bench import PODS
 from tests.kit.cluster.operator_processes import KUBELET_PERIOD_SECONDS
 from tests.kit.values.doc_pages import DOCS, PROJECT, Page
@@ -24,68 +24,42 @@ from tests.kit.values.manifests import NODE_POOL_LABEL, build_pod, build_workloa
 README = Page(PROJECT / "README.md")
 INSTALL = Page(DOCS / "install.md")
 PAGES = (INSTALL, Page(DOCS / "security-questions.md"), Page(DOCS / "autoscaling.md"))
-NOT_TYPED: Mapping[str, str] = {
-    "make image ": "no container engine; tests/release builds it and looks into it",
-    "docker push ": "no registry",
-    "docker save ": "no container engine",
-    "ctr ": "no container engine",
-    "cosign verify ": "nothing has been released, and so signed",
-    "helm upgrade --install gpushare oci://": "the same; tests/release installs from a registry",
-    "python3 -m venv ": "the program under test is on PATH; tests/image installs it",
-    "kubectl wait pod ": "a simulated pod runs on",
-    "kubectl logs ": "a simulated kubelet has no logs",
-    "helm uninstall ": "its hook is a pod, which nobody runs here; typed at the end without it",
-}
-"""Beginnings of commands that are not typed as they stand, each with the reason."""
+NOT_TYPED = (
+    # There is no container engine, nor a registry; tests/release has both, and tests/image installs
+    # the program.
+    "make image ", "docker push ", "docker save ", "ctr ", "python3 -m venv ",
+    # Nothing has been released, and so signed.
+    "cosign verify ", "helm upgrade --install gpushare oci://",
+    # A simulated pod runs on, and its kubelet has no logs.
+    "kubectl wait pod ", "kubectl logs ",
+    # Typed at the end.
+    "helm uninstall ",
+)  # fmt: skip
+"""Beginnings of commands that are not typed."""
 NODE_POOL = "np1234"
 """The one that the page names."""
+ACCOUNT = "/api/v1/namespaces/gpushare-probe/serviceaccounts/default"
+FIRST_POD = f"{PODS}/first-pod"
 
 
-def await_plan(terminal: Terminal) -> None:
-    """Until the pool has said what it would do."""
-    terminal.wait("the pool has a plan", lambda: terminal.pool().get("status", {}).get("plan"))
+def is_open(terminal: Terminal) -> bool:
+    """Whether the pool shows its memory, and pods are sent there."""
+    capacity = terminal.pool()["status"].get("capacity", {})
+    return capacity.get("memoryTotal") == 30 and terminal.is_pod_routed()
 
 
-def await_routes(terminal: Terminal) -> None:
-    """Until the pool shows its memory, and pods are sent there."""
-
-    def is_open() -> bool:
-        pod = terminal.cluster.api.call("POST", f"{PODS}?dryRun=All", build_pod("probe"))
-        has_memory = terminal.pool()["status"].get("capacity", {}).get("memoryTotal") == 30
-        return has_memory and "nodeSelector" in pod["spec"]
-
-    terminal.wait("the pool is open", is_open)
+def is_placed(terminal: Terminal) -> bool:
+    """Whether each of the trainer's pods has a node: two do not fit on one card."""
+    pods = terminal.get(f"{PODS}?labelSelector=app=trainer")["items"]
+    return [pod["spec"].get("nodeName", "") > "" for pod in pods] == [True, True]
 
 
-def await_placement(terminal: Terminal) -> None:
-    """Until the pod has a node."""
-    path = f"{PODS}/first-pod"
-    terminal.wait("it runs", lambda: terminal.cluster.api.call("GET", path)["spec"].get("nodeName"))
-
-
-def await_account(terminal: Terminal) -> None:
-    """Until pods can be made in the new namespace."""
-    account = "/api/v1/namespaces/gpushare-probe/serviceaccounts/default"
-    terminal.wait("it has its account", lambda: terminal.cluster.api.exists(account))
-
-
-def await_trainer(terminal: Terminal) -> None:
-    """Until each of its pods has a node, which is another for each: two do not fit on one card."""
-
-    def is_placed() -> bool:
-        pods = terminal.cluster.api.call("GET", f"{PODS}?labelSelector=app=trainer")["items"]
-        return [pod["spec"].get("nodeName", "") > "" for pod in pods] == [True, True]
-
-    terminal.wait("the trainer's pods run", is_placed)
-
-
-_LOOKS: Mapping[str, Callable[[Terminal], None]] = {
-    "helm upgrade --install ": start_operator,
-    "kubectl create namespace gpushare-probe": await_account,
-    "kubectl apply -f first-pool.yaml": await_plan,
-    "kubectl wait gsp/training ": await_routes,
-    "kubectl apply -f first-pod.yaml": await_placement,
-    "kubectl apply -f trainer.yaml": await_trainer,
+_LOOKS: Mapping[str, Callable[[Terminal], object]] = {
+    "kubectl create namespace ": lambda terminal: terminal.cluster.api.exists(ACCOUNT),
+    "kubectl apply -f first-pool.yaml": lambda it: it.pool().get("status", {}).get("plan"),
+    "kubectl wait gsp/training ": is_open,
+    "kubectl apply -f first-pod.yaml": lambda it: it.get(FIRST_POD)["spec"].get("nodeName"),
+    "kubectl apply -f trainer.yaml": is_placed,
 }
 
 
@@ -104,11 +78,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         plain = build_gpu_node("worker-1", labels={NVIDIA_COUNT: "0"})
         add_nodes(cluster, [plain, *(build_gpu_node(f"gpu-{n}", labels=joined) for n in (1, 2))])
         terminal = Terminal(cluster, folder, _LOOKS)
-        terminal.save_files(INSTALL)
         for page in PAGES:
-            for command in page.commands:
-                if not command.startswith(tuple(NOT_TYPED)):
-                    terminal.type(command)
+            terminal.type_page(page, without=NOT_TYPED)
         yield terminal
     finally:
         cluster.down()
@@ -149,17 +120,9 @@ def test_the_readme_shows_what_is_seen(terminal: Terminal) -> None:
 
 
 def test_the_readme_types_what_is_typed_here_or_a_target_that_there_is() -> None:
-    targets = ("make demo ", "make test ")
-    others = [command for command in README.commands if not command.startswith(targets)]
-
-    assert len(README.commands) - len(others) == 2
-    assert set(others) <= set(INSTALL.commands)
-
-
-def test_nothing_of_it_is_left_out_without_a_reason() -> None:
-    typed = [command for page in PAGES for command in page.commands]
-    for beginning in NOT_TYPED:
-        assert [command for command in typed if command.startswith(beginning)]
+    others = {each for each in README.commands if not each.startswith(("make demo ", "make test "))}
+    assert others
+    assert others <= set(INSTALL.commands)
 
 
 def test_every_pool_and_pod_of_a_page_is_one_that_the_api_server_takes(terminal: Terminal) -> None:

@@ -3,41 +3,25 @@
 Its nodes are as kind makes them: a control plane and a worker, without a device plugin.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.names import NVIDIA_COUNT, NVIDIA_MEM, NVIDIA_NAME
 from devcluster.nodes import add_nodes, build_gpu_node
-from tests.integration.install.page_terminal import Terminal, start_operator
-from tests.kit.bench import PODS
+from tests.integration.install.page_terminal import Terminal
+from tests.kit.bench import NODES
 from tests.kit.values.doc_pages import DOCS, Page
-from tests.kit.values.manifests import build_pod
 
 QUICKSTART = Page(DOCS / "quickstart-kind.md")
-NOT_TYPED: Mapping[str, str] = {
-    "kind ": "no container engine",
-    "minikube ": "no container engine",
-    "make image ": "no container engine; tests/release builds it and looks into it",
-    "python3 -m venv ": "the program under test is on PATH; tests/image installs it",
-}
-"""Beginnings of commands that are not typed, each with the reason."""
+NOT_TYPED = ("kind ", "minikube ", "make image ", "python3 -m venv ")
+"""What needs a container engine, and what tests/image does."""
 
 
-def await_status(terminal: Terminal) -> None:
-    """Until the pool says what it lacks, and pods are sent to it."""
-
-    def is_open() -> bool:
-        pod = terminal.cluster.api.call("POST", f"{PODS}?dryRun=All", build_pod("probe"))
-        return "samples" in terminal.pool("laptop").get("status", {}) and (
-            "nodeSelector" in pod["spec"]
-        )
-
-    terminal.wait("the pool has a status, and takes pods", is_open)
-
-
-_LOOKS = {"helm upgrade --install ": start_operator, "kubectl apply -f laptop-pool": await_status}
+def is_open(terminal: Terminal) -> bool:
+    """Whether the pool says what it lacks, and pods are sent to it."""
+    return "samples" in terminal.pool("laptop").get("status", {}) and terminal.is_pod_routed()
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +40,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
             for label in (NVIDIA_COUNT, NVIDIA_MEM, NVIDIA_NAME):
                 del node["metadata"]["labels"][label]
         add_nodes(cluster, nodes)
-        terminal = Terminal(cluster, folder, _LOOKS)
-        terminal.save_files(QUICKSTART)
-        for command in QUICKSTART.commands:
-            if not command.startswith(tuple(NOT_TYPED)):
-                # Its hook is a pod, which nobody runs here.
-                hooks = " --no-hooks" if command.startswith("helm uninstall ") else ""
-                terminal.type(command + hooks)
+        terminal = Terminal(cluster, folder, {"kubectl apply -f laptop-pool": is_open})
+        terminal.type_page(QUICKSTART, without=NOT_TYPED)
         yield terminal
     finally:
         cluster.down()
@@ -73,15 +52,6 @@ def test_every_command_says_what_the_page_says(terminal: Terminal) -> None:
 
 
 def test_nothing_is_written_on_a_node_whose_device_plugin_is_missing(terminal: Terminal) -> None:
-    (node,) = (
-        node
-        for node in terminal.cluster.api.call("GET", "/api/v1/nodes")["items"]
-        if node["metadata"]["name"] == "gpushare-worker"
-    )
+    node = terminal.get(f"{NODES}/gpushare-worker")
     assert [key for key in node["metadata"]["labels"] if "gpushare" in key] == []
     assert "unschedulable" not in node["spec"]
-
-
-def test_no_command_is_left_out_without_need() -> None:
-    for beginning in NOT_TYPED:
-        assert [command for command in QUICKSTART.commands if command.startswith(beginning)]
