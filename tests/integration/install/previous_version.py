@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,56 +19,53 @@ from tests.kit.bench import Bench
 
 _FOLDER = PROJECT / "tests/upgrade"
 _LIBRARIES = Path(sys.prefix) / "previous"
-"""Filled by make test-integration and make test-faults."""
+"""One that this version has no use for (requirements/previous.in); make fills it."""
 _TAG = "previous"
+
+
+def _find_file(pattern: str) -> Path:
+    """Raises ValueError where its digest is not the one that was noted."""
+    (file,) = _FOLDER.glob(pattern)
+    noted = dict(line.split()[::-1] for line in (_FOLDER / "SHA256SUMS").read_text().splitlines())
+    if (found := hashlib.sha256(file.read_bytes()).hexdigest()) != noted[file.name]:
+        raise ValueError(f"{file}: its digest is {found}, expected {noted[file.name]}")
+    return file
 
 
 @dataclass(frozen=True)
 class PreviousVersion:
-    """Its program, in a folder of its own; the libraries are those of this version, and one that
-    this version has no use for (requirements/previous.in)."""
+    """Its program, in a folder of its own."""
 
-    source: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What its processes need beside what those of this version do."""
-        return {"PYTHONPATH": os.pathsep.join((str(self.source), str(_LIBRARIES)))}
+    environment: Mapping[str, str]
+    """What its processes need beside what those of this version do."""
 
     @classmethod
     def unpack(cls, folder: Path) -> "PreviousVersion":
-        """Raises ValueError where a file is not the one whose digest was noted."""
-        _expect_digests()
-        (wheel,) = _FOLDER.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
+        with zipfile.ZipFile(_find_file("*.whl")) as archive:
             archive.extractall(folder)
-        return cls(folder)
+        return cls({"PYTHONPATH": os.pathsep.join((str(folder), str(_LIBRARIES)))})
 
     def apply_crd(self, bench: Bench) -> None:
         """Put its CRD in the place of the one that is there."""
-        done = subprocess.run(
+        crd = subprocess.run(
             [sys.executable, "-m", "gpushare.api.crd"],
             env={**os.environ, **self.environment},
             capture_output=True,
             text=True,
             check=True,
-        )
+        ).stdout
         apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
-        bench.cluster.kubectl(*apply, stdin=done.stdout)
+        bench.cluster.kubectl(*apply, stdin=crd)
 
     def apply_rights(self, bench: Bench) -> None:
         """Give the controller the rights that its chart gave."""
-        bench.cluster.kubectl("apply", "--server-side", "-f", str(_FOLDER / "rights.yaml"))
+        bench.cluster.kubectl("apply", "--server-side", "-f", str(_find_file("rights.yaml")))
 
     def start(self, bench: Bench) -> OperatorProcess:
         """Its controller, once it is ready."""
-        admin = read_own_kubeconfig(bench.cluster.kubeconfig)
-        return bench.operators.start(
-            "controller",
-            env=self.environment,
-            # It does not know the setting for a ServiceAccount's folder yet.
-            api_url=admin["clusters"][0]["cluster"]["server"],
-        )
+        # It does not know the setting for a ServiceAccount's folder yet.
+        server = read_own_kubeconfig(bench.cluster.kubeconfig)["clusters"][0]["cluster"]["server"]
+        return bench.operators.start("controller", env=self.environment, api_url=server)
 
 
 @dataclass(frozen=True)
@@ -78,10 +76,7 @@ class PreviousChart:
 
     @classmethod
     def unpack(cls, folder: Path) -> "PreviousChart":
-        """Raises ValueError where a file is not the one whose digest was noted."""
-        _expect_digests()
-        (archive,) = _FOLDER.glob("*.tar.gz")
-        with tarfile.open(archive) as files:
+        with tarfile.open(_find_file("*.tar.gz")) as files:
             files.extractall(folder, filter="data")
         return cls(folder)
 
@@ -94,10 +89,3 @@ class PreviousChart:
         """The release by its values, on a cluster whose nodes have its image."""
         load_image(bench.cluster, _TAG, str(self.source))
         return Release(bench.cluster, {"image": {"tag": _TAG}}, chart=self.folder / "chart")
-
-
-def _expect_digests() -> None:
-    for line in (_FOLDER / "SHA256SUMS").read_text().splitlines():
-        digest, name = line.split()
-        if (found := hashlib.sha256((_FOLDER / name).read_bytes()).hexdigest()) != digest:
-            raise ValueError(f"{name}: its digest is {found}, expected {digest}; make it anew")

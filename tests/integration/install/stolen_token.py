@@ -17,7 +17,6 @@ from tests.kit.cluster.audit_log import THIEF
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 _TIMEOUT_SECONDS = 30
 
 
@@ -55,16 +54,11 @@ class StolenToken:
     @contextmanager
     def with_every_right(self) -> Iterator[None]:
         """For a block RBAC keeps the account from nothing, as after an administrator's mistake."""
-        name = f"every-right-for-{self.account}"
-        subject = {"kind": "ServiceAccount", "name": self.account, "namespace": NAMESPACE}
-        role = {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "cluster-admin",
-        }
-        body = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
-        self._bench.call("POST", _BINDINGS, body)
+        binding = ("clusterrolebinding", f"every-right-for-{self.account}")
+        to = f"--serviceaccount={NAMESPACE}:{self.account}"
+        kubectl = self._bench.cluster.kubectl
+        kubectl("create", *binding, "--clusterrole=cluster-admin", to)
         try:
             yield
         finally:
-            self._bench.call("DELETE", f"{_BINDINGS}/{name}")
+            kubectl("delete", *binding)

@@ -73,6 +73,13 @@ _JOBS: dict[str, tuple[Json, str]] = {
     "endless": ({"activeDeadlineSeconds": None}, "ends by itself"),
     "kept for ever": ({"ttlSecondsAfterFinished": None}, "goes by itself"),
 }
+
+
+def _name(phase: str, job: Json) -> Json:
+    metadata = {**job["metadata"], "name": f"gpushare-{phase}-1a2b"}
+    return {**job, "metadata": metadata}
+
+
 _PRIORITY = {"priorityClassName": "system-node-critical"}
 
 POD_ATTACKS = {
@@ -84,6 +91,14 @@ ATTACKS = {
     **POD_ATTACKS,
     # Of a pod alone it may be the cluster's default.
     "a priority": (build_teardown_job(pod=_PRIORITY), "asks for no priority"),
+    "a removal that is called verification": (
+        _name("verify", build_teardown_job("uninstall")),
+        "does what its name says",
+    ),
+    "a verification that is called removal": (
+        _name("uninstall", build_teardown_job("verify")),
+        "does what its name says",
+    ),
     **{name: (build_teardown_job(spec=it), said) for name, (it, said) in _JOBS.items()},
 }
 MANAGED = build_teardown_job(spec={"managedBy": "example.com/c"})

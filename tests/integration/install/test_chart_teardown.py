@@ -126,17 +126,6 @@ def test_a_job_that_is_more_than_that_is_refused(
     assert message in refusal
 
 
-@pytest.mark.parametrize(("named", "does"), [("verify", "uninstall"), ("uninstall", "verify")])
-def test_so_is_one_that_does_something_else_than_its_name_says(
-    allowed: Bench, named: str, does: str
-) -> None:
-    job = build_teardown_job(does)
-    job["metadata"]["name"] = f"gpushare-{named}-1a2b"
-    refusal = refusal_of(allowed, TEARDOWN_JOBS, job)
-    assert REFUSED in refusal
-    assert "does what its name says" in refusal
-
-
 @pytest.mark.parametrize(("job", "message"), POD_ATTACKS.values(), ids=list(POD_ATTACKS))
 def test_so_is_a_pod_that_poses_as_its_jobs(allowed: Bench, job: Json, message: str) -> None:
     refusal = refusal_of(allowed, TEARDOWN_PODS, build_teardown_pod(job))

@@ -1,4 +1,4 @@
-"""The chart, installed by Helm: what the Pods say is what runs, and no replica is missed.
+"""The chart, installed by Helm: no replica is missed, and its removal leaves what it must.
 
 Helm refuses what another made, so this has a cluster of its own: it starts in seconds, and is
 compared at the end with what it was before.
@@ -12,15 +12,12 @@ import pytest
 
 from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE
-from devcluster.processnode.addresses import reach
-from devcluster.release import COMPONENTS, Release, find_pid
+from devcluster.release import COMPONENTS, Release
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
 from tests.kit.cluster.expect import (
     expect,
-    expect_labels,
     expect_pool_ready,
-    expect_running,
     read_change,
 )
 from tests.kit.cluster.helm_release import (
@@ -28,7 +25,6 @@ from tests.kit.cluster.helm_release import (
     expect_left,
     list_nodes,
     no_node_notices,
-    read_process,
     start_bare_cluster,
 )
 from tests.kit.cluster.object_diff import take_inventory
@@ -43,30 +39,6 @@ SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
 _SERVICE_OF = "kubernetes.io/service-name"
 
 
-def listed_until(watch: Recording, service: str, address: str, since: datetime) -> datetime:
-    """When, after `since`, the Service first listed the pod of this address as ready no more.
-
-    `watch` is one of `SLICES`; raises StopIteration where it always did.
-    """
-    return next(
-        at
-        for at, found in zip(watch.heard_at, watch.history, strict=True)
-        if at > since
-        and found["metadata"]["labels"].get(_SERVICE_OF) == service
-        and address not in list_ready(found)
-    )
-
-
-def list_ready(slice_: Json) -> set[str]:
-    """Addresses that get new connections."""
-    return {
-        address
-        for endpoint in slice_.get("endpoints") or ()
-        if endpoint["conditions"].get("ready", True)
-        for address in endpoint["addresses"]
-    }
-
-
 PODS_PER_SECOND = 20
 CALL = timedelta(seconds=3)
 """So long the API server waits for an answer (webhook.timeoutSeconds)."""
@@ -76,14 +48,6 @@ at most (--iptables-min-sync-period), and not while a busy machine lets it wait.
 LISTED_SECONDS = 20
 """A dead pod is out of its EndpointSlice by then: kube-controller-manager writes one in the same
 second, or the next, on a machine that has the time."""
-NOT_OF_THE_POD = {
-    # What stands for image, mount and network (see devcluster.processnode).
-    *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "HOSTNAME"),
-    *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "GPUSHARE_SERVICE_ACCOUNT"),
-    *("GPUSHARE_WEBHOOK_HOST", "GPUSHARE_METRICS_HOST"),
-    # By this the processes of a cluster are found at its end.
-    "DEVCLUSTER_PROCESS_OF",
-}
 AT_ONCE = "5s"
 OTHER_PORT = 9444
 MODE = "ack.node.gpu.schedule"
@@ -132,30 +96,10 @@ def given_release(place: Bench, **values: Any) -> Replicas:
 # What is installed.
 
 
-def test_what_runs_is_what_the_pods_say(replicas: Replicas) -> None:
-    for component in COMPONENTS:
-        for pod in replicas.release.pods(component):
-            (container,) = pod["spec"]["containers"]
-            arguments, environment = read_process(find_pid(pod))
-            assert arguments[1:] == ["-m", "gpushare", *container["args"]]
-            told = {each["name"]: each.get("value") for each in container["env"]}
-            told |= {"GPUSHARE_NAMESPACE": NAMESPACE, "GPUSHARE_IDENTITY": pod["metadata"]["name"]}
-            assert {k: v for k, v in environment.items() if k not in NOT_OF_THE_POD} == told
-            assert environment["GPUSHARE_METRICS_HOST"] == reach(pod["status"]["podIP"])
-
-
 def test_two_of_a_kind_are_on_different_nodes_though_those_have_no_zone(replicas: Replicas) -> None:
     for component in COMPONENTS:
         nodes = {pod["spec"]["nodeName"] for pod in replicas.release.pods(component)}
         assert len(nodes) == len(replicas.names(component)), f"{component}: {nodes}"
-
-
-def test_the_main_job_is_done(place: Bench, replicas: Replicas) -> None:
-    for node in GPU_NODES:
-        expect_labels(place, node, {POOL: "training"})
-    name = place.create_pod(build_pod("trainer"))
-    assert expect_running(place, name)["spec"]["nodeSelector"][POOL] == "training"
-    place.delete_pod(name)
 
 
 # Replicas go while there is work.
@@ -173,6 +117,26 @@ def test_controllers_killed_in_a_change_of_isolation_restart_each_plugin_once(
     expect_each_restarted_once(place, plugins, mark)
 
 
+def find_delisted(watch: Recording, address: str, since: datetime) -> datetime:
+    """When, after `since`, the webhook's Service first listed the pod of this address no more.
+
+    `watch` is one of `SLICES`; raises StopIteration where it always did.
+    """
+    return next(
+        at
+        for at, found in zip(watch.heard_at, watch.history, strict=True)
+        if at > since
+        and found["metadata"]["labels"].get(_SERVICE_OF) == "gpushare-webhook"
+        and not any(address in each["addresses"] for each in list_ready(found))
+    )
+
+
+def list_ready(slice_: Json) -> list[Json]:
+    """Endpoints that get new connections."""
+    endpoints: list[Json] = slice_.get("endpoints") or []
+    return [each for each in endpoints if each["conditions"].get("ready", True)]
+
+
 def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_dead(
     place: Bench, replicas: Replicas
 ) -> None:
@@ -187,7 +151,7 @@ def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_
                 deaths.append((datetime.now(UTC), pod["status"]["podIP"]))
                 replicas.kill(pod["metadata"]["name"])
         expect_pool_ready(place, nodes=len(GPU_NODES))
-    ends = [listed_until(slices, "gpushare-webhook", ip, at) for at, ip in deaths]
+    ends = [find_delisted(slices, ip, at) for at, ip in deaths]
     listed = [(end - at).total_seconds() for (at, _), end in zip(deaths, ends, strict=True)]
     print(
         f"killed-in-turn pods={pods.sent} unrouted={len(pods.failures)} "
