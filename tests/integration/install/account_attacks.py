@@ -43,9 +43,12 @@ class Attack:
         return token.send(self.method, path, self.body, content_type=kind)
 
 
-def _merge(refusal: str, *, spec: Json | None = None, **metadata: Any) -> Attack:
-    body: Json = {"metadata": metadata} if spec is None else {"metadata": metadata, "spec": spec}
-    return Attack("PATCH", _NODE, refusal, body)
+def _change(path: str, refusal: str, **body: Any) -> Attack:
+    return Attack("PATCH", path, refusal, body)
+
+
+def _node(refusal: str, **metadata: Any) -> Attack:
+    return _change(_NODE, refusal, metadata=metadata)
 
 
 _EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "tenant"}}
@@ -55,28 +58,30 @@ _OTHER = "may not change of a Node: "
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 NODE_ATTACKS = {
-    "a role": _merge(_LABELS + _CONTROL_PLANE, labels={_CONTROL_PLANE: ""}),
-    "no labels at all": _merge(_LABELS, labels=None),
-    "a label that only looks like ours": _merge(
+    "a role": _node(_LABELS + _CONTROL_PLANE, labels={_CONTROL_PLANE: ""}),
+    "no labels at all": _node(_LABELS, labels=None),
+    "a label that only looks like ours": _node(
         _LABELS + "gpushare.io/pools", labels={"gpushare.io/pools": "x"}
     ),
-    "another label beside ours": _merge(
+    "another label beside ours": _node(
         _LABELS + "zone", labels={"gpushare.io/pool": "x", "zone": "y"}
     ),
-    "an annotation": _merge(_ANNOTATIONS + "note", annotations={"note": "x"}),
-    "a person's agreement to a teardown": _merge(
+    "an annotation": _node(_ANNOTATIONS + "note", annotations={"note": "x"}),
+    "a person's agreement to a teardown": _node(
         _ANNOTATIONS + "gpushare.io/teardown", annotations={"gpushare.io/teardown": "start"}
     ),
-    "a person's wish for another try": _merge(
+    "a person's wish for another try": _node(
         _ANNOTATIONS + "gpushare.io/retry", annotations={"gpushare.io/retry": "2"}
     ),
-    "a taint": _merge(_OTHER + "taints", spec={"taints": [_TAINT]}),
-    "a range of pods' addresses": _merge(_OTHER + "podCIDR", spec={"podCIDR": "10.9.0.0/24"}),
-    "an owner that is not there": _merge(_OTHER + "ownerReferences", ownerReferences=[_OWNER]),
+    "a taint": _change(_NODE, _OTHER + "taints", spec={"taints": [_TAINT]}),
+    "a range of pods' addresses": _change(
+        _NODE, _OTHER + "podCIDR", spec={"podCIDR": "10.9.0.0/24"}
+    ),
+    "an owner that is not there": _node(_OTHER + "ownerReferences", ownerReferences=[_OWNER]),
     "a new node": Attack("POST", NODES, _OF_NODES, {"metadata": {"name": "mine"}}),
     "no node": Attack("DELETE", _NODE, _OF_NODES),
-    "a capacity": Attack(
-        "PATCH", f"{_NODE}/status", _OF_NODES, {"status": {"capacity": {"aliyun.com/gpu-mem": "9"}}}
+    "a capacity": _change(
+        f"{_NODE}/status", _OF_NODES, status={"capacity": {"aliyun.com/gpu-mem": "9"}}
     ),
     "the kubelet": Attack("GET", f"{_NODE}/proxy/pods", _OF_NODES, connects=True),
 }
@@ -88,9 +93,7 @@ POD_ATTACKS = {
     "a pod that calls itself a plugin's": Attack("DELETE", f"{PODS}/{{impostor}}", _OF_PODS),
     "an eviction": Attack("POST", f"{PODS}/tenant/eviction", _OF_PODS, _EVICTION),
     "a pod of one's own": Attack("POST", PODS, _OF_PODS, build_pod("mine", gib=None)),
-    "a label of a pod": Attack(
-        "PATCH", f"{SYSTEM_PODS}/alone", _OF_PODS, {"metadata": {"labels": {"a": "b"}}}
-    ),
+    "a label of a pod": _change(f"{SYSTEM_PODS}/alone", _OF_PODS, metadata={"labels": {"a": "b"}}),
     "a command in a pod": Attack("POST", f"{PODS}/tenant/exec?command=id", _OF_PODS, connects=True),
 }
 POOL = "victim"
@@ -100,28 +103,25 @@ _ALL_NODES = {"selector": {"matchLabels": {"kubernetes.io/os": "linux"}}}
 _OF_POOLS, _SPEC, _OF_A_POOL = "creates and deletes no pools", "the spec of a pool", "of a pool: "
 
 
-def _pool(refusal: str, **change: Any) -> Attack:
-    return Attack("PATCH", _POOL, refusal, change)
+def _pool(refusal: str, **metadata: Any) -> Attack:
+    return _change(_POOL, refusal, metadata=metadata)
 
 
 POOL_ATTACKS = {
-    "all nodes for a pool": _pool(_SPEC, spec={"nodes": _ALL_NODES}),
-    "a pool's label": _pool(_OF_A_POOL + "labels", metadata={"labels": {"a": "b"}}),
+    "all nodes for a pool": _change(_POOL, _SPEC, spec={"nodes": _ALL_NODES}),
+    "a pool's label": _pool(_OF_A_POOL + "labels", labels={"a": "b"}),
     "a person's wish for a pool": _pool(
-        _OF_A_POOL + "annotations", metadata={"annotations": {"gpushare.io/retry": "1"}}
+        _OF_A_POOL + "annotations", annotations={"gpushare.io/retry": "1"}
     ),
     "a finalizer that nobody takes off": _pool(
-        _OF_A_POOL + _MINE, metadata={"finalizers": [_THEIRS, _MINE, "gpushare.io/labels"]}
+        _OF_A_POOL + _MINE, finalizers=[_THEIRS, _MINE, "gpushare.io/labels"]
     ),
-    "no finalizer of others": _pool(
-        _OF_A_POOL + _THEIRS, metadata={"finalizers": ["gpushare.io/labels"]}
-    ),
-    "an owner of a pool": _pool(
-        _OF_A_POOL + "ownerReferences", metadata={"ownerReferences": [_OWNER]}
-    ),
+    "no finalizer of others": _pool(_OF_A_POOL + _THEIRS, finalizers=["gpushare.io/labels"]),
+    "an owner of a pool": _pool(_OF_A_POOL + "ownerReferences", ownerReferences=[_OWNER]),
     "a new pool": Attack("POST", POOLS, _OF_POOLS, build_pool("mine")),
     "no pool": Attack("DELETE", _POOL, _OF_POOLS),
 }
+
 # With the webhook's token.
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
@@ -160,11 +160,8 @@ WEBHOOK_ATTACKS = {
     "one more": _configure({"op": "add", "path": "/webhooks/-", "value": _ENTRY}),
     "one fewer": _configure({"op": "remove", "path": "/webhooks/0"}),
     "another order": _configure({"op": "move", "from": "/webhooks/0", "path": "/webhooks/2"}),
-    "cert-manager's injector": Attack(
-        "PATCH",
-        CONFIGURATION,
-        _METADATA,
-        {"metadata": {"annotations": {_INJECTED: "default/mine"}}},
+    "cert-manager's injector": _change(
+        CONFIGURATION, _METADATA, metadata={"annotations": {_INJECTED: "default/mine"}}
     ),
     "no configuration": Attack("DELETE", CONFIGURATION, _OF_CONFIGURATIONS),
     "a new configuration": Attack(
@@ -197,10 +194,8 @@ SECRET_ATTACKS = {
     "an owner of a new one": _create_secret(
         _OF_ITS_SECRET, "gpushare-webhook-tls", "kubernetes.io/tls", ownerReferences=[_OWNER]
     ),
-    "a finalizer of it": Attack(
-        "PATCH", SECRET, _OF_ITS_SECRET, {"metadata": {"finalizers": ["example.com/mine"]}}
-    ),
-    "that nobody may change it": Attack("PATCH", SECRET, _OF_ITS_SECRET, {"immutable": True}),
+    "a finalizer of it": _change(SECRET, _OF_ITS_SECRET, metadata={"finalizers": [_MINE]}),
+    "that nobody may change it": _change(SECRET, _OF_ITS_SECRET, immutable=True),
     "no Secret": Attack("DELETE", SECRET, _OF_SECRETS),
 }
 _OF_THE_WEBHOOK = {**WEBHOOK_ATTACKS, **SECRET_ATTACKS}
