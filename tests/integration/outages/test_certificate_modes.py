@@ -6,13 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from devcluster.installation import OperatorProcess
 from gpushare.certs.identity import Identity
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.installations import NAME, SECRET, SECRETS, installed_with
 from tests.kit.cluster.namespaces import default_namespace
-from tests.kit.cluster.operator_processes import fetch, read_metric
 from tests.kit.cluster.pod_admission import CONFIGURATION, expect_sent
 from tests.kit.values.certificates import issue_foreign
 from tests.kit.values.manifests import build_pod
@@ -27,21 +25,16 @@ def provided(bench: Bench) -> Iterator[Bench]:
         yield bench
 
 
-def start(bench: Bench) -> OperatorProcess:
-    env = {"GPUSHARE_CERTIFICATE_MODE": "provided"}
-    return bench.operators.start("webhook", env=env, wait=False)
-
-
 def issue(kind: str) -> Identity:
     return issue_foreign(HOSTS, datetime.now(UTC) - timedelta(hours=1), kind=kind, intermediates=1)
 
 
-def put(bench: Bench, identity: Identity, *, key: Identity | None = None) -> None:
-    """Make the Secret hold a chain, and its key or, by mistake, another's."""
+def put(bench: Bench, identity: Identity) -> None:
+    """Make the Secret hold a chain and its key."""
     pems = {
         "ca.crt": identity.trust_pem,
         "tls.crt": identity.certificate_pem,
-        "tls.key": (key or identity).key_pem,
+        "tls.key": identity.key_pem,
     }
     data = {name: b64encode(pem).decode() for name, pem in pems.items()}
     if bench.cluster.api.exists(SECRET):
@@ -65,27 +58,11 @@ def expect_served(bench: Bench, identity: Identity) -> None:
 
 
 def test_a_provided_certificate_is_served_and_its_successor_too(provided: Bench) -> None:
-    webhook = start(provided)
+    env = {"GPUSHARE_CERTIFICATE_MODE": "provided"}
+    webhook = provided.operators.start("webhook", env=env, wait=False)
     expect(provided, "it waits", lambda: "provided is to write it" in webhook.log.read_text())
     first, successor = issue("rsa"), issue("ec")
     put(provided, first)
     expect_served(provided, first)
     put(provided, successor)
     expect_served(provided, successor)
-
-
-def test_a_bad_successor_is_refused_and_the_old_one_served_on(provided: Bench) -> None:
-    good, other = issue("rsa"), issue("ec")
-    put(provided, good)
-    webhook = start(provided)
-    expect_sent(default_namespace(provided), build_pod("p"), "training")
-    put(provided, other, key=good)
-    expect(
-        provided,
-        "the pair is refused",
-        lambda: read_metric(webhook, "gpushare_certificate_refused") == 1,
-    )
-    assert "don't belong together" in webhook.log.read_text()
-    assert read_bundle(provided) == good.trust_pem
-    assert fetch(webhook, "/readyz") == "ok\n"
-    expect_sent(default_namespace(provided), build_pod("p"), "training")

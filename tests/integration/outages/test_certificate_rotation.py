@@ -6,36 +6,23 @@ Two replicas, reached through one address; failurePolicy Fail, so that a lost ca
 import http.client
 import ssl
 import time
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
-from gpushare.certs.flaws import find_foreign_flaw
 from gpushare.certs.identity import Identity
 from tests.integration.webhook.webhook_replicas import two_webhooks
 from tests.kit.bench import Bench
 from tests.kit.cluster.background_thread import Background
 from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
 from tests.kit.cluster.expect import expect
-from tests.kit.cluster.installations import (
-    NAME,
-    SECRET,
-    SECRETS,
-    read_identity,
-)
+from tests.kit.cluster.installations import NAME, SECRET, SECRETS, read_identity
 from tests.kit.cluster.operator_processes import read_metric
 from tests.kit.cluster.pod_admission import CONFIGURATION
-from tests.kit.cluster.selected_cases import select
 from tests.kit.cluster.watch_recording import Recording
-from tests.kit.values.certificates import issue_foreign
 from tests.kit.values.manifests import build_gpu_pod, build_pod, build_review, encode
-
-Json = dict[str, Any]
 
 _TIMEOUT_SECONDS = 3
 """As the API server's own."""
@@ -187,77 +174,4 @@ def test_a_lost_secret_comes_back_as_it_was_and_costs_no_call(strict: Bench) -> 
         back = read_identity(after)
         # CAs of other tests may have expired meanwhile; they leave the bundle then.
         assert (back.authority, back.certificate_pem) == (before.authority, before.certificate_pem)
-    assert pods.failures == []
-
-
-@pytest.mark.long
-def test_a_secret_with_half_a_pair_heals_and_costs_no_call(strict: Bench) -> None:
-    with two_webhooks(strict):
-        expect_routed(strict)
-        before = read_identity(strict.call("GET", SECRET))
-        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
-            broken = {"tls.key": strict.call("GET", SECRET)["data"]["ca.key"]}
-            strict.call("PATCH", SECRET, {"data": broken})
-
-            def is_healed() -> bool:
-                stored = read_identity(strict.call("GET", SECRET))
-                return find_foreign_flaw(stored, ["127.0.0.1"], datetime.now(UTC)) is None
-
-            expect(strict, "the pair is whole", is_healed)
-        assert read_identity(strict.call("GET", SECRET)).authority == before.authority
-    assert pods.failures == []
-
-
-def test_anothers_certificate_in_our_secret_gives_way_and_costs_no_call(strict: Bench) -> None:
-    with two_webhooks(strict):
-        expect_routed(strict)
-        before = read_identity(strict.call("GET", SECRET))
-        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
-            strict.call("PATCH", SECRET, {"data": {**build_foreign_data(), "ca.key": None}})
-
-            def is_ours_again() -> bool:
-                stored = read_identity(strict.call("GET", SECRET))
-                return stored.authority == before.authority
-
-            expect(strict, "it is ours again", is_ours_again)
-    assert pods.failures == []
-
-
-FOREIGN: dict[str, Callable[[], Json]] = {
-    "its type is Opaque": lambda: {"type": "Opaque"},
-    "it holds a certificate that is not ours": lambda: {
-        "type": "kubernetes.io/tls",
-        "data": build_foreign_data(),
-    },
-}
-SENTENCES = {each: each for each in FOREIGN}
-HERE = {"its type is Opaque"}
-
-
-def build_foreign_data() -> dict[str, str]:
-    """A good pair of a CA that nobody here knows."""
-    identity = issue_foreign(["127.0.0.1"], datetime.now(UTC) - timedelta(hours=1))
-    pems = {
-        "ca.crt": identity.trust_pem,
-        "tls.crt": identity.certificate_pem,
-        "tls.key": identity.key_pem,
-    }
-    return {name: b64encode(pem).decode() for name, pem in pems.items()}
-
-
-@pytest.mark.parametrize("sentence", select(SENTENCES, HERE, elsewhere=pytest.mark.long))
-def test_a_secret_that_is_not_ours_is_left_alone_and_said(strict: Bench, sentence: str) -> None:
-    with two_webhooks(strict) as processes:
-        expect_routed(strict)
-        strict.call("DELETE", SECRET)
-        foreign = strict.call("POST", SECRETS, {"metadata": {"name": NAME}, **FOREIGN[sentence]()})
-        with DryRuns(strict, build_pod("p"), per_second=FEW_PER_SECOND) as pods:
-            expect(
-                strict,
-                "the log says whose it is",
-                lambda: all(sentence in each.log.read_text() for each in processes),
-            )
-        assert strict.call("GET", SECRET).get("data") == foreign.get("data")
-        bundle = strict.call("GET", CONFIGURATION)["webhooks"][0]["clientConfig"]["caBundle"]
-        assert b64decode(bundle)
     assert pods.failures == []

@@ -81,21 +81,3 @@ def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_i
         deafening.cut(WATCHES)
         expect(bench, "it hears again", lambda: find_ill(deaf) == "")
         assert deaf.alive
-
-
-def test_a_controller_without_an_api_server_is_live_from_its_start_on_and_ends_when_told(
-    bench: Bench,
-) -> None:
-    with FaultProxy(bench.cluster) as proxy:
-        proxy.add(Rule(".*", "", times=None, stall=True))
-        process = bench.operators.start("controller", api_url=proxy.url, wait=False)
-
-        def is_live() -> bool:
-            try:
-                return fetch(process, "/livez") == "ok\n"
-            except OSError:
-                return False
-
-        expect(bench, "it is live", is_live)
-        process.stop()
-        assert process.process.returncode == 0
