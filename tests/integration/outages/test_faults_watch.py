@@ -1,13 +1,12 @@
 """Whatever happens to a watch, a pool changes its mode as if nothing had happened."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.outages.fault_scenario import (
     MEMBERS,
-    POOL,
     TOO_OLD,
     WATCH,
     Scenario,
@@ -17,7 +16,6 @@ from tests.integration.outages.fault_scenario import (
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import Rule
-from tests.kit.cluster.selected_cases import select
 from tests.kit.cluster.watch_recording import Recording
 from tests.kit.values.manifests import build_pool
 
@@ -30,15 +28,6 @@ NOTICED_SECONDS = 45
 LATE_SECONDS = 3
 WRITES_OF_A_FLIP = 4
 MOST_TRIES = 5
-LONG_LINE = b" " * 3 * 2**20
-LINES: dict[str, Callable[[bytes], bytes]] = {
-    "cut off": lambda line: line[: len(line) // 2] + b"\n",
-    "no event": lambda line: b'["metadata"]\n',
-    "longer than we read": lambda line: line.rstrip()[:-1] + LONG_LINE + b"}\n",
-    "an error": lambda line: b'{"type":"ERROR","object":{"code":500,"message":"no"}}\n',
-}
-LINES_HERE = {"cut off", "an error"}
-"""The rest is for make test-faults."""
 
 
 @pytest.fixture(scope="module")
@@ -51,34 +40,11 @@ def watch_of(kind: str) -> str:
     return f"/{kind}[?].*{WATCH}"
 
 
-def test_watches_are_cut(scenario: Scenario) -> None:
-    with scenario.flipping() as nodes:
-        for _ in range(3):
-            scenario.proxy.cut(WATCH)
-            expect_more(scenario, nodes, len(nodes.history))
-
-
-def expect_more(scenario: Scenario, nodes: Recording, seen: int) -> None:
-    """Until something else happens to a node."""
-    expect(scenario.bench, "something happens", lambda: len(nodes.history) > seen)
-
-
 @pytest.mark.parametrize("status", [401, pytest.param(403, marks=pytest.mark.long)])
 def test_watches_are_refused_once(scenario: Scenario, status: int) -> None:
     with scenario.flipping():
         rules = [scenario.proxy.add(Rule("GET", watch_of(kind), status=status)) for kind in KINDS]
         scenario.proxy.cut(WATCH)
-        for rule in rules:
-            rule.wait_reached()
-
-
-@pytest.mark.parametrize("line", select(LINES, LINES_HERE, elsewhere=pytest.mark.long))
-def test_a_watch_brings_what_can_not_be_read(
-    scenario: Scenario, line: Callable[[bytes], bytes]
-) -> None:
-    rules = [scenario.proxy.add(Rule("GET", watch_of(kind), alter=line)) for kind in OWN_KINDS]
-    scenario.proxy.cut(WATCH)
-    with scenario.flipping():
         for rule in rules:
             rule.wait_reached()
 
@@ -157,16 +123,6 @@ def late(scenario: Scenario, path: str) -> None:
     """Events of the silenced watches come now, after a while in which others came."""
     time.sleep(LATE_SECONDS)
     scenario.proxy.cut(path)
-
-
-def test_a_lost_event_of_a_label_that_came_back_changes_nothing(scenario: Scenario) -> None:
-    with scenario.at_rest():
-        lost = Rule("GET", watch_of("nodes"), times=None, alter=lambda line: None)
-        scenario.proxy.add(lost)
-        scenario.proxy.cut(watch_of("nodes"))
-        lost.wait_reached()
-        for value in ("elsewhere", "training"):
-            scenario.bench.label("n1", {POOL: value})
 
 
 def test_a_pool_that_was_replaced_under_its_name_unseen_goes_on(scenario: Scenario) -> None:

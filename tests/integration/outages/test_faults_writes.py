@@ -1,22 +1,18 @@
 """Whatever happens to a write, it is done once, or decided anew; never on something else."""
 
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 
 import pytest
 
 from tests.integration.outages.fault_scenario import (
     LIST_OF_POOLS,
-    MEMBERS,
     NO_WATCH,
     TOO_OLD,
     WATCH,
     Scenario,
     expect_repaired,
-    is_settled,
     standing,
 )
 from tests.kit.bench import NODES, Bench
@@ -27,6 +23,7 @@ NODE = "/api/v1/nodes/n1[?]"
 PLUGIN = "/pods/gpushare-device-plugin-ds"
 STATUS = "/gpusharepools/training/status"
 ASKED_SECONDS = 3
+ASKED = {"Retry-After": str(ASKED_SECONDS)}
 MOST_TRIES = 5
 STORM_SECONDS = 6
 SHORT_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "8"}
@@ -85,23 +82,9 @@ def answers_to_node_writes(scenario: Scenario, mark: int) -> list[int]:
     return [call.code for call in writes if (call.resource, call.name) == ("nodes", "n1")]
 
 
-def in_seconds(seconds: int) -> str:
-    return str(seconds)
-
-
-def as_a_date(seconds: int) -> str:
-    """The header knows whole seconds only: what is cut off is given beforehand, and
-    what passes until it is sent."""
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds + 10), usegmt=True)
-
-
-@pytest.mark.parametrize("ask", [in_seconds, pytest.param(as_a_date, marks=pytest.mark.long)])
-def test_after_a_429_on_one_node_nothing_is_written_before_the_time(
-    scenario: Scenario, ask: Callable[[int], str]
-) -> None:
+def test_after_a_429_on_one_node_nothing_is_written_before_the_time(scenario: Scenario) -> None:
     with scenario.at_rest():
-        headers = {"Retry-After": ask(ASKED_SECONDS)}
-        refusal = scenario.proxy.add(Rule("PATCH", NODE, status=429, headers=headers))
+        refusal = scenario.proxy.add(Rule("PATCH", NODE, status=429, headers=ASKED))
         scenario.disturb("n1")
         refusal.wait_reached()
         scenario.disturb("n2")
@@ -110,44 +93,29 @@ def test_after_a_429_on_one_node_nothing_is_written_before_the_time(
     scenario.expect_left_alone(refusal, "PATCH|POST|DELETE", "", ASKED_SECONDS)
 
 
-@pytest.mark.parametrize("kind", ["nodes", pytest.param("gpusharepools", marks=pytest.mark.long)])
-def test_after_a_429_on_a_watch_it_is_left_alone_for_the_time(
-    scenario: Scenario, kind: str
+READ: dict[str, tuple[str, str, int]] = {
+    "watch of nodes": (f"/nodes[?].*{WATCH}", f"/nodes[?].*{WATCH}", 1),
+    "list of nodes": ("/nodes[?]limit", "/nodes[?].*(limit|watch)=", 1),
+    # Kopf's list is the first.
+    "list of pools": (LIST_OF_POOLS, LIST_OF_POOLS, 2),
+}
+"""What is refused, what is left alone then, and which such request it is."""
+
+
+@pytest.mark.parametrize("what", READ)
+def test_after_a_429_on_reading_it_is_left_alone_for_the_time(
+    scenario: Scenario, what: str
 ) -> None:
-    headers = {"Retry-After": str(ASKED_SECONDS)}
+    refused, left_alone, nth = READ[what]
+    kind = "gpusharepools" if "pools" in what else "nodes"
     watch = f"/{kind}[?].*{WATCH}"
     with scenario.flipping():
-        refusal = scenario.proxy.add(Rule("GET", watch, status=429, headers=headers))
+        refusal = scenario.proxy.add(Rule("GET", refused, nth=nth, status=429, headers=ASKED))
+        if "list" in what:
+            scenario.proxy.add(Rule("GET", watch, status=200, body=TOO_OLD))
         scenario.proxy.cut(watch)
         refusal.wait_reached()
-        scenario.expect_left_alone(refusal, "GET", watch, ASKED_SECONDS)
-
-
-def test_after_a_429_on_a_list_it_is_left_alone_for_the_time(scenario: Scenario) -> None:
-    headers = {"Retry-After": str(ASKED_SECONDS)}
-    watch_or_list = "/nodes[?].*(limit|watch)="
-    with scenario.flipping():
-        refusal = Rule("GET", "/nodes[?]limit", status=429, headers=headers)
-        scenario.proxy.add(refusal)
-        scenario.proxy.add(Rule("GET", watch_or_list, status=200, body=TOO_OLD))
-        scenario.proxy.cut(watch_or_list)
-        refusal.wait_reached()
-        scenario.expect_left_alone(refusal, "GET", watch_or_list, ASKED_SECONDS)
-
-
-def test_after_a_429_on_the_list_of_pools_it_is_left_alone_for_the_time(
-    scenario: Scenario,
-) -> None:
-    headers = {"Retry-After": str(ASKED_SECONDS)}
-    watch = f"/gpusharepools[?].*{WATCH}"
-    with scenario.flipping():
-        # Kopf's list is the first.
-        refusal = Rule("GET", LIST_OF_POOLS, nth=2, status=429, headers=headers)
-        scenario.proxy.add(refusal)
-        scenario.proxy.add(Rule("GET", watch, status=200, body=TOO_OLD))
-        scenario.proxy.cut(watch)
-        refusal.wait_reached()
-        scenario.expect_left_alone(refusal, "GET", LIST_OF_POOLS, ASKED_SECONDS)
+        scenario.expect_left_alone(refusal, "GET", left_alone, ASKED_SECONDS)
 
 
 LOST: dict[str, list[tuple[str, str, int]]] = {
@@ -177,32 +145,48 @@ def test_a_write_whose_answer_is_lost_is_done_once(
             rule.wait_reached()
 
 
-def test_a_status_that_is_not_answered_holds_up_no_node(scenario: Scenario) -> None:
-    held = scenario.proxy.add(Rule("PATCH", STATUS, hold=True))
-    with scenario.flipping():
-        held.wait_reached()
-        expect(
-            scenario.bench,
-            f"all nodes are done with {scenario.mode}",
-            lambda: all(is_settled(scenario.bench.node(name), scenario.mode) for name in MEMBERS),
-        )
-        assert len(held.acted_on) == held.seen == 1
-        held.release()
-
-
 def test_a_storm_passes_in_which_half_of_all_fails_in_every_way(scenario: Scenario) -> None:
-    since = len(scenario.proxy.requests)
+    storm = [
+        *(
+            Rule(".*", "", times=None, probability=0.15, seed=status, status=status)
+            for status in (500, 502, 503, 504)
+        ),
+        Rule(".*", "", times=None, probability=0.1, seed=1, cut="request"),
+        Rule(".*", NO_WATCH, times=None, probability=0.1, seed=2, cut="answer"),
+    ]
     with scenario.flipping():
-        for status in (500, 502, 503, 504):
-            scenario.proxy.add(
-                Rule(".*", "", times=None, probability=0.15, seed=status, status=status)
-            )
-        scenario.proxy.add(Rule(".*", "", times=None, probability=0.1, seed=1, cut="request"))
-        scenario.proxy.add(Rule(".*", NO_WATCH, times=None, probability=0.1, seed=2, cut="answer"))
-        scenario.proxy.cut(WATCH)
-        time.sleep(STORM_SECONDS)
-        sent = len(scenario.proxy.requests) - since
-    assert sent <= MOST_REQUESTS_A_SECOND * STORM_SECONDS
+        endure(scenario, storm, STORM_SECONDS)
+
+
+def endure(scenario: Scenario, storm: Sequence[Rule], seconds: float) -> None:
+    """So long, in which the API server is not asked too often."""
+    since = len(scenario.proxy.requests)
+    for rule in storm:
+        scenario.proxy.add(rule)
+    scenario.proxy.cut(WATCH)
+    time.sleep(seconds)
+    assert len(scenario.proxy.requests) - since <= MOST_REQUESTS_A_SECOND * seconds
+
+
+ERRORS: dict[str, Callable[[float], Rule]] = {
+    "429": lambda rate: Rule(
+        ".*", "", times=None, probability=rate, status=429, headers={"Retry-After": "1"}
+    ),
+    "502": lambda rate: Rule(".*", "", times=None, probability=rate, status=502, body=b"<html>"),
+    "504": lambda rate: Rule(".*", "", times=None, probability=rate, status=504, body=b""),
+    "reset": lambda rate: Rule(".*", "", times=None, probability=rate, cut="request"),
+    "answer lost": lambda rate: Rule(".*", NO_WATCH, times=None, probability=rate, cut="answer"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS.keys())
+def test_a_minute_of_errors_passes(
+    scenario: Scenario, error: Callable[[float], Rule], rate: float
+) -> None:
+    with scenario.flipping():
+        endure(scenario, [error(rate)], 60)
 
 
 def test_an_operator_that_loses_its_lease_in_a_storm_goes_on_after_it(scenario: Scenario) -> None:

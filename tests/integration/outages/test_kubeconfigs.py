@@ -17,23 +17,17 @@ from aiohttp import ClientConnectorError
 
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.relay import relay
-from gpushare.cli.exits import Exit
 from gpushare.kube.client import ApiServer, connect
 from gpushare.kube.errors import ApiError
 from gpushare.kube.kubeconfig import load_kubeconfig
 from gpushare.kube.owncredentials import SERVICE_ACCOUNT, load_own_credentials
 from gpushare.kube.session import load_credentials
 from tests.kit.bench import Bench
-from tests.kit.cluster.command_line import run_command
 from tests.kit.cluster.kubeconfigs import (
-    PLUGIN_VERSION,
     build_answer,
     build_plugin_user,
-    count_runs,
-    read_kept,
     write_kubeconfig,
     write_plugin,
-    write_printing_plugin,
 )
 
 REVIEWS = "apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -147,27 +141,6 @@ async def test_a_plugin_is_asked_again_when_its_token_is_not_taken_any_more(desk
     assert desk.ask_kubectl(path) == VISITOR
 
 
-async def test_a_plugin_that_wants_to_know_the_cluster_can_reach_it(desk: Desk) -> None:
-    script = f"""printf %s "$KUBERNETES_EXEC_INFO" > "$0.d/info"
-echo '{build_answer(token=desk.issue_token())}'"""
-    plugin = write_plugin(desk.folder / "plugin", script)
-    path = desk.write(build_plugin_user(plugin, provideClusterInfo=True))
-    await expect_same(desk, path, VISITOR)
-    by_kubectl = json.loads(read_kept(plugin, "info"))
-    await load_kubeconfig((path,))
-    assert json.loads(read_kept(plugin, "info")) == by_kubectl
-    assert by_kubectl["apiVersion"] == PLUGIN_VERSION
-
-
-def test_a_command_takes_a_plugins_credentials(desk: Desk) -> None:
-    certificate, key = (path.read_text() for path in desk.pair)
-    status = {"clientCertificateData": certificate, "clientKeyData": key}
-    plugin = write_printing_plugin(desk.folder / "plugin", build_answer(**status))
-    path = desk.write(build_plugin_user(plugin))
-    ended = run_command("snapshot", "-o", str(desk.folder / "snapshot"), kubeconfig=path)
-    assert (ended.code, count_runs(plugin)) == (Exit.OK, 1), ended
-
-
 # Through a proxy.
 
 BEHIND = "https://api.behind.example:6443"
@@ -179,6 +152,7 @@ class Tunnels:
 
     def __init__(self, server: str) -> None:
         self._server = urlsplit(server)
+        self.url = ""
         self.asked: list[str] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -190,55 +164,35 @@ class Tunnels:
             await relay((reader, writer), inner)
 
 
-@dataclass
-class Proxied:
-    """Somebody whose cluster is behind a proxy."""
-
-    desk: Desk
-    tunnels: Tunnels
-    url: str
-
-    async def ask(self, environ: dict[str, str], **cluster: object) -> str:
-        """Whom the API server takes a command for."""
-        fields = {"server": BEHIND, "tls-server-name": "localhost", **cluster}
-        path = self.desk.write({"token": self.desk.issue_token()}, **fields)
-        async with connect(await load_own_credentials(path, None, environ)) as api:
-            return await ask(api)
-
-
 @pytest.fixture
-async def proxied(desk: Desk) -> AsyncIterator[Proxied]:
+async def tunnels(desk: Desk) -> AsyncIterator[Tunnels]:
     tunnels = Tunnels(desk.cluster["server"])
     async with await asyncio.start_server(tunnels.serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        yield Proxied(desk, tunnels, f"http://127.0.0.1:{port}")
+        tunnels.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield tunnels
 
 
-async def test_the_proxy_that_the_environment_names_is_gone_through(proxied: Proxied) -> None:
-    assert await proxied.ask({"https_proxy": proxied.url}) == VISITOR
-    assert proxied.tunnels.asked == ["CONNECT api.behind.example:6443"]
-
-
-async def test_a_proxy_of_the_kubeconfig_goes_before_it(proxied: Proxied) -> None:
-    environ = {"HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "*"}
-    assert await proxied.ask(environ, **{"proxy-url": proxied.url}) == VISITOR
-    assert len(proxied.tunnels.asked) == 1
-
-
-async def test_what_no_proxy_excepts_and_what_is_local_is_asked_itself(proxied: Proxied) -> None:
-    environ = {"HTTPS_PROXY": proxied.url}
-    with pytest.raises(ClientConnectorError):
-        await proxied.ask(environ | {"NO_PROXY": ".behind.example"})
-    assert await proxied.ask(environ, server=proxied.desk.cluster["server"]) == VISITOR
-    assert proxied.tunnels.asked == []
+@pytest.mark.parametrize("is_in_kubeconfig", [False, True], ids=["environment", "kubeconfig"])
+async def test_a_command_goes_through_the_proxy_of_its_kubeconfig_or_else_of_the_environment(
+    desk: Desk, tunnels: Tunnels, is_in_kubeconfig: bool
+) -> None:
+    environ, fields = {"https_proxy": tunnels.url}, {}
+    if is_in_kubeconfig:
+        environ = {"HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "*"}
+        fields = {"proxy-url": tunnels.url}
+    user = {"token": desk.issue_token()}
+    path = desk.write(user, server=BEHIND, **{"tls-server-name": "localhost", **fields})
+    async with connect(await load_own_credentials(path, None, environ)) as api:
+        assert await ask(api) == VISITOR
+    assert tunnels.asked == ["CONNECT api.behind.example:6443"]
 
 
 async def test_the_controller_does_not_look_for_a_proxy_in_the_environment(
-    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", proxied.url)
-    path = proxied.desk.write({"token": proxied.desk.issue_token()}, server=BEHIND)
+    monkeypatch.setenv("HTTPS_PROXY", tunnels.url)
+    path = desk.write({"token": desk.issue_token()}, server=BEHIND)
     async with connect(await load_credentials(path, SERVICE_ACCOUNT, os.environ)) as api:
         with pytest.raises(ClientConnectorError):
             await ask(api)
-    assert proxied.tunnels.asked == []
+    assert tunnels.asked == []
