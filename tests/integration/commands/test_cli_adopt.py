@@ -11,14 +11,13 @@ from gpushare.cli.exits import Exit
 from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
 from tests.kit.bench import NODES, POOLS, SYSTEM_PODS, Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
-from tests.kit.cluster.expect import expect_pool_ready, expect_reason
+from tests.kit.cluster.expect import expect_pool_ready
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.users import as_reader
 
 Json = dict[str, Any]
 
 POOL = "gpushare.io/pool"
-ISOLATION = "cgpu.disable.isolation"
 VERIFIED = "gpushare.io/isolation-verified"
 
 
@@ -48,9 +47,6 @@ def read_labels(bench: Bench) -> dict[str, dict[str, str]]:
 
 def read_system_pods(bench: Bench) -> set[str]:
     return {pod["metadata"]["uid"] for pod in bench.pods(SYSTEM_PODS)}
-
-
-# What adoption does.
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
@@ -83,40 +79,6 @@ def test_adopted_pools_change_no_label_and_restart_nothing(bench: Bench, edition
     assert not [node for node in recording.history if node["spec"].get("unschedulable")]
     again = run(bench, "adopt", "-o", "json")
     assert (again.code, json.loads(again.out)["pools"]["items"]) == (Exit.OK, [])
-
-
-def test_a_label_that_is_told_is_the_one_that_is_written(bench: Bench) -> None:
-    bench.install("Basic")
-    bench.add_nodes("plain", labels={"cgpu": "true"})
-    expect_offer(bench, "plain", EXPECTED_MODES["Basic"]["cgpu"])
-    labels, mark = read_labels(bench), bench.audit.mark()
-
-    told = run(bench, "adopt", "-o", "json")
-    ((node,), pools) = (json.loads(told.out)[key] for key in ("nodes", "pools"))
-    apply(bench, json.dumps(pools))
-    expect_pool_ready(bench, node["pool"], nodes=1)
-
-    assert (told.code, node["labels"].keys()) == (Exit.CHANGES, {ISOLATION, VERIFIED, POOL})
-    written = {key: change["to"] for key, change in node["labels"].items()}
-    assert read_labels(bench) == {"plain": {**labels["plain"], **written}}
-    assert bench.audit.our_deletions(mark) == []
-
-
-def test_a_teardown_that_is_told_is_what_the_pool_waits_for(bench: Bench) -> None:
-    bench.install("Professional")
-    add_nodes(bench, "Professional", "share", "haunted", node_pool="np1")
-    bench.annotate(f"{NODES}/haunted", {"gpushare.io/module": "loaded"})
-
-    told = run(bench, "adopt", "-o", "json")
-    ((node,), pools) = (json.loads(told.out)[key] for key in ("nodes", "pools"))
-    apply(bench, json.dumps(pools))
-
-    assert (told.code, node["reason"], node["reboots"]) == (
-        Exit.CHANGES, "RequiresTeardown", True,
-    )  # fmt: skip
-    sample = expect_reason(bench, "haunted", node["reason"], pool=node["pool"])
-    # A status shows the beginning of a message.
-    assert node["message"].startswith(sample["message"].removesuffix("…"))
 
 
 def test_a_list_that_fails_prints_no_pools(bench: Bench, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from devcluster.cluster import Cluster
 from tests.integration.outages.fault_scenario import (
-    MEMBERS,
     TOO_OLD,
     WATCH,
     Scenario,
@@ -16,8 +15,7 @@ from tests.integration.outages.fault_scenario import (
     standing,
 )
 from tests.kit.bench import NODES, Bench
-from tests.kit.cluster.expect import expect
-from tests.kit.cluster.fault_proxy import Request, Rule
+from tests.kit.cluster.fault_proxy import Rule
 from tests.kit.cluster.sharing_pools import plugin_uids
 
 LISTS = "/(nodes|pods|daemonsets)[?]limit="
@@ -36,24 +34,6 @@ def have_everything_listed_anew(scenario: Scenario) -> None:
     watch = f"/(nodes|pods|daemonsets)[?].*{WATCH}"
     scenario.proxy.add(Rule("GET", watch, times=3, status=200, body=TOO_OLD))
     scenario.proxy.cut(watch)
-
-
-def test_a_list_that_expires_between_two_pages_is_begun_anew(scenario: Scenario) -> None:
-    proxy = scenario.proxy
-    expired = proxy.add(Rule("GET", "/nodes[?].*continue=", status=410))
-    proxy.add(Rule("GET", LISTS, times=None, query={"limit": "2"}))
-    with scenario.flipping():
-        have_everything_listed_anew(scenario)
-        expired.wait_reached()
-        expired_at = expired.acted_on[0].at
-
-        def find_later() -> list[Request]:
-            later = [r for r in proxy.matching("GET", "/nodes[?]limit=") if r.at > expired_at]
-            return later if len(later) >= len(MEMBERS) // 2 + 1 else []
-
-        first, second = expect(scenario.bench, "the list is begun anew", find_later)
-        assert "continue=" not in first.target
-        assert "continue=" in second.target
 
 
 def test_history_is_compacted_during_an_outage(scenario: Scenario) -> None:

@@ -16,7 +16,6 @@ from tests.integration.outages.fault_scenario import (
 from tests.kit.bench import POOLS, Bench
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import Rule
-from tests.kit.cluster.watch_recording import Recording
 from tests.kit.values.manifests import build_pool
 
 KINDS = ("nodes", "pods", "daemonsets", "gpusharepools")
@@ -89,40 +88,25 @@ def test_a_change_of_a_pool_is_found_where_its_watch_is_silent(scenario: Scenari
         scenario.expect_settled(within=2 * NOTICED_SECONDS)
 
 
-@pytest.mark.parametrize("kind", ["pods", "daemonsets"])
-def test_one_kind_is_seen_late(scenario: Scenario, kind: str) -> None:
-    """Everything else is seen at once, the nodes' part of the change above all."""
+@pytest.mark.parametrize("kind", OWN_KINDS)
+def test_one_kind_is_seen_late_and_no_node_is_written_to_in_a_hot_loop(
+    scenario: Scenario, kind: str
+) -> None:
+    """Of nodes, what our own writes were answered with is known; what the kubelet wrote is not."""
+    since = len(scenario.proxy.requests)
     scenario.proxy.silence(watch_of(kind))
     with scenario.flipping() as nodes:
-        expect_cordon(scenario, nodes)
-        late(scenario, watch_of(kind))
-
-
-def test_nodes_are_seen_late_and_none_is_written_to_in_a_hot_loop(scenario: Scenario) -> None:
-    """What our own writes were answered with is known; what the kubelet wrote is not."""
-    since = len(scenario.proxy.requests)
-    scenario.proxy.silence(watch_of("nodes"))
-    with scenario.flipping() as nodes:
-        expect_cordon(scenario, nodes)
-        late(scenario, watch_of("nodes"))
+        expect(
+            scenario.bench,
+            "a node is cordoned",
+            lambda: any(node["spec"].get("unschedulable") for node in nodes.history),
+        )
+        # Events of the silenced watch come now, after a while in which others came.
+        time.sleep(LATE_SECONDS)
+        scenario.proxy.cut(watch_of(kind))
     for name in MEMBERS:
         tries = scenario.proxy.matching("PATCH", f"/nodes/{name}[?]", since=since)
         assert len(tries) <= WRITES_OF_A_FLIP + MOST_TRIES, name
-
-
-def expect_cordon(scenario: Scenario, nodes: Recording) -> None:
-    """Until a change is under way."""
-    expect(
-        scenario.bench,
-        "a node is cordoned",
-        lambda: any(node["spec"].get("unschedulable") for node in nodes.history),
-    )
-
-
-def late(scenario: Scenario, path: str) -> None:
-    """Events of the silenced watches come now, after a while in which others came."""
-    time.sleep(LATE_SECONDS)
-    scenario.proxy.cut(path)
 
 
 def test_a_pool_that_was_replaced_under_its_name_unseen_goes_on(scenario: Scenario) -> None:

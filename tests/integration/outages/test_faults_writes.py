@@ -26,7 +26,6 @@ ASKED_SECONDS = 3
 ASKED = {"Retry-After": str(ASKED_SECONDS)}
 MOST_TRIES = 5
 STORM_SECONDS = 6
-SHORT_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "8"}
 MOST_REQUESTS_A_SECOND = 25
 
 
@@ -187,17 +186,3 @@ def test_a_minute_of_errors_passes(
 ) -> None:
     with scenario.flipping():
         endure(scenario, [error(rate)], 60)
-
-
-def test_an_operator_that_loses_its_lease_in_a_storm_goes_on_after_it(scenario: Scenario) -> None:
-    """It ends, since another could be active by now; its Pod's next container waits."""
-    scenario.process.kill()
-    scenario.start(env=SHORT_LEASE)
-    with scenario.flipping():
-        storm = scenario.proxy.add(Rule(".*", "", times=None, status=500))
-        scenario.expect_ended()
-        scenario.start(wait=False)
-        seen = storm.seen
-        expect(scenario.bench, "it asks again and again", lambda: storm.seen >= seen + 2)
-    scenario.process.kill()
-    scenario.start()
