@@ -118,7 +118,7 @@ screenshots: $(BROWSER) ## Draw the page's pictures, docs/images/page-{light,dar
 	$(LIMIT) 300 $(BIN)/python -m tests.browser.screenshots docs/images
 
 # What the API server's version may change most.
-VERSIONED = api chart chart_account chart_teardown chart_rights cli_migrate devcluster \
+VERSIONED = api chart chart_account chart_matrix chart_teardown chart_rights cli_migrate devcluster \
 	event_series eviction faults_watch faults_writes modes_basic tenants webhook webhook_isolation
 .PHONY: test-version
 test-version: $(READY) ## Run a selection of tests and the demo by Helm on another Kubernetes, VERSION=1.34

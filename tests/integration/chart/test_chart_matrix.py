@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from devcluster.errors import CommandError
 from devcluster.installation import NAMESPACE, apply_crds
 from tests.integration.chart.chart_values import (
     JOBS_NAMESPACE,
@@ -74,6 +75,12 @@ def test_a_name_of_digits_alone_is_a_name_wherever_it_stands(installed: Bench) -
     names = {*named.values(), "87005", "87006"}
     assert [name for name in names if f'"{name}"' not in text] == []
     assert names.isdisjoint(numbers)
+
+
+def test_helm_refuses_a_kubernetes_before_the_oldest_that_is_tested(installed: Bench) -> None:
+    assert render_objects(installed.cluster, {}, "--kube-version=1.30.0-aliyun.1")
+    with pytest.raises(CommandError, match="incompatible with Kubernetes"):
+        render_objects(installed.cluster, {}, "--kube-version=1.29.15")
 
 
 @pytest.fixture(scope="module")
