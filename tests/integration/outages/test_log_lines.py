@@ -54,11 +54,6 @@ def parse_line(line: bytes) -> Json:
     return parsed
 
 
-def news(lines: list[Json]) -> list[Json]:
-    """Those that tell of more than what changed nothing."""
-    return [line for line in lines if line["level"] != "DEBUG"]
-
-
 PLACEMENT = "ack.node.gpu.placement"
 SECRET = "hunter2-of-the-tenant"
 REST_SECONDS = 8
@@ -200,29 +195,23 @@ def expect_told(lines: list[Json]) -> None:
         assert line.keys() >= SUBJECT, f"expected {sorted(SUBJECT)}: {line}"
 
 
-def test_each_write_to_a_node_is_one_line(story: Story) -> None:
-    on_pods = ("deleted", "evicted")
-    told = [line for line in story.of_logger("apply") if not line["msg"].startswith(on_pods)]
-    assert Counter(line["node"] for line in told) == story.count("nodes")
-    assert {line["level"] for line in told} == {"INFO"}
-    expect_told(told)
-
-
-@pytest.mark.parametrize(
-    ("said", "resource", "verb"),
-    [
-        ("deleted plugin pod ", "pods", "delete"),
-        ("evicted pod default/", "pods/eviction", "create"),
-    ],
-)
-def test_each_pod_that_is_sent_away_is_one_line(
-    story: Story, said: str, resource: str, verb: str
-) -> None:
-    told = [line for line in story.of_logger("apply") if line["msg"].startswith(said)]
-    pods = Counter(line["msg"].removeprefix(said) for line in told)
-    assert pods == story.count(resource, verb)
-    expect_told(told)
+def test_each_write_to_a_node_or_its_pods_is_one_line(story: Story) -> None:
+    told = story.of_logger("apply")
+    deleted, on_nodes = split(told, "deleted plugin pod ")
+    evicted, on_nodes = split(on_nodes, "evicted pod default/")
+    assert deleted == story.count("pods", "delete")
+    assert evicted == story.count("pods/eviction", "create")
+    assert Counter(line["node"] for line in on_nodes) == story.count("nodes")
+    assert {line["level"] for line in on_nodes} == {"INFO"}
     assert all(line["node"] for line in told)
+    expect_told(told)
+
+
+def split(lines: list[Json], said: str) -> tuple[Counter[str], list[Json]]:
+    """How often each object is told of after these words, and the other lines."""
+    told = [line["msg"] for line in lines if line["msg"].startswith(said)]
+    others = [line for line in lines if not line["msg"].startswith(said)]
+    return Counter(message.removeprefix(said) for message in told), others
 
 
 def test_each_write_to_a_pool_is_one_line_and_news_where_a_condition_changed(story: Story) -> None:
@@ -245,7 +234,7 @@ def test_each_refused_write_to_a_node_is_one_line(story: Story) -> None:
 
 
 def test_where_nothing_happens_nothing_is_said_and_of_an_outage_now_and_then(story: Story) -> None:
-    assert news(story.rest) == []
+    assert [line for line in story.rest if line["level"] != "DEBUG"] == []
     assert 1 <= len(story.outage) <= LINES_A_SECOND * OUTAGE_SECONDS
     assert {line["level"] for line in story.outage} <= {"WARNING", "ERROR"}
 

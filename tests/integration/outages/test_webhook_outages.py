@@ -58,27 +58,19 @@ def strict(bench: Bench) -> Iterator[Namespace]:
         yield space
 
 
-@pytest.mark.parametrize("outage", [outage for outage, _ in OUTAGES.values()], ids=list(OUTAGES))
-def test_gpu_pods_are_created_as_they_are_once_the_time_is_up(bench: Bench, outage: Outage) -> None:
-    with outage(bench):
-        before = count_calls(bench)
-        began = time.monotonic()
-        pod = default_namespace(bench).send(build_pod("shared"))
-        assert "nodeSelector" not in pod["spec"]
-        assert time.monotonic() - began < TIMEOUT_SECONDS + SLACK_SECONDS
-        assert count_calls(bench) != before
-
-
 @pytest.mark.parametrize(("outage", "sentence"), OUTAGES.values(), ids=list(OUTAGES))
-def test_gpu_pods_are_refused_where_the_namespace_says_so(
+def test_gpu_pods_are_created_as_they_are_or_refused_once_the_time_is_up(
     bench: Bench, strict: Namespace, outage: Outage, sentence: str
 ) -> None:
     with outage(bench):
-        began = time.monotonic()
+        before, began = count_calls(bench), time.monotonic()
+        pod = default_namespace(bench).send(build_pod("shared"))
+        assert "nodeSelector" not in pod["spec"]
+        assert count_calls(bench) != before
         with pytest.raises(ApiError, match=f"failed calling webhook .*{sentence}") as refusal:
             strict.send(build_pod("shared"))
         assert refusal.value.status == 500
-        assert time.monotonic() - began < TIMEOUT_SECONDS + SLACK_SECONDS
+        assert time.monotonic() - began < 2 * TIMEOUT_SECONDS + SLACK_SECONDS
 
 
 def test_an_answer_that_comes_just_in_time_counts(bench: Bench) -> None:
