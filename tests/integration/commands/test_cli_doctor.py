@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from devcluster.installation import Installation
 from gpushare.cli.exits import Exit
 from gpushare.core.doctor.grants import Scope, list_grants
 from tests.kit.bench import Bench
-from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
+from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.cluster.expect import expect_pool_ready
 from tests.kit.cluster.rbac_rights import list_rights
 from tests.kit.cluster.users import as_user
@@ -24,64 +23,44 @@ Json = dict[str, Any]
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A cluster with two nodes that share, in a pool that is ready."""
-
-    bench: Bench
-    folder: Path
-
-    def run(self, *arguments: str, kubeconfig: Path | None = None) -> CommandResult:
-        kubeconfig = kubeconfig or self.bench.cluster.kubeconfig
-        return run_command("doctor", *arguments, kubeconfig=kubeconfig)
-
-    def find(self, kubeconfig: Path | None = None) -> "Found":
-        """What it finds, as data; its exit code says whether there are errors."""
-        ended = self.run("-o", "json", kubeconfig=kubeconfig)
-        document = json.loads(ended.out)
-        errors = document["counts"]["error"]
-        assert (ended.code, ended.err) == (Exit.ERRORS_FOUND if errors else Exit.OK, "")
-        return Found(document["findings"])
-
-
-class Found(list[Json]):
-    """Findings of one look."""
-
-    def of(self, code: str) -> list[Json]:
-        return [each for each in self if each["code"] == code]
-
-    def codes_of(self, *severities: str) -> set[str]:
-        return {each["code"] for each in self if each["severity"] in severities}
+def examine(kubeconfig: Path) -> list[Json]:
+    """What it finds; its exit code says whether there are errors."""
+    ended = run_command("doctor", "-o", "json", kubeconfig=kubeconfig)
+    document = json.loads(ended.out)
+    errors = document["counts"]["error"]
+    assert (ended.code, ended.err) == (Exit.ERRORS_FOUND if errors else Exit.OK, "")
+    findings: list[Json] = document["findings"]
+    return findings
 
 
 @pytest.fixture(scope="module")
-def scene(installed: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def healthy(installed: Bench) -> Iterator[Bench]:
+    """A cluster with two nodes that share, in a pool that is ready."""
     installed.operators.end_all()
     installed.install("Professional")
     installed.add_nodes("n1", "n2", cards=2)
     installed.operators.standard()
     installed.create_pool(build_pool())
     expect_pool_ready(installed, nodes=2)
-    yield Scene(installed, tmp_path_factory.mktemp("doctor"))
+    yield installed
     installed.clear()
 
 
-def test_a_healthy_installation_has_no_error_and_trials_store_nothing(scene: Scene) -> None:
-    before = scene.bench.pods(), scene.bench.call("GET", DEPLOYMENTS)["items"]
-    found = scene.find()
-    assert found.codes_of("error", "warning") == set(), found
-    assert found.codes_of("ok") == {
-        "ControllerActive", "CrdCurrent", "WebhookConfigured", "CertificateTrusted",
-        "WebhookAnswers", "RightsComplete", "YourRights", "PluginsServe", "PoolsAsPlanned",
-    }  # fmt: skip
-    assert found.codes_of("info") == {"NoDeployments", "SetupAssumed"}
-    assert len(found.of("WebhookAnswers")) == 2
-    assert (scene.bench.pods(), scene.bench.call("GET", DEPLOYMENTS)["items"]) == before
+def test_a_healthy_installation_has_no_error_and_trials_store_nothing(healthy: Bench) -> None:
+    before = healthy.pods(), healthy.call("GET", DEPLOYMENTS)["items"]
+    findings = examine(healthy.cluster.kubeconfig)
+    assert sorted((each["severity"], each["code"]) for each in findings) == [
+        ("info", "NoDeployments"), ("info", "SetupAssumed"), ("ok", "CertificateTrusted"),
+        ("ok", "ControllerActive"), ("ok", "CrdCurrent"), ("ok", "PluginsServe"),
+        ("ok", "PoolsAsPlanned"), ("ok", "RightsComplete"), ("ok", "WebhookAnswers"),
+        ("ok", "WebhookAnswers"), ("ok", "WebhookConfigured"), ("ok", "YourRights"),
+    ]  # fmt: skip
+    assert (healthy.pods(), healthy.call("GET", DEPLOYMENTS)["items"]) == before
 
 
-def test_the_rights_that_it_looks_for_are_the_charts(scene: Scene) -> None:
+def test_the_rights_that_it_looks_for_are_the_charts(healthy: Bench) -> None:
     values = {"eviction.enabled": "true", "deploy": "true"}
-    installation = Installation(scene.bench.cluster, values, all_in_one=False, teardown_jobs=True)
+    installation = Installation(healthy.cluster, values, all_in_one=False, teardown_jobs=True)
     manifests = [each for each in yaml.safe_load_all(installation.render()) if each]
     settings = {
         each["name"]: each["value"]
@@ -112,27 +91,20 @@ def test_the_rights_that_it_looks_for_are_the_charts(scene: Scene) -> None:
     assert granted == looked_for
 
 
-@pytest.mark.parametrize(
-    ("namespace", "told"),
-    [
-        ("gpushare-sytem", "did you mean gpushare-system?"),
-        ("default", "there is one in gpushare-system"),
-    ],
-)
-def test_an_operator_in_another_namespace_is_a_slip(
-    scene: Scene, namespace: str, told: str
-) -> None:
-    ended = scene.run("--operator-namespace", namespace)
-    expect_error(ended, Exit.NOT_FOUND, f"namespace {namespace}", told)
+def test_an_operator_in_another_namespace_is_a_slip(healthy: Bench) -> None:
+    elsewhere = ("doctor", "--operator-namespace", "default")
+    ended = run_command(*elsewhere, kubeconfig=healthy.cluster.kubeconfig)
+    expect_error(ended, Exit.NOT_FOUND, "namespace default", "there is one in gpushare-system")
 
 
 def test_without_rights_each_part_is_skipped_and_the_right_named(
-    scene: Scene, tmp_path: Path
+    healthy: Bench, tmp_path: Path
 ) -> None:
-    with as_user(scene.bench, tmp_path) as visitor:
-        found = scene.find(kubeconfig=visitor)
-    assert {each["code"] for each in found} == {"Skipped", "SetupAssumed", "YourRightsMissing"}
-    skipped = {each["object"]: each["message"] for each in found.of("Skipped")}
-    assert 'cannot list resource "nodes"' in skipped["nodes"]
-    assert 'cannot get resource "leases"' in skipped["lease"]
-    assert "list nodes" in " ".join(each["message"] for each in found.of("YourRightsMissing"))
+    with as_user(healthy, tmp_path) as visitor:
+        findings = examine(visitor)
+    assert {each["code"] for each in findings} == {"Skipped", "SetupAssumed", "YourRightsMissing"}
+    told = {each["object"]: each["message"] for each in findings if each["code"] == "Skipped"}
+    assert 'cannot list resource "nodes"' in told["nodes"]
+    assert 'cannot get resource "leases"' in told["lease"]
+    missing = [each["message"] for each in findings if each["code"] == "YourRightsMissing"]
+    assert "list nodes" in " ".join(missing)
