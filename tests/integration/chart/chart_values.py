@@ -1,6 +1,7 @@
 """The chart with many different values: which, and what Helm makes of them."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -119,6 +120,13 @@ def render_objects(
     """The same, as objects."""
     manifests = render_manifests(cluster, values, *more, release=release)
     return [item for item in yaml.safe_load_all(manifests) if item]
+
+
+def read_oldest_kubernetes() -> tuple[int, int]:
+    """Major and minor of the oldest release that Chart.yaml lets the chart be installed on."""
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    (found,) = re.findall(r"^>=(\d+)\.(\d+)\.0-0$", about["kubeVersion"])
+    return int(found[0]), int(found[1])
 
 
 def list_distinct(objects: Iterator[Json]) -> list[Json]:

@@ -18,6 +18,7 @@ from tests.integration.chart.chart_values import (
     build_matrix,
     lint,
     list_distinct,
+    read_oldest_kubernetes,
     render_objects,
 )
 from tests.kit.bench import Bench
@@ -78,9 +79,10 @@ def test_a_name_of_digits_alone_is_a_name_wherever_it_stands(installed: Bench) -
 
 
 def test_helm_refuses_a_kubernetes_before_the_oldest_that_is_tested(installed: Bench) -> None:
-    assert render_objects(installed.cluster, {}, "--kube-version=1.30.0-aliyun.1")
+    major, minor = read_oldest_kubernetes()
+    assert render_objects(installed.cluster, {}, f"--kube-version={major}.{minor}.0-aliyun.1")
     with pytest.raises(CommandError, match="incompatible with Kubernetes"):
-        render_objects(installed.cluster, {}, "--kube-version=1.29.15")
+        render_objects(installed.cluster, {}, f"--kube-version={major}.{minor - 1}.15")
 
 
 @pytest.fixture(scope="module")

@@ -1,29 +1,22 @@
 """The rights that the chart grants with all its switches on."""
 
-from typing import Any
-
 import pytest
 import yaml
 
-from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE, Installation
+from devcluster.installation import NAMESPACE, Installation
 from tests.integration.install.uninstall_hook import POOLS_GO, render_hook
 from tests.kit.bench import Bench
 from tests.kit.cluster.rbac_rights import Right, list_rights
 
-Json = dict[str, Any]
-
-
 READS = {"get", "list", "watch"}
-EVERYTHING = {"eviction.enabled": "true"}
 
 
 @pytest.fixture(scope="module")
 def rights(installed: Bench) -> list[Right]:
     """With controller and webhook as two processes."""
-    manifests = Installation(
-        installed.cluster, values=EVERYTHING, all_in_one=False, teardown_jobs=True
-    ).render()
-    return list(list_rights(item for item in yaml.safe_load_all(manifests) if item))
+    values = {"eviction.enabled": "true"}
+    installation = Installation(installed.cluster, values, all_in_one=False, teardown_jobs=True)
+    return list(list_rights(item for item in yaml.safe_load_all(installation.render()) if item))
 
 
 def test_none_is_given_by_wildcard(rights: list[Right]) -> None:
@@ -57,25 +50,6 @@ def test_secrets_are_those_of_the_installation(rights: list[Right]) -> None:
 )  # fmt: skip
 def test_none_leads_to_more_rights(rights: list[Right], resource: str, verb: str) -> None:
     assert not [r for r in rights if resource in ("", r.resource) and verb in ("", r.verb)]
-
-
-def test_the_webhook_writes_its_certificate_and_nothing_else(rights: list[Right]) -> None:
-    account = f"system:serviceaccount:{NAMESPACE}:gpushare-webhook"
-    writes = {r.resource for r in rights if account in r.users and r.verb not in READS}
-    assert writes == {"secrets", "mutatingwebhookconfigurations"}
-
-
-def test_what_is_created_or_deleted_outside_has_a_namespace_or_a_switch(
-    installed: Bench, rights: list[Right]
-) -> None:
-    anywhere = {
-        (r.verb, r.resource) for r in rights if r.verb in ("create", "delete") and not r.namespace
-    }
-    assert anywhere == {("create", "events"), ("create", "pods/eviction")}
-    assert {r.namespace for r in rights if r.resource == "jobs"} == {TEARDOWN_NAMESPACE}
-    manifests = Installation(installed.cluster, all_in_one=False).render()
-    default = list_rights(item for item in yaml.safe_load_all(manifests) if item)
-    assert not [r for r in default if r.resource in ("pods/eviction", "jobs")]
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,8 @@ class Scenario:
         self.start()
         given_sharing_pool(self.bench, "Basic", *MEMBERS)
 
-    # What happens.
-
     def start(self, *, wait: bool = True, env: Mapping[str, str] | None = None) -> None:
-        """Start the operator, or start it again: it takes its own Lease back at once.
-
-        What a process said that has ended is dealt with by whoever starts the next.
-        """
+        """Start the operator, or start it again: it takes its own Lease back at once."""
         self.process = self.bench.operators.start(
             "controller",
             identity="behind-the-proxy",
@@ -81,11 +76,8 @@ class Scenario:
 
     @contextmanager
     def flipping(self) -> Iterator[Recording]:
-        """A block in which the pool flips; at its end faults clear, and no harm must be done.
-
-        Each plugin was restarted once, one node was out of service at a time, no label of ours
-        was ever gone.
-        """
+        """A block in which the pool flips; at its end faults clear, each plugin was restarted
+        once, one node was out of service at a time, and no label of ours was ever gone."""
         before, mark = plugin_names(self.bench), self.bench.audit.mark()
         with self._unharmed() as recording:
             self.mode = "cgpu" if self.mode == "share" else "share"
@@ -121,8 +113,6 @@ class Scenario:
             missing = OURS - node["metadata"]["labels"].keys()
             assert not missing, f"{node['metadata']['name']} was without {missing}"
 
-    # What is expected of it.
-
     def expect_settled(
         self, members: Sequence[str] = MEMBERS, *, within: float = CONVERGES_SECONDS
     ) -> None:
@@ -147,13 +137,11 @@ class Scenario:
         )
 
     def expect_left_alone(self, refusal: Rule, method: str, path: str, seconds: float) -> None:
-        """What the rule refused was asked for again, and not before the time was over.
-
-        What was on its way when the refusal came can't be called back.
-        """
+        """What the rule refused was asked for again, and not before the time was over."""
         refused = refusal.acted_on[0]
 
         def find_later() -> list[Request]:
+            # What was on its way when the refusal came can't be called back.
             heard_at = refused.at + ON_ITS_WAY_SECONDS
             return [r for r in self.proxy.matching(method, path) if r.at > heard_at]
 
