@@ -168,7 +168,6 @@ test-faults: $(READY) $(PREVIOUS)/.ready ## Run storms of a minute each, other f
 test-chaos: $(READY) ## Kill the operator at every write of a rollout, and disturb it otherwise, watched from outside
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(BIN)/pytest tests/chaos tests/integration -p no:randomly --timeout=900 -m chaos $(SHARDS)
-	$(BIN)/python -m tests.chaos.matrix
 
 .PHONY: test-soak
 test-soak: $(READY) ## Replace the webhook's certificate 20 times, and its CA, under 50 pods a second

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from devcluster.chromium import find_chromium
+from tests.browser.ui_server import SNAPSHOT, UiServer, serve_ui
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from tests.browser.seen import Seen
 
 Open = Callable[..., "Seen"]
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[UiServer]:
+    """The page of the snapshot."""
+    with serve_ui("--snapshot", str(SNAPSHOT)) as shown:
+        yield shown
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,8 @@ from playwright.sync_api import sync_playwright
 
 from devcluster.chromium import ensure_chromium
 from tests.browser.browsing import start_browser
-from tests.browser.ui_server import serve_ui
+from tests.browser.ui_server import SNAPSHOT, serve_ui
 
-SNAPSHOT = Path(__file__).with_name("cluster.json")
 WIDTH, HEIGHT = 1280, 1010
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 

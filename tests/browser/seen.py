@@ -59,7 +59,6 @@ class Seen:
         return self.page.locator("#rows [role=row]")
 
     def row(self, name: str) -> Locator:
-        """That of a node, a pool or a pod that waits."""
         header = self.page.get_by_role("rowheader").filter(
             has=self.page.get_by_text(name, exact=True)
         )
@@ -70,7 +69,6 @@ class Seen:
         expect(found).to_contain_text(text)
 
     def expect_gone(self, name: str) -> None:
-        """There is no such row, within a while."""
         expect(self.row(name)).to_have_count(0)
 
     def expect_names(self, *names: str) -> None:
@@ -87,12 +85,10 @@ class Seen:
         return names
 
     def cards(self, node: str) -> list[str]:
-        """What a screen reader says of a node's cards."""
         bars = self.row(node).get_by_role("img")
         return [bar.get_attribute("aria-label") or "" for bar in bars.all()]
 
     def focused(self) -> str:
-        """Name of the row that has the focus."""
         name: str = self.page.evaluate(
             "document.activeElement.querySelector('.name')?.textContent ?? ''"
         )

@@ -3,17 +3,15 @@
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.ui_server import UiServer, serve_ui
+from tests.browser.ui_server import SNAPSHOT, UiServer, serve_ui
 
 Json = dict[str, Any]
 
-SNAPSHOT = Path(__file__).with_name("cluster.json")
 NODES = 5000
 PATTERN = "cn-beijing.10.0.1.22"
 PODS = ("gpushare-device-plugin-ds-pdp9q", "serve-8")

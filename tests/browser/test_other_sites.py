@@ -4,23 +4,14 @@ learnt the secret."""
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.ui_server import UiServer, serve_ui
+from tests.browser.ui_server import UiServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-SNAPSHOT = Path(__file__).with_name("cluster.json")
-
-
-@pytest.fixture(scope="module")
-def shown() -> Iterator[UiServer]:
-    with serve_ui("--snapshot", str(SNAPSHOT)) as shown:
-        yield shown
 
 
 @pytest.fixture

@@ -1,22 +1,23 @@
 """The page in a browser, of a snapshot: what it says, to whom, and that it asks nobody else."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.ui_server import UiServer, serve_ui
+from tests.browser.ui_server import SNAPSHOT, UiServer, serve_ui
 from tests.kit.cluster.command_line import start_command
 
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
 
 Json = dict[str, Any]
+Serve = Callable[[str], UiServer]
 
-SNAPSHOT = Path(__file__).with_name("cluster.json")
 TALL: "ViewportSize" = {"width": 1280, "height": 1600}
 PHONE: "ViewportSize" = {"width": 320, "height": 740}
 """The narrowest that has to do (WCAG 2.2, 1.4.10), and what a desk's is at 400 %."""
@@ -24,10 +25,17 @@ READABLE = 4.5
 """Contrast of text, at least (WCAG 2.2, 1.4.3)."""
 
 
-@pytest.fixture(scope="module")
-def shown() -> Iterator[UiServer]:
-    with serve_ui("--snapshot", str(SNAPSHOT)) as shown:
-        yield shown
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Serves the page of a snapshot that is this text."""
+    with ExitStack() as stack:
+
+        def serve_text(text: str) -> UiServer:
+            file = tmp_path / "cluster.json"
+            file.write_text(text)
+            return stack.enter_context(serve_ui("--snapshot", str(file)))
+
+        yield serve_text
 
 
 def inspect_pools() -> Json:
@@ -102,23 +110,20 @@ def test_a_change_under_way_shows_its_modes_and_its_step(shown: UiServer, open_p
 
 
 def test_a_card_of_which_more_is_given_out_than_it_has_says_so_and_needs_attention(
-    tmp_path: Path, open_page: Open
+    serve: Serve, open_page: Open
 ) -> None:
-    crowded = tmp_path / "cluster.json"
     cluster = json.loads(SNAPSHOT.read_text())
     (pod,) = (pod for pod in cluster["pods"] if pod["metadata"]["name"] == "tts")
     (container,) = pod["spec"]["containers"]
     container["resources"]["limits"]["aliyun.com/gpu-mem"] = "40"
-    crowded.write_text(json.dumps(cluster))
-    with serve_ui("--snapshot", str(crowded)) as shown:
-        seen = open_page(shown.url, viewport=TALL)
-        seen.page.get_by_label("Only what needs attention").check()
-        row = seen.row("cn-beijing.10.0.1.13")
-        row.wait_for()
-        first, *others = seen.cards("cn-beijing.10.0.1.13")
-        assert "more than it has: speech/tts 40" in first
-        assert not any("more than it has" in other for other in others)
-        assert row.locator(".bar.over").count() == 1
+    seen = open_page(serve(json.dumps(cluster)).url, viewport=TALL)
+    seen.page.get_by_label("Only what needs attention").check()
+    row = seen.row("cn-beijing.10.0.1.13")
+    row.wait_for()
+    first, *others = seen.cards("cn-beijing.10.0.1.13")
+    assert "more than it has: speech/tts 40" in first
+    assert not any("more than it has" in other for other in others)
+    assert row.locator(".bar.over").count() == 1
 
 
 # What is shown.
@@ -186,20 +191,17 @@ def test_a_name_is_found_however_its_letters_are_typed(shown: UiServer, open_pag
 
 
 def test_a_pool_that_can_t_be_read_needs_attention_and_can_be_chosen(
-    tmp_path: Path, open_page: Open
+    serve: Serve, open_page: Open
 ) -> None:
-    broken = tmp_path / "cluster.json"
     cluster = json.loads(SNAPSHOT.read_text())
     (pool,) = (pool for pool in cluster["pools"] if pool["metadata"]["name"] == "notebooks")
     del pool["spec"]["nodes"]
-    broken.write_text(json.dumps(cluster))
-    with serve_ui("--snapshot", str(broken)) as shown:
-        seen = open_page(shown.url, viewport=TALL)
-        seen.page.get_by_label("Only what needs attention").check()
-        text = seen.row("notebooks").inner_text()
-        assert "its spec can't be read: spec.nodes: Field required" in text
-        seen.page.get_by_label("Pool").select_option("notebooks")
-        assert seen.names() == ["notebooks"]
+    seen = open_page(serve(json.dumps(cluster)).url, viewport=TALL)
+    seen.page.get_by_label("Only what needs attention").check()
+    text = seen.row("notebooks").inner_text()
+    assert "its spec can't be read: spec.nodes: Field required" in text
+    seen.page.get_by_label("Pool").select_option("notebooks")
+    assert seen.names() == ["notebooks"]
 
 
 def test_filters_that_leave_nothing_say_so(shown: UiServer, open_page: Open) -> None:
@@ -293,26 +295,20 @@ def test_who_can_t_see_it_is_told_rows_their_headers_and_their_number(
     assert len(seen.page.get_by_role("columnheader").all()) == 4
 
 
-def test_what_a_cluster_says_is_never_markup(tmp_path: Path, open_page: Open) -> None:
-    hostile = tmp_path / "cluster.json"
+def test_what_a_cluster_says_is_never_markup(serve: Serve, open_page: Open) -> None:
     markup = "<img src=x onerror=alert(1)>"
-    hostile.write_text(SNAPSHOT.read_text().replace('"nowhere"', json.dumps(markup)))
-    with serve_ui("--snapshot", str(hostile)) as shown:
-        seen = open_page(shown.url, viewport=TALL)
-        assert markup in seen.row("stray").inner_text()
-        assert seen.page.locator("img").count() == 0
+    hostile = SNAPSHOT.read_text().replace('"nowhere"', json.dumps(markup))
+    seen = open_page(serve(hostile).url, viewport=TALL)
+    assert markup in seen.row("stray").inner_text()
+    assert seen.page.locator("img").count() == 0
 
 
-def test_what_a_cluster_says_stands_in_the_order_that_it_has(
-    tmp_path: Path, open_page: Open
-) -> None:
+def test_what_a_cluster_says_stands_in_the_order_that_it_has(serve: Serve, open_page: Open) -> None:
     """As commands print it."""
-    hostile = tmp_path / "cluster.json"
-    hostile.write_text(SNAPSHOT.read_text().replace('"nowhere"', json.dumps("a\u202eb\u2066\x07")))
-    with serve_ui("--snapshot", str(hostile)) as shown:
-        seen = open_page(shown.url, viewport=TALL)
-        row = seen.row("stray")
-        assert r"a\u202eb\u2066\x07" in row.inner_text()
-        titles = row.locator("[title]").evaluate_all("found => found.map(one => one.title).join()")
-        assert r"a\u202eb\u2066\x07" in titles
-        assert "\u202e" not in titles
+    hostile = SNAPSHOT.read_text().replace('"nowhere"', json.dumps("a\u202eb\u2066\x07"))
+    seen = open_page(serve(hostile).url, viewport=TALL)
+    row = seen.row("stray")
+    assert r"a\u202eb\u2066\x07" in row.inner_text()
+    titles = row.locator("[title]").evaluate_all("found => found.map(one => one.title).join()")
+    assert r"a\u202eb\u2066\x07" in titles
+    assert "\u202e" not in titles

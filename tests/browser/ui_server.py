@@ -17,13 +17,12 @@ from tests.kit.cluster.command_line import NOBODY, SOURCE, CommandResult
 
 Json = dict[str, Any]
 
+SNAPSHOT = Path(__file__).with_name("cluster.json")
 _TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request was answered with."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -48,7 +47,6 @@ class UiServer:
         return self.ask_path(f"{urlsplit(self.url).path}{path}", method, **headers)
 
     def ask_path(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        """A request for any path."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return send(self.port, path, method, named)
 

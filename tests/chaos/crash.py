@@ -24,7 +24,7 @@ _ASIDE = frozenset({"events", "leases"})
 _NOT_FOUND = 404
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Write:
     """A write, known by what it does: writes of several nodes come in any order."""
 
@@ -64,8 +64,6 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A moment at which the operator is killed."""
-
     write: Write
     side: Side
 

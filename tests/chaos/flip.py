@@ -24,6 +24,7 @@ from tests.kit.cluster.expect import (
     find_condition,
 )
 from tests.kit.cluster.fault_proxy import FaultProxy
+from tests.kit.cluster.object_diff import find_differences
 from tests.kit.cluster.operator_processes import wait_ready
 from tests.kit.cluster.sharing_pools import place_pod
 from tests.kit.values.manifests import build_pool
@@ -88,7 +89,6 @@ class Flip:
         return {name: describe_node(self.bench, name) for name in MEMBERS}
 
     def read_writes(self) -> list[Write]:
-        """What the operator wrote in the last run, in order."""
         keys = (Write.parse(each, self.plugins) for each in self.proxy.requests[self._mark :])
         return [key for key in keys if key is not None]
 
@@ -157,6 +157,37 @@ class Flip:
     def _count_restarts(self) -> Counter[str]:
         self.watching.catch_up()
         return self.watching.restarts
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The undisturbed run: what it writes, and how it ends."""
+
+    writes: frozenset[Write]
+    nodes: dict[str, Json]
+
+
+def learn(flip: Flip) -> Reference:
+    nodes = flip.run()
+    expect_each_restarted_once(flip)
+    return Reference(frozenset(flip.read_writes()), nodes)
+
+
+def expect_as_undisturbed(flip: Flip, crash: Crash, reference: Reference) -> None:
+    """Run with a crash; each plugin is restarted once, and all nodes end as without it."""
+    nodes = flip.run(crash)
+    expect_each_restarted_once(flip)
+    expect_same(reference.nodes, nodes)
+
+
+def expect_each_restarted_once(flip: Flip) -> None:
+    assert flip.restarts == Counter(MEMBERS), f"plugins were restarted: {dict(flip.restarts)}"
+
+
+def expect_same(undisturbed: dict[str, Json], nodes: dict[str, Json]) -> None:
+    for name, before in undisturbed.items():
+        differences = find_differences(before, nodes[name])
+        assert not differences, f"{name} is not as undisturbed: {differences}"
 
 
 def is_done(node: Json) -> bool:

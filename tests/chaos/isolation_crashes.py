@@ -25,8 +25,6 @@ _GATHER_SECONDS = 8.0
 
 @dataclass
 class Wish:
-    """A crash that somebody asked for."""
-
     is_done: bool = False
 
 
@@ -54,7 +52,6 @@ class Crashes:
     _is_away: bool = False
 
     def start(self) -> None:
-        """Start it, and wait until it is ready."""
         self._process = self.bench.operators.start("controller", env=SETTINGS)
         self._let_live()
 

@@ -51,8 +51,6 @@ _PUTS_BACK = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """What a history waits for."""
-
     sentence: str
     holds: Callable[[], bool]
     seconds: float = 300.0
@@ -358,7 +356,6 @@ class History:
 
     @property
     def _plugin(self) -> str:
-        """The name of the pod of its mode's plugin."""
         name: str = self.member.plugins(self.mode)[0]["metadata"]["name"]
         return name
 

@@ -25,8 +25,6 @@ Admission = tuple[str, str, str]
 
 
 class Verdict(StrEnum):
-    """What a claim turned out to be."""
-
     AGREED = "agreed"
     UNKNOWN = "unknown"
     """The operator does not know, and says so; nobody could."""
@@ -146,12 +144,10 @@ def sum_findings(findings: Sequence[Finding]) -> dict[str, int]:
 
 
 def is_running(pod: Json) -> bool:
-    """Whether it runs, and nobody has told it to end."""
     return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
 def find_sharing(pod: Json) -> list[str]:
-    """Names of the containers that ask for a share of a card."""
     return [
         container["name"]
         for container in pod["spec"]["containers"]

@@ -70,7 +70,6 @@ class Member:
 
     @property
     def step(self) -> str:
-        """That of the change under way."""
         step: str = read_change(self.view.node).get("step", "")
         return step
 
@@ -105,7 +104,6 @@ class Member:
 
     @property
     def reasons(self) -> set[str]:
-        """Why it is not ready."""
         return {sample["reason"] for sample in self._status.get("samples", ())}
 
     @property

@@ -61,7 +61,6 @@ class Person:
         self.bench.create_pod(pod)
 
     def delete_pod(self, name: str) -> None:
-        """Delete a pod, if it is there."""
         try:
             self.bench.delete_pod(name)
         except ApiError as error:

@@ -10,8 +10,6 @@ from gpushare.core.transitions import TRANSITIONS, Outcome, Transition
 
 
 class Event(StrEnum):
-    """What happens to a node, or on it."""
-
     MODE_CHANGE = "mode change"
     DRIFT = "drift"
     POD_START = "pod start"
@@ -101,7 +99,6 @@ def choose_mode(chance: random.Random, edition: Edition, of: Schedule) -> Schedu
 
 
 def find_change(edition: Edition, of: Schedule, to: Schedule) -> Transition:
-    """What the change needs."""
     return TRANSITIONS[edition, of, to]
 
 

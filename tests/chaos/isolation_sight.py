@@ -15,8 +15,6 @@ _ALL_PODS = "/api/v1/pods"
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node with the pods on it."""
-
     node: Json
     pods: tuple[Json, ...]
     is_one_moment: bool
@@ -47,7 +45,6 @@ class Sight:
     """Of the last look."""
 
     def look(self) -> None:
-        """Take in what is."""
         begin = time.monotonic()
         by_node: defaultdict[str, list[Json]] = defaultdict(list)
         self.pods = {}

@@ -139,17 +139,12 @@ def describe(history: History, wrong: Sequence[Finding]) -> str:
 
 
 def _describe_view(view: NodeView) -> list[str]:
-    meta = view.node["metadata"]
-    keys = ("gpushare.io/", "sim.", "cgpu", "ack.node")
-    labels = {key: value for key, value in meta["labels"].items() if key.startswith(keys)}
-    notes = {key: value for key, value in meta["annotations"].items() if key.startswith(keys)}
-    boot = view.node["status"]["nodeInfo"]["bootID"]
-    lines = [f"node {meta['name']} boot {boot} {json.dumps(labels)}"]
-    lines += [f"  {key}: {value}" for key, value in sorted(notes.items())]
+    meta, boot = view.node["metadata"], view.node["status"]["nodeInfo"]["bootID"]
+    lines = [f"node {meta['name']} boot {boot} {json.dumps(meta['labels'])}"]
+    lines += [f"  {key}: {value}" for key, value in sorted(meta["annotations"].items())]
     for pod in view.pods:
-        meta = pod["metadata"]
-        notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith("sim.")}
-        restarts = [c.get("restartCount") for c in pod["status"].get("containerStatuses") or ()]
-        phase = pod["status"].get("phase")
-        lines.append(f"pod {meta['name']} {meta['uid']} {phase} {restarts} {json.dumps(notes)}")
+        meta, status = pod["metadata"], pod["status"]
+        restarts = [c.get("restartCount") for c in status.get("containerStatuses") or ()]
+        said = f"{status.get('phase')} {restarts} {json.dumps(meta.get('annotations'))}"
+        lines.append(f"pod {meta['name']} {meta['uid']} {said}")
     return lines

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from tests.chaos.sight import ChangeSeen, Deletion, NodeSeen, PodSeen
 
+_NOTICE_SECONDS = 1.0
+"""A node that others took out of service so short a time before may not be known of yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -26,11 +29,6 @@ class Rules:
     pool: str
     budget: int
     """Members that may be out of service at once, joining ones aside."""
-    notice_seconds: float = 1.0
-    """A node that others took out of service so short a time before may not be known of yet."""
-    restarts_per_change: int = 1
-    evictions: bool = False
-    """The installation lets the operator evict."""
 
 
 @dataclass
@@ -121,7 +119,7 @@ class Judge:
             yield Violation("P1", f"node {node.name}: our field manager owns {fields}")
 
     def _judge_start(self, node: NodeSeen, at: float) -> Iterator[Violation]:
-        noticed = at - self.rules.notice_seconds
+        noticed = at - _NOTICE_SECONDS
         others = sorted(
             name
             for name, other in self.nodes.items()
@@ -154,7 +152,6 @@ class Judge:
     # Pods.
 
     def see_pod(self, pod: PodSeen) -> list[Violation]:
-        """A pod was added, changed or deleted."""
         key = pod.namespace, pod.name
         known = self._pods.get(key)
         if known is None or known.uid != pod.uid or not known.leaving:
@@ -171,7 +168,6 @@ class Judge:
         return [found for pod in current.values() for found in self.see_pod(pod)]
 
     def see_deletion(self, deletion: Deletion) -> list[Violation]:
-        """The operator deleted or evicted a pod."""
         self._unplaced.append(deletion)
         return self._settle()
 
@@ -194,8 +190,7 @@ class Judge:
         name = f"{deletion.namespace}/{deletion.name}"
         pod = self._pods.get((deletion.namespace, deletion.name))
         if deletion.evicted:
-            if not self.rules.evictions:
-                yield Violation("P1", f"pod {name} was evicted, which is not switched on")
+            yield Violation("P1", f"pod {name} was evicted, which is not switched on")
             return
         if pod is None or not pod.is_plugin:
             owner = pod.daemonset if pod is not None and pod.daemonset else "no device plugin"
@@ -222,7 +217,7 @@ class Judge:
             return
         key = pod.node, *change.key
         self._per_change[key] += 1
-        if (times := self._per_change[key]) > self.rules.restarts_per_change:
+        if (times := self._per_change[key]) > 1:
             yield Violation(
                 "P4",
                 f"node {pod.node}: {times} plugin pods were deleted in one change "
@@ -230,7 +225,6 @@ class Judge:
             )
 
     def _find_change(self, node: str, revision: int) -> ChangeSeen | None:
-        """The change that was under way on a node at a revision."""
         states = [change for since, change in self._changes[node] if since <= revision]
         return states[-1] if states else None
 

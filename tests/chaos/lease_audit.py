@@ -1,6 +1,5 @@
 """Who held the controller's Lease when, and who wrote without it: from the audit log alone."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ class LateWrite:
 
     @property
     def seconds(self) -> float:
-        """How long after the takeover."""
         return (self.call.received_at - self.claim.at).total_seconds()
 
     def __str__(self) -> str:
@@ -54,12 +52,3 @@ def find_late_writes(calls: Sequence[Call]) -> list[LateWrite]:
         ruling = [claim for claim in claims if claim.at <= call.received_at][-1:]
         late += [LateWrite(call, claim) for claim in ruling if claim.credential != call.credential]
     return late
-
-
-def find_writers(calls: Iterable[Call]) -> dict[str, set[str]]:
-    """Credentials of the processes of ours that wrote something besides the Lease, and what."""
-    writers: defaultdict[str, set[str]] = defaultdict(set)
-    for call in calls:
-        if call.is_our_write:
-            writers[call.credential].add(f"{call.verb} {call.resource}")
-    return dict(writers)

@@ -22,7 +22,6 @@ class Supervisor(Background):
         """Identity and exit code of what ended, oldest first; a signal's is negative."""
 
     def __getitem__(self, identity: str) -> OperatorProcess:
-        """The process that runs under this identity now."""
         return self._running[identity]
 
     def _run(self) -> None:

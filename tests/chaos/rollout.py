@@ -39,7 +39,6 @@ class Rollout:
         expect(self.bench, "a change is under way", self.changing)
 
     def changing(self) -> list[str]:
-        """Members whose change is under way now."""
         nodes = (self.bench.node(name) for name in sorted(self.members))
         return [node["metadata"]["name"] for node in nodes if read_change(node)]
 
@@ -48,7 +47,6 @@ class Rollout:
         return all(is_settled(self.bench.node(name), self.mode) for name in self.members)
 
     def expect_over(self, *, within: float = CONVERGES_SECONDS) -> None:
-        """Until it is over and the pool says so."""
         expect(self.bench, f"all members are in {self.mode}", self.is_over, within_seconds=within)
         expect_pool_ready(self.bench, nodes=len(self.members), within=within)
 

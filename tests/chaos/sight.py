@@ -56,8 +56,6 @@ class ChangeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """One state of a node."""
-
     name: str
     uid: str
     revision: int
@@ -82,8 +80,6 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """One state of a pod."""
-
     namespace: str
     name: str
     uid: str

@@ -1,56 +1,155 @@
-"""The watcher's process, from the side of the test that lets things go wrong."""
+"""Watches a rollout from outside, and judges every event as it comes.
 
-import os
-import signal
-import sys
+Watches of its own tell of nodes and pods, the audit log of what the operator deleted.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import aiohttp
 import orjson
 
+from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.waiting import wait_until
-from tests.kit.bench import Bench
+from tests.chaos.judge import Judge, Rules, Violation
+from tests.chaos.sight import Deletion, parse_node, parse_pod
+from tests.kit.bench import NODES, Bench
+from tests.kit.cluster.audit_log import AuditTail
+from tests.kit.cluster.background_thread import Background
 
 Json = dict[str, Any]
 
+_ALL_PODS = "/api/v1/pods"
 _SYNC_SECONDS = 30
 _CATCH_UP_SECONDS = 90
 """As long as the longest outage of a test, and then some."""
+_POLL_SECONDS = 0.05
+_LONGEST_LINE = 2**22
+_GONE = 410
+_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+_DELETIONS = (b'"verb":"delete"', b'"subresource":"eviction"')
 
 
-class Watching:
-    """A block that a watcher process looks at all the time.
+class _TooOldError(Exception):
+    """The API server does not remember this revision any more."""
 
-    `options` are the fields of `tests.chaos.judge.Rules` with a default.
-    """
 
-    def __init__(
-        self, bench: Bench, *, pool: str = "training", budget: int, **options: Any
-    ) -> None:
-        self._bench = bench
-        folder = bench.cluster.logs
-        number = len(list(folder.glob("watcher-*.jsonl")))
-        self._out = folder / f"watcher-{number}.jsonl"
-        self._log = folder / f"watcher-{number}.log"
-        self._out.touch()
-        self._asked = 0
-        files = {
-            "kubeconfig": bench.cluster.kubeconfig,
-            "audit-log": bench.cluster.audit_log,
-            "out": self._out,
+@dataclass
+class Stream:
+    """All events of the objects under a path; what breaks is resumed where it was."""
+
+    session: aiohttp.ClientSession
+    path: str
+    on_event: Callable[[Json, bool], None]
+    """The object, and whether it was deleted."""
+    on_gap: Callable[[list[Json], int], None]
+    """All objects at one revision, where events before it were missed."""
+    revision: int = 0
+    known: dict[str, int] = field(default_factory=dict)
+    """Revision of each object by UID."""
+    is_synced: bool = False
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        too_old = True
+        while True:
+            try:
+                if too_old:
+                    await self._fill_gap()
+                    too_old = False
+                await self._watch()
+            except _TooOldError:
+                too_old = True
+            except _UNREACHABLE:
+                await asyncio.sleep(_POLL_SECONDS)
+
+    async def list(self) -> tuple[list[Json], int, str]:
+        """The objects as they are now, their revision, and the request's id in the audit log."""
+        async with self.session.get(self.path, raise_for_status=True) as answer:
+            body = orjson.loads(await answer.read())
+            audit_id = answer.headers["Audit-Id"]
+        return body["items"], int(body["metadata"]["resourceVersion"]), audit_id
+
+    async def catch_up(self) -> str:
+        """Until everything is judged that has happened by now; id of the list that shows it."""
+        while True:
+            with contextlib.suppress(*_UNREACHABLE):
+                items, revision, audit_id = await self.list()
+                if self.revision >= revision or self.known == _index(items):
+                    return audit_id
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _fill_gap(self) -> None:
+        items, revision, _ = await self.list()
+        # Nothing can have come and gone unseen while each object is the very one that we know.
+        if not self.is_synced or self.known != _index(items):
+            self.on_gap(items, revision)
+        self.known, self.revision, self.is_synced = _index(items), revision, True
+
+    async def _watch(self) -> None:
+        query = {
+            "watch": "true",
+            "resourceVersion": str(self.revision),
+            "allowWatchBookmarks": "true",
         }
-        given = {**files, "pool": pool, "budget": budget, **options}
-        arguments = [
-            argument for name, value in given.items() for argument in _build_option(name, value)
-        ]
-        self._command = [sys.executable, "-m", "tests.chaos.watcher", *arguments]
+        async with self.session.get(self.path, params=query) as answer:
+            if answer.status == _GONE:
+                raise _TooOldError
+            answer.raise_for_status()
+            async for line in answer.content:
+                self._take(orjson.loads(line))
+
+    def _take(self, event: Json) -> None:
+        kind, item = event["type"], event["object"]
+        if kind == "ERROR":
+            if item.get("code") == _GONE:
+                raise _TooOldError
+            raise aiohttp.ClientPayloadError(f"watch of {self.path}: {item.get('message')}")
+        meta = item["metadata"]
+        revision = int(meta["resourceVersion"])
+        if kind != "BOOKMARK":
+            self.on_event(item, kind == "DELETED")
+            if kind == "DELETED":
+                self.known.pop(meta["uid"], None)
+            else:
+                self.known[meta["uid"]] = revision
+        self.revision = max(self.revision, revision)
+
+
+def _index(items: Iterable[Json]) -> dict[str, int]:
+    return {item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"]) for item in items}
+
+
+class Watching(Background):
+    """A block in which every event is judged as it comes; it must have kept all promises."""
+
+    def __init__(self, bench: Bench, *, pool: str = "training", budget: int) -> None:
+        super().__init__("watching")
+        self._cluster = bench.cluster
+        self._judge = Judge(Rules(pool, budget))
+        self._streams: list[Stream] = []
+        self._loop = asyncio.new_event_loop()
+        self._audited: asyncio.Queue[str] = asyncio.Queue()
+        """Ids of the lists that the audit log has."""
+        self.violations: list[str] = []
+        """A sentence for each that was found so far."""
 
     def __enter__(self) -> Self:
-        env = {**os.environ, "PYTHONPATH": f"operator{os.pathsep}."}
-        self._process = self._bench.cluster.spawn(self._command, log=self._log.name, env=env)
-        self._wait("the watcher is in sync", lambda state: True, _SYNC_SECONDS)
+        super().__enter__()
+        wait_until(
+            lambda: self._streams != [] and all(stream.is_synced for stream in self._streams),
+            expectation="the watcher is in sync",
+            timeout_seconds=_SYNC_SECONDS,
+        )
         return self
 
     def __exit__(
@@ -63,68 +162,96 @@ class Watching:
             if error is None:
                 self.expect_clean()
         finally:
-            self._process.kill()
-            self._process.wait()
-
-    # What it saw.
+            super().__exit__(kind, error, trace)
 
     def catch_up(self) -> None:
-        """Until it has judged all that happened before this call.
-
-        Raises ClusterError where it is not done in time, AssertionError where it ended.
-        """
-        self._asked += 1
-        self._process.send_signal(signal.SIGUSR1)
-        self._wait(
-            "the watcher caught up",
-            lambda state: state["number"] >= self._asked,
-            _CATCH_UP_SECONDS,
-        )
+        """Until all is judged that happened before this call; TimeoutError where it takes long."""
+        caught_up = asyncio.run_coroutine_threadsafe(self._catch_up(), self._loop)
+        caught_up.result(_CATCH_UP_SECONDS)
 
     def expect_clean(self) -> None:
         """Everything until now kept the promises; AssertionError lists what did not."""
         self.catch_up()
-        if found := self.violations:
-            raise AssertionError("\n".join(found))
-
-    @property
-    def violations(self) -> list[str]:
-        """A sentence for each that was found so far."""
-        return [
-            f"{line['at']} {line['promise']}: {line['sentence']}"
-            for line in self._lines()
-            if line["kind"] == "violation"
-        ]
+        assert not self.violations, "\n".join(self.violations)
 
     @property
     def restarts(self) -> Counter[str]:
         """By node, how many plugin pods the operator deleted, as of the last `catch_up`."""
-        return Counter(self._state()["restarts"])
+        return Counter(self._judge.restarts)
 
-    @property
-    def blind(self) -> int:
-        """How often a watch could not be resumed, and objects had changed meanwhile."""
-        blind: int = self._state()["blind"]
-        return blind
+    # In its thread.
 
-    def _state(self) -> Json:
-        return [line for line in self._lines() if line["kind"] == "state"][-1]
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._watch())
 
-    def _lines(self) -> Iterator[Json]:
-        with self._out.open("rb") as out:
-            for line in out:
-                if line.endswith(b"\n"):
-                    yield orjson.loads(line)
+    async def _watch(self) -> None:
+        with contextlib.closing(AuditTail(self._cluster.audit_log)) as tail:
+            async with open_session(self._cluster.kubeconfig) as session:
+                self._streams = [
+                    Stream(session, NODES, self._take_node, self._replace_nodes),
+                    Stream(session, _ALL_PODS, self._take_pod, self._replace_pods),
+                ]
+                work = [asyncio.create_task(stream.run()) for stream in self._streams]
+                while not self._leaving.is_set():
+                    self._follow_audit(tail)
+                    await asyncio.sleep(_POLL_SECONDS)
+                    for task in work:
+                        # It never ends by itself: whoever asks is to hear why.
+                        assert not task.done(), task.exception()
+            # Their connections are closed by now; who ends first leaves its own half open.
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
 
-    def _wait(self, expectation: str, holds: Callable[[Json], bool], seconds: float) -> None:
-        def probe() -> bool:
-            if self._process.poll() is not None:
-                raise AssertionError(f"the watcher ended:\n{self._log.read_text()[-3000:]}")
-            return any(line["kind"] == "state" and holds(line) for line in self._lines())
+    async def _catch_up(self) -> None:
+        ids = [await stream.catch_up() for stream in self._streams]
+        while await self._audited.get() != ids[-1]:
+            pass
+        self._tell(self._judge.finish())
 
-        wait_until(probe, expectation=expectation, timeout_seconds=seconds, poll_seconds=0.05)
+    def _follow_audit(self, tail: AuditTail) -> None:
+        for call in tail.read(about=(*_DELETIONS, b'"verb":"list"')):
+            if call.verb == "list":
+                self._audited.put_nowait(call.id)
+            elif call.is_ours and call.succeeded and call.resource in ("pods", "pods/eviction"):
+                evicted = call.resource == "pods/eviction"
+                deletion = Deletion(call.at, call.namespace, call.name, evicted)
+                self._tell(self._judge.see_deletion(deletion))
+
+    def _take_node(self, raw: Json, gone: bool) -> None:
+        node = parse_node(raw)
+        if gone:
+            self._tell(self._judge.lose_node(node.name, node.revision))
+        else:
+            self._tell(self._judge.see_node(node, time.monotonic()))
+
+    def _replace_nodes(self, items: list[Json], revision: int) -> None:
+        nodes = [parse_node(item) for item in items]
+        self._tell(self._judge.replace_nodes(nodes, revision, time.monotonic()))
+
+    def _take_pod(self, raw: Json, gone: bool) -> None:
+        self._tell(self._judge.see_pod(parse_pod(raw, gone=gone)))
+
+    def _replace_pods(self, items: list[Json], revision: int) -> None:
+        self._tell(self._judge.replace_pods([parse_pod(item) for item in items]))
+
+    def _tell(self, violations: Iterable[Violation]) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.violations += [f"{at} {each.promise}: {each.sentence}" for each in violations]
 
 
-def _build_option(name: str, value: Any) -> list[str]:
-    option = f"--{name.replace('_', '-')}"
-    return [option] * value if isinstance(value, bool) else [option, str(value)]
+@contextlib.asynccontextmanager
+async def open_session(kubeconfig: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session with the API server of a devcluster, as its administrator."""
+    config = read_own_kubeconfig(kubeconfig)
+    server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    tls = ssl.create_default_context(cafile=server["certificate-authority"])
+    tls.load_cert_chain(user["client-certificate"], user["client-key"])
+    async with aiohttp.ClientSession(
+        base_url=server["server"],
+        connector=aiohttp.TCPConnector(ssl=tls),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+        read_bufsize=_LONGEST_LINE,
+    ) as session:
+        yield session

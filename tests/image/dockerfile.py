@@ -42,7 +42,6 @@ def parse_dockerfile(text: str) -> tuple[Stage, ...]:
 
 
 def parse_pairs(rest: str) -> dict[str, str]:
-    """The KEY=VALUE pairs of an ENV or LABEL."""
     return dict(pair.split("=", 1) for pair in shlex.split(rest))
 
 
@@ -67,7 +66,6 @@ class Replay:
         self._allowed, self._ignored = _parse_dockerignore(context / ".dockerignore")
 
     def build(self, stage: Stage) -> None:
-        """Carry out all of its instructions."""
         system = os.pathsep.join([f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])
         pip = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
         environment = {"HOME": str(self._root), "PATH": system, **pip}

@@ -60,7 +60,6 @@ class Image:
         return self.run("python", "-I", *arguments)
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Size and time of every file."""
         found = (path for path in self.folder.rglob("*") if path.is_file())
         return {
             str(path.relative_to(self.folder)): (path.stat().st_size, path.stat().st_mtime_ns)

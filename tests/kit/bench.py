@@ -70,7 +70,6 @@ class Bench:
         return pool
 
     def plugins(self, daemonset: str = PLUGIN) -> dict[str, Json]:
-        """The running pods of a DaemonSet, by node."""
         return {
             pod["spec"]["nodeName"]: pod
             for pod in self.pods(SYSTEM_PODS)
@@ -82,7 +81,6 @@ class Bench:
     # What a person does.
 
     def install(self, edition: Edition, *, name_label: bool = True) -> None:
-        """Make `edition` the installed one."""
         install_edition(self.cluster, edition, name_label=name_label)
 
     def add_nodes(
@@ -94,7 +92,6 @@ class Bench:
         node_pool: str = NODE_POOL,
         cards: int = 1,
     ) -> None:
-        """GPU nodes of one node pool, Ready."""
         notes = {**(annotations or {}), **({names.FAULT: json.dumps(faults)} if faults else {})}
         pool_label = {NODE_POOL_LABEL: node_pool}
         add_nodes(
@@ -126,7 +123,6 @@ class Bench:
         self.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> None:
-        """Label a node by hand; None takes a label off."""
         self.call("PATCH", f"{NODES}/{node}", {"metadata": {"labels": dict(labels)}})
 
     def annotate(self, path: str, annotations: Mapping[str, str | None]) -> None:

@@ -39,7 +39,6 @@ _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def read(file: Path) -> Json:
-    """The dashboard."""
     page: Json = json.loads(file.read_text())
     return page
 

@@ -83,7 +83,6 @@ class NodeBench(Bench):
         }
 
     def plugin(self) -> Json:
-        """The plugin's pod."""
         return self.plugins()[self.host.name]
 
     def has_other_plugin(self, uid: str) -> bool:
@@ -94,7 +93,6 @@ class NodeBench(Bench):
         )
 
     def signal_plugin(self, signal: str) -> None:
-        """Send a signal to the plugin's process."""
         (status,) = self.plugin()["status"]["containerStatuses"]
         self.host.kill_container(status["containerID"], signal)
 

@@ -88,7 +88,6 @@ class Stage(ABC):
             self.bench.delete_pod(name)
 
     def run_pod(self, name: str, *, gib: int | None = 1) -> str:
-        """A pod, once it runs."""
         self.send_pod(name, gib=gib)
         self.expect(f"{name} runs", lambda: self.bench.pod(name)["status"]["phase"] == "Running")
         return name
@@ -135,8 +134,6 @@ def _count_restarts(pod: Json) -> int:
 
 @dataclass
 class SimulatedStage(Stage):
-    """A node that the simulator plays."""
-
     bench: Bench
     node: str = "simulated"
 
@@ -162,8 +159,6 @@ class SimulatedStage(Stage):
 
 @dataclass
 class RealStage(Stage):
-    """A node with a real kubelet."""
-
     bench: NodeBench
 
     @property

@@ -74,7 +74,6 @@ def replicas(place: Bench, before: set[str]) -> Iterator[Replicas]:
 
 
 def read(place: Bench, pod: str, program: str) -> str:
-    """What a Python program prints in a pod's container."""
     return place.cluster.kubectl(
         "exec", pod, f"--namespace={NAMESPACE}", "--", "python", "-c", program
     )

@@ -47,7 +47,6 @@ class Built:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What a container of it starts with."""
         config: dict[str, Any] = inspect(TAG)["OCIv1"]["config"]
         return config
 

@@ -1,24 +1,35 @@
-"""The operator is killed in mid-rollout: some of the moments of `make test-chaos`.
+"""The operator is killed at each write of a rollout, before and after it.
 
-All of them: `python -m tests.chaos.matrix`.
+`make test` has some of these moments, `make test-chaos` the others.
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
 from tests.chaos.crash import Crash, Side, Write
-from tests.chaos.flip import Flip, standing
-from tests.chaos.matrix import Reference, expect_as_undisturbed, learn
+from tests.chaos.flip import MEMBERS, Flip, Reference, expect_as_undisturbed, learn, standing
 from tests.kit.bench import Bench
+from tests.kit.cluster.selected_cases import select
 
-SELECTION = (
-    Crash(Write("n3", "nodes", "PATCH", "Cordoned"), Side.AFTER),
-    Crash(Write("n1", "nodes", "PATCH", "Labelled"), Side.BEFORE),
-    Crash(Write("n4", "nodes", "PATCH", "Restarting"), Side.AFTER),
-    Crash(Write("n1", "pods", "DELETE", "Restarting"), Side.AFTER),
-    Crash(Write("n3", "nodes", "PATCH", ""), Side.BEFORE),
+STEPS = (
+    ("nodes", "PATCH", "Cordoned"),
+    ("nodes", "PATCH", "Labelled"),
+    ("nodes", "PATCH", "Restarting"),
+    ("pods", "DELETE", "Restarting"),
+    ("nodes", "PATCH", ""),
 )
+"""Of each node's change, the writes: resource, verb, and the step that is recorded."""
+WRITES = tuple(Write(node, *step) for node, step in product(MEMBERS, STEPS))
+CRASHES = {str(crash): crash for crash in (Crash(*moment) for moment in product(WRITES, Side))}
+SELECTION = {
+    "after PATCH nodes of n3, step Cordoned",
+    "before PATCH nodes of n1, step Labelled",
+    "after PATCH nodes of n4, step Restarting",
+    "after DELETE pods of n1, step Restarting",
+    "before PATCH nodes of n3, step done",
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +44,10 @@ def undisturbed(flip: Flip) -> Reference:
 
 
 def test_an_undisturbed_rollout_makes_five_writes_a_node(undisturbed: Reference) -> None:
-    assert len(undisturbed.writes) == 20
-    assert {crash.write for crash in SELECTION} < set(undisturbed.writes)
+    assert undisturbed.writes == set(WRITES)
 
 
-@pytest.mark.parametrize("crash", SELECTION, ids=str)
+@pytest.mark.parametrize("crash", select(CRASHES, SELECTION, elsewhere=pytest.mark.chaos))
 def test_killed_at_a_write_and_started_again_it_ends_as_undisturbed(
     flip: Flip, undisturbed: Reference, crash: Crash
 ) -> None:

@@ -27,8 +27,6 @@ Accounts" in the Kubernetes documentation)."""
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One answered request."""
-
     id: str
     """The API server's answer has the same in its header Audit-Id."""
     received_at: datetime

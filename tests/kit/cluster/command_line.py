@@ -17,8 +17,6 @@ _TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a command ended."""
-
     code: int
     out: str
     err: str

@@ -44,25 +44,20 @@ class DryRuns(Background):
                 # Against the clock, so that a slow answer is caught up with.
                 self.seconds = time.monotonic() - started
                 due = int(self.seconds * self._per_second)
-                found = calls.map(self._send, range(self.sent, due))
-                self.failures += [failure for failure in found if failure]
+                list(calls.map(self._send, range(self.sent, due)))
                 self.sent = max(self.sent, due)
 
-    def _send(self, number: int) -> str | None:
-        sent_at = datetime.now(UTC)
-        failure = self._find_failure(number)
-        if failure is not None:
-            self.failed_at.append(sent_at)
-        return failure
-
-    def _find_failure(self, number: int) -> str | None:
+    def _send(self, number: int) -> None:
+        sent_at, failure = datetime.now(UTC), ""
         try:
             pod = self._bench.call("POST", f"{PODS}?dryRun=All", self._pod)
+            if POOL not in pod["spec"].get("nodeSelector", {}):
+                failure = f"pod {number} came back without a pool"
         except (ApiError, OSError) as error:
-            return f"pod {number}: {error}"
-        if POOL not in pod["spec"].get("nodeSelector", {}):
-            return f"pod {number} came back without a pool"
-        return None
+            failure = f"pod {number}: {error}"
+        if failure:
+            self.failures.append(failure)
+            self.failed_at.append(sent_at)
 
 
 def count_lost(bench: Bench) -> float:

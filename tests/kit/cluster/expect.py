@@ -165,12 +165,10 @@ def expect_not_lost(pod: Json) -> None:
 
 
 def expect_gone(bench: Bench, path: str) -> None:
-    """Until there is no object at `path`."""
     expect(bench, f"{path} is gone", lambda: not bench.cluster.api.exists(path))
 
 
 def expect_bound(bench: Bench, pod: str) -> str:
-    """The node that the scheduler gave the pod."""
     found: str = expect(bench, f"{pod} is bound", lambda: bench.pod(pod)["spec"].get("nodeName"))
     return found
 
@@ -184,7 +182,6 @@ def is_unschedulable(pod: Json) -> bool:
 
 
 def expect_gpu_memory(bench: Bench, node: str, gib: int = 15) -> None:
-    """Until the node offers that much GPU memory."""
     expect(
         bench,
         f"{node} offers {gib} GiB",
@@ -202,7 +199,6 @@ def is_isolated(pod: Json, container: str = "main") -> bool:
 
 
 def expect_isolated(pod: Json) -> None:
-    """The pod's container is held to its share."""
     meta = pod["metadata"]
     assert is_isolated(pod), f"pod {meta['name']} is not isolated: {meta['annotations']}"
 

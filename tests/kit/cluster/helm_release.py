@@ -47,14 +47,12 @@ def start_bare_cluster(name: str, folder: Path) -> Iterator[Bench]:
 
 
 def read_process(pid: int) -> tuple[list[str], dict[str, str]]:
-    """Arguments and environment that a process was started with."""
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
     environment = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
     return arguments, dict(each.split("=", 1) for each in environment if each)
 
 
 def list_nodes(bench: Bench) -> list[Json]:
-    """The GPU nodes, as they are now."""
     return [bench.node(name) for name in GPU_NODES]
 
 

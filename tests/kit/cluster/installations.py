@@ -54,7 +54,6 @@ def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
 
 
 def find_added(before: str, after: str) -> list[Json]:
-    """The objects of the manifests `after` that are not in those of `before`."""
     known = {_identify(item) for item in yaml.safe_load_all(before) if item}
     return [item for item in yaml.safe_load_all(after) if item and _identify(item) not in known]
 

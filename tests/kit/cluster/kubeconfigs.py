@@ -58,12 +58,10 @@ def write_printing_plugin(path: Path, answer: str) -> Path:
 
 
 def change_answer(plugin: Path, answer: str) -> None:
-    """Have a printing plugin print this from now on."""
     Path(f"{plugin}.d/answer").write_text(answer)
 
 
 def count_runs(plugin: Path) -> int:
-    """How often a printing plugin ran."""
     return len(read_kept(plugin, "runs").splitlines())
 
 

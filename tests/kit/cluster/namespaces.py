@@ -15,8 +15,6 @@ _SPACES = "/api/v1/namespaces"
 
 @dataclass(frozen=True)
 class Namespace:
-    """One namespace."""
-
     bench: Bench
     name: str
 
@@ -39,7 +37,6 @@ class Namespace:
         return sent
 
     def label(self, labels: Mapping[str, str | None]) -> None:
-        """Label the namespace; None takes a label off."""
         self.bench.call("PATCH", self.path, {"metadata": {"labels": dict(labels)}})
 
 
@@ -63,5 +60,4 @@ def temporary_namespace(
 
 
 def default_namespace(bench: Bench) -> Namespace:
-    """The namespace `default`."""
     return Namespace(bench, "default")

@@ -31,7 +31,6 @@ def expect_isolating(bench: Bench, **pools: int) -> None:
 
 
 def annotate_teardown(bench: Bench, node: str, word: str | None) -> None:
-    """A person annotates the node."""
     bench.annotate(f"{NODES}/{node}", {_TEARDOWN: word})
 
 

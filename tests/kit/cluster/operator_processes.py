@@ -85,7 +85,6 @@ class Operators:
             self.cluster.api.call("DELETE", CONTROLLER_LEASE)
 
     def end_all(self) -> None:
-        """Kill all of them."""
         if self._standard is not None:
             self._standard.stop()
             self._standard = None
@@ -140,7 +139,6 @@ def wait_ready(process: OperatorProcess) -> None:
 
 
 def fetch(process: OperatorProcess, path: str) -> str:
-    """What the process answers on its port for metrics and probes."""
     url = f"http://127.0.0.1:{process.metrics_port}{path}"
     with _direct.open(url, timeout=30) as answer:
         body: bytes = answer.read()

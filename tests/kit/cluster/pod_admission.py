@@ -68,7 +68,6 @@ def given_pools(bench: Bench, **specs: Mapping[str, Any]) -> None:
 
 
 def pool_of(pod: Json) -> str | None:
-    """The pool that the pod's node selector names."""
     pool: str | None = pod["spec"].get("nodeSelector", {}).get(POOL)
     return pool
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from tests.kit.cluster.audit_log import Call
@@ -62,23 +63,21 @@ def list_rights(objects: Iterable[Json]) -> Iterator[Right]:
             continue
         kind, namespace, name = role["kind"], _namespace(role), role["metadata"]["name"]
         for rule in role["rules"]:
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
-                    for verb in rule["verbs"]:
-                        for only in rule.get("resourceNames", [""]):
-                            yield Right(
-                                role=f"{kind} {name}",
-                                verb=verb,
-                                group=group,
-                                resource=resource,
-                                namespace=namespace,
-                                name=only,
-                                users=users[kind, namespace, name],
-                            )
+            for group, resource, verb, only in product(
+                rule["apiGroups"], rule["resources"], rule["verbs"], rule.get("resourceNames", [""])
+            ):
+                yield Right(
+                    role=f"{kind} {name}",
+                    verb=verb,
+                    group=group,
+                    resource=resource,
+                    namespace=namespace,
+                    name=only,
+                    users=users[kind, namespace, name],
+                )
 
 
 def find_used(rights: Iterable[Right], calls: Iterable[Call]) -> set[Right]:
-    """The rights that some call of the operator needed."""
     unused, used = set(rights), set()
     # Many calls are alike.
     seen = {

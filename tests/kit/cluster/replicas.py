@@ -29,7 +29,6 @@ class Replicas:
 
     @property
     def active(self) -> str:
-        """The controller that holds the Lease."""
         holder: str = self.bench.call("GET", f"{LEASES}/{LEASE_NAME}")["spec"]["holderIdentity"]
         return holder
 
@@ -86,7 +85,6 @@ class Replicas:
 
 
 def is_ready(pod: Json) -> bool:
-    """Whether the pod says that it is Ready."""
     conditions = pod["status"].get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 

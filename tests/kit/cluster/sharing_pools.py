@@ -38,12 +38,10 @@ def given_sharing_pool(
 
 
 def plugin_uids(bench: Bench) -> dict[str, str]:
-    """UID of the sharing plugin's pod on each node."""
     return {node: pod["metadata"]["uid"] for node, pod in bench.plugins().items()}
 
 
 def plugin_names(bench: Bench) -> list[str]:
-    """Names of the sharing plugin's pods, sorted."""
     return sorted(pod["metadata"]["name"] for pod in bench.plugins().values())
 
 
@@ -61,7 +59,6 @@ def expect_each_restarted_once(bench: Bench, before: Sequence[str], mark: int) -
 
 
 def expect_one_node_at_a_time(recording: Recording) -> None:
-    """At no moment of the recording were two nodes out of service."""
     together = recording.most_at_once(is_out_of_service)
     assert len(together) == 1, f"out of service at once: {sorted(together)}"
 

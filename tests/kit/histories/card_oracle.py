@@ -34,8 +34,6 @@ _NEGATIVE = ("NotIn", "DoesNotExist")
 
 
 class End(Enum):
-    """What becomes of a pod at admission."""
-
     LEFT = auto()
     """As it is: it is not ours to send anywhere."""
     ROUTED = auto()
@@ -46,8 +44,6 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What must become of a pod."""
-
     end: End
     eligible: tuple[GpuPool, ...] = ()
     """Pools one of which it must be sent to."""
@@ -56,7 +52,6 @@ class Verdict:
 
 
 def judge(case: Application) -> Verdict:
-    """What must become of a pod."""
     pod = case.pod
     if _is_left(case):
         return Verdict(End.LEFT)

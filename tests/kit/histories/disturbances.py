@@ -219,7 +219,6 @@ class Disturbances(RuleBasedStateMachine):
 
     @rule(node=a_node_name)
     def delete_plugins(self, node: str) -> None:
-        """Somebody else deletes the plugins' pods."""
         for pod in self.cluster.pods_on(node):
             if pod.daemonset:
                 self.cluster = sim.delete_pod(self.cluster, pod.uid)

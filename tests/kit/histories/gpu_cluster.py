@@ -37,8 +37,6 @@ Requirement = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Holder:
-    """A pod that holds memory of a node's cards."""
-
     name: str
     cards: Mapping[int, int]
     """Units by card."""
@@ -47,8 +45,6 @@ class Holder:
 
 @dataclass(frozen=True)
 class GpuNode:
-    """A node with equal cards."""
-
     name: str
     cards: int
     card_memory: int
@@ -146,8 +142,6 @@ class Applicant:
 
 @dataclass(frozen=True)
 class Application:
-    """A pod in a namespace of a cluster."""
-
     pod: Applicant
     pools: tuple[GpuPool, ...]
     namespace: Mapping[str, str] = field(default_factory=dict)

@@ -277,7 +277,6 @@ class InvariantChecker:
 
 
 def read_change(cluster: Cluster, name: str) -> Change | None:
-    """The change under way on a node."""
     change = parse_records(observe_node(cluster.nodes[name])).change
     return change if change is not None and change.is_under_way else None
 

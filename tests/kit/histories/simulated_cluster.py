@@ -221,7 +221,6 @@ def bind_pod(cluster: Cluster, pod: Pod) -> Cluster:
 
 
 def end_pod(cluster: Cluster, uid: str) -> Cluster:
-    """A workload is gone."""
     return replace(cluster, pods={u: each for u, each in cluster.pods.items() if u != uid})
 
 
@@ -269,7 +268,6 @@ def release_node(cluster: Cluster, name: str, removed: Mapping[str, str]) -> Clu
 
 
 def plugins_on(cluster: Cluster, name: str) -> Iterator[tuple[str, SimulatedPod]]:
-    """The pods of DaemonSets on a node, by UID."""
     for uid, each in cluster.pods.items():
         if each.pod.node == name and each.pod.daemonset:
             yield uid, each
@@ -280,5 +278,4 @@ def _is_workload(each: SimulatedPod, node: str) -> bool:
 
 
 def put_pod(cluster: Cluster, uid: str, each: SimulatedPod) -> Cluster:
-    """A pod as it is from now on."""
     return replace(cluster, pods={**cluster.pods, uid: each})

@@ -37,8 +37,6 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of Markdown."""
-
     path: Path
 
     @property
@@ -47,7 +45,6 @@ class Page:
 
     @property
     def prose(self) -> str:
-        """All but the code."""
         return _FENCE.sub("", self.text)
 
     @property

@@ -68,7 +68,6 @@ def build_pod(
 
 
 def build_whole_card_pod(name: str, *, cards: int = 1, **spec: Any) -> Json:
-    """A pod that asks for whole cards."""
     pod = build_pod(name, gib=None, **spec)
     pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": str(cards)}}
     return pod
@@ -198,14 +197,12 @@ def build_gpu_pod(**spec: Any) -> dict[str, Any]:
 
 
 def build_affinity(key: str, *, part: str = "matchExpressions", operator: str = "In") -> Any:
-    """Required node affinity with one requirement."""
     requirement = {"key": key, "operator": operator, "values": ["x"]}
     terms = {"nodeSelectorTerms": [{part: [requirement]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def build_review(pod: Any, **request: Any) -> dict[str, Any]:
-    """The AdmissionReview of a pod's creation."""
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -224,5 +221,4 @@ def build_review(pod: Any, **request: Any) -> dict[str, Any]:
 
 
 def encode(review: Any) -> bytes:
-    """JSON, as on the wire."""
     return orjson.dumps(review)

@@ -97,7 +97,6 @@ def expect_apply(plan: NodePlan) -> ApplyNode:
 
 
 def expect_change(plan: NodePlan) -> Change:
-    """The change that the plan leaves on the node."""
     return Change.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_CHANGE])
 
 
@@ -114,7 +113,6 @@ def expect_idle(plan: NodePlan | None, state: NodeState, reason: Reason) -> Node
 
 
 def written(node: Node, action: object) -> Node:
-    """The node once this was written to it; labels of others stay."""
     assert isinstance(action, ApplyNode), action
     return replace(
         node,
@@ -127,16 +125,9 @@ def written(node: Node, action: object) -> Node:
 
 
 def follow(node: Node, plan: NodePlan) -> Node:
-    """The node as it is once this has been written to it."""
+    """The node once this has been written to it; but for its group no label of others stays."""
     apply = expect_apply(plan)
-    return replace(
-        node,
-        labels={"group": "gpu", **apply.labels},
-        annotations=apply.annotations,
-        owned=frozenset(apply.labels) | frozenset(apply.annotations),
-        unschedulable=apply.cordon,
-        owns_cordon=apply.cordon,
-    )
+    return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
 
 
 def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> NodePlan:

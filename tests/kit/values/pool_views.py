@@ -36,7 +36,6 @@ def admit(
     rules: Rules | None = None,
     booked: Mapping[str, int] | None = None,
 ) -> Decision:
-    """What admission decides about a pod's JSON."""
     return decide(parse_pod_request(pod), namespace, pools, rules or Rules(), booked or {})
 
 

@@ -10,10 +10,10 @@ from gpushare.api.job import Job, JobState
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.actions import ApplyNode, NodePlan, Phase
+from gpushare.core.actions import NodePlan, Phase
 from gpushare.core.records import Change, NodeRecords, Step, Teardown, parse_records
 from gpushare.core.teardown import name_job
-from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, expect_apply, follow, plan_of
+from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, expect_apply, plan_of, written
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
 LONG_AFTER = NOW + timedelta(days=3)
@@ -72,7 +72,6 @@ def a_job(
     *,
     leaves_sentinel: bool = False,
 ) -> Job:
-    """The Job of this phase of the node's teardown."""
     change = change_of(node)
     name = name_job(node, change, phase)
     made = Job("gpushare-teardown", name, f"uid-of-{name}", node.name, state, message)
@@ -104,9 +103,7 @@ def plan_teardown(
 
 def write(node: Node, plan: NodePlan) -> Node:
     """The node once this was written to it; what others say of it stays."""
-    assert isinstance(plan.action, ApplyNode)
-    written = follow(node, plan)
-    return replace(written, labels={**node.labels, **written.labels})
+    return written(node, plan.action)
 
 
 def expect_written(plan: NodePlan) -> Change:

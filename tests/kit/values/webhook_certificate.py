@@ -87,7 +87,6 @@ def is_refused(metrics: Metrics) -> bool:
 
 
 def shown(identity: Identity) -> bytes:
-    """The certificate as a client sees it."""
     return ssl.PEM_cert_to_DER_cert(identity.certificate_pem.decode())
 
 

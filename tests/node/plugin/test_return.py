@@ -26,7 +26,6 @@ RESTART_SECONDS = 15
 
 @contextmanager
 def without_controller(bench: NodeBench) -> Iterator[None]:
-    """For a block no controller runs."""
     scale_controller(bench, 0)
     try:
         yield

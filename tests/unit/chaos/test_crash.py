@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tests.chaos.crash import Crash, Side, Write
-from tests.chaos.flip import MEMBERS
-from tests.chaos.matrix import Result, Tally, expect_same
+from tests.chaos.crash import Write
+from tests.chaos.flip import MEMBERS, expect_same
 from tests.kit.cluster.fault_proxy import Request
 
 PLUGINS = {"gpushare-device-plugin-ds-x7k2p": "n1"}
@@ -48,15 +47,6 @@ def test_a_write_is_known_by_its_object_and_step(request_: Request, write: Write
 )
 def test_readings_leases_events_and_statuses_do_not_count(method: str, target: str) -> None:
     assert Write.parse(Request(0.0, method, target), PLUGINS) is None
-
-
-def test_a_matrix_counts_what_went_wrong() -> None:
-    tally = Tally(total=2, violations=["12:00 P3: too many", "12:00 P4: twice"])
-    tally.add(Result(Crash(LABELLED, Side.BEFORE), problem="n1 differs", extra_restarts=1))
-    tally.add(Result(Crash(LABELLED, Side.AFTER)))
-    assert not tally.is_clean
-    for count in ("crashes=2", "converged=1", "extra_restarts=1"):
-        assert count in tally.sum_up(1)
 
 
 def test_a_node_that_ends_otherwise_is_told_with_what_differs() -> None:

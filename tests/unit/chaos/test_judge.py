@@ -146,10 +146,7 @@ def test_deleting_a_pod_that_nobody_ever_saw_breaks_the_promise_once_all_is_seen
     expect_one(judge.finish(), "P1", "unknown")
 
 
-def test_an_eviction_breaks_the_promise_unless_it_is_switched_on() -> None:
-    eviction = a_deletion("train", namespace="default", evicted=True)
-    forbidden, allowed = a_judge_of_pool(), a_judge_of_pool(replace(RULES, evictions=True))
-    forbidden.see_deletion(eviction)
-    allowed.see_deletion(eviction)
-    expect_one(forbidden.finish(), "P1", "default/train was evicted")
-    assert allowed.finish() == []
+def test_an_eviction_breaks_the_promise() -> None:
+    judge = a_judge_of_pool()
+    judge.see_deletion(a_deletion("train", namespace="default", evicted=True))
+    expect_one(judge.finish(), "P1", "default/train was evicted")

@@ -14,8 +14,6 @@ _WAIT_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that came by."""
-
     at: float
     """On the monotonic clock."""
     method: str
