@@ -1,7 +1,6 @@
 """The page in a browser beside a real API server: it moves with the cluster, and says when it
 can't."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,6 @@ from devcluster.nodes import remove_nodes
 from tests.browser.conftest import Open
 from tests.browser.ui_server import UiServer, serve_ui
 from tests.kit.bench import Bench
-from tests.kit.cluster.command_line import start_command
 from tests.kit.cluster.expect import expect_pool_ready, expect_running
 from tests.kit.cluster.sharing_pools import given_sharing_pool, place_pod
 from tests.kit.values.manifests import build_pool
@@ -48,24 +46,6 @@ def test_a_pod_appears_on_its_card_and_goes_and_a_change_of_mode_is_seen(
     seen.expect_text(seen.row("n2"), "it is cordoned")
     bench.delete_pod("trainer")
     seen.expect_card("n1", "GPU 0: 0 of 15 GiB allocated")
-
-
-def test_what_it_shows_at_rest_is_what_the_api_server_has(
-    bench: Bench, shown: UiServer, open_page: Open
-) -> None:
-    expect_running(bench, place_pod(bench, "one", "n1", gib=4))
-    expect_running(bench, place_pod(bench, "two", "n2", gib=9))
-    seen = open_page(shown.url)
-    for node, pod, held in (("n1", "one", 4), ("n2", "two", 9)):
-        said = f"GPU 0: {held} of 15 GiB allocated: default/{pod} {held}"
-        seen.expect_card(node, said)
-    seen.expect_text(seen.row("n2"), "0 of 1 isolated")
-    kubeconfig = str(bench.cluster.kubeconfig)
-    ended = start_command("inspect", "--pools", "-o", "json", KUBECONFIG=kubeconfig)
-    (pool,) = json.loads(ended.out)["pools"]
-    assert seen.names() == ["training", *(node["name"] for node in pool["nodes"])]
-    facts = f"{pool['nodesReady']}/2 nodes ready · {pool['gpus']} GPUs"
-    seen.expect_text(seen.row("training"), facts)
 
 
 def test_a_name_that_means_something_to_scripts_is_a_name_like_others(

@@ -8,9 +8,6 @@ from typing import Any, Self
 
 import orjson
 
-from devcluster.apiserver import ApiError
-from tests.kit.bench import NODES, SYSTEM_PODS, Bench
-from tests.kit.cluster.expect import read_change
 from tests.kit.cluster.fault_proxy import Request, Rule
 
 Json = dict[str, Any]
@@ -21,7 +18,7 @@ _PATH = re.compile(
     r"(?:/(?P<name>[^/?]+))?(?P<sub>/[a-z]+)?(?:[?]|$)"
 )
 _ASIDE = frozenset({"events", "leases"})
-_NOT_FOUND = 404
+_REFUSED = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +38,7 @@ class Write:
     @classmethod
     def parse(cls, request: Request, plugins: Mapping[str, str]) -> Self | None:
         """What a request writes; None where it reads, or writes a Lease, an Event or a status.
-
-        `plugins`: by name of each plugin's pod, its node.
-        """
+        `plugins`: by name of each plugin's pod, its node."""
         parts = _PATH.match(request.target)
         if request.method not in _METHODS or parts is None or parts["sub"] == "/status":
             return None
@@ -70,43 +65,23 @@ class Crash:
     def __str__(self) -> str:
         return f"{self.side} {self.write}"
 
-    def build_rule(
-        self, bench: Bench, plugins: Mapping[str, str], kill: Callable[[], object]
-    ) -> Rule:
+    def build_rule(self, plugins: Mapping[str, str], kill: Callable[[], object]) -> Rule:
         """The proxy's rule that calls `kill` at this moment, once."""
 
         def is_meant(request: Request) -> bool:
             return Write.parse(request, plugins) == self.write
 
-        rule = Rule(".*", "", where=is_meant)
         if self.side is Side.BEFORE:
-            rule.before = kill
-            return rule
-        # A write that was refused, and is sent again, is not done: so each of them is looked at.
-        rule.times = None
+            return Rule(".*", "", where=is_meant, before=kill)
 
         def kill_once_done() -> None:
-            if _is_done(bench, self.write, plugins):
+            if rule.answered < _REFUSED:
                 rule.removed = True
                 kill()
 
-        rule.after = kill_once_done
+        # A write that was refused, and is sent again, is not done: so each of them is looked at.
+        rule = Rule(".*", "", where=is_meant, times=None, after=kill_once_done)
         return rule
-
-
-def _is_done(bench: Bench, write: Write, plugins: Mapping[str, str]) -> bool:
-    if write.resource == "nodes":
-        node: Json = bench.call("GET", f"{NODES}/{write.name}")
-        recorded: str = read_change(node).get("step", "")
-        return recorded == write.step
-    (pod,) = [pod for pod, node in plugins.items() if node == write.name]
-    try:
-        meta: Json = bench.call("GET", f"{SYSTEM_PODS}/{pod}")["metadata"]
-    except ApiError as error:
-        if error.status != _NOT_FOUND:
-            raise
-        return True
-    return "deletionTimestamp" in meta
 
 
 def _read_step(body: bytes) -> str:

@@ -75,7 +75,7 @@ class Flip:
         if crash is not None:
             # A restarted container takes its own Lease back at once; a new Pod waits for it.
             self._identities += crash.side is Side.AFTER
-            self.proxy.add(crash.build_rule(self.bench, self.plugins, self._kill))
+            self.proxy.add(crash.build_rule(self.plugins, self._kill))
         processes = 1 if crash is None else 2
         try:
             self.bench.change_pool(schedule="cgpu")
@@ -116,10 +116,8 @@ class Flip:
         )
 
     def _expect_rest(self, processes: int) -> None:
-        """Until so many processes ran, and the last of them says that the pool is ready.
-
-        A write that the operator is to be killed at, and that never comes, is found here.
-        """
+        """Until so many processes ran, and the last of them says that the pool is ready. A write
+        that the operator is to be killed at, and that never comes, is found here."""
 
         def probe() -> bool:
             pool = self.bench.pool()
@@ -199,10 +197,8 @@ def is_done(node: Json) -> bool:
 
 
 def describe_node(bench: Bench, name: str) -> Json:
-    """A node and its plugin as a run leaves them, without what is another each time.
-
-    UIDs become their number, as times do.
-    """
+    """A node and its plugin as a run leaves them, without what is another each time. UIDs become
+    their number, as times do."""
     node, plugin = bench.node(name), bench.plugins()[name]
     meta = node["metadata"]
     notes = {key: note for key, note in meta["annotations"].items() if "gpushare.io/" in key}
@@ -220,10 +216,8 @@ def describe_node(bench: Bench, name: str) -> Json:
 
 @contextmanager
 def standing(bench: Bench) -> Iterator[Flip]:
-    """The scenario on a cluster, watched for as long as the block lasts.
-
-    Leaving the block in peace raises AssertionError with all that the watcher found.
-    """
+    """The scenario on a cluster, watched for as long as the block lasts. Leaving the block in peace
+    raises AssertionError with all that the watcher found."""
     bench.install("Professional")
     with FaultProxy(bench.cluster) as proxy, Watching(bench, budget=BUDGET) as watching:
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from devcluster import names
+from devcluster.nodes import reboot_node, restart_kubelet
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.modes import INSTALLERS
 from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
@@ -96,10 +97,8 @@ class History:
         self.bench.create_pool(pool)
 
     def advance(self) -> bool:
-        """Go on if what it waits for is so; whether there is more to come.
-
-        Raises AssertionError where it was waited for too long.
-        """
+        """Go on if what it waits for is so; whether there is more to come. Raises AssertionError
+        where it was waited for too long."""
         self._bury_lost_pods()
         now = time.monotonic()
         if self._waits is not None and not self._waits.holds():
@@ -185,7 +184,7 @@ class History:
 
     def _restart_kubelet(self) -> Iterator[Until]:
         yield self._rest_labels()
-        self._person.restart_kubelet()
+        restart_kubelet(self.bench.cluster, self.name)
         self._happened(Event.KUBELET_RESTART, "")
 
     def _signal_plugin(self) -> Iterator[Until]:
@@ -214,7 +213,7 @@ class History:
         self._happened(Event.FOREIGN_VALUE, str(labels))
         if self._chance.random() < _READS:
             if self._chance.random() < 0.5:
-                self._person.restart_kubelet()
+                restart_kubelet(self.bench.cluster, self.name)
                 self._happened(Event.KUBELET_RESTART, "under it")
             elif self._person.signal_plugin(self._plugin):
                 self._happened(Event.PLUGIN_SIGNAL, "under it")
@@ -295,7 +294,7 @@ class History:
         if is_down := self._chance.random() < 0.5:
             self.bench.set_faults(self.name, not_ready=True)
             yield Until("the node is not ready", lambda: not self.member.is_ready)
-        self._person.reboot()
+        reboot_node(self.bench.cluster, self.name)
         self._happened(Event.REBOOT, "after it was not ready" if is_down else "at once")
         if is_down:
             self.bench.set_faults(self.name)

@@ -63,14 +63,12 @@ class Finding:
 class Tally:
     """All findings so far; a container that is admitted anew, after a reboot, is another one."""
 
-    comparisons: int = 0
     _verdicts: defaultdict[Admission, set[Verdict]] = field(
         default_factory=lambda: defaultdict(set)
     )
 
     def note(self, findings: Iterable[Finding]) -> None:
         for finding in findings:
-            self.comparisons += 1
             self._verdicts[finding.admission].add(finding.verdict)
 
     def count(self) -> Counter[Verdict]:

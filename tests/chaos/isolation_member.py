@@ -1,8 +1,10 @@
-"""A node with a pool of its own, as the API server shows it."""
+"""What the API server has of each node at one moment; and of one with a pool of its own."""
 
 import json
+import time
+from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpushare.api.pool import Edition, Schedule
@@ -14,10 +16,62 @@ from tests.chaos.isolation_judge import (
     read_record,
     sum_findings,
 )
-from tests.chaos.isolation_sight import NodeView, Sight
+from tests.chaos.isolation_oracle import Span
+from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.expect import read_change
 
 Json = dict[str, Any]
+
+_ALL_PODS = "/api/v1/pods"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    node: Json
+    pods: tuple[Json, ...]
+    is_one_moment: bool
+    """The node was exactly so when the pods were read."""
+
+    @property
+    def version(self) -> tuple[str, ...]:
+        """Another one as soon as anything here is another."""
+        return tuple(item["metadata"]["resourceVersion"] for item in (self.node, *self.pods))
+
+
+@dataclass
+class Sight:
+    """Looks at everything, as often as it is asked to. Pods are read between two readings of the
+    nodes: a node that has the same version in both was the same all the time."""
+
+    bench: Bench
+    nodes: dict[str, NodeView] = field(default_factory=dict)
+    pods: dict[str, Json] = field(default_factory=dict)
+    """Those of the namespace `default`, by name."""
+    pools: dict[str, Json] = field(default_factory=dict)
+    _versions: dict[str, str] = field(default_factory=dict)
+
+    span: Span = field(default_factory=lambda: Span(0.0))
+    """Of the last look."""
+
+    def look(self) -> None:
+        begin = time.monotonic()
+        by_node: defaultdict[str, list[Json]] = defaultdict(list)
+        self.pods = {}
+        for pod in self.bench.call("GET", _ALL_PODS)["items"]:
+            by_node[pod["spec"].get("nodeName", "")].append(pod)
+            if pod["metadata"]["namespace"] == "default":
+                self.pods[pod["metadata"]["name"]] = pod
+        nodes = {item["metadata"]["name"]: item for item in self.bench.call("GET", NODES)["items"]}
+        versions = {name: node["metadata"]["resourceVersion"] for name, node in nodes.items()}
+        self.nodes = {
+            name: NodeView(node, tuple(by_node[name]), self._versions.get(name) == versions[name])
+            for name, node in nodes.items()
+        }
+        self._versions = versions
+        self.span = Span(begin, time.monotonic())
+        self.pools = {
+            item["metadata"]["name"]: item for item in self.bench.call("GET", POOLS)["items"]
+        }
 
 
 @dataclass(frozen=True)
@@ -137,11 +191,8 @@ class Member:
         return self.step in ("", "Deferred")
 
     def is_settled(self, *, waiting: bool = False) -> bool:
-        """Whether each pod runs, with its record of this boot.
-
-        Where the node is `waiting` for another mode, a pod without a node may ask for what is
-        about to go.
-        """
+        """Whether each pod runs, with its record of this boot. Where the node is `waiting` for
+        another mode, a pod without a node may ask for what is about to go."""
         boot = self.view.node["status"]["nodeInfo"]["bootID"]
         return all(
             _is_admitted(pod, boot) if pod["spec"].get("nodeName") else waiting for pod in self.pods

@@ -81,10 +81,8 @@ class Oracle:
     """When the look before began."""
 
     def see(self, node: Json, pods: Iterable[Json], look: Span, *, is_watched: bool = True) -> None:
-        """Take in how the node was at some time in `look`, as were its pods.
-
-        `is_watched` says whether there was an operator then.
-        """
+        """Take in how the node was at some time in `look`, as were its pods. `is_watched` says
+        whether there was an operator then."""
         since = self._before if self._labelled else look.begin
         if not is_watched:
             self._unwatched.append(Span(since, look.end + _CLOCK_SECONDS))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from devcluster import names
 from devcluster.apiserver import ApiError
-from devcluster.nodes import reboot_node, restart_kubelet
 from tests.chaos.isolation_oracle import Oracle, Span
 from tests.kit.bench import NODES, PODS, SYSTEM_PODS, Bench
 from tests.kit.values.manifests import build_pod
@@ -32,12 +31,6 @@ class Person:
         node = self.bench.call("PATCH", path, {"metadata": {"labels": dict(labels)}})
         # They may be put back before the next look.
         self.oracle.see_labels(node, Span(begin, time.monotonic()), is_foreign=True)
-
-    def restart_kubelet(self) -> None:
-        restart_kubelet(self.bench.cluster, self.node)
-
-    def reboot(self) -> None:
-        reboot_node(self.bench.cluster, self.node)
 
     def signal_plugin(self, name: str) -> bool:
         """Send SIGHUP to a plugin; whether its pod is there."""

@@ -13,10 +13,9 @@ from gpushare.api import pool
 from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
 from tests.chaos.isolation_history import History
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
-from tests.chaos.isolation_member import Member
+from tests.chaos.isolation_member import Member, NodeView, Sight
 from tests.chaos.isolation_oracle import Oracle
 from tests.chaos.isolation_script import Event
-from tests.chaos.isolation_sight import NodeView, Sight
 from tests.kit.bench import Bench
 
 Json = dict[str, Any]

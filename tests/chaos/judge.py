@@ -83,10 +83,8 @@ class Judge:
         return self._settle()
 
     def replace_nodes(self, nodes: Iterable[NodeSeen], revision: int, at: float) -> list[Violation]:
-        """All nodes at one instant, after a gap in which changes were not seen one by one.
-
-        Starts in the gap can't be judged: who else was out of service at that moment is unknown.
-        """
+        """All nodes at one instant, after a gap in which changes were not seen one by one. Starts
+        in the gap can't be judged: who else was out of service at that moment is unknown."""
         current = {node.name: node for node in nodes}
         self._blind_from, self._blind_until = self._revision, revision
         found = []

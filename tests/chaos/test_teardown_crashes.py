@@ -1,12 +1,10 @@
 """The operator dies at each write of a teardown, and another goes on where it was."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
 
 import pytest
 
-from devcluster.installation import TEARDOWN_NAMESPACE, OperatorProcess
+from devcluster.installation import TEARDOWN_NAMESPACE
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect, expect_step
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
@@ -36,27 +34,17 @@ def _allowed(installed: Bench) -> Iterator[None]:
         yield
 
 
-@dataclass
-class Victim:
-    """The operator that dies, as the process that it is at the time."""
-
-    process: OperatorProcess
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    @property
-    def is_dead(self) -> bool:
-        return not self.process.alive
-
-
 @pytest.mark.chaos
 @pytest.mark.usefixtures("_allowed")
 @pytest.mark.parametrize("sent", [True, False], ids=["after each write", "before each write"])
 def test_killed_at_every_write_it_makes_each_job_once(bench: Bench, sent: bool) -> None:
     bench.install("Professional")
     with FaultProxy(bench.cluster) as proxy:
-        victim = Victim(bench.operators.start(identity="the only one", api_url=proxy.url))
+        victims = [bench.operators.start(identity="the only one", api_url=proxy.url)]
+
+        def kill() -> None:
+            victims[-1].kill()
+
         teardown = {"policy": "Job", "reboot": "Person"}
         given_isolating_pool(bench, "training", "n1", isolationTeardown=teardown)
         expect_isolating(bench, training=1)
@@ -64,20 +52,20 @@ def test_killed_at_every_write_it_makes_each_job_once(bench: Bench, sent: bool) 
             # One that died before its write makes it now.
             rule = Rule(WRITES, TARGETS, nth=1 if sent or not index else 2)
             if sent:
-                rule.after = victim.kill
+                rule.after = kill
             else:
-                rule.before = victim.kill
+                rule.before = kill
             proxy.add(rule)
             if index:
-                victim.process = bench.operators.restart(victim.process)
+                victims.append(bench.operators.restart(victims[-1]))
             else:
                 bench.change_pool(schedule="share")
             if step == "Rebooted":
                 expect_step(bench, "n1", "Uninstalled")
                 reboot(bench, "n1")
             rule.wait_reached()
-            expect(bench, f"the operator is dead at {step}", partial(getattr, victim, "is_dead"))
-        bench.operators.restart(victim.process)
+            expect(bench, f"the operator is dead at {step}", lambda: not victims[-1].alive)
+        bench.operators.restart(victims[-1])
         expect_shared_for_good(bench, "n1")
     jobs = bench.call("GET", TEARDOWN_JOBS)["items"]
     assert sorted(job["metadata"]["name"].split("-")[1] for job in jobs) == ["uninstall", "verify"]

@@ -1,18 +1,15 @@
-"""Watches a rollout from outside, and judges every event as it comes.
-
-Watches of its own tell of nodes and pods, the audit log of what the operator deleted.
-"""
+"""Watches a rollout from outside, and judges every event as it comes. Watches of its own tell of
+nodes and pods, the audit log of what the operator deleted."""
 
 import asyncio
 import contextlib
 import ssl
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -152,17 +149,12 @@ class Watching(Background):
         )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
-            if error is None:
+            if raised[0] is None:
                 self.expect_clean()
         finally:
-            super().__exit__(kind, error, trace)
+            super().__exit__(*raised)
 
     def catch_up(self) -> None:
         """Until all is judged that happened before this call; TimeoutError where it takes long."""
@@ -241,17 +233,15 @@ class Watching(Background):
         self.violations += [f"{at} {each.promise}: {each.sentence}" for each in violations]
 
 
-@contextlib.asynccontextmanager
-async def open_session(kubeconfig: Path) -> AsyncIterator[aiohttp.ClientSession]:
+def open_session(kubeconfig: Path) -> aiohttp.ClientSession:
     """A session with the API server of a devcluster, as its administrator."""
     config = read_own_kubeconfig(kubeconfig)
     server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     tls = ssl.create_default_context(cafile=server["certificate-authority"])
     tls.load_cert_chain(user["client-certificate"], user["client-key"])
-    async with aiohttp.ClientSession(
+    return aiohttp.ClientSession(
         base_url=server["server"],
         connector=aiohttp.TCPConnector(ssl=tls),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
         read_bufsize=_LONGEST_LINE,
-    ) as session:
-        yield session
+    )

@@ -145,9 +145,7 @@ class NodeBench(Bench):
 
 def given_pool(bench: NodeBench, edition: Edition, schedule: str = "") -> None:
     """The node in the pool `training`, Ready in this mode; one that is there already is kept.
-
-    Without `schedule` it is in the mode that another test has left, or `share`.
-    """
+    Without `schedule` it is in the mode that another test has left, or `share`."""
     if any(pool["spec"]["edition"] != edition for pool in bench.call("GET", POOLS)["items"]):
         bench.clear()
     if not bench.call("GET", POOLS)["items"]:
@@ -166,10 +164,8 @@ def expect_shared(bench: NodeBench) -> None:
 
 
 def expect_truth(bench: NodeBench, *, may_not_know: bool = False) -> None:
-    """Until the pool claims of all pods that run what their containers really have.
-
-    With `may_not_know` it may say of any of them that it does not know.
-    """
+    """Until the pool claims of all pods that run what their containers really have. With
+    `may_not_know` it may say of any of them that it does not know."""
 
     def probe() -> bool:
         told = bench.pool()["status"].get("isolation") or {}

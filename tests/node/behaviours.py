@@ -1,7 +1,5 @@
 """What a kubelet and a device plugin do, one row each: seen on a real node, and on a simulated one.
-
-``python -m tests.node.behaviours`` prints the table of docs/testing.md.
-"""
+``python -m tests.node.behaviours`` prints the table of docs/testing.md."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

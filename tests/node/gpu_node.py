@@ -160,10 +160,7 @@ class SimulatedStage(Stage):
 @dataclass
 class RealStage(Stage):
     bench: NodeBench
-
-    @property
-    def node(self) -> str:  # type: ignore[override]
-        return self.bench.host.name
+    node: str
 
     def restart_kubelet(self) -> None:
         self.bench.host.kill("kubelet")

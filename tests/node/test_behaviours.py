@@ -26,10 +26,8 @@ def stages(cluster: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> It
     simulated.up()
     try:
         import_plugin(cluster)
-        real, played = (
-            RealStage(NodeBench(cluster, NodeRelease(cluster))),
-            SimulatedStage(Bench(simulated)),
-        )
+        bench = NodeBench(cluster, NodeRelease(cluster))
+        real, played = RealStage(bench, bench.host.name), SimulatedStage(Bench(simulated))
         node = build_gpu_node(played.node, cards=CARDS, card_memory_gib=CARD_GIB)
         add_nodes(simulated, [node])
         for stage in (real, played):

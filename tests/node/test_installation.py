@@ -21,13 +21,14 @@ from gpushare.render.teardown import render_teardown_job
 from tests.kit.bench import PODS, POOLS, Bench
 from tests.kit.cluster.audit_log import OURS
 from tests.kit.cluster.command_line import run_command
-from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
-from tests.kit.cluster.expect import expect, expect_pool_ready
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost
+from tests.kit.cluster.expect import expect
 from tests.kit.cluster.helm_release import expect_left
 from tests.kit.cluster.object_diff import take_inventory
 from tests.kit.cluster.replicas import LEASES, Replicas, measure_hand_over
 from tests.kit.cluster.teardown_jobs import TEARDOWN_JOBS, TEARDOWN_PODS
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import build_pod
+from tests.node.conftest import given_release
 
 Json = dict[str, Any]
 
@@ -58,17 +59,10 @@ def before(place: Bench) -> set[str]:
 
 @pytest.fixture(scope="module")
 def replicas(place: Bench, before: set[str]) -> Iterator[Replicas]:
-    """The release with the chart's defaults but for certificates of a short life, whole, and a pool
-    without nodes, so that pods are sent there."""
+    """The release with the chart's defaults but for certificates of a short life."""
     certificate = {"lifetimeSeconds": LIFETIME_SECONDS}
     release = NodeRelease(place.cluster, {"webhook": {"certificate": certificate}})
-    release.install()
-    found = Replicas(place, release)
-    found.expect_whole()
-    place.create_pool(build_pool(node_pool="none"))
-    expect_pool_ready(place, nodes=0)
-    expect_routed(place)
-    yield found
+    yield given_release(place, release)
     if release.is_installed:
         release.uninstall()
 

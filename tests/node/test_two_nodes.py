@@ -1,20 +1,16 @@
 """Two real nodes: replicas are on both, and a drain of either costs no call."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from devcluster.node.cluster import NodeCluster
-from devcluster.node.machine import find_obstacle
-from devcluster.node.release import NodeRelease, provide_image
+from devcluster.node.release import NodeRelease
 from devcluster.release import COMPONENTS
 from tests.kit.bench import Bench
-from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
-from tests.kit.cluster.expect import expect_pool_ready
+from tests.kit.cluster.dry_run_pods import DryRuns, count_lost
 from tests.kit.cluster.replicas import Replicas
-from tests.kit.values.manifests import build_pod, build_pool
+from tests.kit.values.manifests import build_pod
+from tests.node.conftest import given_release, start_nodes
 
 pytestmark = pytest.mark.long
 
@@ -24,23 +20,8 @@ PODS_PER_SECOND = 20
 
 @pytest.fixture(scope="module")
 def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
-    if obstacle := find_obstacle():
-        pytest.skip(obstacle)
-    folder: Path = tmp_path_factory.mktemp("nodes") / "cluster"
-    cluster = NodeCluster(f"nodes-{os.getpid()}", folder, NODES)
-    cluster.up()
-    try:
-        provide_image(cluster)
-        bench, release = Bench(cluster), NodeRelease(cluster)
-        release.install()
-        found = Replicas(bench, release)
-        found.expect_whole()
-        bench.create_pool(build_pool(node_pool="none"))
-        expect_pool_ready(bench, nodes=0)
-        expect_routed(bench)
-        yield found
-    finally:
-        cluster.down()
+    with start_nodes(tmp_path_factory.mktemp("nodes"), *NODES) as cluster:
+        yield given_release(Bench(cluster), NodeRelease(cluster))
 
 
 def find_nodes(replicas: Replicas, component: str) -> set[str]:

@@ -106,10 +106,8 @@ class AuditTrail:
 
 
 class AuditTail:
-    """The audit log from its end on, read as it grows.
-
-    The API server begins a new file every 100 MB; the one that was being read is read to its end.
-    """
+    """The audit log from its end on, read as it grows. The API server begins a new file every 100
+    MB; the one that was being read is read to its end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -118,10 +116,8 @@ class AuditTail:
         self._rest = b""
 
     def read(self, *, about: Collection[bytes] = ()) -> Iterator[Call]:
-        """The answered requests that came since the last reading, oldest first.
-
-        `about`: only those whose line has one of these texts; that spares reading all others.
-        """
+        """The answered requests that came since the last reading, oldest first. `about`: only those
+        whose line has one of these texts; that spares reading all others."""
         while True:
             # Looked at first: to a file that was put aside nothing is added any more.
             put_aside = self._is_put_aside()
@@ -150,10 +146,8 @@ class AuditTail:
 
 
 def find_missing_rights(calls: Iterable[Call]) -> set[str]:
-    """What the operator was refused for lack of a right each time it asked.
-
-    An API server that has just started refuses for seconds what it grants before and after.
-    """
+    """What the operator was refused for lack of a right each time it asked. An API server that has
+    just started refuses for seconds what it grants before and after."""
     granted: defaultdict[str, set[bool]] = defaultdict(set)
     for call in calls:
         if call.is_ours:

@@ -23,10 +23,8 @@ class CommandResult:
 
 
 def run_command(*arguments: str, kubeconfig: Path | None = None, **environ: str) -> CommandResult:
-    """`gpushare ARGUMENTS`, for somebody whose kubeconfig that is; without one, who has none.
-
-    In this process: the imports are most of the time that it takes.
-    """
+    """`gpushare ARGUMENTS`, for somebody whose kubeconfig that is; without one, who has none. In
+    this process: the imports are most of the time that it takes."""
     own = {"KUBECONFIG": str(kubeconfig)} if kubeconfig is not None else {}
     done = CliRunner().invoke(
         app, list(arguments), env=NOBODY | own | environ, prog_name="gpushare"

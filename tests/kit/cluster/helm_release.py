@@ -24,10 +24,8 @@ VERIFIED = "gpushare.io/isolation-verified"
 
 @contextmanager
 def start_bare_cluster(name: str, folder: Path) -> Iterator[Bench]:
-    """A cluster with two GPU nodes, and nothing of ours but the namespace.
-
-    At its end nobody of ours has been refused anything.
-    """
+    """A cluster with two GPU nodes, and nothing of ours but the namespace. At its end nobody of
+    ours has been refused anything."""
     cluster = Cluster(
         f"{name}-{os.getpid()}", folder, kubelet_period_seconds=KUBELET_PERIOD_SECONDS
     )

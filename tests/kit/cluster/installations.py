@@ -33,10 +33,8 @@ def installed_with(bench: Bench, values: Mapping[str, str]) -> Iterator[Bench]:
 
 @contextmanager
 def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
-    """For a block pools may have Jobs remove the kernel module, and processes are told so.
-
-    What the switch adds to the cluster goes with it, as at an upgrade by Helm.
-    """
+    """For a block pools may have Jobs remove the kernel module, and processes are told so. What the
+    switch adds to the cluster goes with it, as at an upgrade by Helm."""
     installation = bench.operators.installation
     standard = installation.render()
     installation.teardown_jobs = True

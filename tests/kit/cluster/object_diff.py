@@ -48,11 +48,8 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def take_inventory(cluster: Cluster) -> set[str]:
-    """Each object, as RESOURCE.GROUP NAMESPACE/NAME.
-
-    Without Events, which expire, and pods of DaemonSets: which of those there are follows the
-    labels of nodes.
-    """
+    """Each object, as RESOURCE.GROUP NAMESPACE/NAME. Without Events, which expire, and pods of
+    DaemonSets: which of those there are follows the labels of nodes."""
     return {
         line
         for path, resource in _list_resources(cluster)

@@ -48,7 +48,7 @@ class Operators:
         """One `gpushare run` with quick settings; it goes on from test to test."""
         if self._standard is None or not self._standard.alive:
             self.end()
-            self._standard = self._start("run", None, None, None)
+            self._standard = self._start("run")
         return self._standard
 
     def start(
@@ -60,13 +60,9 @@ class Operators:
         api_url: str | None = None,
         wait: bool = True,
     ) -> OperatorProcess:
-        """Start a process of this test's own; the standard one is stopped before.
-
-        Returns once it is ready, unless `wait` says otherwise; one that stands by is ready, too.
-        """
-        if self._standard is not None:
-            self._standard.stop()
-            self._standard = None
+        """Start a process of this test's own; the standard one is stopped before. Returns once it
+        is ready, unless `wait` says otherwise; one that stands by is ready, too."""
+        self._stop_standard()
         return self._start(role, identity, env, api_url, wait=wait)
 
     def restart(self, ended: OperatorProcess) -> OperatorProcess:
@@ -85,9 +81,7 @@ class Operators:
             self.cluster.api.call("DELETE", CONTROLLER_LEASE)
 
     def end_all(self) -> None:
-        if self._standard is not None:
-            self._standard.stop()
-            self._standard = None
+        self._stop_standard()
         self.end()
 
     def tail(self, lines: int = 25) -> str:
@@ -99,12 +93,17 @@ class Operators:
             for log, process in logs.items()
         )
 
+    def _stop_standard(self) -> None:
+        if self._standard is not None:
+            self._standard.stop()
+            self._standard = None
+
     def _start(
         self,
         role: Role,
-        identity: str | None,
-        env: Mapping[str, str] | None,
-        api_url: str | None,
+        identity: str | None = None,
+        env: Mapping[str, str] | None = None,
+        api_url: str | None = None,
         *,
         wait: bool = True,
     ) -> OperatorProcess:

@@ -46,9 +46,7 @@ class Right:
 
 def list_rights(objects: Iterable[Json]) -> Iterator[Right]:
     """Every right that the Roles among the chart's objects grant to those whom they are bound to.
-
-    Raises KeyError where a Role is bound to nobody.
-    """
+    Raises KeyError where a Role is bound to nobody."""
     objects = list(objects)
     users = {
         (each["roleRef"]["kind"], _namespace(each), each["roleRef"]["name"]): frozenset(

@@ -96,10 +96,8 @@ def _restarts(pod: Json) -> int:
 
 
 def measure_hand_over(bench: Bench, watch: Recording, since: datetime, *, but: str = "") -> float:
-    """Seconds from `since` until the API server told of a Lease that somebody holds.
-
-    `watch` is one of the Leases; `but` does not count as somebody.
-    """
+    """Seconds from `since` until the API server told of a Lease that somebody holds. `watch` is one
+    of the Leases; `but` does not count as somebody."""
 
     def find() -> datetime | None:
         return next(

@@ -25,9 +25,7 @@ def given_sharing_pool(
     bench: Bench, edition: Edition, *nodes: str, name_label: bool = True, **spec: Any
 ) -> dict[str, str]:
     """Nodes in the pool `training`, schedule share, Ready; their plugin pods' UIDs by node.
-
-    Whichever operator runs does it; without one the standard operator is started.
-    """
+    Whichever operator runs does it; without one the standard operator is started."""
     bench.install(edition, name_label=name_label)
     bench.add_nodes(*nodes)
     if not any(process.alive for process in bench.operators.installation.processes):

@@ -1,7 +1,7 @@
 """People with rights of their own, who type commands."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,9 @@ def as_user(
     name: str = "visitor",
     url: str = "",
 ) -> Iterator[Path]:
-    """The kubeconfig of somebody who has these rights in the whole cluster, and no others.
-
-    It leads to the API server at `url`, where one is given: a proxy passes tokens on.
-    """
+    """The kubeconfig of somebody who has these rights in the whole cluster and no others, once the
+    last of them is in force. It leads to the API server at `url`, if given: a proxy passes tokens
+    on."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
     meta = {"metadata": {"name": name}}
@@ -41,6 +40,8 @@ def as_user(
     try:
         file = folder / f"{name}.kubeconfig"
         write_kubeconfig(bench, file, f"{_ACCOUNTS}/{name}", server=url)
+        if rules:
+            _wait_until_allowed(bench, name, rules[-1])
         yield file
     finally:
         bench.call("DELETE", f"{_RBAC}/clusterrolebindings/{name}")
@@ -48,36 +49,22 @@ def as_user(
         bench.call("DELETE", f"{_ACCOUNTS}/{name}")
 
 
-@contextmanager
-def as_reader(bench: Bench, folder: Path, *, url: str = "") -> Iterator[Path]:
-    """The kubeconfig of somebody who may read all that commands read, once that is in force."""
+def as_reader(bench: Bench, folder: Path, *, url: str = "") -> AbstractContextManager[Path]:
+    """The same for somebody who may read all that commands read."""
     rules = [
         *(policy_rule(resource, "list") for resource in ("nodes", "pods", "namespaces")),
+        policy_rule("gpusharepools", "list", group="gpushare.io"),
         *(
             policy_rule(resource, "list", group="apps")
             for resource in ("daemonsets", "deployments")
         ),
-        policy_rule("gpusharepools", "list", group="gpushare.io"),
     ]
-    with as_user(bench, folder, rules, name="reader", url=url) as kubeconfig:
-        asked = {"verb": "list", "group": "apps", "resource": "deployments"}
-        wait_until_allowed(bench, "reader", asked)
-        yield kubeconfig
+    return as_user(bench, folder, rules, name="reader", url=url)
 
 
-@contextmanager
-def as_visitor(bench: Bench, folder: Path, rules: Sequence[Json]) -> Iterator[Path]:
-    """The kubeconfig of a visitor with these rights alone, once the last of them is in force."""
-    with as_user(bench, folder, rules) as kubeconfig:
-        last = rules[-1]
-        asked = {
-            "verb": last["verbs"][0],
-            "group": last["apiGroups"][0],
-            "resource": last["resources"][0],
-            "name": last.get("resourceNames", [""])[0],
-        }
-        wait_until_allowed(bench, "visitor", asked)
-        yield kubeconfig
+def as_visitor(bench: Bench, folder: Path, rules: Sequence[Json]) -> AbstractContextManager[Path]:
+    """The same for a visitor with these rights alone."""
+    return as_user(bench, folder, rules)
 
 
 def policy_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] = ()) -> Json:
@@ -86,10 +73,16 @@ def policy_rule(resource: str, *verbs: str, group: str = "", of: Sequence[str] =
     return rule | {"resourceNames": list(of)} if of else rule
 
 
-def wait_until_allowed(bench: Bench, name: str, asked: Mapping[str, str]) -> None:
-    """Until the API server lets a person of that name do what is `asked`, and so the rest."""
+def _wait_until_allowed(bench: Bench, name: str, rule: Json) -> None:
+    """Until the API server lets a person of that name do what the rule says."""
+    asked = {
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": rule["resources"][0],
+        "name": rule.get("resourceNames", [""])[0],
+    }
     user = f"system:serviceaccount:default:{name}"
-    review = {"spec": {"user": user, "resourceAttributes": dict(asked)}}
+    review = {"spec": {"user": user, "resourceAttributes": asked}}
     expect(
         bench,
         "the role is in force",

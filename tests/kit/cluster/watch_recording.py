@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -53,12 +52,7 @@ class Recording:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, error: type[BaseException] | None, *more: object) -> None:
         if error is None:
             self._catch_up()
         if self._connection.sock is not None:

@@ -31,6 +31,8 @@ _CHOOSING = (
 """Who speaks of these has chosen a pool by himself, unless he only says where not."""
 _ISOLATED = ("cgpu", "core_mem")
 _NEGATIVE = ("NotIn", "DoesNotExist")
+_ANY_TAINT = {"key": TAINT, "operator": "Exists"}
+"""Tolerated by whoever is sent to a pool: the pool sees to it."""
 
 
 class End(Enum):
@@ -59,7 +61,7 @@ def judge(case: Application) -> Verdict:
         return Verdict(End.REFUSED)
     eligible = tuple(_find_eligible(case))
     if eligible:
-        return Verdict(End.ROUTED, eligible, frozenset(_find_takers(pod, eligible)))
+        return Verdict(End.ROUTED, eligible, find_nodes(pod, eligible, pod.selects, [_ANY_TAINT]))
     denies = {"deny": True, "allow": False}.get(
         case.namespace.get("gpushare.io/on-no-pool", ""), case.denies
     )
@@ -154,15 +156,6 @@ def _has_isolation(pool: GpuPool, pod: Applicant) -> bool:
     if pod.isolation == "none" and not pod.whole_cards:
         return pool.schedule == "share"
     return True
-
-
-def _find_takers(pod: Applicant, eligible: Iterable[GpuPool]) -> Iterator[str]:
-    for pool in eligible:
-        for node in pool.nodes:
-            if _matches_node(pod.selects, pod.terms, pool, node) and _has_card(
-                pool, node, pod.memory
-            ):
-                yield node.name
 
 
 def _has_card(pool: GpuPool, node: GpuNode, memory: int) -> bool:

@@ -1,7 +1,5 @@
-"""Who owns which field of a node, as the API server keeps it ("Server-Side Apply").
-
-Labels, annotations and the cordon are fields alike: a value, and the managers that own it.
-"""
+"""Who owns which field of a node, as the API server keeps it ("Server-Side Apply"). Labels,
+annotations and the cordon are fields alike: a value, and the managers that own it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -78,10 +76,8 @@ def apply_fields(
 def write_field(
     node: SimulatedNode, key: str, value: str | None, manager: str, at: datetime | None = None
 ) -> SimulatedNode:
-    """A plain write of one field, as `kubectl label`, `annotate` and `cordon` do (None: away).
-
-    A value that is there already changes nothing, and makes nobody an owner.
-    """
+    """A plain write of one field, as `kubectl label`, `annotate` and `cordon` do (None: away). A
+    value that is there already changes nothing, and makes nobody an owner."""
     before = node.fields.get(key)
     if (before.value if before is not None else None) == value:
         return node
@@ -94,10 +90,8 @@ def write_field(
 def release_fields(
     node: SimulatedNode, removed: Mapping[str, str], manager: str = names.FIELD_MANAGER
 ) -> SimulatedNode:
-    """The manager owns nothing any more: our records go, and the labels in `removed`.
-
-    Of those only the ones that still are the manager's, with this value; all else stays.
-    """
+    """The manager owns nothing any more: our records go, and the labels in `removed`. Of those only
+    the ones that still are the manager's, with this value; all else stays."""
     fields: dict[str, Field] = {}
     for key, known in node.fields.items():
         is_removed = removed.get(key) == known.value and manager in known.managers

@@ -1,7 +1,5 @@
-"""A cluster that shares GPUs, and a pod that wants in, as plain values.
-
-What a test generates, what the card oracle judges, and what is written as manifests.
-"""
+"""A cluster that shares GPUs, and a pod that wants in, as plain values. What a test generates, what
+the card oracle judges, and what is written as manifests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

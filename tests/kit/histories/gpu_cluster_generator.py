@@ -48,11 +48,16 @@ class GpuClusterGenerator:
         """Up to five pools, most of them alike enough to be rivals."""
         count = self._random.choice((1, 2, 3, 3, 4, 4, 5))
         pools: list[GpuPool] = []
+        rolled = self._random.getstate()
         for index in range(count):
             is_twin = bool(pools) and self._chance(0.15)
-            pools.append(
-                self._copy_pool(pools[-1], index) if is_twin else self._generate_pool(index)
-            )
+            now = self._random.getstate()
+            # The same rolls make the same pool again, down to the pods on its nodes, but for names.
+            rolled = rolled if is_twin else now
+            self._random.setstate(rolled)
+            pools.append(self._generate_pool(index))
+            if is_twin:
+                self._random.setstate(now)
         return tuple(pools)
 
     def generate_application(self, pools: tuple[GpuPool, ...]) -> Application:
@@ -105,22 +110,6 @@ class GpuClusterGenerator:
             is_tainted=self._chance(0.2),
             waiting=tuple(self._generate_ask() for _ in range(rolled.choice((0, 0, 0, 1, 4)))),
         )
-
-    def _copy_pool(self, pool: GpuPool, index: int) -> GpuPool:
-        """One that differs by its name alone, down to the pods on its nodes."""
-        name = f"{self._name}-{index}"
-        nodes = (
-            replace(
-                node,
-                name=f"{name}-n{each}",
-                holders=tuple(
-                    replace(holder, name=f"{name}-n{each}-held-{held}")
-                    for held, holder in enumerate(node.holders)
-                ),
-            )
-            for each, node in enumerate(pool.nodes)
-        )
-        return replace(pool, name=name, nodes=tuple(nodes))
 
     def _generate_node(self, name: str, edition: str) -> GpuNode:
         rolled = self._random

@@ -105,9 +105,7 @@ def _list_cards(node: GpuNode) -> Iterator[int]:
 
 def build_node(pool: GpuPool, node: GpuNode) -> Json:
     """The node as its kubelet reports it."""
-    offered = {}
-    if node.has_plugin and pool.schedule in SHARING:
-        offered = {MEMORY: str(node.cards * node.card_memory)}
+    offered = {MEMORY: str(node.cards * node.card_memory)} if _offers(pool, node) else {}
     status = "True" if node.is_ready else "False"
     return {
         "metadata": {"name": node.name, "uid": f"uid-of-{node.name}", "labels": pool.node_labels},

@@ -65,10 +65,8 @@ class InvariantChecker:
         """By a plan's hash, the changes that a person read in it."""
 
     def note_labelling(self, name: str, cluster: Cluster) -> None:
-        """Somebody is about to label a node by hand.
-
-        Where its plugin is one that was never recorded, it may have started before or after that.
-        """
+        """Somebody is about to label a node by hand. Where its plugin is one that was never
+        recorded, it may have started before or after that."""
         node = cluster.nodes[name]
         self._labelled[node.uid].append(cluster.now)
         applied = parse_records(observe_node(node)).applied

@@ -23,10 +23,8 @@ def read_owner(node: Node) -> str | None:
 
 
 def find_pool(node: Node, pools: Iterable[Pool], *, also: Pool | None = None) -> Pool | None:
-    """The pool that must have `node`.
-
-    One that observes has only what it had before; `also` is one of them, as if it acted.
-    """
+    """The pool that must have `node`. One that observes has only what it had before; `also` is one
+    of them, as if it acted."""
     owner, best = read_owner(node), None
     for pool in pools:
         is_acting = not pool.observes or pool.name == owner or pool is also

@@ -1,7 +1,5 @@
-"""The controller without its I/O: it observes a simulated cluster, plans, and carries out.
-
-Between a decision and its write anything may happen, also that the process ends.
-"""
+"""The controller without its I/O: it observes a simulated cluster, plans, and carries out. Between
+a decision and its write anything may happen, also that the process ends."""
 
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
-"""An API server's memory of a few objects, over real HTTP: names, versions, conflicts, 404.
-
-Of some kinds there is nothing, and nothing comes.
-"""
+"""An API server's memory of a few objects, over real HTTP: names, versions, conflicts, 404. Of some
+kinds there is nothing, and nothing comes."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,9 +24,7 @@ def _ignore(verb: str, resource: str, code: int) -> None:
 
 class FakeApi:
     """Objects by path. `writes` lists each write as `VERB path`, `conflicts` those refused so.
-
-    Lists and watches of the paths `empty` find nothing; what is `forbidden` is refused.
-    """
+    Lists and watches of the paths `empty` find nothing; what is `forbidden` is refused."""
 
     def __init__(self, *empty: str) -> None:
         self._empty = empty

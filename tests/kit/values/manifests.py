@@ -74,10 +74,8 @@ def build_whole_card_pod(name: str, *, cards: int = 1, **spec: Any) -> Json:
 
 
 def build_workload(kind: str, name: str, *, replicas: int = 1, pod: Json) -> Json:
-    """A Deployment, StatefulSet, DaemonSet, Job or CronJob of `pod`.
-
-    Its pods carry the label `app: NAME`.
-    """
+    """A Deployment, StatefulSet, DaemonSet, Job or CronJob of `pod`. Its pods carry the label `app:
+    NAME`."""
     labels = {"app": name}
     template = {
         "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},

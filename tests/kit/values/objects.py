@@ -86,9 +86,7 @@ def a_node(
     **more: Any,
 ) -> Node:
     """A ready node in the group `gpu`; labels of ours that it has are owned by us if `records`.
-
-    What those say of its isolation is on it, unless nothing is ours.
-    """
+    What those say of its isolation is on it, unless nothing is ours."""
     all_labels = {"group": "gpu", **(labels or {})}
     verified = _say_isolation(all_labels, records) if records else {}
     if owned != frozenset():

@@ -60,23 +60,6 @@ def expect_built_again(bench: NodeBench, times: int) -> None:
     expect(bench, "the plugin is built anew", lambda: count_readings(bench) == times + 1)
 
 
-def test_a_plugin_that_is_told_to_read_its_label_again_finds_it_as_it_was(
-    bench: NodeBench,
-) -> None:
-    given_pool(bench, "Basic")
-    early = bench.run_pod("early")
-    plugin, times = bench.plugin()["metadata"]["uid"], count_readings(bench)
-
-    bench.signal_plugin("HUP")
-    expect_built_again(bench, times)
-
-    expect_gpu_memory(bench, bench.host.name, CARDS * CARD_GIB)
-    late = bench.run_pod("late")
-    assert bench.is_held(late) == bench.is_held(early)
-    assert bench.plugin()["metadata"]["uid"] == plugin
-    expect_truth(bench)
-
-
 @pytest.mark.parametrize("how", ["kubelet", pytest.param("SIGHUP", marks=pytest.mark.long)])
 def test_of_a_label_that_was_read_while_no_controller_ran_nothing_false_is_claimed(
     bench: NodeBench, how: str

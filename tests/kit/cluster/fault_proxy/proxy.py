@@ -1,7 +1,5 @@
-"""The proxy itself.
-
-It speaks TLS with the control plane's own certificate, so a kubeconfig needs only its address.
-"""
+"""The proxy itself. It speaks TLS with the control plane's own certificate, so a kubeconfig needs
+only its address."""
 
 import asyncio
 import contextlib
@@ -13,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import TracebackType
 from typing import Self
 from urllib.parse import unquote
 
@@ -88,9 +85,7 @@ class FaultProxy:
 
     def silence(self, path: str) -> None:
         """Let nothing more through for the requests that are open now and fit, not even their end.
-
-        The connection stays: it looks as if nothing happened.
-        """
+        The connection stays: it looks as if nothing happened."""
 
         def hush(exchange: _Exchange) -> None:
             exchange.silent = True
@@ -106,12 +101,7 @@ class FaultProxy:
         assert self._ready.wait(_WAIT_SECONDS), "the proxy did not start"
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.remove_all()
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_WAIT_SECONDS)
@@ -141,10 +131,8 @@ class FaultProxy:
 
     @contextlib.asynccontextmanager
     async def _accept(self, server: web.Server | None) -> AsyncIterator[None]:
-        """Listen within the block; who still shakes hands at its end is hung up on.
-
-        A site of aiohttp's goes on with them, and the loop ends with their sockets open.
-        """
+        """Listen within the block; who still shakes hands at its end is hung up on. A site of
+        aiohttp's goes on with them, and the loop ends with their sockets open."""
         assert server is not None, "the runner is set up"
         loop, shaking = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
@@ -200,7 +188,6 @@ class FaultProxy:
     async def _follow(self, rule: Rule, exchange: _Exchange) -> web.StreamResponse:
         if rule.hold:
             await asyncio.shield(asyncio.wrap_future(rule.released))
-        await asyncio.sleep(rule.delay_seconds)
         if rule.before is not None:
             await asyncio.to_thread(rule.before)
             return exchange.reset()
@@ -227,6 +214,7 @@ class FaultProxy:
             headers={k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP},
             allow_redirects=False,
         ) as answer:
+            rule.answered = answer.status
             if rule.after is not None:
                 await asyncio.to_thread(rule.after)
             if rule.cut == "answer":

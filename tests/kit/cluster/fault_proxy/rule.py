@@ -28,10 +28,8 @@ class Request:
 
 @dataclass
 class Rule:
-    """What happens to requests whose method and path fit; of several rules the first that acts.
-
-    The parts can be combined; they happen in the order in which they stand here.
-    """
+    """What happens to requests whose method and path fit; of several rules the first that acts. The
+    parts can be combined; they happen in the order in which they stand here."""
 
     method: str
     """A regular expression for all of it: `PATCH`, `.*`."""
@@ -51,7 +49,6 @@ class Rule:
     # On the way there.
     hold: bool = False
     """Kept back until `release`."""
-    delay_seconds: float = 0.0
     before: Callable[[], object] | None = None
     """Called instead of sending the request on: to kill who sent it."""
     status: int | None = None
@@ -78,6 +75,8 @@ class Rule:
 
     seen: int = field(default=0, init=False)
     acted_on: list[Request] = field(default_factory=list, init=False)
+    answered: int = field(default=0, init=False)
+    """The API server's last status for one of them."""
     reached: threading.Event = field(default_factory=threading.Event, init=False)
     removed: bool = field(default=False, init=False)
     released: Future[None] = field(default_factory=Future, init=False, repr=False)
