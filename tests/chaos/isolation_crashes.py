@@ -25,15 +25,10 @@ _GATHER_SECONDS = 8.0
 
 @dataclass
 class Wish:
-    is_done: bool = False
+    """What somebody asked for: a crash, or a time without an operator, which they end."""
 
-
-@dataclass
-class Absence:
-    """A time without an operator that somebody asked for, and ends."""
-
-    asked_at: float
-    is_on: bool = False
+    asked_at: float = field(default_factory=time.monotonic)
+    is_met: bool = False
     is_over: bool = False
 
 
@@ -45,7 +40,7 @@ class Crashes:
     chance: random.Random
     count: int = 0
     _wishes: deque[Wish] = field(default_factory=deque)
-    _absences: list[Absence] = field(default_factory=list)
+    _absences: list[Wish] = field(default_factory=list)
     _process: OperatorProcess | None = None
     _due: float | None = None
     """When the next one is killed; None while it is not ready."""
@@ -61,9 +56,9 @@ class Crashes:
         self._wishes.append(wish)
         return wish
 
-    def ask_absence(self) -> Absence:
+    def ask_absence(self) -> Wish:
         """Have it away soon, until the last who asked says that it is over."""
-        absence = Absence(time.monotonic())
+        absence = Wish()
         self._absences.append(absence)
         return absence
 
@@ -77,7 +72,7 @@ class Crashes:
         process = self._process
         assert process is not None
         self._absences = [absence for absence in self._absences if not absence.is_over]
-        if any(absence.is_on for absence in self._absences):
+        if any(absence.is_met for absence in self._absences):
             return
         if not process.alive and self._is_away:
             self._process, self._is_away = self.bench.operators.restart(process), False
@@ -90,11 +85,11 @@ class Crashes:
             process.kill()
             self._due, self._is_away = None, True
             for absence in self._absences:
-                absence.is_on = True
+                absence.is_met = True
         elif self._wishes and time.monotonic() >= self._due:
             process.kill()
             self._process, self._due = self.bench.operators.restart(process), None
-            self._wishes.popleft().is_done = True
+            self._wishes.popleft().is_met = True
             self.count += 1
 
     def _has_gathered(self) -> bool:

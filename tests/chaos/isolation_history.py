@@ -20,7 +20,6 @@ from tests.chaos.isolation_script import (
     ON_SHARED_CARDS,
     SHARING,
     Event,
-    Step,
     choose_drift,
     choose_foreign,
     choose_mode,
@@ -35,6 +34,10 @@ from tests.kit.values.manifests import build_pool
 TEARDOWN = "gpushare.io/teardown"
 _ALL_CRASHES_SECONDS = 600.0
 _MOST_PODS = 6
+_ENDS = 0.1
+"""So often a pod ends before another starts, also where there are fewer."""
+_MEANWHILE = 2
+"""At most so many steps follow the wish for another mode before pods make way for it."""
 _PATIENCE = 0.7
 """So often a history waits until its node is at rest before the next thing happens."""
 _CARE = 0.97
@@ -64,7 +67,6 @@ class History:
     bench: Bench
     member: Member
     crashes: Crashes
-    oracle: Oracle
     seed: int
     crashes_itself: bool
     events: Counter[Event] = field(default_factory=Counter)
@@ -74,6 +76,7 @@ class History:
     """The mode that the node is in, as far as the history brought it there."""
     wanted: Schedule = field(init=False)
     """What its pool says."""
+    _meanwhile: int = 0
     _next_pod: int = 0
     _started: float = field(default_factory=time.monotonic)
     _waits: Until | None = None
@@ -86,6 +89,7 @@ class History:
         self.mode = self.wanted = self._chance.choice(first)
         self._script = write_script(self._chance, crashes=self.crashes_itself)
         self._course = self._play()
+        self.oracle = Oracle(BRIEF_SECONDS)
         self._person = Person(self.bench, self.name, self.oracle)
 
     def begin(self) -> None:
@@ -109,7 +113,6 @@ class History:
         return self._waits is not None
 
     def note_untold(self, finding: Finding) -> None:
-        """The operator did not know about a container, and somebody could."""
         if str(finding) not in self.untold:
             self.untold.append(str(finding))
             self._note(f"UNTOLD {finding}")
@@ -127,30 +130,31 @@ class History:
     def _play(self) -> Iterator[Until]:
         yield self._rest()
         for step in self._script:
-            if step in ON_SHARED_CARDS:
+            if step is Event.MODE_CHANGE:
+                yield from self._finish_change()
+            elif step in ON_SHARED_CARDS:
                 yield from self._share_cards()
             yield from self._STEPS[step](self)
             # The next look comes after what was just done.
             yield Until("a look", lambda: True)
             if step is not Event.DRIFT and self._chance.random() < _PATIENCE:
                 yield self._rest()
+            if self._meanwhile == 0:
+                yield from self._finish_change()
+            self._meanwhile -= 1
+        yield from self._finish_change()
         yield self._rest()
         yield Until("the pool says the same of its containers", lambda: self.member.is_told)
 
     def _start_pod(self) -> Iterator[Until]:
-        if len(self.member.pods) >= _MOST_PODS:
-            yield from self._end_pod()
+        pods = self.member.pods
+        if len(pods) >= _MOST_PODS or (pods and self._chance.random() < _ENDS):
+            self._delete_pod(self._chance.choice(pods)["metadata"]["name"])
         self._next_pod += 1
         name = f"{self.name}-{self._next_pod}"
         core = 5 if self.mode is Schedule.CORE_MEM else None
         self._person.create_pod(name, self._chance, core=core)
         self._happened(Event.POD_START, name)
-        yield from ()
-
-    def _end_pod(self) -> Iterator[Until]:
-        pods = self.member.pods
-        if pods:
-            self._delete_pod(self._chance.choice(pods)["metadata"]["name"])
         yield from ()
 
     def _end_pods(self) -> Iterator[Until]:
@@ -206,7 +210,7 @@ class History:
         if not labels:
             return
         absence = self.crashes.ask_absence()
-        yield Until("the operator is away", lambda: absence.is_on, _ALL_CRASHES_SECONDS)
+        yield Until("the operator is away", lambda: absence.is_met, _ALL_CRASHES_SECONDS)
         ours = {key: self.member.view.node["metadata"]["labels"].get(key) for key in labels}
         self._person.write_labels(labels)
         since = time.monotonic()
@@ -237,6 +241,7 @@ class History:
         yield self._rest()
         of = self.mode
         self.wanted = choose_mode(self._chance, self.edition, of)
+        self._meanwhile = self._chance.randint(0, _MEANWHILE)
         self.bench.change_pool(self.name, schedule=self.wanted)
         self._happened(Event.MODE_CHANGE, f"{of} -> {self.wanted}")
 
@@ -302,12 +307,12 @@ class History:
 
     def _crash(self) -> Iterator[Until]:
         wish = self.crashes.ask()
-        yield Until("the operator crashed", lambda: wish.is_done, _ALL_CRASHES_SECONDS)
+        yield Until("the operator crashed", lambda: wish.is_met, _ALL_CRASHES_SECONDS)
         self._happened(Event.CRASH, "")
         if self._chance.random() < 0.5:
             yield Until("the operator is back", lambda: self.crashes.is_ready)
 
-    _STEPS: ClassVar[Mapping[Event | Step, Callable[["History"], Iterator[Until]]]] = {
+    _STEPS: ClassVar[Mapping[Event, Callable[["History"], Iterator[Until]]]] = {
         Event.POD_START: _start_pod,
         Event.CONTAINER_RESTART: _restart_container,
         Event.PLUGIN_RESTART: _restart_plugin,
@@ -318,8 +323,6 @@ class History:
         Event.DRIFT: _drift,
         Event.REBOOT: _reboot,
         Event.CRASH: _crash,
-        Step.FINISH_CHANGE: _finish_change,
-        Step.END_POD: _end_pod,
     }
 
     def _share_cards(self) -> Iterator[Until]:

@@ -32,13 +32,6 @@ ON_SHARED_CARDS = (
 """What happens only where cards are shared."""
 
 
-class Step(StrEnum):
-    """What a history does besides, as people do; nobody counts it."""
-
-    FINISH_CHANGE = "make way for the change"
-    END_POD = "end a pod"
-
-
 _ALWAYS = (
     *[Event.POD_START] * 3,
     Event.MODE_CHANGE,
@@ -50,38 +43,24 @@ _ALWAYS = (
     Event.FOREIGN_VALUE,
     Event.REBOOT,
 )
-_MORE: tuple[Event | Step, ...] = (
+_MORE = (
     *[Event.POD_START] * 3,
     *[Event.MODE_CHANGE] * 2,
     Event.CONTAINER_RESTART,
     Event.PLUGIN_RESTART,
     Event.REBOOT,
-    Step.END_POD,
 )
 _EXTRA = 4
 _LOADS_MODULE = 0.1
-_MEANWHILE = 2
-"""At most so many steps follow the wish for another mode before pods make way for it."""
 
 
-def write_script(chance: random.Random, *, crashes: bool) -> list[Event | Step]:
+def write_script(chance: random.Random, *, crashes: bool) -> list[Event]:
     """Each kind of event at least once, in any order, but the crash only where it is asked for."""
-    steps: list[Event | Step] = [*_ALWAYS, *chance.choices(_MORE, k=_EXTRA)]
+    steps = [*_ALWAYS, *chance.choices(_MORE, k=_EXTRA)]
     if crashes:
         steps.append(Event.CRASH)
     chance.shuffle(steps)
-    script: list[Event | Step] = [Event.POD_START]
-    left: int | None = None
-    for step in steps:
-        if step is Event.MODE_CHANGE and left is not None:
-            script.append(Step.FINISH_CHANGE)
-            left = None
-        script.append(step)
-        left = chance.randint(0, _MEANWHILE) if step is Event.MODE_CHANGE else left
-        if left == 0:
-            script.append(Step.FINISH_CHANGE)
-        left = left - 1 if left else None
-    return [*script, Step.FINISH_CHANGE]
+    return [Event.POD_START, *steps]
 
 
 _PLAYED = {

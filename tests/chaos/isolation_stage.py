@@ -3,18 +3,17 @@
 import json
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from devcluster.editions import Edition
 from gpushare.api import pool
-from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
+from tests.chaos.isolation_crashes import Crashes
 from tests.chaos.isolation_history import History
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
 from tests.chaos.isolation_member import Member, NodeView, Sight
-from tests.chaos.isolation_oracle import Oracle
 from tests.chaos.isolation_script import Event
 from tests.kit.bench import Bench
 
@@ -35,9 +34,6 @@ class Stage:
     histories: int = 0
     untold: list[str] = field(default_factory=list)
     """The histories in which the operator did not know something that could be told."""
-    _oracles: defaultdict[str, Oracle] = field(
-        default_factory=lambda: defaultdict(lambda: Oracle(BRIEF_SECONDS))
-    )
     _judged: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By node, what was compared last."""
 
@@ -48,14 +44,12 @@ class Stage:
         claimed, or that does not come to rest.
         """
         self.bench.install(edition)
-        self._oracles.clear()
         sight, crashes = Sight(self.bench), Crashes(self.bench, random.Random(seeds[0]))
         histories = [
             History(
                 self.bench,
                 Member(sight, f"h{seed:03d}", pool.Edition(edition)),
                 crashes,
-                self._oracles[f"h{seed:03d}"],
                 seed,
                 crashes_itself=seed % 20 < _CRASHES,
             )
@@ -68,11 +62,9 @@ class Stage:
         going = list(histories)
         while going:
             sight.look()
-            for name, view in sight.nodes.items():
-                self._oracles[name].see(
-                    view.node, view.pods, sight.span, is_watched=crashes.is_ready
-                )
             for history in histories:
+                view = history.member.view
+                history.oracle.see(view.node, view.pods, sight.span, is_watched=crashes.is_ready)
                 self._compare(history)
             going = [history for history in going if _advance(history)]
             crashes.advance()
@@ -104,8 +96,7 @@ class Stage:
         view = history.member.view
         if not view.is_one_moment or self._judged.get(history.name) == view.version:
             return
-        can_tell = self._oracles[history.name].can_tell
-        findings = judge_node(view.node, view.pods, can_tell=can_tell)
+        findings = judge_node(view.node, view.pods, can_tell=history.oracle.can_tell)
         if findings is None:
             return
         self._judged[history.name] = view.version
