@@ -7,7 +7,6 @@ found even if its own list of keys names it.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 Json = dict[str, Any]
@@ -39,11 +38,9 @@ PLUGIN_NAMESPACE = "kube-system"
 class ChangeSeen:
     """The change under way on a node, by its record."""
 
-    pool: str
     of: str
     to: str
     since: str
-    step: str
     joining: bool = False
     renewed: bool = False
     """Its plugin came back without its resource, and is restarted once more."""
@@ -57,7 +54,6 @@ class ChangeSeen:
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
     name: str
-    uid: str
     revision: int
     """Of the whole cluster's store: states of any two objects have an order."""
     pools: frozenset[str] = frozenset()
@@ -98,7 +94,6 @@ class PodSeen:
 class Deletion:
     """A call of the operator's that took a pod away, by the audit log."""
 
-    at: datetime
     namespace: str
     name: str
     evicted: bool = False
@@ -114,7 +109,6 @@ def parse_node(raw: Json) -> NodeSeen:
     editions = {record["edition"] for record in (change, applied) if "edition" in record}
     return NodeSeen(
         name=meta["name"],
-        uid=meta["uid"],
         revision=int(meta["resourceVersion"]),
         pools=frozenset(pool for pool in pools if pool),
         change=_parse_change(change),
@@ -155,11 +149,9 @@ def _parse_change(record: Json) -> ChangeSeen | None:
     if record.get("step", "Deferred") == "Deferred":
         return None
     return ChangeSeen(
-        pool=record["pool"],
         of=record["from"],
         to=record["to"],
         since=record["since"],
-        step=record["step"],
         joining=record.get("joining", False),
         renewed=record.get("renewed", False),
     )

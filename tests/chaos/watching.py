@@ -208,8 +208,7 @@ class Watching(Background):
             if call.verb == "list":
                 self._audited.put_nowait(call.id)
             elif call.is_ours and call.succeeded and call.resource in ("pods", "pods/eviction"):
-                evicted = call.resource == "pods/eviction"
-                deletion = Deletion(call.at, call.namespace, call.name, evicted)
+                deletion = Deletion(call.namespace, call.name, call.resource == "pods/eviction")
                 self._tell(self._judge.see_deletion(deletion))
 
     def _take_node(self, raw: Json, gone: bool) -> None:

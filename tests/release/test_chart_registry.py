@@ -35,10 +35,10 @@ class Pushed:
 
     def helm(self, *arguments: str) -> str:
         chart = (f"oci://{self.name}", f"--version={VERSION}", "--plain-http")
-        return run(["helm", *arguments, *chart])
+        return run("helm", *arguments, *chart)
 
 
-def run(command: list[str]) -> str:
+def run(*command: str) -> str:
     """What it printed; AssertionError where it failed."""
     path = f"{ensure_binaries(os.environ)}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -56,17 +56,8 @@ def run(command: list[str]) -> str:
 @pytest.fixture(scope="module")
 def pushed() -> Iterator[Pushed]:
     with run_registry() as registry:
-        run(
-            [
-                *(
-                    "make",
-                    "chart-push",
-                    f"CHARTS=oci://{registry}/charts",
-                    "HELM_FLAGS=--plain-http",
-                ),
-                *(f"REPOSITORY={REPOSITORY}", f"DIGEST={IMAGE_DIGEST}"),
-            ]
-        )
+        to = (f"CHARTS=oci://{registry}/charts", "HELM_FLAGS=--plain-http")
+        run("make", "chart-push", *to, f"REPOSITORY={REPOSITORY}", f"DIGEST={IMAGE_DIGEST}")
         yield Pushed(registry, (PROJECT / "build/chart.digest").read_text().strip())
 
 

@@ -36,24 +36,20 @@ def teardown_jobs_allowed(bench: Bench) -> Iterator[Installation]:
     """For a block pools may have Jobs remove the kernel module, and processes are told so. What the
     switch adds to the cluster goes with it, as at an upgrade by Helm."""
     installation = bench.operators.installation
-    standard = installation.render()
+    standard = {_identify(item) for item in yaml.safe_load_all(installation.render()) if item}
     installation.teardown_jobs = True
     try:
         installation.apply()
         yield installation
     finally:
         bench.operators.end_all()
-        added = find_added(standard, installation.render())
+        items = [item for item in yaml.safe_load_all(installation.render()) if item]
+        added = [item for item in items if _identify(item) not in standard]
         installation.teardown_jobs = False
         installation.apply()
         bench.cluster.kubectl(
             "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(added)
         )
-
-
-def find_added(before: str, after: str) -> list[Json]:
-    known = {_identify(item) for item in yaml.safe_load_all(before) if item}
-    return [item for item in yaml.safe_load_all(after) if item and _identify(item) not in known]
 
 
 def _identify(item: Json) -> tuple[str, str, str]:

@@ -1,7 +1,6 @@
 """The judge of the watcher finds what it is there to find, and nothing else."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,13 +9,13 @@ from tests.chaos.judge import Judge, Rules, Violation
 from tests.chaos.sight import ChangeSeen, Deletion, NodeSeen, PodSeen
 
 RULES = Rules(pool="training", budget=1)
-CHANGE = ChangeSeen("training", of="share", to="cgpu", since="12:00:00", step="Cordoned")
+CHANGE = ChangeSeen(of="share", to="cgpu", since="12:00:00")
 Json = dict[str, Any]
 LONG_AGO, NOW = 0.0, 100.0
 
 
 def a_node(name: str, revision: int, **more: Any) -> NodeSeen:
-    node = NodeSeen(name, f"uid-of-{name}", revision, pools=frozenset({"training"}))
+    node = NodeSeen(name, revision, pools=frozenset({"training"}))
     return replace(node, **more)
 
 
@@ -33,7 +32,7 @@ def a_plugin(name: str, revision: int, *, node: str = "n1", **more: Any) -> PodS
 
 
 def a_deletion(name: str, **more: Any) -> Deletion:
-    deletion = Deletion(datetime(2026, 1, 2, tzinfo=UTC), "kube-system", name)
+    deletion = Deletion("kube-system", name)
     return replace(deletion, **more)
 
 

@@ -71,7 +71,7 @@ def test_any_other_field_that_our_manager_owns_is_strange(owned: Json, field: st
 
 def test_a_change_under_way_is_read_from_its_record() -> None:
     node = parse_node(build_node(annotations=build_change()))
-    assert node.change == ChangeSeen("training", "share", "cgpu", CHANGE["since"], "Restarting")
+    assert node.change == ChangeSeen("share", "cgpu", CHANGE["since"])
     assert node.pools == {"training"}
 
 
