@@ -340,3 +340,19 @@ def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:
     pool = a_pool(schedule="share", edition="Basic", generation=2, reconcile="Paused")
     held = plan(pool, a_member(FAILED))["gpu-1"]
     assert (held.reason, held.action) == (Reason.PAUSED, None)
+
+
+def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
+    rollout = Rollout(changing("gpu-0"), *some_settled(3), canary=1, max_unavailable=4)
+    assert rollout.started == set()
+    rollout.remove("gpu-0")
+    assert rollout.started == {"gpu-1"}
+
+
+def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
+    rollout = Rollout(*some_settled(2), approval="Manual")
+    book = rollout.planner.books["training"]
+    assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
+    rollout.set(rollout.nodes["gpu-1"])
+    rollout.set(rollout.nodes["gpu-2"])
+    assert not book.take_turned()

@@ -18,11 +18,14 @@ from gpushare.core.records import Step
 from gpushare.core.verify import verify_mode, verify_return
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
+    INSTALLER,
     SHARE,
     a_settled,
     applied,
     change_of,
+    cordoned,
     expect_apply,
+    expect_change,
     expect_idle,
     expect_leaving,
     plan_of,
@@ -270,3 +273,18 @@ def test_a_plugin_that_is_ready_and_found_no_card_is_told_from_a_silent_one(
 ) -> None:
     node = _offering(memory=0, gpu_count=cards)
     _expect(verify_mode(node, [pod], _mode(schedule), AT), reason)
+
+
+@pytest.mark.parametrize("renewed", [None, True])
+def test_a_change_whose_plugin_finds_no_card_is_restarted_once_and_fails_for_that(
+    renewed: bool | None,
+) -> None:
+    """A driver that came after the plugin is found by the second start."""
+    node = replace(cordoned(under_way(Step.RESTARTING, renewed=renewed)), gpu_count=0)
+    plan = plan_of(node, a_pool(), PLUGIN, INSTALLER, now=NOW + timedelta(minutes=1))
+    failure = expect_change(plan).failure
+    if renewed is None:
+        assert (plan.reason, failure) == (Reason.PLUGIN_RESTARTING, None)
+    else:
+        assert failure is not None
+        assert (plan.state, failure.reason) == (NodeState.FAILED, Reason.NO_CARDS)

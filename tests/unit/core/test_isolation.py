@@ -23,8 +23,9 @@ from gpushare.core.plan import Planner
 from gpushare.core.records import Change, NodeRecords, Step, parse_records
 from gpushare.core.status import build_status
 from gpushare.names import Condition, Reason
-from tests.kit.values.node_plans import OURS, applied, expect_idle, plan_of
+from tests.kit.values.node_plans import OURS, applied, expect_idle, follow, plan_of
 from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.teardown_plans import a_teardown
 
 MAIN = SharingContainer("main")
 OPTING_OUT = SharingContainer("main", opts_out=True)
@@ -286,3 +287,31 @@ def test_one_node_after_the_other(is_going: bool) -> None:
     plans = planner.books["training"].plans
     assert plans["gpu-1"].reason is Reason.STALE_ISOLATION
     assert plans["gpu-2"].reason is Reason.WAITING_FOR_BUDGET
+
+
+@pytest.mark.parametrize("theirs", [CGPU, None], ids=["another value", "ours, by somebody else"])
+def test_where_the_node_booted_under_a_foreign_label_nothing_is_claimed(
+    theirs: dict[str, str] | None,
+) -> None:
+    """Also once that was put back: the pods were admitted before."""
+    records = NodeRecords(found={}, change=a_flip(boot_id="boot-1"))
+    node = replace(a_node(labels={**SHARE, **OURS}, records=records), boot_id="boot-2")
+    assert claim_of(node, a_train()).isolated is False
+    drifted = replace(
+        node, labels={**node.labels, **(theirs or {})}, owned=node.owned - SHARE.keys()
+    )
+    assert claim_of(drifted, a_train()).isolated is None
+    pool = a_pool(edition="Basic", schedule="share")
+    repaired = follow(drifted, plan_of(drifted, pool, PLUGIN, a_train()))
+    repaired = replace(repaired, labels={**SHARE, **OURS})
+    assert claim_of(repaired, a_train()).isolated is None
+
+
+@pytest.mark.parametrize(("step", "isolated"), [(Step.REBOOTED, None), (Step.RESTARTING, False)])
+def test_after_a_teardowns_reboot_nothing_is_claimed_before_the_module_was_looked_for(
+    step: Step, isolated: bool | None
+) -> None:
+    labels = {**MODES[Edition.PROFESSIONAL, Schedule.SHARE].labels, **OURS}
+    change = a_teardown(step, boot_id="boot-0").change
+    node = a_node(labels=labels, records=NodeRecords(found={}, change=change))
+    assert claim_of(node, a_train()).isolated is isolated

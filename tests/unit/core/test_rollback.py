@@ -337,3 +337,15 @@ def test_a_manager_that_is_given_way_to_is_a_conflict_once() -> None:
     assert write(drifted(a_repair(1)), fought).conflicts == 1
     assert write(fought, fought).conflicts == 0
     assert write(fought, applied()).conflicts == 0
+
+
+def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
+    """Its plugin may have read foreign labels since: it is restarted as on any other node."""
+    late = applied(edition=BASIC, of="share", plugins={"old": 0}, failure=a_failure())
+    labels = {**MODES[BASIC, Schedule.CGPU].labels, **OURS}
+    node = a_node(labels=labels, records=late, allocatable={MEMORY: 15})
+    node = replace(node, owned=frozenset({names.LABEL_POOL, *node.annotations}))
+    node = follow(node, _next(node, a_plugin_pod("new"), INSTALLER))
+    plan = _next(node, a_plugin_pod("new"), INSTALLER)
+    assert plan.reason is Reason.CORDONED
+    assert "rolled back" not in plan.message

@@ -10,6 +10,7 @@ from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import LookAgain, NodeState, RecordPlugins
+from gpushare.core.drift import PATIENCE
 from gpushare.core.observed import Observed, Pass
 from gpushare.core.records import NodeRecords, Step, parse_records
 from gpushare.core.rollout import plan_after_look, plan_restart
@@ -292,3 +293,16 @@ def test_a_node_that_is_ready_again_in_the_same_boot_waits_on_without_a_deadline
     up = write(node, plan_teardown(node, manual_pool(), now=LONG_AFTER))
     assert change_of(up).teardown == change_of(teardown_node(Step.UNINSTALLED)).teardown
     assert plan_teardown(up, manual_pool(), now=LONG_AFTER + timedelta(days=9)).deadline is None
+
+
+def test_a_rival_is_known_at_every_step_also_on_a_node_that_had_no_record() -> None:
+    node = teardown_node(Step.UNINSTALLED)
+    records = parse_records(node).model_copy(
+        update={"applied": None, "found": {names.LABEL_SCHEDULE: "cgpu"}}
+    )
+    node = replace(node, annotations=records.annotations())
+    for _ in range(PATIENCE):
+        plan = plan_teardown(_label_by_hand(node), manual_pool())
+        assert plan.reason is Reason.DRIFT_REPAIRED
+        node = write(node, plan)
+    assert plan_teardown(_label_by_hand(node), manual_pool()).reason is Reason.LABEL_CONFLICT
