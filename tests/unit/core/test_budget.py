@@ -24,6 +24,7 @@ from tests.kit.values.node_plans import (
     CGPU,
     INSTALLER,
     OURS,
+    SHARE,
     a_failure,
     a_settled,
     applied,
@@ -356,3 +357,19 @@ def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
     rollout.set(rollout.nodes["gpu-1"])
     rollout.set(rollout.nodes["gpu-2"])
     assert not book.take_turned()
+
+
+BACK = under_way(Step.CORDONED, undoes=a_failure())
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        a_node("gpu-0", {**SHARE, **OURS}, records=BACK, unschedulable=True, owns_cordon=True),
+        done("gpu-0", failure=a_failure()),
+    ],
+    ids=["it goes back", "it finished too late"],
+)
+def test_the_pool_stays_halted_whatever_becomes_of_the_failed_node(failed: Node) -> None:
+    rollout = Rollout(failed, *some_settled(2), max_unavailable=9)
+    assert rollout.reasons["gpu-1"] is Reason.ROLLOUT_HALTED

@@ -354,3 +354,8 @@ def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, 
     node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
     plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), INSTALLER)
     assert expect_applied(plan).put_back == told
+
+
+def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:
+    assert plan_of(DEFERRED, a_pool(), PLUGIN).kind is not None
+    assert plan_of(DEFERRED, a_pool(schedule="default"), PLUGIN).kind is None

@@ -232,3 +232,12 @@ def test_a_node_that_is_given_up_in_doubt_is_not_believed_by_the_next_pool(doubt
     assert expect_applied(first).mode_unknown
     assert UNVERIFIED.items() <= expect_apply(first).labels.items()
     assert plan_once_noted(taken, POOL, *ALL).reason is Reason.CORDONED
+
+
+def test_a_value_that_came_with_the_node_goes_in_a_mode_without_isolation() -> None:
+    """It is taken over, and then given up."""
+    claimed = replace(IN_SHARE, labels={**IN_SHARE.labels, **VERIFIED})
+    plan = plan_of(claimed, SHARE_POOL, *ALL)
+    assert UNVERIFIED.items() <= expect_apply(plan).labels.items()
+    after = plan_of(follow(claimed, plan), SHARE_POOL, *ALL)
+    assert names.LABEL_ISOLATION_VERIFIED not in expect_apply(after).labels

@@ -349,3 +349,11 @@ def test_a_repair_of_a_node_that_came_back_too_late_is_no_rollback() -> None:
     plan = _next(node, a_plugin_pod("new"), INSTALLER)
     assert plan.reason is Reason.CORDONED
     assert "rolled back" not in plan.message
+
+
+def test_a_rolled_back_node_halts_while_a_label_of_it_is_put_back() -> None:
+    node = _rolled_back()
+    labels = {**node.labels, names.LABEL_CGPU_DISABLE_ISOLATION: "x"}
+    plan = _next(replace(node, labels=labels, owned=frozenset(node.annotations)), NEW, INSTALLER)
+    assert plan.reason is Reason.DRIFT_REPAIRED
+    assert plan.halts

@@ -376,3 +376,12 @@ def test_whatever_else_is_told_of_a_pool_one_sample_is_a_warning(message: str) -
     samples = _status_of(a_pool(), [*warned, *many], NOW).samples
     assert [sample.node for sample in samples if sample.reason == Reason.EXTENDER_STALE] == ["a0"]
     assert samples[-1].node == "a0"
+
+
+def test_a_step_says_what_becomes_of_a_node_and_what_holds_it_up() -> None:
+    held = _waiting(reason=Reason.WORKLOADS_PRESENT, pods=3)
+    (step,) = _expect_plan(held).steps
+    assert (step.node, step.change) == ("gpu-1", "share -> cgpu")
+    assert step.outcome == "apply and restart the plugin"
+    assert (step.restarts_plugin, step.reboots) == (True, False)
+    assert (step.pods, step.blocker) == (3, "WorkloadsPresent")

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
 from gpushare.api.pool import Edition, Schedule
+from gpushare.core.actions import NodeState
 from gpushare.core.diagnosis import diagnose, find_missing_whole_card
 from gpushare.core.modes import MODES, Mode
 from gpushare.core.observed import Observed, Pass
@@ -21,9 +23,12 @@ from tests.kit.values.node_plans import (
     INSTALLER,
     OURS,
     a_settled,
+    applied,
     change_of,
     expect_applied,
+    expect_change,
     plan_of,
+    plan_once_noted,
     under_way,
 )
 from tests.kit.values.objects import (
@@ -238,3 +243,25 @@ def test_a_stale_extender_is_told_with_the_first_three_pods_on_cards_that_are_no
         f"p{card} (card {card})" for card in (2, 3, 4)
     ]
     assert "2 more" in trouble.message
+
+
+def test_a_change_that_fails_for_the_static_plugin_says_the_vendors_steps_to_the_end() -> None:
+    change = _change(Step.LABELLED, "share", "default")
+    plan = plan_of(_cordoned(change), POOL, STATIC, now=NOW + timedelta(minutes=10))
+    failure = expect_change(plan).failure
+    assert failure is not None
+    assert "nvidia.com/gpu (allocatable is 0), 600 s after the labels" in failure.message
+
+
+def test_a_node_whose_pod_names_a_card_that_it_has_not_is_ready_and_warns() -> None:
+    node = a_node(
+        labels={names.LABEL_GPUSHARE: "true", **OURS},
+        records=applied("share", edition="OpenSource"),
+        allocatable={MEMORY: 30},
+        gpu_count=2,
+    )
+    pool, edited = a_pool(schedule="share", edition="OpenSource"), a_gpu_pod("late", cards={2: 5})
+    plan = plan_once_noted(node, pool, PLUGIN, edited, now=AT.now)
+    assert (plan.state, plan.reason, plan.action) == (NodeState.READY, Reason.EXTENDER_STALE, None)
+    assert plan.warns
+    assert not plan_once_noted(node, pool, PLUGIN, now=AT.now).warns
