@@ -373,3 +373,9 @@ BACK = under_way(Step.CORDONED, undoes=a_failure())
 def test_the_pool_stays_halted_whatever_becomes_of_the_failed_node(failed: Node) -> None:
     rollout = Rollout(failed, *some_settled(2), max_unavailable=9)
     assert rollout.reasons["gpu-1"] is Reason.ROLLOUT_HALTED
+
+
+def test_a_halting_node_that_leaves_the_pool_lets_the_others_begin() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2))
+    rollout.set(replace(has_failed(), labels={}, annotations={}, owned=frozenset()))
+    assert rollout.started == {"gpu-1"}

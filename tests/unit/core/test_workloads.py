@@ -143,3 +143,11 @@ def test_where_running_pods_keep_what_they_have_nobody_is_evicted() -> None:
     assert _evicted(a_gpu_pod(phase="Pending"), node=node, pool=pool) == ()
     plan = plan_of(node, pool, a_gpu_pod(), may_evict=True)
     assert plan.action == LookAgain("gpu-1", stays=True)
+
+
+@pytest.mark.parametrize("pool", [WAIT, CORDON, EVICT])
+def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
+    pods = (a_gpu_pod("a"), a_gpu_pod("b", phase="Pending"), a_gpu_pod("c", phase="Failed"))
+    for slot_free in (False, True):
+        plan = plan_of(a_settled(), pool, *pods, slot_free=slot_free, may_evict=True)
+        assert plan.pods == 2
