@@ -379,3 +379,13 @@ def test_a_halting_node_that_leaves_the_pool_lets_the_others_begin() -> None:
     rollout = Rollout(has_failed(), *some_settled(2))
     rollout.set(replace(has_failed(), labels={}, annotations={}, owned=frozenset()))
     assert rollout.started == {"gpu-1"}
+
+
+def test_the_nodes_of_another_pool_are_not_counted() -> None:
+    named = [f"gpu-{index}" for index in range(20)]
+    other = a_pool("other", nodes={"names": named[10:]})
+    rollout = {"max_unavailable": "20%"}
+    mine = a_pool(nodes={"names": named}, rollout=rollout, priority=1)
+    world = a_world(pools=(mine, other), nodes=tuple(some_settled(20, 0)))
+    begun = [plan.node for plan in plan_world(world).members["training"] if plan.takes_slot]
+    assert begun == ["gpu-0", "gpu-1"]
