@@ -140,7 +140,7 @@ def test_a_change_that_is_about_to_begin_has_no_blocker(busy: frozenset[str]) ->
 def test_the_status_stays_under_16_kib_with_the_longest_plan() -> None:
     approved = [a_kind("core_mem", "core_mem", outcome) for outcome in Outcome]
     rollout = {"approval": "Manual", "approved_plan": "h" * 64}
-    pool = a_pool("p" * 63, rollout=rollout, status=agreed(*approved, to="h" * 64))
+    pool = a_pool("p" * 63, deleting=True, rollout=rollout, status=agreed(*approved, to="h" * 64))
     reasons = list(Reason)
     plans = [
         NodePlan(
@@ -385,3 +385,10 @@ def test_a_step_says_what_becomes_of_a_node_and_what_holds_it_up() -> None:
     assert step.outcome == "apply and restart the plugin"
     assert (step.restarts_plugin, step.reboots) == (True, False)
     assert (step.pods, step.blocker) == (3, "WorkloadsPresent")
+
+
+def test_a_change_of_ready_has_its_own_time() -> None:
+    before = a_pool(status=_status_of(a_pool(), [BLOCKED], NOW))
+    later = NOW + timedelta(hours=1)
+    ready, *_ = _status_of(before, [READY], later).conditions
+    assert ready.last_transition_time == later
