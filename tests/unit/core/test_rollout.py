@@ -270,11 +270,16 @@ def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> Non
     members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
 
 
-def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_restart_repeated() -> (
-    None
-):
+@pytest.mark.parametrize(
+    ("labels", "node"),
+    [(SHARE, {}), (CGPU, {"owned": frozenset(members.OURS)})],
+    ids=["another value", "taken away and put back by somebody else"],
+)
+def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_restart_repeated(
+    labels: dict[str, str], node: dict[str, Any]
+) -> None:
     """The plugin may have read them."""
-    plan = _step(_at(Step.RESTARTING, SHARE, plugins=RECORDED), NEW, INSTALLER)
+    plan = _step(_at(Step.RESTARTING, labels, node=node, plugins=RECORDED), NEW, INSTALLER)
     apply = expect_apply(plan)
     assert (apply.cordon, apply.labels) == (True, {**CGPU, **UNVERIFIED})
     change = expect_change(plan)
