@@ -210,12 +210,12 @@ def a_flipped(name: str = "gpu-1", *stale: str, **more: Any) -> Node:
     [(REPORT, a_train()), (EVICT, a_train(is_evictable=False))],
     ids=["by default", "it would come back at once"],
 )
-def test_they_are_only_reported(pool: Pool, pod: Pod) -> None:
+def test_pods_with_the_isolation_of_a_former_mode_are_only_reported(pool: Pool, pod: Pod) -> None:
     plan = plan_of(a_flipped(), pool, *PARTS, pod, may_evict=True)
     assert (plan.state, plan.action) == (NodeState.READY, None)
 
 
-def test_they_are_evicted_where_the_pool_says_so() -> None:
+def test_pods_with_the_isolation_of_a_former_mode_are_evicted_where_the_pool_says_so() -> None:
     plan = plan_of(a_flipped(), EVICT, *PARTS, a_train(), a_train(name="new"), may_evict=True)
     assert (plan.state, plan.reason) == (NodeState.UPDATING, Reason.STALE_ISOLATION)
     assert plan.action == EvictPods("gpu-1", (TRAIN,))
