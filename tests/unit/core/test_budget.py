@@ -1,28 +1,21 @@
 """How many nodes may change at once, whose turn it is, and what a failure does to the others."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from gpushare import names
 from gpushare.api.node import Node
-from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.api.pool import Pool
 from gpushare.api.rollout import Rollout as Spec
 from gpushare.core import plan as planning
-from gpushare.core.actions import ApplyNode, NodePlan, NodeState
-from gpushare.core.observed import Observed, Timing
-from gpushare.core.plan import Planner
-from gpushare.core.records import Applied, Change, Failure, NodeRecords, Step
-from gpushare.core.rollout import plan_give_way
+from gpushare.core.records import Step
 from gpushare.core.turn import Progress, count_max_unavailable, plan_turn
 from gpushare.core.world import Judged, World, judge
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
-    INSTALLER,
     OURS,
     SHARE,
     a_failure,
@@ -31,11 +24,10 @@ from tests.kit.values.node_plans import (
     changing,
     done,
     has_failed,
-    on_basic,
     some_settled,
     under_way,
 )
-from tests.kit.values.objects import LATER, MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_world
 from tests.unit.core.planner_output import Rollout, plan_world
 
 WIDE: dict[str, Any] = {"max_unavailable": 3}
@@ -253,6 +245,8 @@ def test_a_pool_that_is_resumed_goes_on(what: str) -> None:
     rollout.update(set())
     assert rollout.started == {"gpu-1"}
     assert rollout.reasons["gpu-0"] is Reason.UPDATING
+    rollout.update(set())
+    assert rollout.started == set(), "the same pool again resumes nothing"
 
 
 def _deleted(**rollout: Any) -> Pool:
@@ -271,76 +265,6 @@ def test_no_canary_is_waited_for_when_nodes_are_given_back() -> None:
 
 def test_the_budget_holds_when_nodes_are_given_back() -> None:
     assert len(Rollout(*some_settled(20, 10), pool=_deleted(max_unavailable="10%")).started) == 2
-
-
-ISOLATED = {"cgpu": "true", "cgpu.disable.isolation": "false", **OURS}
-FAILED = on_basic(Schedule.SHARE, Schedule.CGPU, Step.RESTARTING, failure=a_failure())
-
-
-FAILED = on_basic(Schedule.SHARE, Schedule.CGPU, Step.RESTARTING, failure=a_failure())
-IN_SHARE, IN_CGPU = (applied(mode, edition=Edition.BASIC).applied for mode in ("share", "cgpu"))
-
-
-def a_member(records: NodeRecords, name: str = "gpu-1", **more: Any) -> Node:
-    values: dict[str, Any] = {"unschedulable": True, "owns_cordon": True, **more}
-    return a_node(name, ISOLATED, records=records, allocatable={MEMORY: 15}, **values)
-
-
-def plan(pool: Pool, *nodes: Node, ready: bool = True) -> Mapping[str, NodePlan]:
-    """What is planned at LATER for these, on which the plugins run."""
-    parts = (a_plugin_pod("plugin-1", ready=ready), INSTALLER)
-    pods = tuple(replace(part, node=node.name) for node in nodes for part in parts)
-    planner = Planner(Timing())
-    planner.update(a_world(pools=(pool,), nodes=nodes, pods=pods), None, LATER)
-    return planner.books[pool.name].plans
-
-
-def read_change(action: ApplyNode) -> Change:
-    return Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
-
-
-@pytest.mark.parametrize(
-    ("undoes", "before", "plugin"),
-    [
-        (a_failure(), IN_SHARE, "plugin-1"),
-        (None, IN_SHARE, "plugin-1"),
-        (a_failure(), None, "plugin-1"),
-        (None, IN_CGPU, "misled"),
-    ],
-    ids=["rollback", "another change", "no record", "a repair that failed"],
-)
-def test_a_plugin_is_not_believed_when_what_followed_a_failed_change_is_given_up(
-    undoes: Failure | None, before: Applied | None, plugin: str
-) -> None:
-    """Nothing says whether it was restarted before that failed."""
-    back = on_basic(Schedule.CGPU, Schedule.SHARE, Step.CORDONED, undoes=undoes)
-    back = back.model_copy(update={"applied": before})
-    seen = Observed(a_member(back), (a_plugin_pod(plugin),), back)
-
-    change = read_change(plan_give_way(seen, why="a person uncordoned the node", now=NOW))
-
-    assert (change.to, change.step, change.restart) == (Schedule.CGPU, Step.LABELLED, True)
-
-
-def test_nodes_that_failed_together_do_not_wait_for_each_others_place() -> None:
-    pool = a_pool(schedule="share", edition="Basic", generation=2)
-    nodes = (a_member(FAILED), a_member(FAILED, "gpu-2"))
-    plans = plan(pool, *nodes, ready=False)
-    assert [plans[node.name].reason for node in nodes] == [Reason.CORDONED] * 2
-
-
-def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> None:
-    manual = {"approval": "Manual"}
-    pool = a_pool(schedule="share", edition="Basic", generation=2, rollout=manual)
-    held = plan(pool, a_member(FAILED))["gpu-1"]
-    assert held.state is NodeState.FAILED
-    assert "approvedPlan" in held.message
-
-
-def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:
-    pool = a_pool(schedule="share", edition="Basic", generation=2, reconcile="Paused")
-    held = plan(pool, a_member(FAILED))["gpu-1"]
-    assert (held.reason, held.action) == (Reason.PAUSED, None)
 
 
 def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:

@@ -1,13 +1,16 @@
-"""Changes that fail, at their deadline or because the resource stays away; and tried again."""
+"""Changes that fail, at their deadline or since the resource stays away; and what follows them."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from gpushare import names
 from gpushare.api.node import Node
 from gpushare.api.pod import Pod
-from gpushare.api.pool import Pool, Schedule
+from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.core.actions import (
     ApplyNode,
     DeletePlugins,
@@ -17,9 +20,19 @@ from gpushare.core.actions import (
     RecordPlugins,
 )
 from gpushare.core.failure import judge_progress
-from gpushare.core.observed import Observed, Pass
+from gpushare.core.observed import Observed, Pass, Timing
+from gpushare.core.plan import Planner
 from gpushare.core.policy import Policy
-from gpushare.core.records import NodeRecords, PluginPod, Step, parse_records
+from gpushare.core.records import (
+    Applied,
+    Change,
+    Failure,
+    NodeRecords,
+    PluginPod,
+    Step,
+    parse_records,
+)
+from gpushare.core.rollout import plan_give_way
 from gpushare.names import Reason
 from tests.kit.values.node_plans import (
     CGPU,
@@ -29,6 +42,7 @@ from tests.kit.values.node_plans import (
     SHARE,
     UNVERIFIED,
     a_failure,
+    applied,
     change_of,
     cordoned,
     expect_apply,
@@ -36,10 +50,20 @@ from tests.kit.values.node_plans import (
     expect_idle,
     failed,
     follow,
+    on_basic,
     plan_of,
     under_way,
 )
-from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.kit.values.objects import (
+    LATER,
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_world,
+)
 
 DEADLINE = NOW + timedelta(minutes=10)
 NEW = a_plugin_pod("new")
@@ -254,6 +278,7 @@ def test_a_silent_plugin_is_restarted_once_more_under_the_same_deadline(
     assert (begun.step, begun.restart, begun.plugins) == (Step.LABELLED, True, ())
     assert (begun.renewed, begun.failure, begun.labelled_at) == (True, None, NOW)
     assert (plan.deadline, plan.wake_after_seconds) == (DEADLINE, 540)
+    assert _silent(now=DEADLINE, **change).reason is Reason.DEADLINE_EXCEEDED
 
 
 def test_silence_after_the_second_restart_is_a_failure_before_the_deadline() -> None:
@@ -285,3 +310,68 @@ def test_where_restarts_are_forbidden_silence_lasts_until_the_deadline() -> None
 def test_only_a_plugin_that_should_serve_by_now_is_silent(pods: tuple[Pod, ...]) -> None:
     plan = plan_of(NODE, a_pool(), *pods, now=NOW + timedelta(minutes=2))
     assert not isinstance(plan.action, ApplyNode)
+
+
+ISOLATED = {"cgpu": "true", "cgpu.disable.isolation": "false", **OURS}
+FAILED = on_basic(Schedule.SHARE, Schedule.CGPU, Step.RESTARTING, failure=a_failure())
+IN_SHARE, IN_CGPU = (applied(mode, edition=Edition.BASIC).applied for mode in ("share", "cgpu"))
+
+
+def _a_member(records: NodeRecords, name: str = "gpu-1") -> Node:
+    values: dict[str, Any] = {"unschedulable": True, "owns_cordon": True}
+    return a_node(name, ISOLATED, records=records, allocatable={MEMORY: 15}, **values)
+
+
+def _plan_pool(pool: Pool, *nodes: Node, ready: bool = True) -> Mapping[str, NodePlan]:
+    """What is planned at LATER for these, on which the plugins run."""
+    parts = (a_plugin_pod("plugin-1", ready=ready), INSTALLER)
+    pods = tuple(replace(part, node=node.name) for node in nodes for part in parts)
+    planner = Planner(Timing())
+    planner.update(a_world(pools=(pool,), nodes=nodes, pods=pods), None, LATER)
+    return planner.books[pool.name].plans
+
+
+@pytest.mark.parametrize(
+    ("undoes", "before", "plugin"),
+    [
+        (a_failure(), IN_SHARE, "plugin-1"),
+        (None, IN_SHARE, "plugin-1"),
+        (a_failure(), None, "plugin-1"),
+        (None, IN_CGPU, "misled"),
+    ],
+    ids=["rollback", "another change", "no record", "a repair that failed"],
+)
+def test_a_plugin_is_not_believed_when_what_followed_a_failed_change_is_given_up(
+    undoes: Failure | None, before: Applied | None, plugin: str
+) -> None:
+    """Nothing says whether it was restarted before that failed."""
+    back = on_basic(Schedule.CGPU, Schedule.SHARE, Step.CORDONED, undoes=undoes)
+    back = back.model_copy(update={"applied": before})
+    seen = Observed(_a_member(back), (a_plugin_pod(plugin),), back)
+
+    apply = plan_give_way(seen, why="a person uncordoned the node", now=NOW)
+
+    assert apply.cordon
+    change = Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])
+    assert (change.to, change.step, change.restart) == (Schedule.CGPU, Step.LABELLED, True)
+
+
+def test_nodes_that_failed_together_do_not_wait_for_each_others_place() -> None:
+    pool = a_pool(schedule="share", edition="Basic", generation=2)
+    nodes = (_a_member(FAILED), _a_member(FAILED, "gpu-2"))
+    plans = _plan_pool(pool, *nodes, ready=False)
+    assert [plans[node.name].reason for node in nodes] == [Reason.CORDONED] * 2
+
+
+def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> None:
+    manual = {"approval": "Manual"}
+    pool = a_pool(schedule="share", edition="Basic", generation=2, rollout=manual)
+    held = _plan_pool(pool, _a_member(FAILED))["gpu-1"]
+    assert held.state is NodeState.FAILED
+    assert "approvedPlan" in held.message
+
+
+def test_a_paused_pool_begins_no_other_change_on_a_node_that_failed() -> None:
+    pool = a_pool(schedule="share", edition="Basic", generation=2, reconcile="Paused")
+    held = _plan_pool(pool, _a_member(FAILED))["gpu-1"]
+    assert (held.reason, held.action) == (Reason.PAUSED, None)
