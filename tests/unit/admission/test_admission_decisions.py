@@ -151,13 +151,17 @@ def test_what_others_place_is_left_to_them_and_who_created_it_learns_so(kind: st
     assert kind in decision.warnings[0]
 
 
-@pytest.mark.parametrize("kind", ["DaemonSet", "another scheduler"])
-def test_what_others_place_draws_no_warning_where_it_selects_a_pool(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("DaemonSet", Reason.NOT_ROUTED), ("another scheduler", Reason.OTHER_SCHEDULER)],
+)
+def test_what_others_place_draws_no_warning_where_it_selects_a_pool(
+    kind: str, reason: Reason
+) -> None:
     pod = _placed(kind)
     pod["spec"]["nodeSelector"] = {"gpushare.io/pool": "training"}
     decision = admit(pod, CGPU)
-    assert decision.reason in (Reason.NOT_ROUTED, Reason.OTHER_SCHEDULER)
-    assert decision.warnings == ()
+    assert (decision.reason, decision.warnings) == (reason, ())
 
 
 def test_another_schedulers_pod_is_left_to_it_unless_the_installation_names_that_one() -> None:

@@ -61,37 +61,57 @@ def _of_daemonset(pod: Json) -> Json:
     return pod
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        _requiring(annotations={"gpushare.io/inject": "disabled"}),
-        _requiring(annotations={POOL: "inference"}),
-        _requiring(annotations={POOL: "gone"}),
-        _requiring(annotations={"gpushare.io/decision": '{"pool":"training"}'}, selects={"a": "b"},
-                   schedulerName="volcano"),
-        _requiring(nodeName="gpu-1"),
-        _requiring(schedulerName="volcano"),
-        _requiring(selects={POOL: "inference"}),
-        _requiring(selects={POOL: "gone"}),
-        _requiring(selects={MODE: "mps"}),
-        _requiring(selects={"cgpu": "true", "cgpu.disable.isolation": "true"}),
-        _requiring(selects={"cgpu": "true"}),
-        _requiring(affinity=build_affinity(POOL)),
-        _of_daemonset(_requiring()),
-        # Nodes of which it is not known.
-        _requiring(selects={MODE: "cgpu", VERIFIED[0]: "false"}),
-        _requiring(selects={MODE: "cgpu", VERIFIED[0]: ""}),
-        # What opts out is left as it is, so it must say itself that it must be verified.
-        _requiring(selects={MODE: "cgpu"}, annotations={"gpushare.io/inject": "disabled"}),
-        # A forged decision.
-        _requiring(annotations={"gpushare.io/decision": '{"pool":"inference"}'},
-                   selects={POOL: "inference"}),
-    ],
-)  # fmt: skip
-def test_a_pod_that_would_or_could_run_without_is_refused_whoever_places_it(pod: Json) -> None:
+def _expect_refused(pod: Json) -> None:
     decision = admit(pod, CGPU, SHARE, MPS)
     assert (decision.reason, decision.is_refused) == (Reason.ISOLATION_UNAVAILABLE, True)
     assert "gpushare.io/isolation" in decision.message
+
+
+OPTED_OUT = {"gpushare.io/inject": "disabled"}
+TO_TRAINING, TO_INFERENCE = (
+    {"gpushare.io/decision": f'{{"pool":"{pool}"}}'} for pool in ("training", "inference")
+)
+WITHOUT = {
+    "it opts out": _requiring(annotations=OPTED_OUT),
+    "it asks for a pool that does not isolate": _requiring(annotations={POOL: "inference"}),
+    "it asks for a pool that is not there": _requiring(annotations={POOL: "gone"}),
+    "it says that it was routed, and selects something else": _requiring(
+        annotations=TO_TRAINING, selects={"a": "b"}, schedulerName="volcano"
+    ),
+    "it names its node": _requiring(nodeName="gpu-1"),
+    "another scheduler places it": _requiring(schedulerName="volcano"),
+    "it selects a pool that does not isolate": _requiring(selects={POOL: "inference"}),
+    "it selects a pool that is not there": _requiring(selects={POOL: "gone"}),
+    "it selects mps": _requiring(selects={MODE: "mps"}),
+    "it selects share": _requiring(selects={"cgpu": "true", "cgpu.disable.isolation": "true"}),
+    "it selects half a mode": _requiring(selects={"cgpu": "true"}),
+    "it selects pools by affinity": _requiring(affinity=build_affinity(POOL)),
+    "a DaemonSet places it": _of_daemonset(_requiring()),
+    "a forged decision": _requiring(annotations=TO_INFERENCE, selects={POOL: "inference"}),
+}
+
+
+@pytest.mark.parametrize("pod", WITHOUT.values(), ids=WITHOUT.keys())
+def test_a_pod_that_would_or_could_run_without_isolation_is_refused_whoever_places_it(
+    pod: Json,
+) -> None:
+    _expect_refused(pod)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        _requiring(selects={MODE: "cgpu", VERIFIED[0]: "false"}),
+        _requiring(selects={MODE: "cgpu", VERIFIED[0]: ""}),
+        # It is left as it is, so it must say itself that its node must be verified.
+        _requiring(selects={MODE: "cgpu"}, annotations=OPTED_OUT),
+    ],
+    ids=["unverified ones", "an empty value", "it opts out and does not say"],
+)
+def test_a_pod_that_selects_an_isolated_mode_where_that_is_not_verified_is_refused(
+    pod: Json,
+) -> None:
+    _expect_refused(pod)
 
 
 def _turned_off(selects: dict[str, str] | None = None, **variable: Any) -> Json:
@@ -118,7 +138,7 @@ def test_a_container_that_turns_isolation_off_or_may_do_so_contradicts_it(pod: J
 
 
 def test_a_namespace_that_opts_out_is_no_way_around_it() -> None:
-    namespace = Namespace("team", {"gpushare.io/inject": "disabled"})
+    namespace = Namespace("team", OPTED_OUT)
     assert admit(_requiring(), CGPU, namespace=namespace).is_refused
 
 
@@ -139,7 +159,7 @@ def test_a_pod_that_selects_an_isolated_mode_itself_goes_its_way_where_that_is_v
 
 def test_a_pod_that_opts_out_and_says_itself_that_it_must_be_verified_is_left_as_it_is() -> None:
     selects = {MODE: "cgpu", **dict([VERIFIED])}
-    pod = _requiring(selects=selects, annotations={"gpushare.io/inject": "disabled"})
+    pod = _requiring(selects=selects, annotations=OPTED_OUT)
     decision = admit(pod, CGPU)
     assert (decision.is_refused, decision.selector) == (False, ())
 

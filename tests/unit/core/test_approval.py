@@ -241,7 +241,7 @@ def test_who_may_not_list_nodes_goes_by_what_the_controller_told(failed: int, re
     assert judge_told_retry(pool.model_copy(update={"status": status}), TIME).value == TIME
 
 
-def test_and_writes_nothing_where_that_told_of_no_failure() -> None:
+def test_who_may_not_list_nodes_writes_nothing_where_the_controller_told_of_no_failure() -> None:
     with pytest.raises(NotCalledForError, match="can't be listed"):
         judge_told_retry(a_waiting_pool(), TIME)
 

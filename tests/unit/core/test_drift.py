@@ -123,7 +123,9 @@ def test_what_was_given_up_is_written_down_once_and_stays_so_however_long_it_las
         pytest.param({}, Claim("training/1", force=True), id="the pool forces it"),
     ],
 )
-def test_it_is_tried_again_when(node: dict[str, str], claim: Claim) -> None:
+def test_a_label_left_to_a_rival_is_put_back_again_once_that_is_wanted_anew(
+    node: dict[str, str], claim: Claim
+) -> None:
     verdict = Fight(flips=3).judge(foreign(**node), claim=claim)
     assert verdict.puts_back
     assert not verdict.given_up

@@ -104,7 +104,7 @@ def _released(labels: dict[str, str]) -> Node:
     return replace(node, annotations={names.ANNOTATION_MODULE: names.MODULE_LOADED})
 
 
-def test_it_is_written_with_the_first_label_of_a_mode_that_loads_it() -> None:
+def test_a_module_is_written_down_with_the_first_label_of_a_mode_that_loads_it() -> None:
     node = a_node(labels={**SHARE, **OURS}, records=under_way(Step.CORDONED), unschedulable=True)
     labels = plan_after_look(Observed(node, (PLUGIN,), parse_records(node)), NOW, Timing())
     assert labels is not None
@@ -214,7 +214,6 @@ def test_a_node_that_leaves_keeps_a_doubt_that_could_not_be_stored() -> None:
 
 
 WHOLE_CARDS = a_plugin_pod("plugin-1", daemonset="ack-nvidia-device-plugin")
-DEFAULT = {names.LABEL_SCHEDULE: "default"}
 OTHER_DISK: dict[str, Any] = {"machine_id": "machine-2", "kernel_version": "kernel-2"}
 POOL = a_pool(schedule="default")
 

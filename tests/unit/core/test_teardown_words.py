@@ -90,7 +90,7 @@ def test_done_does_not_count_while_the_installer_is_there() -> None:
     expect_unverified(plan)
 
 
-def test_nor_where_a_job_has_seen_the_module_in_this_boot() -> None:
+def test_done_does_not_count_where_a_job_has_seen_the_module_in_this_boot() -> None:
     node = teardown_node(Step.REBOOTED, boot="boot-2", teardown=DONE)
     failed = a_job(node, Phase.VERIFY, JobState.FAILED, "it is loaded")
     plan = plan_teardown(node, manual_pool(), failed)
@@ -192,7 +192,7 @@ def test_what_helps_a_teardown_is_not_cut_off(
 
 
 @pytest.mark.parametrize(("node", "phase"), [(NAMED, "uninstall"), (REBOOTED, "verify")])
-def test_nor_is_the_way_to_the_log_of_a_job_that_failed(node: Node, phase: str) -> None:
+def test_the_way_to_the_log_of_a_job_that_failed_is_not_cut_off(node: Node, phase: str) -> None:
     failed = a_job(node, Phase(phase), JobState.FAILED, "Job has reached the limit " * 9)
     log = f"`kubectl logs -n gpushare-teardown job/{failed.name}` says why"
     expect_advice(plan_teardown(node, job_pool(), failed).message, log)

@@ -12,7 +12,6 @@ from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import a_view, admit, apply_decision
 
 DECISION = "gpushare.io/decision"
-TOLERATION = {"key": "gpu", "operator": "Exists"}
 
 
 def annotated(text: str, **more: Any) -> Any:

@@ -262,7 +262,9 @@ def test_a_module_that_was_put_back_in_the_same_boot_is_removed_again(host: Host
     assert "was not removed" in host.refuse("uninstall")
 
 
-def test_but_not_where_no_installer_has_been_there_since(host: Host) -> None:
+def test_a_removed_module_is_not_removed_again_where_no_installer_has_been_there_since(
+    host: Host,
+) -> None:
     host.succeed("uninstall")
     host.remove(UNINSTALLER)
     assert "removed in this boot" in host.succeed("uninstall", pod=OTHERS)
