@@ -154,11 +154,10 @@ class Reconciler:
         return self.caches.find_gap(limit_seconds) or self.pools.find_gap(limit_seconds)
 
     async def run(self) -> None:
-        """Reconcile for ever.
+        """Reconcile for ever, from caches that have synced.
 
         Raises `NotLeaderError` once another controller may be active, and `CrdMissingError`.
         """
-        await self.caches.wait_synced()
         self._acting_since.clear()
         try:
             while True:

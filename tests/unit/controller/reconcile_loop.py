@@ -148,12 +148,7 @@ def build_reconciler(
     reconciler.caches.daemonsets._records = {
         name: DaemonSet(name) for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
-    reconciler.caches.wait_synced = _at_once  # type: ignore[method-assign]
     return reconciler
-
-
-async def _at_once() -> None:
-    """What a cache that is filled waits for."""
 
 
 def put_node(reconciler: Reconciler, node: Node) -> None:
