@@ -61,7 +61,7 @@ _JOINT: Mapping[str, Sequence[Values]] = {
     ),
 }
 """Of values that go together in these ways alone."""
-_NEEDED: Values = {
+NEEDED: Values = {
     "teardown.jobs.namespace": JOBS_NAMESPACE,
     "teardown.jobs.image.repository": "example.com/shell",
     "teardown.jobs.image.tag": "v1",
@@ -84,7 +84,7 @@ def build_matrix() -> list[Values]:
     joint = {path for ways in _JOINT.values() for way in ways for path in way}
     single = {path: ways for path, ways in list_switches() if path not in joint}
     rows = build_pairwise({**single, **_CHOICES, **_JOINT})
-    return [{}, *({**_NEEDED, **dict(_unfold(row))} for row in rows)]
+    return [{}, *({**NEEDED, **dict(_unfold(row))} for row in rows)]
 
 
 def _unfold(row: Values) -> Iterator[tuple[str, Any]]:
@@ -95,7 +95,7 @@ def _unfold(row: Values) -> Iterator[tuple[str, Any]]:
 def build_all_on(**others: Any) -> Values:
     """Values with every switch on, but for `others`."""
     switches = {path: True for path, choices in list_switches() if choices == (True, False)}
-    return {**_NEEDED, **switches, **others}
+    return {**NEEDED, **switches, **others}
 
 
 def list_flags(values: Values) -> list[str]:

@@ -150,9 +150,9 @@ def _set(path: str, value: Any) -> Attack:
 
 WEBHOOK_ATTACKS = {
     "another server": _set("clientConfig/url", _SERVER),
-    "another server beside the CA": _configure(
-        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ""},
-        {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": _SERVER},
+    "another server beside the CA, of another entry": _configure(
+        {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": ""},
+        {"op": "add", "path": "/webhooks/2/clientConfig/url", "value": _SERVER},
     ),
     "Secrets as well": _set("rules/0/resources", ["pods", "secrets"]),
     "every namespace": _set("namespaceSelector", {}),

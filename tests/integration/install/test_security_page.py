@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE
 from devcluster.names import SYSTEM_NAMESPACE
-from tests.integration.chart.chart_values import Values, build_all_on, render_objects
+from tests.integration.chart.chart_values import NEEDED, Values, build_all_on, render_objects
 from tests.kit.bench import Bench
 from tests.kit.cluster.rbac_rights import Right, list_rights
 from tests.kit.values.doc_pages import DOCS, Page
@@ -24,6 +24,12 @@ AS_IT_IS: Values = {}
 ALL_ON: Values = build_all_on(
     **{"allInOne": False, "teardown.jobs.namespace": TEARDOWN_NAMESPACE, "crds.keep": True}
 )
+
+ONE_ON: dict[str, Values] = {
+    switch: {**NEEDED, "teardown.jobs.namespace": TEARDOWN_NAMESPACE, switch: True}
+    for switch in ("eviction.enabled", "teardown.jobs.enabled")
+}
+"""So that a right under another switch than the page says shows."""
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.name)
 Told = tuple[str, str, str, str, str]
@@ -50,7 +56,11 @@ def name_resource(right: Right) -> str:
 
 
 @each_page
-@pytest.mark.parametrize("values", [AS_IT_IS, ALL_ON], ids=["as it is", "all switched on"])
+@pytest.mark.parametrize(
+    "values",
+    [AS_IT_IS, ALL_ON, *ONE_ON.values()],
+    ids=["as it is", "all switched on", *ONE_ON],
+)
 def test_the_page_for_a_security_team_lists_the_rights_that_the_chart_gives(
     installed: Bench, page: Page, values: Values
 ) -> None:

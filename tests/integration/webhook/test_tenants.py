@@ -1,6 +1,6 @@
-"""What tenants may try, who may create pods or label their namespace, and what becomes of it.
+"""What tenants may try, who may create pods or label their namespace, and the API server decides.
 
-docs/admission.md has the same list with an answer for each.
+docs/admission.md lists all of it; what the webhook decides alone is tried in tests/unit/admission.
 """
 
 import json
