@@ -58,3 +58,12 @@ def test_a_pools_first_figures_settle_nothing_since_they_tell_of_older_pods_too(
     bookings.book("a", 3, AT)
     first = a_view("a", room=Room(((15, 8),), requested=500, total=600), observed_at="first")
     assert bookings.count([first], AT) == {"a": 3}
+
+
+def test_growth_settles_what_it_shows_and_no_more_of_an_older_decision() -> None:
+    newer = replace(NEWER, room=Room(requested=2))
+    older = replace(A, room=Room())
+    bookings = Bookings(replicas=1)
+    bookings.count([older], BEFORE)
+    bookings.book("a", 3, AT)
+    assert bookings.count([newer], AT) == {"a": 1}

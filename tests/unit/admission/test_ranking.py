@@ -138,6 +138,7 @@ def test_fit_never_excludes_and_who_must_wait_learns_why(pool: Any, words: str) 
     decision = admit(_pod(), pool)
     assert (decision.reason, decision.pool) == (Reason.ROUTED, "training")
     assert words in decision.warnings[0]
+    assert decision.booked == 0
 
 
 def test_a_pod_for_which_there_may_be_room_is_not_told_to_wait() -> None:

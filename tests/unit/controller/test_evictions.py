@@ -73,6 +73,12 @@ async def test_a_pod_that_must_stay_keeps_no_other_from_being_evicted() -> None:
     assert ("EvictionRefused", "train-0") in api.told
 
 
+async def test_no_pod_is_evicted_once_the_pool_wants_something_else() -> None:
+    api = Api()
+    await evict(api, Metrics(), wanted=False)
+    assert api.asked == []
+
+
 async def test_of_many_that_must_stay_a_few_are_named() -> None:
     with pytest.raises(EvictionRefusedError, match=r"train-2.*; and 2 more$") as raised:
         await evict(Api(kept=PODS), Metrics())

@@ -12,20 +12,28 @@ from gpushare.api.node import Node
 from gpushare.api.pool import Pool, Schedule
 from gpushare.api.status import Leaving, PoolStatus
 from gpushare.api.workload import Workload
-from gpushare.core.records import Step
+from gpushare.core.actions import DeletePlugins
+from gpushare.core.records import PluginPod, Step
 from gpushare.kube import pools as pools_api
 from gpushare.kube.errors import ApiError
+from gpushare.kube.nodes import PATH as NODES
 from gpushare.kube.pools import PoolList
+from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics, Sight
 from tests.kit.values.metrics import a_member, read
-from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, under_way
+from tests.kit.values.node_plans import CGPU, OURS, SHARE, a_settled, applied, under_way
 from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
 from tests.unit.controller.reconcile_loop import (
+    Json,
     LoopApi,
+    SlowApi,
+    build_cordoned,
     build_reconciler,
+    carry_out,
     pass_and_settle,
     put_node,
     settle,
+    until_quiet,
 )
 
 
@@ -83,7 +91,9 @@ async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behi
     pool = a_pool(deleting=True).model_copy(update={"status": stalled})
     metadata = {"uid": pool.uid, "finalizers": ["somebody-elses", names.FINALIZER]}
     api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
-    node = a_node(labels={**CGPU, **OURS}, records=applied())
+    stays = {**CGPU, **OURS}
+    api.objects[f"{NODES}/gpu-1"] = build_cordoned("gpu-1", stays, unschedulable=False)
+    node = a_node(labels=stays, records=applied())
     reconciler = build_reconciler(api, [pool], node)
     await pass_and_settle(reconciler)
     assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
@@ -96,6 +106,50 @@ async def test_a_node_is_written_to_once_at_a_time() -> None:
     await reconciler._pass_safely()
     await pass_and_settle(reconciler)
     assert api.written("/nodes/") == ["APPLY"]
+
+
+async def test_a_change_that_begins_takes_its_place_before_the_watch_shows_it() -> None:
+    api, begun = SlowApi("write"), a_settled("gpu-2")
+    reconciler = build_reconciler(api, [a_pool()], begun)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    for node in (a_settled("gpu-1"), begun):
+        put_node(reconciler, node)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert api.in_flight["write"] == 1
+    reconciler._busy["gpu-2"].cancel()
+
+
+async def test_after_a_conflict_the_node_is_known_as_it_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.reconcile.CONFLICT_SECONDS", 0.0)
+    api = LoopApi(refusal=409)
+    api.objects[f"{NODES}/gpu-1"] = build_cordoned("gpu-1", CGPU)
+    reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
+    await pass_and_settle(reconciler)
+    assert reconciler.caches.nodes.records["gpu-1"].unschedulable
+
+
+@pytest.mark.parametrize("code", [404, 409])
+async def test_a_plugins_pod_that_is_gone_keeps_no_other_from_its_restart(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    deleted: list[str] = []
+
+    async def delete(api: object, namespace: str, plugin: PluginPod) -> Json:
+        if plugin.name == "gone":
+            raise ApiError(code, b"{}", what="delete")
+        deleted.append(plugin.name)
+        return {}
+
+    monkeypatch.setattr("gpushare.controller.apply.delete_plugin", delete)
+    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+    plugins = tuple(PluginPod(name=name, uid=name) for name in ("gone", "there"))
+    restart = DeletePlugins("gpu-1", plugins)
+    await carry_out(LoopApi(), restart, reason=Reason.PLUGIN_RESTARTING)
+    assert deleted == ["there"]
 
 
 async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:

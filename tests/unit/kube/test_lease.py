@@ -260,6 +260,20 @@ async def test_a_holder_ends_when_it_could_not_renew_in_time() -> None:
         await lease.keep()
 
 
+async def test_a_holder_ends_when_its_time_is_over_though_the_lease_is_still_its_own() -> None:
+    store = Store()
+    lease = await _hold(store)
+
+    async def write() -> None:
+        store.version += 1
+        CLOCK.now += 7
+
+    store.meanwhile["before replace"] = write
+    async with asyncio.timeout(1):
+        with pytest.raises(LeaseLostError):
+            await lease.keep()
+
+
 async def test_a_lease_goes_by_that_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {time.CLOCK_BOOTTIME: 100.0}
     monkeypatch.setattr(time, "clock_gettime", seconds.__getitem__)

@@ -156,6 +156,15 @@ async def test_an_answer_to_our_own_write_is_seen_before_the_watch_echoes_it() -
     assert reflector.records["a"] == "ours"
 
 
+async def test_a_list_that_is_older_than_our_own_write_takes_nothing_away() -> None:
+    server = Server(_list(9))
+    reflector, _ = await _run(server)
+    reflector.offer(_object("a", 15, "ours"))
+    server.answers = [_list(12)]
+    await reflector.read_anew()
+    assert dict(reflector.records) == {"a": "ours"}
+
+
 async def test_a_late_answer_brings_nothing_back_however_much_was_deleted_since() -> None:
     names = ("a", *(f"other-{index}" for index in range(2 * REMEMBERED_DELETIONS)))
     events = [_event("DELETED", _object(name, 15 + at)) for at, name in enumerate(names)]

@@ -75,6 +75,14 @@ async def test_writes_wait_together_and_reads_for_themselves(
     assert clock.now - started == (3.0 if waits else 0.0)
 
 
+async def test_a_shorter_wish_does_not_cut_a_longer_one_short(clock: Clock) -> None:
+    held, started = Throttle(clock), clock.now
+    for seconds in (3.0, 1.0):
+        held.close("PATCH", NODE, seconds)
+    await held.wait("PATCH", NODE)
+    assert clock.now - started == 3.0
+
+
 async def test_a_wish_that_comes_while_waiting_is_heard() -> None:
     held = Throttle()
     held.close("PATCH", NODE, 0.02)
