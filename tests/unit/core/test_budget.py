@@ -198,9 +198,10 @@ def _at(step: Step, **more: object) -> Node:
     [
         (_at(Step.LABELLED), Reason.LABELLED),
         (_at(Step.CORDONED, joining=True), Reason.CORDONED),
+        (_at(Step.CORDONED, labelled_at=NOW), Reason.CORDONED),
         (a_node("gpu-2", {"ack.node.gpu.schedule": "share"}), Reason.CORDONED),
     ],
-    ids=["labelled", "cordoned and joining", "joining"],
+    ids=["labelled", "cordoned and joining", "after a failure", "joining"],
 )
 def test_what_takes_no_capacity_away_goes_on_in_a_halted_pool(node: Node, reason: Reason) -> None:
     rollout = Rollout(has_failed(), node, **WIDE)
@@ -281,6 +282,8 @@ def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
     rollout.set(rollout.nodes["gpu-1"])
     rollout.set(rollout.nodes["gpu-2"])
     assert not book.take_turned()
+    rollout.update(None)
+    assert not rollout.planner.books["training"].take_turned()
 
 
 BACK = under_way(Step.CORDONED, undoes=a_failure())

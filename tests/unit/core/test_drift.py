@@ -12,6 +12,7 @@ from gpushare.api.pool import Schedule
 from gpushare.core.actions import NodeState
 from gpushare.core.blockers import Blocker
 from gpushare.core.drift import PACE, WRITES_PER_PACE, Claim, Verdict, judge_drift
+from gpushare.core.held import find_held
 from gpushare.core.observed import Observed, Timing
 from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, Step, parse_records
 from gpushare.core.rollout import plan_after_look
@@ -271,6 +272,45 @@ def test_a_node_that_is_refused_takes_nobodys_turn() -> None:
     world = replace(world, refusals={"a": Blocker(Reason.WRITE_REFUSED, "denied")})
     decided = plan_world(world).decided
     assert [node for node, plan in decided.items() if plan.takes_slot] == ["b"]
+
+
+@pytest.mark.parametrize("writes", [3, WRITES_PER_PACE])
+def test_while_force_fights_for_the_mode_no_change_begins_and_it_keeps_its_pace(
+    writes: int,
+) -> None:
+    key = names.LABEL_SCHEDULE
+    node = _contested({key: "default", **OURS}, applied("share"), key, drift=_repairs(key, writes))
+    plan = plan_of(node, a_pool(conflicts="Force"), PLUGIN, now=NOW + timedelta(seconds=1))
+    assert plan.reason is Reason.LABEL_CONFLICT
+    if writes < WRITES_PER_PACE:
+        assert not expect_apply(plan).cordon
+    else:
+        assert plan.action is None
+
+
+def test_a_label_that_a_person_prepares_for_the_pool_is_not_put_back() -> None:
+    node = _contested({**CGPU, **OURS}, applied("share"), names.LABEL_SCHEDULE)
+    held = find_held(Observed(node, (PLUGIN,), parse_records(node)), a_pool(), "share")
+    assert held[names.LABEL_SCHEDULE] == "cgpu"
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["its record was removed", "in service"])
+def test_a_cordon_of_ours_outlives_a_label_that_is_put_back_before_a_change(ours: bool) -> None:
+    key = names.LABEL_SCHEDULE
+    cordon: dict[str, Any] = {"unschedulable": ours, "owns_cordon": ours}
+    node = _contested({key: "default", **OURS}, applied("share"), key, **cordon)
+    plan = plan_of(node, a_pool(), PLUGIN)
+    assert plan.reason is Reason.DRIFT_REPAIRED
+    assert (expect_apply(plan).cordon, expect_apply(plan).labels[key]) == (ours, "share")
+
+
+def test_what_is_said_of_isolation_is_left_to_no_rival() -> None:
+    key = names.LABEL_ISOLATION_VERIFIED
+    node = _contested({**WANTED, key: "true"}, applied("share"), key, drift=_repairs(key))
+    wanted = {**WANTED, key: "false"}
+    verdict = judge_drift(node, parse_records(node), wanted, Claim("training/1"), NOW)
+    assert verdict.puts_back
+    assert not verdict.given_up
 
 
 PLACEMENT = names.LABEL_PLACEMENT

@@ -160,6 +160,11 @@ def test_an_outage_of_the_operator_fails_no_change() -> None:
     assert plan.halts == ""
 
 
+def test_what_is_ours_to_do_and_is_refused_past_the_deadline_has_failed() -> None:
+    plan = plan_of(RECORDING, a_pool(), now=DEADLINE, is_refused=True)
+    assert (plan.state, plan.reason) == (NodeState.FAILED, Reason.DEADLINE_EXCEEDED)
+
+
 def test_a_long_message_is_cut_to_what_the_record_may_hold() -> None:
     seen = Observed(NODE, (), parse_records(NODE))
     long = seen.plan(NodeState.UPDATING, Reason.LABELLED, "m" * 4000)
@@ -361,6 +366,14 @@ def test_nodes_that_failed_together_do_not_wait_for_each_others_place() -> None:
     nodes = (_a_member(FAILED), _a_member(FAILED, "gpu-2"))
     plans = _plan_pool(pool, *nodes, ready=False)
     assert [plans[node.name].reason for node in nodes] == [Reason.CORDONED] * 2
+
+
+def test_a_node_that_failed_to_join_still_joins_in_what_follows() -> None:
+    way = (Schedule.SHARE, Schedule.CGPU, Step.RESTARTING)
+    records = on_basic(*way, failure=a_failure(), joining=True)
+    pool = a_pool(schedule="share", edition="Basic", generation=2)
+    begun = _plan_pool(pool, _a_member(records))["gpu-1"]
+    assert (begun.reason, begun.takes_slot) == (Reason.CORDONED, False)
 
 
 def test_a_failed_node_that_waits_for_an_agreement_is_failed_all_the_same() -> None:

@@ -74,7 +74,7 @@ def test_a_node_that_is_as_the_pool_says_is_ready_and_nothing_is_written() -> No
     "node", [a_node(), a_node(labels={**SHARE, names.LABEL_POOL: "ghost"})], ids=["bare", "ghost"]
 )
 def test_a_node_that_joins_takes_no_slot_whatever_its_template_says(node: Node) -> None:
-    plan = plan_of(node, a_pool(), slot_free=False)
+    plan = plan_of(node, a_pool(), PLUGIN, slot_free=False)
     assert expect_apply(plan).cordon
     assert not plan.takes_slot
 

@@ -75,6 +75,12 @@ def test_a_person_who_uncordons_the_node_is_given_way() -> None:
     assert expect_change(plan).step is Step.DEFERRED
 
 
+def test_a_node_that_is_not_ready_any_more_is_let_go_of_before_its_labels() -> None:
+    plan = _step(_at(Step.CORDONED, SHARE, node={"ready": False}))
+    apply = expect_apply(plan)
+    assert (plan.reason, apply.cordon, apply.labels) == (Reason.NODE_NOT_READY, False, SHARE)
+
+
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) -> None:
     apply = _look(CORDONED, a_gpu_pod(phase=phase))

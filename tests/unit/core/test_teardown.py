@@ -275,6 +275,15 @@ def test_after_the_reboot_the_module_is_looked_for_again_and_the_plugin_restarte
     assert change_of(restarted).step is Step.RESTARTING
 
 
+def test_a_silent_plugin_is_restarted_once_more_and_the_module_is_not_removed_again() -> None:
+    records = a_teardown(Step.RESTARTING, boot_id="boot-2")
+    silent = {"allocatable": {}, "gpu_count": 1}
+    node = teardown_node(Step.RESTARTING, boot="boot-2", records=records, **silent)
+    plan = plan_teardown(node, manual_pool(), now=NOW + timedelta(minutes=2))
+    change = expect_written(plan)
+    assert (change.step, change.renewed, change.restart) == (Step.REBOOTED, True, True)
+
+
 def test_a_node_without_a_pool_is_finished_by_hand() -> None:
     plan = expect_leaving(teardown_node(Step.LABELLED), PLUGIN)
     assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)

@@ -10,8 +10,9 @@ from gpushare.api.job import Job, JobState
 from gpushare.api.node import Node
 from gpushare.api.pool import Pool, Schedule
 from gpushare.core.actions import CreateJob, NodeState, Phase
-from gpushare.core.records import Step
-from gpushare.core.teardown import name_job
+from gpushare.core.observed import Observed
+from gpushare.core.records import Step, parse_records
+from gpushare.core.teardown import is_job_due, name_job
 from gpushare.names import Reason
 from tests.kit.values.node_plans import INSTALLER, a_failure, expect_idle
 from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_pool
@@ -203,3 +204,10 @@ def test_a_job_that_still_runs_is_waited_for_before_the_node_may_isolate_again()
     assert (plan.state, plan.action) == (NodeState.FAILED, None)
     assert f"Job {runs} must end first" in plan.message
     assert expect_written(plan_teardown(node, pool, ended)).to is Schedule.CGPU
+
+
+def test_no_job_removes_the_module_beside_a_pod_that_came_since_it_was_planned() -> None:
+    records, job = parse_records(LABELLED), plan_teardown(LABELLED, job_pool()).action
+    assert isinstance(job, CreateJob)
+    due = [is_job_due(Observed(LABELLED, pods, records), job) for pods in ((), (a_gpu_pod(),))]
+    assert due == [True, False]

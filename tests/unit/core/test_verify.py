@@ -120,12 +120,17 @@ NO_RECOVERY = replace(AT, plugin_daemonsets=installed(RECOVERABLE | {DEFAULT.plu
 DOWN = a_node(ready=False)
 NEW = Pass(NOW)
 AWAY, ABSENT = Reason.PLUGIN_RESTARTING, Reason.RESOURCE_NOT_READY
+COMPONENT, ISOLATED = Reason.COMPONENT_NOT_READY, MODES[Edition.PROFESSIONAL, Schedule.CGPU]
+LEAVING = [PLUGIN, replace(INSTALLER, deleting=True)]
+OWN = a_plugin_pod("own", daemonset=DEFAULT.plugin)
 
 MISSING: dict[str, tuple[Node, list[Pod], Mode, Pass, Reason, str]] = {
     "core_mem: no compute": (MEMORY_ALONE, READY, CORE_MEM, NEW, ABSENT, CORE),
     "core_mem: no memory": (a_node(allocatable={CORE: 1}), READY, CORE_MEM, NEW, ABSENT, MEMORY),
     "the node is down": (DOWN, READY[:1], CORE_MEM, AT, Reason.NODE_NOT_READY, "cgpu-core-inst"),
     "Basic: its recovery goes on": (OFFERS_NONE, [BASIC_RECOVER], BASIC_DEFAULT, AT, ABSENT, ""),
+    "an installer that goes": (MEMORY_ALONE, LEAVING, ISOLATED, AT, COMPONENT, "cgpu-installer"),
+    "static: beside another": (OFFERS_NONE, [STATIC, OWN], DEFAULT, AT, ABSENT, ""),
     "static: not ready": (OFFERS, [replace(STATIC, ready=False)], DEFAULT, AT, AWAY, ""),
     "static: deleted": (OFFERS, [replace(STATIC, deleting=True)], DEFAULT, AT, AWAY, ""),
     "static: in a shared mode": (MEMORY_ALONE, [STATIC], SHARED, AT, AWAY, ""),
@@ -146,6 +151,15 @@ def test_what_a_mode_still_lacks_on_a_node_is_told(
     assert missing is not None
     assert missing.reason is reason
     assert told in missing.message
+
+
+def test_of_two_plugins_the_one_that_came_last_has_its_time_to_settle() -> None:
+    change = change_of(under_way(Step.RESTARTING, restart=True))
+    first = a_plugin_pod("first", ready_since=NOW - timedelta(hours=1))
+    pods = [INSTALLER, first, a_plugin_pod("last")]
+    missing = verify_return(MEMORY_ALONE, pods, change=change, was_zero=False, at=NEW)
+    assert missing is not None
+    assert missing.wait == NEW.timing.settle
 
 
 def test_a_static_plugin_that_has_just_started_has_its_time() -> None:
