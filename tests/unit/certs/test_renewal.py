@@ -72,7 +72,7 @@ def test_a_successor_issues_when_clients_have_known_it_long_enough(
 
 
 def test_a_successor_that_one_webhook_does_not_trust_yet_does_not_issue() -> None:
-    trust = Trust((JOINED.trust_pem, IDENTITY.trust_pem), NOW)
+    trust = Trust((JOINED.trust_pem, JOINED.trust_pem, IDENTITY.trust_pem), NOW)
     assert renew(JOINED, JOINED, trust, HOSTS, NOW + SPREAD, LONG) == (JOINED, None)
 
 
