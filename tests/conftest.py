@@ -59,7 +59,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield bench
         bench.operators.end_all()
         leave_rights(bench)
-        expect_rights_sufficed(list(bench.audit.all_calls()))
+        expect_rights_sufficed(bench.audit)
     finally:
         cluster.down()
 

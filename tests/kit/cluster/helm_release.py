@@ -39,7 +39,7 @@ def start_bare_cluster(name: str, folder: Path) -> Iterator[Bench]:
         account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
         expect(bench, f"{account} is there", lambda: cluster.api.exists(account))
         yield bench
-        expect_rights_sufficed(list(bench.audit.all_calls()))
+        expect_rights_sufficed(bench.audit)
     finally:
         cluster.down()
 
