@@ -222,10 +222,10 @@ def tell_how_to_remove(rivals: Sequence[str], at: Pass) -> str:
     return "; ".join(steps)
 
 
-def list_few(told: Sequence[str]) -> str:
-    """The first three, and how many more there are."""
-    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    return ", ".join(told[:SHOWN]) + more
+def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
+    """The first `shown`, and how many more there are."""
+    more = f" and {len(told) - shown} more" if len(told) > shown else ""
+    return ", ".join(told[:shown]) + more
 
 
 def _left_of(patience: timedelta, since: Sequence[datetime], at: Pass) -> timedelta | None:

@@ -36,7 +36,13 @@ MAX_STATUS_BYTES = 16 * 1024
 CAPACITY_PERIOD = timedelta(seconds=2)
 """Pods come and go all the time: their sums are written no more often than this."""
 SHOWN = 3
-_URGENCY = tuple(map(NodeState, ("failed", "blocked", "updating", "waiting", "ready")))
+_URGENCY = (
+    NodeState.FAILED,
+    NodeState.BLOCKED,
+    NodeState.UPDATING,
+    NodeState.WAITING,
+    NodeState.READY,
+)
 
 
 def build_status(

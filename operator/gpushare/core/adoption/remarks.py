@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpushare.core.diagnosis import list_few
+
 SHOWN = 12
 """Names in one sentence."""
 
@@ -91,5 +93,4 @@ def gather(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 def list_names(listed: tuple[str, ...]) -> str:
     """The first of them, and how many more there are."""
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + more
+    return list_few(listed, SHOWN)
