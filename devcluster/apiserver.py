@@ -5,6 +5,7 @@ kubectl costs a process of 60 MB for each call; here connections are kept and us
 
 import http.client
 import ssl
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from devcluster.errors import DevclusterError
 from devcluster.kubeconfig import read_own_kubeconfig
 
 _TIMEOUT_SECONDS = 60
+_TRIES = 10  # client-go's
 
 
 class ApiError(DevclusterError):
@@ -40,9 +42,15 @@ class ApiServer:
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send ``body`` as JSON (a merge patch if ``method`` is PATCH); returns the JSON answer.
 
-        Raises :class:`ApiError` for a status of 400 or more, OSError when nobody answers.
+        A 429 with Retry-After, as a kind's storage that still starts gives, is tried again like
+        kubectl does. Raises :class:`ApiError` for a status of 400 or more, OSError when nobody
+        answers.
         """
-        status, answer = self._exchange(method, path, body)
+        for tries_left in reversed(range(_TRIES)):
+            status, answer, retry_after_seconds = self._exchange(method, path, body)
+            if not (status == 429 and retry_after_seconds and tries_left):
+                break
+            time.sleep(retry_after_seconds)
         if status >= 400:
             raise ApiError(status, f"{method} {path}: {status} {_message(answer)}")
         return orjson.loads(answer) if answer else None
@@ -64,7 +72,7 @@ class ApiServer:
             raise
         return True
 
-    def _exchange(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
+    def _exchange(self, method: str, path: str, body: Any) -> tuple[int, bytes, int]:
         patch = "application/merge-patch+json"
         headers = {
             "Accept": "application/json",
@@ -108,10 +116,10 @@ def _send(
     path: str,
     data: bytes | None,
     headers: dict[str, str],
-) -> tuple[int, bytes]:
+) -> tuple[int, bytes, int]:
     connection.request(method, path, data, headers)
     response = connection.getresponse()
-    return response.status, response.read()
+    return response.status, response.read(), int(response.headers.get("Retry-After", 0))
 
 
 def _message(answer: bytes) -> str:
