@@ -85,14 +85,8 @@ test-integration: $(READY) ## Run the main job's tests against the real control 
 		&& GPUSHARE_RIGHTS="$$rights" $(BIN)/pytest $(MAIN_JOB:%=tests/integration/%) $(DEFAULT) $(CLUSTERS) \
 		&& $(BIN)/python -m tests.rights "$$rights"
 
-PREVIOUS := $(VENV)/previous
-$(PREVIOUS)/.ready: $(READY) requirements/previous.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-warn-conflicts --upgrade \
-		--target $(PREVIOUS) -r requirements/previous.txt
-	@touch $@
-
 .PHONY: test-install
-test-install: $(READY) $(PREVIOUS)/.ready ## Install, upgrade and remove by Helm; hold the rules against Prometheus, type the pages' commands
+test-install: $(READY) ## Install, upgrade and remove by Helm; hold the rules against Prometheus, type the pages' commands
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build --kube-score
 	$(LIMIT) 1200 $(BIN)/python -m devcluster build --prometheus || test "$${CI:-}" != true # then its tests are skipped
 	$(BIN)/pytest tests/integration/install $(DEFAULT) $(CLUSTERS)
@@ -154,12 +148,12 @@ test-safety: $(READY) ## Show that each safety rule is held by tests: take it ou
 fuzz: $(READY) ## Play thousands of random histories, pods and calls, each new (HISTORIES=N REVIEWS=N)
 	$(BIN)/pytest tests/unit --hypothesis-profile=fuzz -m hypothesis $(SHARDS)
 	GPUSHARE_HISTORIES=$(or $(HISTORIES),2000) GPUSHARE_REVIEWS=$(or $(REVIEWS),1000) \
-		$(BIN)/pytest --hypothesis-profile=fuzz tests/unit/core/test_planner_histories.py \
-		tests/unit/core/test_forecast_histories.py tests/unit/core/test_admission_histories.py \
+		$(BIN)/pytest --hypothesis-profile=fuzz tests/unit/planner/test_planner_histories.py \
+		tests/unit/forecast/test_forecast_histories.py tests/unit/snapshot/test_admission_histories.py \
 		tests/unit/admission/test_placement_oracle.py tests/unit/webhook/test_webhook_robustness.py
 
 .PHONY: test-faults
-test-faults: $(READY) $(PREVIOUS)/.ready ## Run storms of a minute each, other forms of what make test tries once, and last a crowd of pods
+test-faults: $(READY) ## Run storms of a minute each, other forms of what make test tries once, and last a crowd of pods
 	$(LIMIT) 2400 $(BIN)/python -m devcluster build
 	$(BIN)/pytest tests/integration -p no:randomly --timeout=300 -m long
 	$(BIN)/pytest tests/integration -p no:randomly -m alone
@@ -229,7 +223,7 @@ node-down: $(READY) ## End it; no process, mount and cgroup stays
 .PHONY: requirements
 requirements: $(READY) ## Pin and hash the newest allowed versions of what requirements/*.in name
 	$(PYTHON) -m venv build/pip-tools && build/pip-tools/bin/pip install --quiet pip-tools
-	for name in runtime dev previous go build audit browser; do CUSTOM_COMPILE_COMMAND="make requirements" \
+	for name in runtime dev go build audit browser; do CUSTOM_COMPILE_COMMAND="make requirements" \
 		build/pip-tools/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file=requirements/$$name.txt requirements/$$name.in; done

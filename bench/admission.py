@@ -99,7 +99,7 @@ async def _open_pairs() -> AsyncIterator[Pairs]:
         for pools in (FLOOR, SOME, MANY):
             asked = (str(certificate), str(pools), str(folder / f"{pools}.log"))
             server = await stack.enter_async_context(running(reviewserver.__name__, *asked))
-            port = await server.hear()
+            port = await server.listen()
             client = await stack.enter_async_context(running(reviewclient.__name__, port, str(ca)))
             pairs[pools] = server, client
             _separate(server, client)

@@ -97,7 +97,7 @@ async def _measure_floor(rig: Rig) -> float:
     uids = {name: meta["uid"] for name, meta in rig.nodes.metadata.items()}
     asked = orjson.dumps([LABELS, uids])
     async with running(loop.__name__, str(rig.installation.cluster.kubeconfig)) as bare:
-        await bare.hear()
+        await bare.listen()
 
         async def label() -> None:
             await bare.ask(asked)

@@ -51,7 +51,7 @@ def list_figures(trials: Sequence[Trial]) -> list[Figure]:
     return figures
 
 
-def find_flaws(trials: Sequence[Trial], per_second: float) -> Iterator[str]:
+def find_problems(trials: Sequence[Trial], per_second: float) -> Iterator[str]:
     """Why a run shows nothing, whatever it counted."""
     if not any(trial.lost for trial in trials if trial.way == "hand"):
         yield "no pod was lost by hand either, so the load shows nothing; make it heavier"
@@ -70,7 +70,7 @@ def bench(
     """Measure, print each flip and a line of figures; fail where the operator lost a pod."""
     with own_cluster() as cluster:
         trials = _measure(cluster, nodes, rounds, per_second)
-    tell("load", list_figures(trials), list(find_flaws(trials, per_second)))
+    tell("load", list_figures(trials), list(find_problems(trials, per_second)))
 
 
 def _measure(cluster: Cluster, nodes: int, rounds: int, per_second: float) -> list[Trial]:

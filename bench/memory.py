@@ -14,7 +14,7 @@ from devcluster.cluster import Cluster
 
 
 @dataclass(frozen=True)
-class Memory:
+class PoolCache:
     """Resident memory of the controller with its pool Ready, MiB."""
 
     nodes: int
@@ -40,7 +40,7 @@ def bench(
     tell("memory", [memory.figure() for memory in found])
 
 
-async def _measure(cluster: Cluster, sizes: list[int]) -> list[Memory]:
+async def _measure(cluster: Cluster, sizes: list[int]) -> list[PoolCache]:
     found = []
     async with open_rig(cluster) as rig:
         for size in sizes:
@@ -51,7 +51,7 @@ async def _measure(cluster: Cluster, sizes: list[int]) -> list[Memory]:
     return found
 
 
-async def _measure_size(rig: Rig) -> Memory:
+async def _measure_size(rig: Rig) -> PoolCache:
     """Both processes one after the other; nothing of the operator is there before and after."""
     await rig.settle()
     after_labelling, peak = read_rss_mib(rig.pid), read_peak_rss_mib(rig.pid)
@@ -61,7 +61,7 @@ async def _measure_size(rig: Rig) -> Memory:
     after_start = read_rss_mib(rig.pid)
     peak = max(peak, read_peak_rss_mib(rig.pid))
     await rig.clear()
-    return Memory(len(rig.fleet), after_labelling, after_start, peak)
+    return PoolCache(len(rig.fleet), after_labelling, after_start, peak)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from devcluster.startup import tail
 from devcluster.waiting import wait_until
 
 # The operator's own default is 2 s, for bindings that are under way on a big cluster.
-_SETTINGS = {"GPUSHARE_SECOND_LOOK_SECONDS": "0.5", "GPUSHARE_ALLOW_EVICTION": "true"}
+_SETTINGS = {"GPUSHARE_RECHECK_SECONDS": "0.5", "GPUSHARE_ALLOW_EVICTION": "true"}
 _REPOSITORY, _, _TAG = TEARDOWN_IMAGE.rpartition(":")
 _TEARDOWN_JOBS = {
     "enabled": True,

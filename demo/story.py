@@ -17,7 +17,7 @@ from devcluster.errors import DevclusterError
 
 Facts = Iterator[str]
 
-_REMARKS = ("Warning:", "Error ")  # what kubectl's lines begin with when it has something to say
+_NOTES = ("Warning:", "Error ")  # what kubectl's lines begin with when it has something to say
 _PLUGIN = "kubectl gpushare "
 _MARGIN = 14  # left of what is said: the indent and the label, as in `    happens   `
 
@@ -98,7 +98,7 @@ class Story:
                 self.stage.view.said += lines
                 if command.startswith(_PLUGIN):
                     self._lines("you see", lines, verbatim=True)
-                elif any(line.startswith(_REMARKS) for line in lines):
+                elif any(line.startswith(_NOTES) for line in lines):
                     self._lines("kubectl", lines, style="yellow")
             self._lines("happens", step.see(self.stage.view))
         except Exception as error:  # whatever goes wrong in a step is this step's failure

@@ -34,7 +34,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "lib"))
-from gpushare.cli.start import kubectl_gpushare
+from gpushare.cli.entrypoint import kubectl_gpushare
 
 kubectl_gpushare()
 """
@@ -57,7 +57,7 @@ def write_plugin(folder: Path) -> None:
     """Put this checkout's program into `folder` as kubectl looks for it, with its completion."""
     folder.mkdir(parents=True, exist_ok=True)
     source = PROJECT / "operator"
-    start = "from gpushare.cli.start import kubectl_gpushare; kubectl_gpushare()"
+    start = "from gpushare.cli.entrypoint import kubectl_gpushare; kubectl_gpushare()"
     plugin = f'PYTHONPATH="{source}" exec "{sys.executable}" -c "{start}" "$@"'
     _write_script(folder / "kubectl-gpushare", f"#!/bin/sh\n{plugin}\n")
     completion = subprocess.run(

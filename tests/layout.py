@@ -1,5 +1,7 @@
 """What ruff has no rule for: `python -m tests.layout` says which file of the checkout is wrong."""
 
+import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,18 +9,61 @@ from pathlib import Path
 FOLDERS = ("operator", "devcluster", "demo", "tests", "bench")
 MOST_LINES = 400
 """What can be read at once."""
-EMPTY_WORDS = ("utils", "helpers", "manager", "common")
+MOST_MODULES = 14
+"""What a folder of the program can hold and still be looked through."""
+EMPTY_WORDS = frozenset({"utils", "helpers", "common"})
 """They say nothing about what is in a module."""
+OWN_WORDS = re.compile(
+    "admitter|applier|bookings|custody|deaf|doctoring|doubts|eligibility|explaining|flaws?|"
+    "foresight|holdings|inforce|obstacles?|outlook|person|planning|reflector|remarks?|rendering|"
+    "restraint|rivals?|selfcall|somebody|telling|undoes|unplaced|untouched|world"
+)
+"""Words that a Kubernetes engineer would have to ask for, where Kubernetes has its own."""
+OWN_NAMES = re.compile(
+    "Applied|Caches|Case|Choice|Hearing|Judged|LookAgain|NodePlan|Observed|Pass|Statuses|"
+    "awaits_restart|hold_back|joining|proven|put_back|second_look|wake_after_seconds|wake_at"
+)
+"""The same, where the word has a good meaning beside."""
 
 
 def find_complaints(project: Path) -> Iterator[str]:
     """What is wrong, a line each."""
     for path in sorted(path for folder in FOLDERS for path in (project / folder).rglob("*.py")):
-        name = path.relative_to(project)
-        if (lines := len(path.read_text().splitlines())) > MOST_LINES:
+        name, text = path.relative_to(project), path.read_text()
+        if (lines := len(text.splitlines())) > MOST_LINES:
             yield f"{name}: {lines} lines are more than {MOST_LINES}; split it"
-        for word in set(path.stem.split("_")).intersection(EMPTY_WORDS):
-            yield f"{name}: `{word}` says nothing; rename it after what is in it"
+        for word in set(path.stem.split("_")):
+            if word in EMPTY_WORDS or OWN_WORDS.fullmatch(word):
+                yield f"{name}: `{word}` says nothing; rename it after what is in it"
+        for own in sorted(filter(_is_own, set(_list_defined(text)))):
+            yield f"{name}: `{own}` is a word of this project's own; use Kubernetes'"
+    for folder in sorted((project / "operator").rglob("*/")):
+        if (modules := len(set(folder.glob("*.py")) - {folder / "__init__.py"})) > MOST_MODULES:
+            name = folder.relative_to(project)
+            yield f"{name}: {modules} modules are more than {MOST_MODULES}; make a package of some"
+
+
+def _list_defined(text: str) -> Iterator[str]:
+    """Names of classes, functions but tests, arguments, variables and fields."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case (
+                ast.ClassDef(name=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+            ) if not name.startswith("test_"):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case _:
+                pass
+
+
+def _is_own(name: str) -> bool:
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return bool(OWN_NAMES.fullmatch(name) or any(OWN_WORDS.fullmatch(w.lower()) for w in words))
 
 
 def main() -> None:

@@ -64,9 +64,9 @@ class Partner:
         """What it answers to a line; raises as `hear` does."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + b"\n")
-        return await self.hear()
+        return await self.listen()
 
-    async def hear(self) -> str:
+    async def listen(self) -> str:
         """The next line that it says; `BenchError` where it ended instead."""
         assert self._process.stdout is not None
         async with asyncio.timeout(_ANSWER_SECONDS):

@@ -19,7 +19,7 @@ from gpushare.core.admission import PoolView
 from gpushare.observe.connections import shrink_read_buffers
 from gpushare.observe.logs import configure_logs
 from gpushare.settings import Settings
-from gpushare.webhook.role import spare_collector
+from gpushare.webhook.manager import spare_collector
 from tests.kit.values.pool_views import CARD, a_room, a_view
 from tests.kit.values.webhook_server import build_memory, build_webhook
 

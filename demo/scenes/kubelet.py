@@ -48,7 +48,7 @@ def flipped(view: View) -> Facts:
     "kubectl scale statefulset train --replicas=2",
     by_hand="every label is as it should be, and the new pod takes the whole card",
 )
-def put_back(view: View) -> Facts:
+def restore(view: View) -> Facts:
     pod = view.started("train", pods=2)[-1]
     yield expect_memory(pod, WHOLE_MIB, isolated=False)
     said = view.unknown_isolation("training", containers=2)
@@ -85,5 +85,5 @@ SCENE = Scene(
     source="What no guide speaks of: a device plugin reads its label whenever its kubelet restarts",
     edition="Basic",
     nodes=(build_gpu_node(NODE, labels={"alibabacloud.com/nodepool-id": "np-gpu"}),),
-    steps=(isolating, flipped, put_back, acts, known_again),
+    steps=(isolating, flipped, restore, acts, known_again),
 )

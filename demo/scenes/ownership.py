@@ -73,7 +73,7 @@ def priority(view: View) -> Facts:
     *(_OVERWRITE, _PUT_BACK, _OVERWRITE, _PUT_BACK, _OVERWRITE),
     by_hand="two tools fight over the label for ever, and the node is what the last one wrote",
 )
-def rival(view: View) -> Facts:
+def conflict(view: View) -> Facts:
     pool = view.blocked_pool("training", "LabelConflict")
     yield "put back twice; at the third time the operator gives way, and says to whom:"
     yield pool.message
@@ -127,5 +127,5 @@ SCENE = Scene(
         )
         for name in (FIRST, SECOND)
     ),
-    steps=(observe, enforce, overlap, priority, rival, retry, clean_delete),
+    steps=(observe, enforce, overlap, priority, conflict, retry, clean_delete),
 )

@@ -90,7 +90,7 @@ def begun(view: View) -> Facts:
     for line in told:
         expect_said(view.said, " ".join(line.split()))
     yield f"its Event says the same {len(told)} lines of what to type on it"
-    yield from _untouched(view, SECOND)
+    yield from _unchanged(view, SECOND)
 
 
 @step(
@@ -114,7 +114,7 @@ def rebooted(view: View) -> Facts:
 )
 def waits_for_proof(view: View) -> Facts:
     expect_said(view.said, f"Node {FIRST} Ready, cordoned by the operator")
-    expect_said(view.said, "Change cgpu -> share for pool vision, under way, at step Rebooted")
+    expect_said(view.said, "Change cgpu -> share for pool vision, under way, in phase Rebooted")
     yield expect_said(view.said, "Kernel module cGPU's may be loaded")
 
 
@@ -131,7 +131,7 @@ def done(view: View) -> Facts:
     yield f"the other, undisturbed: {expect_memory(pod, ISOLATED_MIB, isolated=True)}"
     said = view.isolation("vision", containers=2, isolated=1)
     yield f"IsolationConsistent: {said.message}"
-    yield from _untouched(view, SECOND)
+    yield from _unchanged(view, SECOND)
 
 
 @step(
@@ -151,7 +151,7 @@ def by_job(view: View) -> Facts:
         yield expect_memory(pod, WHOLE_MIB, isolated=False)
     said = view.isolation("vision", containers=2, isolated=0)
     yield f"IsolationConsistent: {said.message}"
-    yield from _untouched(view, FIRST)
+    yield from _unchanged(view, FIRST)
 
 
 def _expect_shared(view: View, name: str) -> str:
@@ -174,7 +174,7 @@ def _pod_on(view: View, node: str) -> Pod:
     return pod
 
 
-def _untouched(view: View, name: str) -> Facts:
+def _unchanged(view: View, name: str) -> Facts:
     touched = {write.name for write in view.node_writes()}
     expect(name not in touched, f"no write to {name}", touched)
     yield f"{name}: not one write"

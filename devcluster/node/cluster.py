@@ -14,7 +14,7 @@ from devcluster.folder import State
 from devcluster.images import build_program_image, save_image
 from devcluster.node.cgroups import observe_cgroups
 from devcluster.node.containerd import PAUSE_IMAGE
-from devcluster.node.machine import ensure_packages, find_obstacle
+from devcluster.node.machine import ensure_packages, find_problem
 from devcluster.node.namespaces import Namespaces, start_namespaces
 from devcluster.node.network import connect
 from devcluster.node.realnode import RealNode
@@ -40,8 +40,8 @@ class NodeCluster(Cluster):
 
     def up(self, *, report: Report = print) -> None:
         """Start the cluster and its nodes; `ClusterError` where this machine cannot hold them."""
-        if obstacle := find_obstacle():
-            raise ClusterError(f"{obstacle}.")
+        if problem := find_problem():
+            raise ClusterError(f"{problem}.")
         ensure_packages(report)
         for module in (KUBELET, CONTAINERD, PAUSE):
             ensure_binaries(os.environ, module, report=report)

@@ -25,7 +25,7 @@ PACKAGES = {
 """Program to the package that has it."""
 
 
-def find_obstacle() -> str | None:
+def find_problem() -> str | None:
     """Why this machine can hold no real node, and the way out; None where it can."""
     if platform.system() != "Linux":
         return "a real node needs Linux: run it in a virtual machine"

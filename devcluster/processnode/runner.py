@@ -67,7 +67,7 @@ class PodRunner:
             await self._tell(container)
         else:
             if not self._stopping.is_set():
-                async with self._telling(container), self._with_token():
+                async with self._reporting(container), self._with_token():
                     await self._live(container)
         await self._stopping.wait()
         if not self._is_gone:
@@ -155,14 +155,14 @@ class PodRunner:
             self._set_ready(is_ready)
 
     @contextlib.asynccontextmanager
-    async def _telling(self, container: Container) -> AsyncIterator[None]:
+    async def _reporting(self, container: Container) -> AsyncIterator[None]:
         """Within the block each change of the state is written, and before it ends the last."""
-        telling = asyncio.create_task(self._tell_for_ever(container))
+        reporting = asyncio.create_task(self._tell_for_ever(container))
         try:
             yield
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
             await self._tell(container)
 
     async def _tell_for_ever(self, container: Container) -> None:

@@ -23,7 +23,7 @@ async def simulate(kubeconfig: Path, port: int, usual: Faults) -> None:
         player = Player(client, usual)
         runner = web.AppRunner(Extender(client, player).build_application(), access_log=None)
         await runner.setup()
-        watching = asyncio.create_task(player.world.run())
+        watching = asyncio.create_task(player.cluster.run())
         begin = asyncio.create_task(_begin(player, runner, port))
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -38,7 +38,7 @@ async def simulate(kubeconfig: Path, port: int, usual: Faults) -> None:
 
 
 async def _begin(player: Player, runner: web.AppRunner, port: int) -> None:
-    await player.world.wait_synced()
+    await player.cluster.wait_synced()
     player.start()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     logging.getLogger(__name__).info("playing; extender on port %d", port)

@@ -37,14 +37,14 @@ class Extender:
     """Answers filter, bind and inspect from the player's world."""
 
     def __init__(self, client: Client, player: Player) -> None:
-        self._client, self._player, self._world = client, player, player.world
+        self._client, self._player, self._cluster = client, player, player.cluster
         self.restart()
 
     def restart(self) -> None:
         """Forget everything, and read nodes and pods anew."""
-        world = self._world
-        self._cache = ExtenderCache(world.find_node, world.find_unhealthy, world.bound_pods())
-        world.on_pod = self._cache.take
+        cluster = self._cluster
+        self._cache = ExtenderCache(cluster.find_node, cluster.find_unhealthy, cluster.bound_pods())
+        cluster.on_pod = self._cache.take
 
     def build_application(self) -> web.Application:
         """Return the HTTP application with its routes; `/restart` is ours."""
@@ -69,7 +69,7 @@ class Extender:
         return _answer({"NodeNames": fitting, "FailedNodes": failed, "Error": ""})
 
     def _refuse(self, pod: Pod, name: str) -> str:
-        node = self._world.find_node(name)
+        node = self._cluster.find_node(name)
         if node is None:
             return f'node "{name}" not found'
         if is_professional(node):
@@ -96,10 +96,10 @@ class Extender:
     async def _place(self, arguments: Object) -> None:
         path = f"/api/v1/namespaces/{arguments['podnamespace']}/pods/{arguments['podname']}"
         pod = parse_pod(await self._client.get(path))
-        node = self._world.find_node(arguments["node"])
+        node = self._cluster.find_node(arguments["node"])
         if node is None or pod.uid != arguments["poduid"]:
             raise LookupError(f"pod {pod.key} or node {arguments['node']} has been replaced")
-        if pod.node or self._world.is_reserved(pod):
+        if pod.node or self._cluster.is_reserved(pod):
             # The scheduler gives up after 5 s and tries again, while the first try goes on.
             raise LookupError(f"pod {pod.key} is bound, or about to be")
         professional = is_professional(node)
@@ -111,7 +111,7 @@ class Extender:
         seen = node if professional else self._know(node.name).node
         entry = build_entry(pod, seen, chosen, time.time())
         placed = replace(pod, node=node.name, annotations={**pod.annotations, **entry})
-        self._world.reserve(placed)
+        self._cluster.reserve(placed)
         if not professional:
             self._cache.add(placed, self._know(node.name))
         try:
@@ -127,13 +127,13 @@ class Extender:
                 },
             )
         except ApiError:
-            self._world.release(pod)
+            self._cluster.release(pod)
             if not professional:
                 self._cache.take_back(placed)
             raise
         finally:
             # Without an answer, as after a success, only the watch knows what became of it.
-            asyncio.get_running_loop().call_later(RESERVATION_SECONDS, self._world.release, pod)
+            asyncio.get_running_loop().call_later(RESERVATION_SECONDS, self._cluster.release, pod)
 
     async def _inspect(self, request: web.Request) -> web.Response:
         """Every node that it ever heard of, those that are gone included."""
@@ -142,10 +142,10 @@ class Extender:
             _describe(name, info.memory, _describe_remembered(info))
             for name, info in sorted(self._cache.nodes.items())
         ]
-        for name in self._world.node_names():
-            node = self._world.find_node(name)
+        for name in self._cluster.node_names():
+            node = self._cluster.find_node(name)
             if node and is_professional(node) and node.capacity.get(names.GPU_MEM, "0") != "0":
-                pods = self._world.ledger_of(name)
+                pods = self._cluster.ledger_of(name)
                 cards = count_cards(node, pods)
                 devices = _describe_cards(cards, pods)
                 nodes.append(_describe(name, sum(card.total for card in cards), devices))
@@ -160,7 +160,7 @@ class Extender:
         return chosen if isinstance(chosen, str) else (chosen,)
 
     def _choose_professional(self, pod: Pod, node: Node) -> tuple[int, ...] | str:
-        return choose_cards(pod, node, count_cards(node, self._world.ledger_of(node.name)))
+        return choose_cards(pod, node, count_cards(node, self._cluster.ledger_of(node.name)))
 
 
 async def _version(request: web.Request) -> web.Response:

@@ -55,7 +55,7 @@ class Turn:
     node_patch: Object | None
     pod_writes: tuple[PodWrite, ...]
     new_pods: tuple[Object, ...]
-    wake_at: float | None  # when something changes by itself
+    due_at: float | None  # when something changes by itself
 
 
 def play(

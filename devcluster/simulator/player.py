@@ -8,11 +8,11 @@ from devcluster import names
 from devcluster.apiserver import ApiError
 from devcluster.client import Client
 from devcluster.simulator.boot import find_reading
+from devcluster.simulator.cluster_state import ClusterState
 from devcluster.simulator.faults import FaultError, Faults, parse_faults
 from devcluster.simulator.memory import Memory, recall
 from devcluster.simulator.node import PodWrite, Turn, play
 from devcluster.simulator.objects import Node, Pod, parse_node
-from devcluster.simulator.world import World
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,12 @@ class Player:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._complaints: dict[str, str] = {}
         self._playing = False
-        self.world = World(client, self.wake)
+        self.cluster = ClusterState(client, self.wake)
 
     def start(self) -> None:
         """Begin to play, once the world is known."""
         self._playing = True
-        for name in self.world.node_names():
+        for name in self.cluster.node_names():
             self.wake(name)
 
     def wake(self, name: str) -> None:
@@ -62,43 +62,43 @@ class Player:
             return self._usual
 
     async def _take_turns(self, name: str) -> None:
-        wake_at: float | None = None
+        due_at: float | None = None
         try:
             for _ in range(MOST_TURNS):
                 self._again.discard(name)
                 turn = await self._take_turn(name)
-                wake_at = turn.wake_at if turn else None
+                due_at = turn.due_at if turn else None
                 if name not in self._again and not (turn and _writes(turn)):
                     break
             else:
                 log.warning("node %s: %d turns with writes in a row", name, MOST_TURNS)
-                wake_at = time.time() + RETRY_SECONDS
+                due_at = time.time() + RETRY_SECONDS
         except ApiError as error:
             log.log(logging.DEBUG if error.status in GONE else logging.WARNING, "%s", error)
-            wake_at = time.time() + RETRY_SECONDS
+            due_at = time.time() + RETRY_SECONDS
         except OSError as error:
             log.info("node %s: %s", name, error)
-            wake_at = time.time() + RETRY_SECONDS
+            due_at = time.time() + RETRY_SECONDS
         except Exception:
             log.exception("node %s: turn failed", name)
-            wake_at = time.time() + RETRY_SECONDS
+            due_at = time.time() + RETRY_SECONDS
         finally:
             del self._tasks[name]
         if timer := self._timers.pop(name, None):
             timer.cancel()
         if name in self._again:
             self.wake(name)
-        elif wake_at is not None:
-            delay = max(0.0, wake_at - time.time())
+        elif due_at is not None:
+            delay = max(0.0, due_at - time.time())
             self._timers[name] = asyncio.get_running_loop().call_later(delay, self.wake, name)
 
     async def _take_turn(self, name: str) -> Turn | None:
-        node = self.world.find_node(name)
+        node = self.cluster.find_node(name)
         if node is None or names.CARDS not in node.annotations:
             # A real kubelet's, or a node of processes: nobody else writes what it writes.
             self._memories.pop(name, None)
             return None
-        pods = self.world.pods_on(name)
+        pods = self.cluster.pods_on(name)
         memory = self._memories.get(name)
         if memory is None or memory.node_uid != node.uid:
             memory = recall(node, pods, self.faults_of(node), time.time())
@@ -106,33 +106,33 @@ class Player:
         while reading := {pod.uid for pod in find_reading(memory, node, pods)} - known:
             # A process that reads asks the API server; what a watch knows may be older.
             fresh = await self._client.get(f"/api/v1/nodes/{name}")
-            self.world.nodes.overlay(fresh)
+            self.cluster.nodes.overlay(fresh)
             node = parse_node(fresh)
             known |= reading
-            pods = self.world.pods_on(name)
+            pods = self.cluster.pods_on(name)
         turn = play(
             memory,
             node,
             pods,
             faults=self.faults_of(node),
-            edition=self.world.edition,
+            edition=self.cluster.edition,
             now=time.time(),
         )
         self._memories[name] = turn.memory
         if turn.node_patch:
             path = f"/api/v1/nodes/{name}/status"
-            self.world.nodes.overlay(await self._client.patch(path, turn.node_patch))
+            self.cluster.nodes.overlay(await self._client.patch(path, turn.node_patch))
         if turn.pod_writes:
             await asyncio.gather(*map(self._write_pod, turn.pod_writes))
         for pod in turn.new_pods:
             path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
-            self.world.pods.overlay(await self._client.post(path, pod))
+            self.cluster.pods.overlay(await self._client.post(path, pod))
         return turn
 
     async def _write_pod(self, write: PodWrite) -> None:
         pod: Pod = write.pod
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-        self.world.pods.overlay(await self._client.patch(path, write.body))
+        self.cluster.pods.overlay(await self._client.patch(path, write.body))
 
 
 def _writes(turn: Turn) -> bool:

@@ -1,5 +1,5 @@
 """`python -m gpushare`."""
 
-from gpushare.cli.start import gpushare
+from gpushare.cli.entrypoint import gpushare
 
 gpushare()

@@ -40,7 +40,7 @@ VENDOR_LABELS: Final = MODE_LABELS | {LABEL_PLACEMENT}
 NODE_LABELS: Final = VENDOR_LABELS | {LABEL_POOL, LABEL_ISOLATION_VERIFIED}
 
 # Annotations on nodes: what must survive a crash.
-ANNOTATION_FOUND: Final = f"{GROUP}/found"
+ANNOTATION_INITIAL_VALUES: Final = f"{GROUP}/initial-values"
 """JSON object: the value (or null) that each of our keys had before we first owned it."""
 ANNOTATION_CHANGE: Final = f"{GROUP}/change"
 """JSON object: the isolation change under way on this node, and how far it is."""
@@ -54,7 +54,7 @@ MODULE_LOADED: Final = "loaded"
 ANNOTATION_MODE_UNKNOWN: Final = f"{GROUP}/mode-unknown"
 """`true`: nobody knows which mode its plugin gives. It stays on a node that we give up."""
 RELEASED_ANNOTATIONS: Final = frozenset(
-    {ANNOTATION_FOUND, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
+    {ANNOTATION_INITIAL_VALUES, ANNOTATION_CHANGE, ANNOTATION_APPLIED, ANNOTATION_DRIFT}
 )
 """Those that go when the node is given up."""
 NODE_ANNOTATIONS: Final = RELEASED_ANNOTATIONS | {ANNOTATION_MODULE, ANNOTATION_MODE_UNKNOWN}
@@ -219,7 +219,7 @@ class Reason(StrEnum):
 
     # Nodes on their way.
     UPDATING = "Updating"
-    DRIFT_REPAIRED = "DriftRepaired"
+    DRIFT_REVERTED = "DriftReverted"
     CORDONED = "Cordoned"
     LABELLED = "Labelled"
     PLUGIN_RESTARTING = "PluginRestarting"
@@ -233,7 +233,7 @@ class Reason(StrEnum):
     ROLLOUT_HALTED = "RolloutHalted"
     NODE_NOT_READY = "NodeNotReady"
     WAITING_AFTER_LATE_BINDING = "WaitingAfterLateBinding"
-    LEAVING = "Leaving"
+    RELEASING = "Releasing"
     WOULD_CHANGE = "WouldChange"
     PAUSED = "Paused"
 
@@ -243,7 +243,7 @@ class Reason(StrEnum):
     EVICTION_REFUSED = "EvictionRefused"
     REQUIRES_TEARDOWN = "RequiresTeardown"
     TEARDOWN_DISABLED = "TeardownDisabled"
-    REQUIRES_PERSON = "RequiresPerson"
+    REQUIRES_MANUAL_ACTION = "RequiresManualAction"
     COMPONENT_MISSING = "ComponentMissing"
     WHOLE_CARD_PLUGIN_MISSING = "WholeCardPluginMissing"
     MIG_NODE = "MigNode"
@@ -298,7 +298,7 @@ class Reason(StrEnum):
     ISOLATION_UNAVAILABLE = "IsolationUnavailable"
 
     # Why a pool did not get a pod, in the pod's annotation.
-    POOL_LEAVING = "PoolLeaving"
+    POOL_DELETING = "PoolDeleting"
     POOL_OBSERVES = "PoolObserves"
     OTHER_MODE = "OtherMode"
     NOT_ISOLATED = "NotIsolated"

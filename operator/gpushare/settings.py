@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     plugin_daemonsets: DaemonSetNames = {}
     """What the cluster calls them, by the name that ACK's charts give them: of no other DaemonSet a
     pod is ever deleted. Those that are not named have that name."""
-    second_look_seconds: Seconds = 2.0
+    recheck_seconds: Seconds = 2.0
     """Gap between the two readings of a cordoned node's pods: longer than a binding that was
     under way when the node was cordoned takes to arrive."""
     backoff_seconds: Seconds = 30.0
@@ -87,7 +87,7 @@ class Settings(BaseSettings):
     """Image of those Jobs: a shell and nsenter are all that it needs."""
     memory_unit: Literal["GiB", "MiB"] = "GiB"
     """In what the cluster's device plugins count GPU memory."""
-    leaving_patience_seconds: Seconds = 600.0
+    release_patience_seconds: Seconds = 600.0
     """A pool that is being deleted waits so long for the next of its nodes to finish; then it goes,
     and the rest keep their labels."""
     resync_seconds: Annotated[Seconds, Field(gt=0)] = 30.0
@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     authority_lifetime_seconds: Annotated[Lifetime, Field(ge=30)] = 3650 * 86400.0
     """Of the CA that issues it."""
 
-    deaf_seconds: Annotated[Seconds, Field(ge=45)] = 90.0
+    stall_seconds: Annotated[Seconds, Field(ge=45)] = 90.0
     """A watch that is open and brings nothing for so long makes /livez fail: the process is to be
     restarted. A healthy one is heard of every 20 s, and one whose connection died without a word
     is replaced after 25 s and heard of again by 45 s; after 90 s three in a row were silent. A

@@ -88,7 +88,7 @@ def _read_step(body: bytes) -> str:
     """The step that an apply to a node records; empty without one, and for any other body."""
     try:
         notes: Json = orjson.loads(body)["metadata"].get("annotations") or {}
-        step: str = orjson.loads(notes.get("gpushare.io/change", "{}")).get("step", "")
+        step: str = orjson.loads(notes.get("gpushare.io/change", "{}")).get("phase", "")
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
     return step

@@ -36,7 +36,7 @@ SLOW, BLOCKED = "n1", "n2"
 BUDGET = 2
 MODE = "ack.node.gpu.schedule"
 SETTINGS = {
-    "GPUSHARE_SECOND_LOOK_SECONDS": "0.2",
+    "GPUSHARE_RECHECK_SECONDS": "0.2",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",
     # Longer than a busy machine delays a renewal: a process that loses its Lease ends.
     "GPUSHARE_LEASE_DURATION_SECONDS": "10",

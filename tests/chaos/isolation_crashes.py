@@ -12,7 +12,7 @@ from tests.kit.cluster.operator_processes import read_metric
 BRIEF_SECONDS = 10.0
 """The operator answers for what it puts back sooner: no plugin that runs has read it."""
 SETTINGS = {
-    "GPUSHARE_SECOND_LOOK_SECONDS": "0.2",
+    "GPUSHARE_RECHECK_SECONDS": "0.2",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "0.5",
     # One that is slow to renew must not end by itself: it is killed often enough.
     "GPUSHARE_LEASE_DURATION_SECONDS": "60",

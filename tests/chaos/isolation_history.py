@@ -10,12 +10,11 @@ from typing import ClassVar
 from devcluster import names
 from devcluster.nodes import reboot_node, restart_kubelet
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.modes import INSTALLERS
+from gpushare.editions.mode import INSTALLERS
 from tests.chaos.isolation_crashes import BRIEF_SECONDS, Crashes
 from tests.chaos.isolation_judge import Finding, is_running
 from tests.chaos.isolation_member import Member
 from tests.chaos.isolation_oracle import Oracle
-from tests.chaos.isolation_person import Person
 from tests.chaos.isolation_script import (
     ON_SHARED_CARDS,
     SHARING,
@@ -28,6 +27,7 @@ from tests.chaos.isolation_script import (
     swaps_plugin,
     write_script,
 )
+from tests.chaos.isolation_user import User
 from tests.kit.bench import NODES, Bench
 from tests.kit.values.manifests import build_pool
 
@@ -90,7 +90,7 @@ class History:
         self._script = write_script(self._chance, crashes=self.crashes_itself)
         self._course = self._play()
         self.oracle = Oracle(BRIEF_SECONDS)
-        self._person = Person(self.bench, self.name, self.oracle)
+        self._user = User(self.bench, self.name, self.oracle)
 
     def begin(self) -> None:
         """Create the pool; the node is there."""
@@ -153,7 +153,7 @@ class History:
         self._next_pod += 1
         name = f"{self.name}-{self._next_pod}"
         core = 5 if self.mode is Schedule.CORE_MEM else None
-        self._person.create_pod(name, self._chance, core=core)
+        self._user.create_pod(name, self._chance, core=core)
         self._happened(Event.POD_START, name)
         yield from ()
 
@@ -170,7 +170,7 @@ class History:
             running = [pod for pod in self.member.pods if is_running(pod)]
         if running:
             name = self._chance.choice(running)["metadata"]["name"]
-            self._person.restart_container(name)
+            self._user.restart_container(name)
             self._happened(Event.CONTAINER_RESTART, name)
 
     def _await_plugin(self) -> Iterator[Until]:
@@ -183,7 +183,7 @@ class History:
     def _restart_plugin(self) -> Iterator[Until]:
         yield from self._await_plugin()
         name = self._plugin
-        if self._person.restart_plugin(name):
+        if self._user.restart_plugin(name):
             self._happened(Event.PLUGIN_RESTART, name)
 
     def _restart_kubelet(self) -> Iterator[Until]:
@@ -194,7 +194,7 @@ class History:
     def _signal_plugin(self) -> Iterator[Until]:
         yield self._rest_labels()
         yield from self._await_plugin()
-        if self._person.signal_plugin(self._plugin):
+        if self._user.signal_plugin(self._plugin):
             self._happened(Event.PLUGIN_SIGNAL, "")
 
     def _let_stand(self) -> Iterator[Until]:
@@ -212,14 +212,14 @@ class History:
         absence = self.crashes.ask_absence()
         yield Until("the operator is away", lambda: absence.is_met, _ALL_CRASHES_SECONDS)
         ours = {key: self.member.view.node["metadata"]["labels"].get(key) for key in labels}
-        self._person.write_labels(labels)
+        self._user.write_labels(labels)
         since = time.monotonic()
         self._happened(Event.FOREIGN_VALUE, str(labels))
         if self._chance.random() < _READS:
             if self._chance.random() < 0.5:
                 restart_kubelet(self.bench.cluster, self.name)
                 self._happened(Event.KUBELET_RESTART, "under it")
-            elif self._person.signal_plugin(self._plugin):
+            elif self._user.signal_plugin(self._plugin):
                 self._happened(Event.PLUGIN_SIGNAL, "under it")
             yield self._after(since + 1)
         if self._chance.random() < _JOINS:
@@ -227,7 +227,7 @@ class History:
         # A managedFields entry tells the second, rounded down.
         yield self._after(since + BRIEF_SECONDS + 1)
         if self._chance.random() < _PUTS_BACK:
-            self._person.write_labels(ours)
+            self._user.write_labels(ours)
             self._note("is put back")
         absence.is_over = True
         yield Until("the operator is back", lambda: self.crashes.is_ready)
@@ -282,7 +282,7 @@ class History:
             yield from self._end_pods()
         if self._chance.random() < _CARE:
             yield Until("the plugin that runs is recorded", lambda: self.member.is_recorded)
-        self._person.write_labels(labels)
+        self._user.write_labels(labels)
         self._happened(Event.DRIFT, str(labels))
         if self._chance.random() < _CARE:
             yield Until("a look", lambda: True)
@@ -353,7 +353,7 @@ class History:
 
     def _delete_pod(self, name: str) -> None:
         self._note(f"ends {name}")
-        self._person.delete_pod(name)
+        self._user.delete_pod(name)
         self.member.forget_pod(name)
 
     @property
@@ -375,7 +375,7 @@ class History:
         if is_stuck and now > max(self._since, self._helped) + _STUCK_SECONDS:
             # Another plugin was there for a moment, registered, and took the cards with it.
             self._note("the plugin is restarted by hand")
-            self._person.restart_plugin(self._plugin)
+            self._user.restart_plugin(self._plugin)
             self._helped = now
         word = self.member.view.node["metadata"]["annotations"].get(TEARDOWN)
         has_begun = word == "start" or not self.member.is_unchanging

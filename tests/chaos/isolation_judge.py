@@ -12,14 +12,14 @@ from enum import StrEnum
 from typing import Any
 
 from devcluster import names
-from gpushare.api.node import parse_node
-from gpushare.api.pod import parse_pod
-from gpushare.core.isolation import Claim, claim_isolation
-from gpushare.core.observed import Observed
-from gpushare.core.records import parse_records
+from gpushare.api.k8s.node import parse_node
+from gpushare.api.k8s.pod import parse_pod
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.snapshot.isolation import Claim, claim_isolation
+from gpushare.core.snapshot.node import NodeSnapshot
 
 Json = dict[str, Any]
-Claims = Callable[[Observed], Iterable[Claim]]
+Claims = Callable[[NodeSnapshot], Iterable[Claim]]
 Admission = tuple[str, str, str]
 """UID of the pod, name of the container, and the boot in which it was admitted."""
 
@@ -90,7 +90,7 @@ def observe_claims(
     parsed = parse_node(node)
     seen = (parse_pod(pod, plugin_namespace=names.SYSTEM_NAMESPACE) for pod in pods)
     here = [pod for pod in seen if pod is not None]
-    return list(claims(Observed(parsed, here, parse_records(parsed))))
+    return list(claims(NodeSnapshot(parsed, here, parse_records(parsed))))
 
 
 def judge_node(

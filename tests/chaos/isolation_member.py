@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.modes import MODES
+from gpushare.editions.mode import MODES
 from tests.chaos.isolation_judge import (
     find_sharing,
     is_running,
@@ -124,14 +124,14 @@ class Member:
 
     @property
     def step(self) -> str:
-        step: str = read_change(self.view.node).get("step", "")
+        step: str = read_change(self.view.node).get("phase", "")
         return step
 
     @property
     def is_recorded(self) -> bool:
         """Whether the operator knows which plugin runs, in which boot, and what it has read."""
         applied, boot = self.applied, self.view.node["status"]["nodeInfo"]["bootID"]
-        if not applied or applied.get("putBack") or applied.get("modeUnknown"):
+        if not applied or applied.get("reverted") or applied.get("modeUnknown"):
             return False
         mode = Schedule(applied["schedule"])
         running = {

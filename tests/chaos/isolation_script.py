@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.modes import MODES, find_schedule
-from gpushare.core.transitions import TRANSITIONS, Outcome, Transition
+from gpushare.editions.mode import MODES, find_schedule
+from gpushare.editions.transitions import TRANSITIONS, Outcome, Transition
 
 
 class Event(StrEnum):
@@ -102,7 +102,7 @@ def choose_drift(
 
 
 def _is_open(edition: Edition, of: Schedule, to: Schedule) -> bool:
-    return TRANSITIONS[edition, of, to].outcome is not Outcome.REQUIRES_PERSON
+    return TRANSITIONS[edition, of, to].outcome is not Outcome.REQUIRES_MANUAL_ACTION
 
 
 def choose_foreign(chance: random.Random, edition: Edition, of: Schedule) -> dict[str, str]:

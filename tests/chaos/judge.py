@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from tests.chaos.sight import ChangeSeen, Deletion, NodeSeen, PodSeen
+from tests.chaos.node_state import ChangeSeen, Deletion, NodeSeen, PodSeen
 
 _NOTICE_SECONDS = 1.0
 """A node that others took out of service so short a time before may not be known of yet."""
@@ -54,7 +54,7 @@ class Judge:
     """The last state of every pod that was ever seen, but of a leaving one the first."""
     _missed: set[str] = field(default_factory=set)
     """UIDs of pods that went while nobody looked: when is unknown."""
-    _unplaced: list[Deletion] = field(default_factory=list)
+    _unschedulable_pods: list[Deletion] = field(default_factory=list)
     """Deletions that wait until the pod and its node were seen."""
     _deleted: Counter[tuple[str, str]] = field(default_factory=Counter)
     _per_change: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -166,18 +166,18 @@ class Judge:
         return [found for pod in current.values() for found in self.see_pod(pod)]
 
     def see_deletion(self, deletion: Deletion) -> list[Violation]:
-        self._unplaced.append(deletion)
+        self._unschedulable_pods.append(deletion)
         return self._settle()
 
     def finish(self) -> list[Violation]:
         """Everything up to now was seen: what still could not be placed never will be."""
-        left, self._unplaced = self._unplaced, []
+        left, self._unschedulable_pods = self._unschedulable_pods, []
         return [found for deletion in left for found in self._judge_deletion(deletion)]
 
     def _settle(self) -> list[Violation]:
         """Judge the deletions of which all is known."""
-        ready = [each for each in self._unplaced if self._is_placed(each)]
-        self._unplaced = [each for each in self._unplaced if each not in ready]
+        ready = [each for each in self._unschedulable_pods if self._is_placed(each)]
+        self._unschedulable_pods = [each for each in self._unschedulable_pods if each not in ready]
         return [found for deletion in ready for found in self._judge_deletion(deletion)]
 
     def _is_placed(self, deletion: Deletion) -> bool:
@@ -219,7 +219,7 @@ class Judge:
             yield Violation(
                 "P4",
                 f"node {pod.node}: {times} plugin pods were deleted in one change "
-                f"({change.of} -> {change.to}, since {change.since})",
+                f"({change.from_mode} -> {change.to}, since {change.since})",
             )
 
     def _find_change(self, node: str, revision: int) -> ChangeSeen | None:
@@ -230,10 +230,10 @@ class Judge:
 def starts_change(node: NodeSeen, before: NodeSeen | None) -> bool:
     """Whether the node was in no change, and now is in one that takes capacity away."""
     was_under_way = before is not None and before.change is not None
-    return node.change is not None and not node.change.joining and not was_under_way
+    return node.change is not None and not node.change.initializing and not was_under_way
 
 
 def is_held(node: NodeSeen) -> bool:
     """Cordoned by us; a node that joins takes no capacity away."""
-    joining = node.change is not None and node.change.joining
-    return node.cordoned and node.cordoned_by_us and not joining
+    initializing = node.change is not None and node.change.initializing
+    return node.cordoned and node.cordoned_by_us and not initializing

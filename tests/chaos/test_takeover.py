@@ -83,7 +83,7 @@ def test_a_standby_that_heard_nothing_for_a_while_starts_no_change_over_the_budg
                 bench,
                 f"{slow} are at it",
                 lambda: all(
-                    read_change(bench.node(node)).get("step") == "Restarting" for node in slow
+                    read_change(bench.node(node)).get("phase") == "Restarting" for node in slow
                 ),
             )
             for pod in blockers:

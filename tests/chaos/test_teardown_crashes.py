@@ -45,7 +45,7 @@ def test_killed_at_every_write_it_makes_each_job_once(bench: Bench, sent: bool) 
         def kill() -> None:
             victims[-1].kill()
 
-        teardown = {"policy": "Job", "reboot": "Person"}
+        teardown = {"policy": "Job", "reboot": "Manual"}
         given_isolating_pool(bench, "training", "n1", isolationTeardown=teardown)
         expect_isolating(bench, training=1)
         for index, step in enumerate(STEPS):

@@ -18,7 +18,7 @@ import orjson
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.waiting import wait_until
 from tests.chaos.judge import Judge, Rules, Violation
-from tests.chaos.sight import Deletion, parse_node, parse_pod
+from tests.chaos.node_state import Deletion, parse_node, parse_pod
 from tests.kit.bench import NODES, Bench
 from tests.kit.cluster.audit_log import AuditTail
 from tests.kit.cluster.background_thread import Background

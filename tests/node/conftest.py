@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.node.cluster import NodeCluster
-from devcluster.node.machine import find_obstacle
+from devcluster.node.machine import find_problem
 from devcluster.node.release import NodeRelease, provide_image
 from tests.kit.bench import Bench
 from tests.kit.cluster.dry_run_pods import expect_routed
@@ -21,8 +21,8 @@ from tests.kit.values.manifests import build_pool
 def start_nodes(folder: Path, *names: str) -> Iterator[NodeCluster]:
     """A control plane with real nodes; a machine that can't hold one skips the test, with the
     reason, which CI counts as a failure."""
-    if obstacle := find_obstacle():
-        pytest.skip(obstacle)
+    if rejection := find_problem():
+        pytest.skip(rejection)
     cluster = NodeCluster(f"{folder.name}-{os.getpid()}", folder / "cluster", names)
     cluster.up()
     try:

@@ -16,7 +16,7 @@ from devcluster.installation import NAMESPACE, TEARDOWN_NAMESPACE
 from devcluster.node.cluster import NodeCluster
 from devcluster.node.release import DEV, REPOSITORY, NodeRelease
 from devcluster.release import COMPONENTS
-from gpushare.core.actions import CreateJob, Phase
+from gpushare.core.snapshot.actions import CreateJob, JobPhase
 from gpushare.render.teardown import render_teardown_job
 from tests.kit.bench import PODS, POOLS, Bench
 from tests.kit.cluster.audit_log import OURS
@@ -198,7 +198,7 @@ def test_a_teardowns_job_enters_the_node_and_does_nothing_else(
     replicas.expect_whole()
     account = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/serviceaccounts/default"
     expect(place, "the account is there", lambda: place.cluster.api.exists(account))
-    wanted = CreateJob("node-1", "gpushare-verify-1a2b", Phase.VERIFY)
+    wanted = CreateJob("node-1", "gpushare-verify-1a2b", JobPhase.VERIFY)
     job = render_teardown_job(
         wanted, pool="training", namespace=TEARDOWN_NAMESPACE, image=f"{REPOSITORY}:{DEV}"
     )

@@ -1,5 +1,6 @@
 """Selection by labels, as Kubernetes' LabelSelector has it."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -70,3 +71,28 @@ class LabelSelector(ApiModel):
     match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=50)] = Field(
         default=(), description="Further requirements on labels."
     )
+
+
+def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Whether all requirements hold, as Kubernetes' label selectors define them.
+
+    NotIn and DoesNotExist also hold where the key is absent ("Labels and Selectors" in the
+    Kubernetes documentation).
+    """
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    return all(_matches(requirement, labels) for requirement in selector.match_expressions)
+
+
+def _matches(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case SelectorOperator.IN:
+            return value is not None and value in requirement.values
+        case SelectorOperator.NOT_IN:
+            return value is None or value not in requirement.values
+        case SelectorOperator.EXISTS:
+            return value is not None
+        case SelectorOperator.DOES_NOT_EXIST:
+            return value is None

@@ -90,7 +90,7 @@ class PoolCapacity(ApiModel):
     )
 
 
-class Leaving(ApiModel):
+class Releasing(ApiModel):
     """Nodes that a pool which is being deleted must still give back."""
 
     nodes: int = Field(description="How many.")
@@ -195,7 +195,7 @@ class PoolStatus(ApiModel):
     plan: PoolPlan | None = Field(
         default=None, description="Isolation changes that are left to do, before they are done."
     )
-    leaving: Leaving | None = Field(
+    releasing: Releasing | None = Field(
         default=None, description="While the pool is being deleted: what is left to do."
     )
 

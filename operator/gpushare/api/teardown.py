@@ -17,7 +17,7 @@ class TeardownPolicy(StrEnum):
 class RebootPolicy(StrEnum):
     """Who reboots a node whose module was removed: never this operator."""
 
-    PERSON = "Person"
+    MANUAL = "Manual"
     SENTINEL = "Sentinel"
 
 
@@ -36,7 +36,7 @@ class IsolationTeardown(ApiModel):
         "and another one looks after the reboot, where the installation allows that.",
     )
     reboot: RebootPolicy = Field(
-        default=RebootPolicy.PERSON,
-        description="Person: the node waits until somebody reboots it. Sentinel: the Job leaves "
+        default=RebootPolicy.MANUAL,
+        description="Manual: the node waits until somebody reboots it. Sentinel: the Job leaves "
         "the file that kured watches, whose windows and locks then apply.",
     )

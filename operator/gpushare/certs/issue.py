@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gpushare.certs.flaws import BACKDATED, general_name
 from gpushare.certs.identity import Authority, Identity, load_pair
+from gpushare.certs.validation import BACKDATED, general_name
 
 CA_LIFETIME = timedelta(days=3650)
 LIFETIME = timedelta(days=90)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpushare import __version__
-from gpushare.cli.adopting import add_adopt
+from gpushare.cli.adopt.command import add_adopt
 from gpushare.cli.completion import (
     COMPLETE,
     Shell,
@@ -16,18 +16,18 @@ from gpushare.cli.completion import (
     complete_for_kubectl,
     enable_completion,
 )
-from gpushare.cli.doctoring import add_doctor_command
-from gpushare.cli.examples import CommandWithExamples
-from gpushare.cli.explaining import add_explaining_commands
-from gpushare.cli.failures import told_in_a_sentence
-from gpushare.cli.migrating import add_migrate
-from gpushare.cli.output import give_output_up, print_remark, print_text
-from gpushare.cli.planning import add_planning_commands
-from gpushare.cli.program import CALLED
-from gpushare.cli.reading import add_reading_commands
-from gpushare.cli.rendering import add_rendering_commands
-from gpushare.cli.showing import add_ui_command
-from gpushare.cli.start import uncollected
+from gpushare.cli.doctor.command import add_doctor_command
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.explain.command import add_explain_commands
+from gpushare.cli.imports import uncollected
+from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.inspect.command import add_inspect_commands
+from gpushare.cli.migrate.command import add_migrate
+from gpushare.cli.output.answer import give_output_up, print_note, print_text
+from gpushare.cli.plan.command import add_plan_commands
+from gpushare.cli.program_name import CALLED
+from gpushare.cli.render.command import add_render_commands
+from gpushare.cli.ui.command import add_ui_command
 from gpushare.names import PoolFate
 
 if TYPE_CHECKING:
@@ -44,19 +44,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
-add_reading_commands(app)
-add_explaining_commands(app)
+add_inspect_commands(app)
+add_explain_commands(app)
 add_ui_command(app)
-add_planning_commands(app)
+add_plan_commands(app)
 add_adopt(app)
 add_migrate(app)
 add_doctor_command(app)
-add_rendering_commands(app)
+add_render_commands(app)
 
 
 def _tell_version(is_asked: bool) -> None:
     if is_asked:
-        with told_in_a_sentence():
+        with errors_as_sentences():
             print_text(f"gpushare {__version__}\n")
         raise typer.Exit
 
@@ -75,7 +75,7 @@ def begin(
 def webhook() -> None:
     """Send pods that ask for shared GPU to a pool: the admission webhook, until SIGTERM."""
     with uncollected():
-        from gpushare.webhook.role import run_webhook
+        from gpushare.webhook.manager import run_webhook
 
     _run_role(run_webhook)
 
@@ -84,7 +84,7 @@ def webhook() -> None:
 def controller() -> None:
     """Keep the nodes of all pools as their specs say, until SIGTERM; one is active by a Lease."""
     with uncollected():
-        from gpushare.controller.role import run_controller
+        from gpushare.controller.manager import run_controller
 
     _run_role(run_controller)
 
@@ -93,8 +93,8 @@ def controller() -> None:
 def run() -> None:
     """Controller and webhook in one process, for small clusters and development."""
     with uncollected():
-        from gpushare.controller.role import run_controller
-        from gpushare.webhook.role import Webhook
+        from gpushare.controller.manager import run_controller
+        from gpushare.webhook.manager import Webhook
 
     async def run_both(settings: "Settings") -> None:
         await run_controller(settings, build_webhook=Webhook)
@@ -125,9 +125,9 @@ def uninstall(
     async def remove(settings: "Settings") -> None:
         await uninstall_pools(settings, fate=pools, timeout_seconds=timeout_seconds, tell=tell)
 
-    if (flaw := _run(remove)) is not None:
+    if (problem := _run(remove)) is not None:
         # A person reads it, as the lines above it.
-        typer.echo(f"gpushare: {flaw}", err=True)
+        typer.echo(f"gpushare: {problem}", err=True)
         raise typer.Exit(1)
 
 
@@ -146,7 +146,7 @@ def completion(
     bash, zsh and fish read it at their start; for kubectl it is to be an executable file
     `kubectl_complete-gpushare` in a folder of PATH.
     """
-    with told_in_a_sentence():
+    with errors_as_sentences():
         print_text(build_script(app, shell))
 
 
@@ -175,7 +175,7 @@ def _start(program: str) -> None:
     except OSError as error:
         if error.filename is not None:
             raise
-        print_remark(f"gpushare: {give_output_up(error)}")
+        print_note(f"gpushare: {give_output_up(error)}")
         sys.exit(1)
 
 
@@ -190,9 +190,9 @@ def _run_role(role: "Role") -> None:
     log_what_nobody_caught()
     log = logging.getLogger(__name__)
     try:
-        if (flaw := _run(role)) is None:
+        if (problem := _run(role)) is None:
             return
-        log.critical("%s", flaw)
+        log.critical("%s", problem)
     except Exception:
         log.critical("a mistake of the program, please report it", exc_info=True)
     raise typer.Exit(1)

@@ -8,11 +8,11 @@ import msgspec
 import typer
 
 from gpushare import names
-from gpushare.api.kept import GPU_PREFIXES, KEPT, Kept, Metadata
+from gpushare.api.pruned import GPU_PREFIXES, KEPT, Kept, Metadata
 from gpushare.api.variables import Variable
-from gpushare.cli.exits import Exit
+from gpushare.cli.cluster.snapshot_file import VERSION
+from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
-from gpushare.cli.snapshots import VERSION
 
 WIDTH = 100
 _HEAD = """\

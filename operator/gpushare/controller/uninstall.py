@@ -5,15 +5,15 @@ import os
 from collections.abc import Callable
 
 from gpushare.api.pool import Pool
-from gpushare.core.removal import (
+from gpushare.core.ownership.removal import (
     describe_remains,
     describe_wait,
     describe_write,
     plan_removal,
 )
-from gpushare.kube.client import ApiServer, connect
+from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import CALL_FAILURES, CrdMissingError, PoolsRemainError, describe_failure
-from gpushare.kube.pools import delete_pool, drop_finalizer, list_pools_for_removal
+from gpushare.kube.resources.pools import delete_pool, drop_finalizer, list_pools_for_removal
 from gpushare.kube.session import load_credentials
 from gpushare.names import PoolFate
 from gpushare.settings import Settings
@@ -39,7 +39,7 @@ async def uninstall(
 
 
 async def remove_pools(
-    api: ApiServer, fate: PoolFate, *, timeout_seconds: float, namespace: str, tell: Tell
+    api: ApiClient, fate: PoolFate, *, timeout_seconds: float, namespace: str, tell: Tell
 ) -> None:
     """Bring all pools to what `fate` says. Raises `PoolsRemainError` after `timeout_seconds`."""
     removal = _PoolRemoval(api, fate, tell)
@@ -61,7 +61,7 @@ async def remove_pools(
 class _PoolRemoval:
     """How far it is."""
 
-    def __init__(self, api: ApiServer, fate: PoolFate, tell: Tell) -> None:
+    def __init__(self, api: ApiClient, fate: PoolFate, tell: Tell) -> None:
         self.remaining: tuple[Pool, ...] = ()
         self.failure: str = "the API server has not answered"
         """What was in the way at the last pass: a list, or a write. Empty where nothing was."""

@@ -14,16 +14,16 @@ import orjson
 from aiohttp.http_exceptions import LineTooLong
 
 from gpushare import names
-from gpushare.kube.credentials import Credentials
+from gpushare.kube.auth.credentials import Credentials
 from gpushare.kube.errors import (
     ApiError,
     MalformedAnswerError,
     NotLeaderError,
     SilentWatchError,
 )
-from gpushare.kube.hearing import OVERTIME_SECONDS
+from gpushare.kube.retry_after import RetryAfter, parse_retry_after
 from gpushare.kube.session import CONNECT_TIMEOUT_SECONDS, open_session
-from gpushare.kube.throttle import Throttle, parse_retry_after
+from gpushare.kube.watch_health import OVERTIME_SECONDS
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -48,7 +48,7 @@ def _always() -> bool:
     return True
 
 
-class ApiServer:
+class ApiClient:
     """The API server, as this process's identity sees it.
 
     Use `connect()`; it is an async context manager. Every call names what it is about in its
@@ -61,12 +61,12 @@ class ApiServer:
         session: aiohttp.ClientSession,
         observer: RequestObserver = _no_observer,
         may_write: Callable[[], bool] = _always,
-        throttle: Throttle | None = None,
+        throttle: RetryAfter | None = None,
     ):
         self._session = session
         self._observer = observer
         self._may_write = may_write
-        self._throttle = throttle or Throttle()
+        self._throttle = throttle or RetryAfter()
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,9 +79,9 @@ class ApiServer:
     ) -> None:
         await self._session.close()
 
-    def only_while(self, may_write: Callable[[], bool]) -> "ApiServer":
+    def only_while(self, may_write: Callable[[], bool]) -> "ApiClient":
         """The same API server; writes raise `NotLeaderError` while `may_write` says no."""
-        return ApiServer(self._session, self._observer, may_write, self._throttle)
+        return ApiClient(self._session, self._observer, may_write, self._throttle)
 
     async def get(self, path: str, **params: str) -> Json:
         return await self._request("GET", path, params=params)
@@ -232,9 +232,9 @@ class ApiServer:
         return ApiError(response.status, body, what=what, retry_after=seconds)
 
 
-def connect(credentials: Credentials, observer: RequestObserver = _no_observer) -> ApiServer:
+def connect(credentials: Credentials, observer: RequestObserver = _no_observer) -> ApiClient:
     """The API server of `credentials`; nothing is sent yet."""
-    return ApiServer(open_session(credentials), observer)
+    return ApiClient(open_session(credentials), observer)
 
 
 def _parse_warning(header: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpushare import names
-from gpushare.core.telling import WORDED_BY_TENANTS, Key, Series, Telling
-from gpushare.kube.client import MERGE_PATCH, ApiServer, Json
+from gpushare.core.status.event_correlation import WORDED_BY_TENANTS, EventCorrelator, Key, Series
+from gpushare.kube.client import MERGE_PATCH, ApiClient, Json
 from gpushare.kube.errors import CALL_FAILURES, ApiError, NotLeaderError, describe_failure
 from gpushare.names import Reason
 
@@ -47,14 +47,14 @@ class Events:
     Best effort: what an Event tells stands in a status or the log too, and nothing waits for it.
     Callers post where something changed. What is said again within two minutes is counted on the
     Event that is there, and of an object that has too many to tell less is heard
-    (`core/telling.py`).
+    (`core/status/event_correlation.py`).
     """
 
-    def __init__(self, api: ApiServer, instance: str, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, api: ApiClient, instance: str, clock: Callable[[], float] = time.monotonic):
         self._api = api
         self._instance = instance
         self._clock = clock
-        self._telling = Telling()
+        self._correlator = EventCorrelator()
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(AT_ONCE)
 
@@ -78,7 +78,7 @@ class Events:
         if once:
             said = f"{reason}{occasion}"
         key = Key(subject.uid, reason, said)
-        series = self._telling.admit(key, self._clock(), once=once)
+        series = self._correlator.admit(key, self._clock(), once=once)
         if series is None:
             log.debug("Event %s not posted: too many about %s", reason, subject.name)
             return
@@ -88,7 +88,7 @@ class Events:
             return
         if len(self._tasks) >= MAX_WAITING:
             log.warning("Event %s not posted: too many wait", reason)
-            self._telling.forget(key)
+            self._correlator.forget(key)
             return
         unique = f"{subject.uid}/{said}" if once else uuid.uuid4().hex
         kind = "Warning" if warns else "Normal"
@@ -116,7 +116,7 @@ class Events:
                 await asyncio.sleep(COUNT_SECONDS)
         except (*CALL_FAILURES, NotLeaderError) as error:
             log.warning("Event %s not posted: %s", key.reason, describe_failure(error))
-            self._telling.forget(key)
+            self._correlator.forget(key)
         finally:
             series.is_busy = False
 

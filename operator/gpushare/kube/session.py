@@ -8,9 +8,9 @@ import aiohttp
 from yarl import URL
 
 from gpushare import __version__, names
-from gpushare.kube.credentials import Credentials
+from gpushare.kube.auth.credentials import Credentials
+from gpushare.kube.auth.service_account import read_service_account
 from gpushare.kube.errors import CredentialsError
-from gpushare.kube.serviceaccount import read_service_account
 
 REQUEST_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 5.0
@@ -27,7 +27,7 @@ async def load_credentials(
     """
     if kubeconfig is not None:
         # Its imports take memory, and no Pod needs them.
-        from gpushare.kube.kubeconfig import load_kubeconfig
+        from gpushare.kube.auth.kubeconfig import load_kubeconfig
 
         return await load_kubeconfig((kubeconfig,))
     try:

@@ -156,7 +156,7 @@ async def _send(request: web.BaseRequest, metrics: bytes) -> web.StreamResponse:
 
 
 def _probe(checks: Sequence[Check]) -> web.Response:
-    flaws = [flaw for check in checks if (flaw := check())]
-    if flaws:
-        return web.Response(status=503, text="\n".join(flaws) + "\n")
+    problems = [problem for check in checks if (problem := check())]
+    if problems:
+        return web.Response(status=503, text="\n".join(problems) + "\n")
     return web.Response(text="ok\n")

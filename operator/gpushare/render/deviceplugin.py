@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from gpushare import names
-from gpushare.core.modes import GPUSHARE_PLUGIN, TRUE
+from gpushare.editions.mode import GPUSHARE_PLUGIN, TRUE
 from gpushare.render import render
 
 NODE_SELECTOR: Mapping[str, str] = {names.LABEL_GPUSHARE: TRUE}

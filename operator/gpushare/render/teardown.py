@@ -7,7 +7,7 @@ import yaml
 
 from gpushare import names
 from gpushare.api.documents import format_yaml
-from gpushare.core.actions import CreateJob
+from gpushare.core.snapshot.actions import CreateJob
 from gpushare.render import read_template, render
 
 _HASH_CHARACTERS = 32

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import orjson
 
-from gpushare.api.podshape import PodShape, Shape
-from gpushare.webhook.template import Resource, WorkloadShape
+from gpushare.api.k8s.pod_shape import PodShape, Shape
+from gpushare.webhook.pod_template import Resource, WorkloadShape
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpushare import names
-from gpushare.api.podshape import MalformedPodError, PodShape
+from gpushare.api.k8s.pod_shape import MalformedPodError, PodShape
 from gpushare.core.admission import Decision
 
 Operation = dict[str, Any]

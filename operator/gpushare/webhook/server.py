@@ -13,16 +13,21 @@ from dataclasses import dataclass
 from aiohttp import web
 from prometheus_client import Counter
 
-from gpushare.api.podshape import MalformedPodError
+from gpushare.api.k8s.pod_shape import MalformedPodError
 from gpushare.names import Reason
 from gpushare.observe.connections import Connections, Listener
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook import selfcall
-from gpushare.webhook.admitter import Admitter, Answered, UndecidedError, UnknownNamespaceError
+from gpushare.webhook import readiness as readiness_call
 from gpushare.webhook.answer import Answer
 from gpushare.webhook.calls import BODY_SECONDS, Calls, CrowdedOutError
 from gpushare.webhook.codec import MalformedReviewError
-from gpushare.webhook.template import NoTemplateError
+from gpushare.webhook.handler import (
+    AdmissionHandler,
+    Answered,
+    UndecidedError,
+    UnknownNamespaceError,
+)
+from gpushare.webhook.pod_template import NoTemplateError
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +66,14 @@ class AdmissionServer:
     memory would be an answer.
     """
 
-    def __init__(self, admitter: Admitter, metrics: Metrics, max_calls: int) -> None:
+    def __init__(self, handler: AdmissionHandler, metrics: Metrics, max_calls: int) -> None:
         self.calls = Calls(max_calls)
         self.connections = Connections()
         self._questions = {
-            PODS_PATH: Question(admitter.mutate_pod, metrics.admissions),
-            WORKLOADS_PATH: Question(admitter.warn_of_workload, metrics.workload_admissions),
+            PODS_PATH: Question(handler.mutate_pod, metrics.admissions),
+            WORKLOADS_PATH: Question(handler.warn_of_workload, metrics.workload_admissions),
         }
-        self._wait_for_namespace = admitter.wait_for_namespace
+        self._wait_for_namespace = handler.wait_for_namespace
         self._observe_seconds = metrics.admission_seconds.observe
         self._logged: dict[Reason, float] = {}
 
@@ -114,7 +119,11 @@ class AdmissionServer:
         path = request.raw_path.partition("?")[0]
         question = self._questions.get(path)
         if question is None:
-            return web.Response(text="ok\n") if path == selfcall.PATH else web.Response(status=404)
+            return (
+                web.Response(text="ok\n")
+                if path == readiness_call.PATH
+                else web.Response(status=404)
+            )
         if request.method != "POST":
             return web.Response(status=405, headers={"Allow": "POST"})
         return await self._answer(question, request)
@@ -125,7 +134,7 @@ class AdmissionServer:
         except (MalformedReviewError, MalformedPodError, NoTemplateError) as error:
             return self._fail(question, 400, Reason.MALFORMED_REVIEW, str(error))
         except UndecidedError as error:
-            return self._fail(question, 503, error.gap.reason, f"{error}; try again")
+            return self._fail(question, 503, error.unsynced.reason, f"{error}; try again")
         except CrowdedOutError:
             text = "too many calls wait, and this one has waited longest"
             return self._fail(question, 429, Reason.TOO_MANY_CALLS, text)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devcluster.editions import EDITIONS, Edition
-from gpushare.cli.exits import Exit
+from gpushare.cli.exit_codes import Exit
 from tests.integration.nodechange.node_modes import EXPECTED_MODES, expect_offer
 from tests.kit.bench import NODES, POOLS, SYSTEM_PODS, Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command

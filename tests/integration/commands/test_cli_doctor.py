@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from devcluster.installation import Installation
-from gpushare.cli.exits import Exit
-from gpushare.core.doctor.grants import Scope, list_grants
+from gpushare.cli.exit_codes import Exit
+from gpushare.core.analysis.doctor.grants import Scope, list_grants
 from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.cluster.expect import expect_pool_ready

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpushare.cli.exits import Exit
+from gpushare.cli.exit_codes import Exit
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (
@@ -47,7 +47,9 @@ def read_labels(bench: Bench) -> dict[str, dict[str, str]]:
     return {node["metadata"]["name"]: node["metadata"]["labels"] for node in items}
 
 
-def foretell(labels: dict[str, dict[str, str]], steps: list[Json]) -> dict[str, dict[str, str]]:
+def forecast_changes(
+    labels: dict[str, dict[str, str]], steps: list[Json]
+) -> dict[str, dict[str, str]]:
     """The nodes' labels once these steps are done."""
     told = {node: dict(each) for node, each in labels.items()}
     for step in steps:
@@ -85,7 +87,7 @@ def test_what_was_planned_is_what_the_controller_does(bench: Bench, tmp_path: Pa
     assert left["hash"] == plan["hash"] == again["hash"]
     assert left["summary"] == again["summary"]
 
-    assert foretell(before, plan["steps"]) == read_labels(bench)
+    assert forecast_changes(before, plan["steps"]) == read_labels(bench)
     restarted = [step["node"] for step in plan["steps"] if step["restartsPlugin"]]
     deleted = bench.audit.our_deletions(mark)
     assert deleted == [plugins[node]["metadata"]["name"] for node in restarted]

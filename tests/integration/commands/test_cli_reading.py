@@ -16,7 +16,7 @@ import yaml
 
 from devcluster.installation import NAMESPACE, Installation
 from devcluster.kubectlplugin import write_plugin
-from gpushare.cli.exits import Exit
+from gpushare.cli.exit_codes import Exit
 from tests.kit.bench import Bench
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.expect import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpushare.cli.exits import Exit
+from gpushare.cli.exit_codes import Exit
 from tests.browser.ui_server import UiServer, serve_ui
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect

@@ -36,7 +36,7 @@ EXCEPTIONS = yaml.safe_load(Path(__file__).with_name("chart-score-exceptions.yam
 class Finding:
     """Something that kube-score holds against `subject`, KIND/NAME, in a rendering."""
 
-    rendering: str
+    rendered: str
     subject: str
     check: str
 
@@ -45,7 +45,7 @@ class Finding:
         return (
             self.check == entry["check"]
             and self.subject in entry["objects"]
-            and self.rendering in entry.get("renderings", RENDERINGS)
+            and self.rendered in entry.get("renderings", RENDERINGS)
         )
 
 
@@ -54,14 +54,14 @@ def findings(installed: Bench) -> list[Finding]:
     """Of every rendering."""
     found = [
         finding
-        for rendering, values in RENDERINGS.items()
-        for finding in score(rendering, render_manifests(installed.cluster, values))
+        for rendered, values in RENDERINGS.items()
+        for finding in score(rendered, render_manifests(installed.cluster, values))
     ]
     assert found, "kube-score was not asked, or looked at nothing"
     return sorted(found)
 
 
-def score(rendering: str, manifests: str) -> Iterator[Finding]:
+def score(rendered: str, manifests: str) -> Iterator[Finding]:
     program = ensure_binaries(os.environ, KUBE_SCORE) / "kube-score"
     major, minor = read_oldest_kubernetes()
     optional = [f"--enable-optional-test={check}" for check in ALSO]
@@ -77,7 +77,7 @@ def score(rendering: str, manifests: str) -> Iterator[Finding]:
         subject = f"{item['type_meta']['kind']}/{item['object_meta']['name']}"
         for entry in item["checks"]:
             if not entry["skipped"] and entry["grade"] < CLEAN:
-                yield Finding(rendering, subject, entry["check"]["id"])
+                yield Finding(rendered, subject, entry["check"]["id"])
 
 
 def test_all_that_it_finds_is_argued(findings: list[Finding]) -> None:

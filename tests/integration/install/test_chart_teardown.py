@@ -9,7 +9,7 @@ import yaml
 from devcluster.apiserver import ApiError
 from devcluster.errors import CommandError
 from devcluster.installation import TEARDOWN_IMAGE, TEARDOWN_NAMESPACE
-from gpushare.core.actions import CreateJob, Phase
+from gpushare.core.snapshot.actions import CreateJob, JobPhase
 from gpushare.render.teardown import render_teardown_job
 from tests.integration.chart.chart_values import Values, render_objects
 from tests.integration.install.account_attacks import POLICIES as ACCOUNT_POLICIES
@@ -87,10 +87,10 @@ def refusal_of(bench: Bench, path: str, body: Json) -> str:
 
 @pytest.mark.parametrize(
     ("phase", "leaves_sentinel"),
-    [(Phase.UNINSTALL, False), (Phase.UNINSTALL, True), (Phase.VERIFY, False)],
+    [(JobPhase.UNINSTALL, False), (JobPhase.UNINSTALL, True), (JobPhase.VERIFY, False)],
 )
 def test_what_the_operator_renders_is_admitted(
-    allowed: Bench, phase: Phase, leaves_sentinel: bool
+    allowed: Bench, phase: JobPhase, leaves_sentinel: bool
 ) -> None:
     wanted = CreateJob(LONGEST, f"gpushare-{phase}-1a2b", phase, leaves_sentinel)
     job = render_teardown_job(
@@ -207,10 +207,10 @@ def test_nobody_gets_into_its_pod(allowed: Bench, pod: str, access: str, method:
 
 
 def test_no_container_joins_its_pod(allowed: Bench, pod: str) -> None:
-    joining = {"name": "debugger", "image": "attacker:1", "targetContainerName": "teardown"}
+    initializing = {"name": "debugger", "image": "attacker:1", "targetContainerName": "teardown"}
     with pytest.raises(ApiError, match="Read its log instead"):
         allowed.call(
-            "PATCH", f"{pod}/ephemeralcontainers", {"spec": {"ephemeralContainers": [joining]}}
+            "PATCH", f"{pod}/ephemeralcontainers", {"spec": {"ephemeralContainers": [initializing]}}
         )
 
 

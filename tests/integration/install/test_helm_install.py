@@ -42,7 +42,7 @@ _SERVICE_OF = "kubernetes.io/service-name"
 PODS_PER_SECOND = 20
 CALL = timedelta(seconds=3)
 """So long the API server waits for an answer (webhook.timeoutSeconds)."""
-HEARING = timedelta(seconds=3)
+WATCH_HEALTH = timedelta(seconds=3)
 """So much later than this test a kube-proxy may hear of an EndpointSlice: it looks once a second
 at most (--iptables-min-sync-period), and not while a busy machine lets it wait."""
 LISTED_SECONDS = 20
@@ -124,7 +124,7 @@ def find_delisted(watch: Recording, address: str, since: datetime) -> datetime:
     """
     return next(
         at
-        for at, found in zip(watch.heard_at, watch.history, strict=True)
+        for at, found in zip(watch.last_event_at, watch.history, strict=True)
         if at > since
         and found["metadata"]["labels"].get(_SERVICE_OF) == "gpushare-webhook"
         and not any(address in each["addresses"] for each in list_ready(found))
@@ -160,7 +160,8 @@ def test_killed_in_turn_under_load_they_cost_no_more_than_the_calls_sent_to_the_
     assert all("without a pool" in failure for failure in pods.failures), pods.failures
     for sent_at in pods.failed_at:
         assert any(
-            at - CALL < sent_at < end + HEARING for (at, _), end in zip(deaths, ends, strict=True)
+            at - CALL < sent_at < end + WATCH_HEALTH
+            for (at, _), end in zip(deaths, ends, strict=True)
         ), f"{sent_at}: no webhook was dead then: {deaths}"
     assert max(listed) < LISTED_SECONDS
     assert pods.sent > 0.8 * PODS_PER_SECOND * pods.seconds

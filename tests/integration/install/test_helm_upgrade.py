@@ -6,7 +6,7 @@ from pathlib import Path
 
 from devcluster.release import COMPONENTS, Release, find_pid
 from devcluster.startup import PROJECT
-from tests.integration.install.previous_version import PreviousChart
+from tests.integration.install.previous_version import PreviousVersion
 from tests.kit.cluster.dry_run_pods import DryRuns, count_lost, expect_routed
 from tests.kit.cluster.expect import expect_pool_ready
 from tests.kit.cluster.helm_release import (
@@ -28,7 +28,7 @@ def test_an_older_release_is_upgraded_rolled_back_and_upgraded_again_and_then_re
 ) -> None:
     with start_bare_cluster("helm-upgrade", tmp_path / "cluster") as bench:
         before = take_inventory(bench.cluster)
-        previous = PreviousChart.unpack(tmp_path / "previous")
+        previous = PreviousVersion.unpack(tmp_path / "previous")
         older = previous.release(bench)
         older.install()
         assert read_sources(older) == {str(previous.source)}

@@ -36,7 +36,7 @@ def scene(installed: Bench) -> Iterator[Bench]:
     expect(
         installed,
         "the pod is found",
-        lambda: read_metric(operator, "gpushare_unplaced_pods", reason="PoolNotFound") == 1,
+        lambda: read_metric(operator, "gpushare_unschedulable_pods", reason="PoolNotFound") == 1,
         within_seconds=60,
     )
     expect(

@@ -28,12 +28,12 @@ def test_a_forged_record_makes_no_other_pod_a_victim(bench: Bench) -> None:
         ]
         mark = bench.audit.mark()
         forged = {
-            "v": 1,
+            "v": 2,
             "pool": "training",
             "edition": "Professional",
             "from": "share",
             "to": "share",
-            "step": "Restarting",
+            "phase": "Restarting",
             "since": "2026-01-01T00:00:00Z",
             "labelledAt": "2026-01-01T00:00:00Z",
             "restart": True,

@@ -111,7 +111,7 @@ def test_a_pod_that_requires_isolation_waits_until_a_person_makes_the_mode_known
     expect(bench, "it finds no node", lambda: is_unschedulable(bench.pod("strict")))
 
     # A plugin that is told of so soon may have started before the label was put back.
-    expect(bench, "that is a while ago", lambda: "putBack" not in read_applied(bench))
+    expect(bench, "that is a while ago", lambda: "reverted" not in read_applied(bench))
     (name,) = plugin_names(bench)
     bench.call("DELETE", f"/api/v1/namespaces/kube-system/pods/{name}")
     expect_labels(bench, "n1", {**CGPU, VERIFIED: "true"})

@@ -50,7 +50,7 @@ def test_a_pair_that_is_not_allowed_is_reported_and_nothing_is_written(bench: Be
     for node, (of, to) in nodes.items():
         # The way out of isolation that stays open; all else takes a person.
         is_teardown = of in ("cgpu", "core_mem") and to == "share"
-        reason = Reason.REQUIRES_TEARDOWN if is_teardown else Reason.REQUIRES_PERSON
+        reason = Reason.REQUIRES_TEARDOWN if is_teardown else Reason.REQUIRES_MANUAL_ACTION
         sample = expect_reason(bench, node, reason, pool=node)
         assert sample["message"].startswith(f"{of} -> {to}: ")
         expect_labels(bench, node, {MODE: of, "gpushare.io/pool": None})
@@ -71,7 +71,7 @@ def test_a_person_takes_the_node_through_default_outside_the_pool(bench: Bench) 
     expect_mode(bench, "Professional", "topology")
     mark = bench.audit.mark()
     bench.change_pool(schedule="share")
-    expect_reason(bench, "n1", "RequiresPerson")
+    expect_reason(bench, "n1", "RequiresManualAction")
     assert our_node_writes(bench, mark, ["n1"]) == []
 
     bench.change_pool(nodes={"exclude": ["n1"]})

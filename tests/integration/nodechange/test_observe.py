@@ -110,4 +110,4 @@ def test_a_pool_that_does_not_act_and_is_deleted_changes_no_node_that_leaves_it(
 
     expect_gone(bench, f"{POOLS}/training")
     expect_labels(bench, "n1", {MODE: "share", POOL: "training"})
-    assert "gpushare.io/found" not in bench.node("n1")["metadata"]["annotations"]
+    assert "gpushare.io/initial-values" not in bench.node("n1")["metadata"]["annotations"]

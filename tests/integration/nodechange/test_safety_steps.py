@@ -60,7 +60,7 @@ def test_cordon_keeps_pods_off_a_node_whose_plugin_is_away(bench: Bench) -> None
 
 def test_second_look_gives_way_to_a_binding_that_was_in_flight(bench: Bench) -> None:
     """The scheduler had decided before the cordon; its Binding arrives after the first look."""
-    bench.operators.start(env={"GPUSHARE_SECOND_LOOK_SECONDS": "8"})
+    bench.operators.start(env={"GPUSHARE_RECHECK_SECONDS": "8"})
     given_sharing_pool(bench, "Basic", "n1")
     old = plugin_names(bench)
     # Bound between the looks, and still not admitted at the second: once a pod runs, it keeps its
@@ -77,7 +77,7 @@ def test_second_look_gives_way_to_a_binding_that_was_in_flight(bench: Bench) -> 
         expect_pool_ready(bench, nodes=1)
 
     assert not is_isolated(late)
-    assert "Deferred" in {read_change(node).get("step") for node in watch.history}
+    assert "Deferred" in {read_change(node).get("phase") for node in watch.history}
     expect_each_restarted_once(bench, old, mark)
     deletion = find_deletion(bench, mark)
     assert deletion is not None

@@ -142,8 +142,8 @@ class Scenario:
 
         def find_later() -> list[Request]:
             # What was on its way when the refusal came can't be called back.
-            heard_at = refused.at + ON_ITS_WAY_SECONDS
-            return [r for r in self.proxy.matching(method, path) if r.at > heard_at]
+            last_event_at = refused.at + ON_ITS_WAY_SECONDS
+            return [r for r in self.proxy.matching(method, path) if r.at > last_event_at]
 
         again, *_ = expect(self.bench, f"{method} {path} is asked for again", find_later)
         waited = again.at - refused.at

@@ -17,10 +17,10 @@ from aiohttp import ClientConnectorError
 
 from devcluster.kubeconfig import read_own_kubeconfig
 from devcluster.relay import relay
-from gpushare.kube.client import ApiServer, connect
+from gpushare.kube.auth.kubeconfig import load_kubeconfig
+from gpushare.kube.auth.own_credentials import SERVICE_ACCOUNT, load_own_credentials
+from gpushare.kube.client import ApiClient, connect
 from gpushare.kube.errors import ApiError
-from gpushare.kube.kubeconfig import load_kubeconfig
-from gpushare.kube.owncredentials import SERVICE_ACCOUNT, load_own_credentials
 from gpushare.kube.session import load_credentials
 from tests.kit.bench import Bench
 from tests.kit.cluster.kubeconfigs import (
@@ -91,13 +91,13 @@ def desk(bench: Bench, tmp_path: Path) -> Iterator[Desk]:
     bench.call("DELETE", f"{ACCOUNTS}/visitor")
 
 
-async def ask(api: ApiServer) -> str:
+async def ask(api: ApiClient) -> str:
     """Whom the API server takes us for."""
     name: str = (await api.create(REVIEWS, REVIEW))["status"]["userInfo"]["username"]
     return name
 
 
-async def until_refused(api: ApiServer) -> None:
+async def until_refused(api: ApiClient) -> None:
     """The API server remembers for some seconds whom it knew."""
     try:
         while True:

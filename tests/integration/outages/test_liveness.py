@@ -12,17 +12,17 @@ from tests.kit.cluster.expect import expect
 from tests.kit.cluster.fault_proxy import FaultProxy, Rule
 from tests.kit.cluster.operator_processes import fetch, read_metric
 
-DEAF_SECONDS = 45
+STALL_SECONDS = 45
 """As short as it may be set."""
 LATE_SECONDS = 10
 LONG_LEASE = {"GPUSHARE_LEASE_DURATION_SECONDS": "300"}
 """So that whoever is without an API server does not end for another reason."""
-SETTINGS = {**LONG_LEASE, "GPUSHARE_DEAF_SECONDS": str(DEAF_SECONDS)}
+SETTINGS = {**LONG_LEASE, "GPUSHARE_STALL_SECONDS": str(STALL_SECONDS)}
 WATCHES = f"/(nodes|gpusharepools)[?].*{WATCH}"
 OF_NODES = "the watch of api/v1/nodes is open"
 OF_POOLS_BY_KOPF = "the watch of gpusharepools is open"
 OF_POOLS_BY_THE_WEBHOOK = "the watch of apis/gpushare.io/v1alpha1/gpusharepools is open"
-DEAF = (OF_NODES, OF_POOLS_BY_KOPF, OF_POOLS_BY_THE_WEBHOOK)
+STALLED = (OF_NODES, OF_POOLS_BY_KOPF, OF_POOLS_BY_THE_WEBHOOK)
 
 
 def find_ill(process: OperatorProcess) -> str:
@@ -37,7 +37,7 @@ def find_ill(process: OperatorProcess) -> str:
 def is_long_unheard(process: OperatorProcess) -> bool:
     """Whether the process has heard nothing of nodes for longer than the limit."""
     name = "gpushare_watch_last_event_timestamp_seconds"
-    return time.time() - read_metric(process, name, resource="nodes") > DEAF_SECONDS
+    return time.time() - read_metric(process, name, resource="nodes") > STALL_SECONDS
 
 
 def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_is(
@@ -51,7 +51,7 @@ def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_i
         # Before the proxies, which they would go on calling.
         stack.callback(bench.operators.end)
         start = bench.operators.start
-        deaf = start("run", identity="deaf", env=SETTINGS, api_url=deafening.url)
+        stalled = start("run", identity="deaf", env=SETTINGS, api_url=deafening.url)
         refused = start("controller", identity="refused", env=SETTINGS, api_url=refusing.url)
         stalled = start("controller", identity="stalled", env=SETTINGS, api_url=stalling.url)
 
@@ -65,10 +65,10 @@ def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_i
         expect(
             bench,
             "deaf watches are told of, each",
-            lambda: all(sentence in find_ill(deaf) for sentence in DEAF),
-            within_seconds=DEAF_SECONDS + LATE_SECONDS,
+            lambda: all(sentence in find_ill(stalled) for sentence in STALLED),
+            within_seconds=STALL_SECONDS + LATE_SECONDS,
         )
-        assert time.monotonic() - began > DEAF_SECONDS - LATE_SECONDS
+        assert time.monotonic() - began > STALL_SECONDS - LATE_SECONDS
         for away in (refused, stalled):
             expect(
                 bench,
@@ -79,5 +79,5 @@ def test_a_process_with_deaf_watches_is_not_live_and_one_without_an_api_server_i
 
         deafening.remove_all()
         deafening.cut(WATCHES)
-        expect(bench, "it hears again", lambda: find_ill(deaf) == "")
-        assert deaf.alive
+        expect(bench, "it hears again", lambda: find_ill(stalled) == "")
+        assert stalled.alive

@@ -10,7 +10,7 @@ from tests.kit.cluster.background_thread import Background
 _PERIOD_SECONDS = 0.1
 
 
-class Rival(Background):
+class LabelConflict(Background):
     """Within its block it writes `value` (None: takes the label off) ten times a second.
 
     As `kubectl label --overwrite` in a loop does, or, with `applies`, as an operator of somebody

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from devcluster.apiserver import ApiError
-from gpushare.api.selector import LabelSelector
-from gpushare.core.membership import matches_selector
+from gpushare.api.selector import LabelSelector, matches_selector
 from tests.kit.bench import POOLS, Bench
 from tests.kit.values.manifests import build_pool
 
@@ -37,7 +36,7 @@ VALUE_LISTS = (
 SEED = 20260102
 OBJECTS = 60
 SELECTORS = 500
-TELLING = 30
+CORRELATOR = 30
 
 
 def build_label_sets() -> list[Labels]:
@@ -98,7 +97,7 @@ def labelled(bench: Bench) -> Iterator[dict[str, Labels]]:
 
 
 def test_our_matcher_agrees_with_the_api_servers(bench: Bench, labelled: dict[str, Labels]) -> None:
-    telling: Counter[str] = Counter()
+    correlator: Counter[str] = Counter()
     for raw in build_selectors():
         query = urlencode({"labelSelector": render_selector(raw)})
         items = bench.call("GET", f"{CONFIG_MAPS}?{query}")["items"]
@@ -109,9 +108,9 @@ def test_our_matcher_agrees_with_the_api_servers(bench: Bench, labelled: dict[st
 
         assert ours == theirs, raw
         if theirs and theirs != labelled.keys():
-            telling.update(each["operator"] for each in raw["matchExpressions"])
+            correlator.update(each["operator"] for each in raw["matchExpressions"])
     # Where everything or nothing matches, a wrong matcher can be right by accident.
-    assert min(telling[operator] for operator in OPERATORS) >= TELLING
+    assert min(correlator[operator] for operator in OPERATORS) >= CORRELATOR
 
 
 def one(key: str = "team", operator: str = "In", *values: str) -> Json:

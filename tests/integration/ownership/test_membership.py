@@ -35,7 +35,8 @@ def is_ours(node: Json) -> bool:
     """Labelled, and recorded as such."""
     meta = node["metadata"]
     return bool(
-        OURS.items() <= meta["labels"].items() and "gpushare.io/found" in meta["annotations"]
+        OURS.items() <= meta["labels"].items()
+        and "gpushare.io/initial-values" in meta["annotations"]
     )
 
 
@@ -94,7 +95,7 @@ def test_a_node_that_is_replaced_under_its_name_is_taken_in_in_time(bench: Bench
     expect_in_time(bench, "n0 is labelled and ours", lambda: is_ours(bench.node("n0")))
     after = bench.node("n0")["metadata"]
     assert after["uid"] != before["uid"]
-    assert json.loads(after["annotations"]["gpushare.io/found"])[MODE] == "default"
+    assert json.loads(after["annotations"]["gpushare.io/initial-values"])[MODE] == "default"
 
 
 @pytest.mark.usefixtures("operator", "pool_of_one")

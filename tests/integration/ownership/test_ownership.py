@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.installation import OperatorProcess
-from tests.integration.ownership.label_conflict import Rival, our_label_writes, write_label
+from tests.integration.ownership.label_conflict import LabelConflict, our_label_writes, write_label
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
@@ -30,7 +30,7 @@ MODE = "ack.node.gpu.schedule"
 PLACEMENT = "ack.node.gpu.placement"
 POOL = "gpushare.io/pool"
 ISOLATION = "cgpu.disable.isolation"
-FOUND, DRIFT = "gpushare.io/found", "gpushare.io/drift"
+FOUND, DRIFT = "gpushare.io/initial-values", "gpushare.io/drift"
 
 
 def expect_conflict(bench: Bench) -> str:
@@ -43,7 +43,7 @@ def expect_conflict(bench: Bench) -> str:
     return expect(bench, "the pool says Conflicting", probe)
 
 
-def is_contested(pool: Json) -> bool:
+def is_conflicting(pool: Json) -> bool:
     return bool(find_condition(pool, "Conflicting")["status"] == "True")
 
 
@@ -91,7 +91,7 @@ def test_each_label_that_is_changed_or_removed_comes_back_and_is_counted(
     spec: Json = {"placement": "spread"} if edition == "Professional" else {}
     given_sharing_pool(bench, edition, "n1", **spec)
     ours = {key: bench.node("n1")["metadata"]["labels"][key] for key in changes}
-    repaired = {"pool": "training", "reason": "DriftRepaired"}
+    repaired = {"pool": "training", "reason": "DriftReverted"}
 
     def count_repairs() -> float:
         return read_metric(operator, "gpushare_node_applies_total", **repaired)
@@ -115,7 +115,7 @@ def test_each_label_that_is_changed_or_removed_comes_back_and_is_counted(
         expect_quiet(bench, "nothing comes of it any more", read_all)
         expect_pool_ready(bench, nodes=1)
 
-    assert not is_contested(bench.pool())
+    assert not is_conflicting(bench.pool())
 
 
 @pytest.mark.usefixtures("operator")
@@ -126,10 +126,10 @@ def test_a_sync_that_writes_once_is_put_back_and_makes_no_conflict(bench: Bench)
         expect_labels(bench, "n1", {MODE: "share"})
         expect_pool_ready(bench, nodes=1)
 
-    (repair,) = read_drift(bench)["repairs"]
+    (repair,) = read_drift(bench)["reverts"]
     assert (repair["key"], repair["manager"]) == (MODE, "ack-cluster-agent")
-    assert not any(is_contested(pool) for pool in watch.history)
-    told = partial(read_events, bench, bench.node("n1"), "DriftRepaired")
+    assert not any(is_conflicting(pool) for pool in watch.history)
+    told = partial(read_events, bench, bench.node("n1"), "DriftReverted")
     (event,) = expect(bench, "an Event tells of it", told)
     assert event["type"] == "Warning"
     for named in ("training", "ack-cluster-agent", MODE, "'default'", "'share'"):
@@ -140,12 +140,12 @@ def test_a_sync_that_writes_once_is_put_back_and_makes_no_conflict(bench: Bench)
 def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", "n2")
     mark = bench.audit.mark()
-    with bench.watching(POOLS) as watch, Rival(bench, "n1", MODE, "cgpu") as rival:
+    with bench.watching(POOLS) as watch, LabelConflict(bench, "n1", MODE, "cgpu") as conflict:
         message = expect_conflict(bench)
-        expect(bench, "it is written down", lambda: read_drift(bench).get("rivals"))
+        expect(bench, "it is written down", lambda: read_drift(bench).get("conflicts"))
         fought = len(our_label_writes(bench, mark, "n1"))
-        written = rival.writes
-        expect(bench, "the rival goes on", lambda: rival.writes > written + 20)
+        written = conflict.writes
+        expect(bench, "the rival goes on", lambda: conflict.writes > written + 20)
     writes = our_label_writes(bench, mark, "n1")
 
     assert "kubectl-label" in message
@@ -155,7 +155,7 @@ def test_the_third_write_of_a_rival_is_left_and_said_once(bench: Bench) -> None:
     expect_labels(bench, "n2", {MODE: "share"})
     assert len(writes) <= fought + 1 <= 5
     assert bench.audit.our_deletions(mark) == []
-    assert count_changes([is_contested(pool) for pool in watch.history]) == 1
+    assert count_changes([is_conflicting(pool) for pool in watch.history]) == 1
 
 
 def count_changes(states: list[bool]) -> int:
@@ -165,14 +165,14 @@ def count_changes(states: list[bool]) -> int:
 @pytest.mark.usefixtures("operator")
 def test_what_was_left_to_a_rival_is_taken_up_again(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", placement="spread")
-    with Rival(bench, "n1", PLACEMENT, "binpack"):
+    with LabelConflict(bench, "n1", PLACEMENT, "binpack"):
         expect_conflict(bench)
     expect_labels(bench, "n1", {PLACEMENT: "binpack"})
 
     bench.annotate(f"{NODES}/n1", {"gpushare.io/retry": "1"})
 
     expect_labels(bench, "n1", {PLACEMENT: "spread"})
-    assert not is_contested(expect_pool_ready(bench, nodes=1))
+    assert not is_conflicting(expect_pool_ready(bench, nodes=1))
     # It is held again: one foreign write more is drift, as on the first day.
     write_label(bench, "n1", PLACEMENT, "binpack", manager="somebody-else")
     expect_labels(bench, "n1", {PLACEMENT: "spread"})
@@ -181,7 +181,7 @@ def test_what_was_left_to_a_rival_is_taken_up_again(bench: Bench) -> None:
 @pytest.mark.usefixtures("operator")
 def test_a_rival_that_applies_with_force_is_named(bench: Bench) -> None:
     given_sharing_pool(bench, "Professional", "n1", placement="spread")
-    with Rival(bench, "n1", PLACEMENT, "binpack", manager="nfd-master", applies=True):
+    with LabelConflict(bench, "n1", PLACEMENT, "binpack", manager="nfd-master", applies=True):
         assert "nfd-master keeps changing" in expect_conflict(bench)
 
 
@@ -191,11 +191,11 @@ def test_a_rival_in_an_isolation_change_keeps_the_node_out_without_a_restart_sto
 ) -> None:
     given_sharing_pool(bench, "Basic", "n1")
     mark = bench.audit.mark()
-    with Rival(bench, "n1", ISOLATION, "true") as rival:
+    with LabelConflict(bench, "n1", ISOLATION, "true") as conflict:
         bench.change_pool(schedule="cgpu")
         message = expect_conflict(bench)
-        written = rival.writes
-        expect(bench, "the rival goes on", lambda: rival.writes > written + 20)
+        written = conflict.writes
+        expect(bench, "the rival goes on", lambda: conflict.writes > written + 20)
 
     assert ISOLATION in message
     expect_reason(bench, "n1", "LabelConflict")

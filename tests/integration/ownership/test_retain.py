@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.ownership.label_conflict import Rival, write_label
+from tests.integration.ownership.label_conflict import LabelConflict, write_label
 from tests.kit.bench import NODES, POOLS, Bench
 from tests.kit.cluster.expect import (
     expect,
@@ -60,7 +60,9 @@ def given_nodes_of_different_kinds(bench: Bench) -> None:
     bench.add_nodes("elsewhere", node_pool="np2", labels={MODE: "default"})
     write_label(bench, "labelled", MODE, "default")
     write_label(bench, "labelled", "example.com/rack", "r1", manager="node-admin")
-    Rival(bench, "applied", PLACEMENT, "binpack", manager="nfd-master", applies=True).write()
+    LabelConflict(
+        bench, "applied", PLACEMENT, "binpack", manager="nfd-master", applies=True
+    ).write()
     bench.cordon("elsewhere")
     expect(bench, "its taint is there", lambda: bench.node("elsewhere")["spec"].get("taints"))
     expect_quiet(bench, "no node changes any more", lambda: read_nodes(bench))
@@ -76,8 +78,8 @@ def use_the_operator(bench: Bench) -> None:
     write_label(bench, "bare", PLACEMENT, "binpack")
     expect_labels(bench, "joined", {MODE: "share"})
     expect_labels(bench, "bare", {PLACEMENT: "spread"})
-    with Rival(bench, "settled", PLACEMENT, "binpack") as rival:
-        expect(bench, "the rival was met", lambda: rival.writes > 10)
+    with LabelConflict(bench, "settled", PLACEMENT, "binpack") as conflict:
+        expect(bench, "the rival was met", lambda: conflict.writes > 10)
     bench.annotate(f"{NODES}/settled", {"gpushare.io/retry": "1"})
     expect_labels(bench, "settled", {PLACEMENT: "spread"})
     bench.delete_pod("train-1")

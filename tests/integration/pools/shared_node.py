@@ -75,7 +75,7 @@ def expect_figures(bench: Bench, *, allocated: int, requested: int, largest: int
     expect(bench, f"allocated, requested and largest are {wanted}", probe)
 
 
-def list_obstacles(told: Json) -> list[list[str]]:
+def list_rejections(told: Json) -> list[list[str]]:
     """Of `explain pod`: what keeps the pod off each node."""
     return [[each["reason"] for each in node["obstacles"]] for node in told["nodes"]]
 

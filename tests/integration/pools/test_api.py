@@ -80,7 +80,7 @@ def test_what_a_spec_leaves_out_gets_a_safe_value(bench: Bench) -> None:
             "workloads": "Wait",
             "staleWorkloads": "Report",
         },
-        "isolationTeardown": {"policy": "Manual", "reboot": "Person"},
+        "isolationTeardown": {"policy": "Manual", "reboot": "Manual"},
         "workloads": {"selection": "Automatic", "binding": "Pool"},
     }
 

@@ -15,7 +15,7 @@ from tests.kit.values.manifests import build_pod, build_pool
 Json = dict[str, Any]
 
 POOL = "gpushare.io/pool"
-UNPLACED = "gpushare_unplaced_pods"
+UNSCHEDULABLE = "gpushare_unschedulable_pods"
 
 
 def expect_capacity(bench: Bench, **figures: int) -> Json:
@@ -116,14 +116,16 @@ def test_pods_without_a_place_are_told_why_once_and_counted(bench: Bench) -> Non
 
     for name in reasons:
         bench.delete_pod(name)
-    expect(bench, "none is counted any more", lambda: read_metric(again, UNPLACED) == 0)
+    expect(bench, "none is counted any more", lambda: read_metric(again, UNSCHEDULABLE) == 0)
 
 
 def expect_counted(bench: Bench, process: OperatorProcess, reasons: dict[str, str]) -> None:
     expect(
         bench,
         "each reason is counted once",
-        lambda: all(read_metric(process, UNPLACED, reason=each) == 1 for each in reasons.values()),
+        lambda: all(
+            read_metric(process, UNSCHEDULABLE, reason=each) == 1 for each in reasons.values()
+        ),
     )
 
 

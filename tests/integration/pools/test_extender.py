@@ -9,7 +9,7 @@ from devcluster.installation import OperatorProcess
 from tests.integration.pools.shared_node import (
     SENT,
     ask,
-    list_obstacles,
+    list_rejections,
     run_pods,
     set_cards,
     share_cards,
@@ -49,7 +49,9 @@ def test_an_extender_that_is_away_is_told_everywhere_and_no_node_is_said_to_fit(
             lambda: read_events(sharing, sharing.pod("waits"), "SchedulerUnavailable"),
         )
         assert NOWHERE in event["note"]
-        counted = read_metric(operator, "gpushare_unplaced_pods", reason="SchedulerUnavailable")
+        counted = read_metric(
+            operator, "gpushare_unschedulable_pods", reason="SchedulerUnavailable"
+        )
         assert counted == 1
         findings = ask(sharing, "doctor")["findings"]
         (found,) = [each for each in findings if each["code"] == "SchedulerUnavailable"]
@@ -71,7 +73,7 @@ def test_cards_that_were_added_are_not_said_to_fit_before_the_extender_restarts(
         return told if (told["waits"] or {}).get("reason") == "ExtenderStale" else None
 
     told = expect(sharing, "explain says why the pod waits", explain)
-    assert list_obstacles(told) == [["ExtenderStale"]]
+    assert list_rejections(told) == [["ExtenderStale"]]
     assert "rollout restart" in told["smallestChange"]
 
     sharing.cluster.restart_extender()

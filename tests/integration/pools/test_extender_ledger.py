@@ -16,7 +16,7 @@ from tests.integration.pools.shared_node import (
     expect_figures,
     list_cards,
     list_codes,
-    list_obstacles,
+    list_rejections,
     run_pods,
     set_cards,
     share_cards,
@@ -68,7 +68,7 @@ def test_a_pod_whose_init_containers_alone_ask_is_told_that_the_extender_never_b
         sharing, "it has an Event", lambda: read_events(sharing, sharing.pod("p"), "Unschedulable")
     )
     assert "HTTP 500" in event["note"]
-    assert list_obstacles(expect_waiting(sharing, "p", "Unschedulable")) == [["NoContainerAsks"]]
+    assert list_rejections(expect_waiting(sharing, "p", "Unschedulable")) == [["NoContainerAsks"]]
     (waiting,) = ask(sharing, "inspect", "--pools")["waiting"]
     assert (waiting["name"], waiting["reason"], waiting["requested"]) == ("p", "Unschedulable", 4)
     expect_figures(sharing, allocated=0, requested=4, largest=15)
@@ -83,7 +83,7 @@ def test_what_a_sidecar_asks_is_no_room_though_the_extender_does_not_count_it(
     run_pods(sharing, "large", gib=14)
     sharing.create_pod(build_pod("late", gib=12, selects=SENT))
     told = expect_waiting(sharing, "late", "NoFreeBlock")
-    assert list_obstacles(told) == [["NotEnoughFree"]]
+    assert list_rejections(told) == [["NotEnoughFree"]]
     # The extender counts 2 + 14, kube-scheduler 5 + 14, and what waits asks for 12.
     expect_figures(sharing, allocated=16, requested=31, largest=11)
     assert list_cards(sharing) == {0: (15, {"default/p": 2}), 1: (15, {"default/large": 14})}
@@ -155,7 +155,7 @@ def test_units_that_the_extender_keeps_of_a_pod_that_is_gone_are_told(sharing: B
     assert list_cards(sharing) == {0: (15, {}), 1: (15, {"default/b": 10})}
     sharing.create_pod(build_pod("late", gib=10, selects=SENT))
     told = expect_waiting(sharing, "late", "ExtenderStale")
-    assert list_obstacles(told) == [["ExtenderStale"]]
+    assert list_rejections(told) == [["ExtenderStale"]]
     assert "rollout restart" in told["smallestChange"]
 
     sharing.cluster.restart_extender()

@@ -108,7 +108,7 @@ def test_a_pool_that_is_deleted_in_a_flip_leaves_no_node_half_way(bench: Bench) 
     expect_step(bench, "n1", "Restarting")
 
     bench.delete_pool()
-    expect(bench, "it leaves", lambda: find_condition(bench.pool())["reason"] == "Leaving")
+    expect(bench, "it leaves", lambda: find_condition(bench.pool())["reason"] == "Releasing")
     bench.set_faults("n1")
     expect_gone(bench, f"{POOLS}/training")
 

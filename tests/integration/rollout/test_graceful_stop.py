@@ -17,7 +17,7 @@ STOP_SECONDS = 10
 NODE = "/nodes/n[0-9]+[?]"
 PLUGIN = "/pods/gpushare-device-plugin-ds"
 LEASE = "/leases/gpushare-controller$"
-LONG_LOOK = {"GPUSHARE_SECOND_LOOK_SECONDS": "60"}
+LONG_LOOK = {"GPUSHARE_RECHECK_SECONDS": "60"}
 HANGS_SECONDS = 60
 
 
@@ -94,7 +94,8 @@ def test_told_to_stop_in_its_second_look_it_ends_and_the_next_goes_on(scenario: 
             scenario.bench,
             "a node is looked at again",
             lambda: any(
-                read_change(scenario.bench.node(name)).get("step") == "Cordoned" for name in MEMBERS
+                read_change(scenario.bench.node(name)).get("phase") == "Cordoned"
+                for name in MEMBERS
             ),
         )
         stop(scenario)

@@ -106,7 +106,7 @@ def test_a_canary_that_fails_halts_the_pool_until_somebody_resumes_it(bench: Ben
     bench.change_pool(schedule="cgpu")
     assert "the first 1 must succeed" in expect_reason(bench, "n2", "WaitingForCanary")["message"]
     condition = expect_rollout(bench, "RolloutHalted")
-    assert "n1 failed at the step Restarting" in condition["message"]
+    assert "n1 failed in phase Restarting" in condition["message"]
     told = expect(bench, "an Event", lambda: read_events(bench, bench.pool(), "RolloutHalted"))
     assert {event["type"] for event in told} == {"Warning"}
     assert expect_reason(bench, "n1", "DeadlineExceeded")
@@ -155,7 +155,7 @@ def test_a_failed_node_is_rolled_back_to_its_last_good_mode(bench: Bench) -> Non
     given_sharing_pool(bench, "Basic", "n1", "n2", rollout=rollout)
     bench.set_faults("n1", resource_zero=True)
     bench.change_pool(schedule="cgpu")
-    expect(bench, "n1 goes back", lambda: "undoes" in read_change(bench.node("n1")))
+    expect(bench, "n1 goes back", lambda: "rollsBack" in read_change(bench.node("n1")))
     bench.set_faults("n1")
 
     sample = expect_reason(bench, "n1", "RolledBack")
@@ -236,9 +236,9 @@ def test_records_of_another_version_restart_nothing(bench: Bench) -> None:
     given_sharing_pool(bench, "Basic", "n1", "n2")
     bench.operators.end_all()
     applied = bench.node("n1")["metadata"]["annotations"]["gpushare.io/applied"]
-    older = applied.replace(',"before":[]', "").replace(',"awaitsRestart":false', "")
+    older = applied.replace(',"before":[]', "").replace(',"restartPending":false', "")
     assert older != applied
-    newer = applied.replace('"v":1', '"v":2').replace("}", ',"somethingNew":true}', 1)
+    newer = applied.replace('"v":2', '"v":3').replace("}", ',"somethingNew":true}', 1)
     bench.annotate(f"{NODES}/n1", {"gpushare.io/applied": older})
     bench.annotate(f"{NODES}/n2", {"gpushare.io/applied": newer})
     mark = bench.audit.mark()

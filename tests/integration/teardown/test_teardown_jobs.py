@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 HOSTILE = "{{ 7 * 7 }}\n---\nkind: Pod\n\"'$(reboot)" * 6_000
 KURED = {"sim.devcluster/kured": "true"}
-PERSON: Json = {"policy": "Job", "reboot": "Person"}
+MANUAL: Json = {"policy": "Job", "reboot": "Manual"}
 SENTINEL: Json = {"policy": "Job", "reboot": "Sentinel"}
 _ACCOUNT = f"/api/v1/namespaces/{TEARDOWN_NAMESPACE}/serviceaccounts/default"
 
@@ -57,7 +57,7 @@ def jobs_of(bench: Bench, node: str) -> list[str]:
 
 def test_jobs_remove_the_module_and_person_or_kured_reboots(jobs: Bench) -> None:
     noted = {"example.com/noted": HOSTILE}
-    given_isolating_pool(jobs, "person", "n1", isolationTeardown=PERSON, annotations=noted)
+    given_isolating_pool(jobs, "person", "n1", isolationTeardown=MANUAL, annotations=noted)
     jobs.annotate(f"{POOLS}/person", noted)
     given_isolating_pool(jobs, "kured", "n2", isolationTeardown=SENTINEL, annotations=KURED)
     expect_isolating(jobs, person=1, kured=1)
@@ -79,7 +79,7 @@ def test_jobs_remove_the_module_and_person_or_kured_reboots(jobs: Bench) -> None
 
 def test_a_job_that_fails_and_a_module_that_stays_halt_their_pools(jobs: Bench) -> None:
     given_isolating_pool(
-        jobs, "fails", "n1", isolationTeardown=PERSON, faults={"uninstall_fails": True},
+        jobs, "fails", "n1", isolationTeardown=MANUAL, faults={"uninstall_fails": True},
         rollout={"onFailure": "Rollback"},
     )  # fmt: skip
     given_isolating_pool(

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpushare.certs.identity import Identity
 from gpushare.certs.issue import issue_authority, issue_identity
-from gpushare.webhook.certificate import load_identity
+from gpushare.webhook.certificates import load_identity
 from tests.kit.bench import Bench
 from tests.kit.cluster.expect import expect
 from tests.kit.cluster.namespaces import default_namespace

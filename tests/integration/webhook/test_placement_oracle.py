@@ -34,7 +34,7 @@ Json = dict[str, Any]
 ROUNDS = 9
 WORLDS = 36
 """Side by side, each with pools of its own."""
-WORLD_LABEL = "world"
+CLUSTER_LABEL = "world"
 _IN_FLIGHT = 8
 _MODES = ("share", "cgpu", "mps", "core_mem")
 _SETTINGS = {**PATIENT, "GPUSHARE_WEBHOOK_REPLICAS": "1"}
@@ -42,7 +42,7 @@ _WITHIN_SECONDS = 90
 
 
 @dataclass
-class World:
+class ClusterSnapshot:
     """Pools that take the pods of this world only, and what is in them."""
 
     name: str
@@ -50,7 +50,7 @@ class World:
     pools: tuple[GpuPool, ...]
 
     @classmethod
-    def generate(cls, name: str) -> "World":
+    def generate(cls, name: str) -> "ClusterSnapshot":
         generator = GpuClusterGenerator(f"cluster-{name}", name=name, edition="Professional")
         pools = (pool for pool in generator.generate_pools() if pool.schedule in _MODES)
         return cls(name, generator, tuple(_settle(pool, name) for pool in pools))
@@ -61,7 +61,7 @@ class World:
             case = self.generator.generate_application(self.pools) if self.pools else None
             if case is None or case.pod.core or case.pod.whole_cards:
                 continue
-            pod = replace(case.pod, labels={**case.pod.labels, WORLD_LABEL: self.name})
+            pod = replace(case.pod, labels={**case.pod.labels, CLUSTER_LABEL: self.name})
             case = replace(case, pod=pod, namespace={}, denies=False)
             if judge(case).end is End.ROUTED:
                 return case
@@ -84,18 +84,20 @@ class World:
 def test_the_scheduler_places_a_routed_pod_exactly_where_the_oracle_says(bench: Bench) -> None:
     bench.install("Professional")
     bench.operators.start(env=_SETTINGS)
-    worlds = [World.generate(f"w{index}") for index in range(WORLDS)]
+    worlds = [ClusterSnapshot.generate(f"w{index}") for index in range(WORLDS)]
     _given(bench, worlds)
     seen: Counter[str] = Counter()
     for index in range(ROUNDS):
-        _expect_told(bench, [pool for world in worlds for pool in world.pools])
+        _expect_told(bench, [pool for snapshot in worlds for pool in snapshot.pools])
         _try_round(bench, worlds, f"r{index}", seen)
     assert seen["pods"] >= 8 * WORLDS, seen
     assert seen["placed"] >= 3 * WORLDS, seen
     assert min(seen["waiting"], seen["would have failed elsewhere"]) >= 0.8 * WORLDS, seen
 
 
-def _try_round(bench: Bench, worlds: Iterable[World], label: str, seen: Counter[str]) -> None:
+def _try_round(
+    bench: Bench, worlds: Iterable[ClusterSnapshot], label: str, seen: Counter[str]
+) -> None:
     """One pod in each world; the scheduler's verdict must be the oracle's."""
     cases = {f"{label}-{w.name}": (w, case) for w in worlds if (case := w.apply())}
     _for_each(
@@ -103,12 +105,12 @@ def _try_round(bench: Bench, worlds: Iterable[World], label: str, seen: Counter[
         cases,
     )
     pods = _expect_judged(bench, label, len(cases))
-    for name, (world, case) in cases.items():
+    for name, (snapshot, case) in cases.items():
         raw, verdict = pods[name], judge(case)
         selector, tolerations = raw["spec"]["nodeSelector"], raw["spec"].get("tolerations", [])
         eligible = {pool.name for pool in verdict.eligible}
         assert selector.get("gpushare.io/pool") in eligible, f"{name} went to {selector}: {case}"
-        nodes = find_nodes(case.pod, world.pools, selector, tolerations)
+        nodes = find_nodes(case.pod, snapshot.pools, selector, tolerations)
         bound = raw["spec"].get("nodeName")
         assert bound in nodes if nodes else bound is None, f"{name} on {bound}: {nodes}, {case}"
         assert bound or not verdict.nodes, f"{name} waits, {set(verdict.nodes)} have room: {case}"
@@ -117,14 +119,16 @@ def _try_round(bench: Bench, worlds: Iterable[World], label: str, seen: Counter[
         seen["would have failed elsewhere"] += bool(
             verdict.nodes and any(not _has_one_of(pool, verdict.nodes) for pool in verdict.eligible)
         )
-        world.add(raw, case.pod.memory)
+        snapshot.add(raw, case.pod.memory)
 
 
-def _given(bench: Bench, worlds: Iterable[World]) -> None:
+def _given(bench: Bench, worlds: Iterable[ClusterSnapshot]) -> None:
     """All pools Ready, then their nodes cordoned, tainted and filled as the worlds say."""
-    members = [(pool, node) for world in worlds for pool in world.pools for node in pool.nodes]
+    members = [
+        (pool, node) for snapshot in worlds for pool in snapshot.pools for node in pool.nodes
+    ]
     add_nodes(bench.cluster, [_build_node(pool, node) for pool, node in members])
-    pools = [pool for world in worlds for pool in world.pools]
+    pools = [pool for snapshot in worlds for pool in snapshot.pools]
     _for_each(lambda pool: bench.create_pool(build_shared_pool(pool)), pools)
 
     def are_ready() -> bool:
@@ -160,24 +164,24 @@ def _expect_judged(bench: Bench, label: str, count: int) -> dict[str, Json]:
 
     def are_judged() -> dict[str, Json] | None:
         pods = bench.pods(f"{PODS}?labelSelector=round%3D{label}")
-        judged = [pod for pod in pods if pod["spec"].get("nodeName") or is_unschedulable(pod)]
-        return {p["metadata"]["name"]: p for p in judged} if len(judged) == count else None
+        context = [pod for pod in pods if pod["spec"].get("nodeName") or is_unschedulable(pod)]
+        return {p["metadata"]["name"]: p for p in context} if len(context) == count else None
 
     return expect(
         bench, f"the scheduler has judged {count} pods", are_judged, within_seconds=_WITHIN_SECONDS
     )
 
 
-def _settle(pool: GpuPool, world: str) -> GpuPool:
+def _settle(pool: GpuPool, snapshot: str) -> GpuPool:
     """The pool, closed to the pods of other worlds, with nodes that all work."""
     return replace(
         pool,
         nodes=tuple(replace(node, is_ready=True, has_plugin=True) for node in pool.nodes),
         reconcile="Enforce",
-        is_leaving=False,
+        is_deleting=False,
         binding="Pool",
         namespaces={},
-        pods={**pool.pods, WORLD_LABEL: world},
+        pods={**pool.pods, CLUSTER_LABEL: snapshot},
         waiting=(),
     )
 

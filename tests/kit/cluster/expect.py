@@ -118,14 +118,14 @@ def expect_reason(
     return expect(bench, f"pool {pool} says {reason} of {node}", probe, within_seconds=within)
 
 
-def expect_step(bench: Bench, node: str, step: str) -> Json:
+def expect_step(bench: Bench, node: str, phase: str) -> Json:
     """The record of the node's change, once it is at this step."""
 
     def probe() -> Json | None:
         change = read_change(bench.node(node))
-        return change if change.get("step") == step else None
+        return change if change.get("phase") == phase else None
 
-    return expect(bench, f"{node} is {step}", probe)
+    return expect(bench, f"{node} is {phase}", probe)
 
 
 def expect_labels(

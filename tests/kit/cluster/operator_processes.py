@@ -10,7 +10,7 @@ from devcluster.installation import NAMESPACE, Installation, OperatorProcess, Ro
 from devcluster.waiting import wait_until
 
 QUICK: Mapping[str, str] = {
-    "GPUSHARE_SECOND_LOOK_SECONDS": "0.3",
+    "GPUSHARE_RECHECK_SECONDS": "0.3",
     "GPUSHARE_BACKOFF_SECONDS": "1",
     "GPUSHARE_RESOURCE_SETTLE_SECONDS": "2",
     "GPUSHARE_READY_TIMEOUT_SECONDS": "90",

@@ -103,7 +103,7 @@ def measure_hand_over(bench: Bench, watch: Recording, since: datetime, *, but: s
         return next(
             (
                 at
-                for at, lease in zip(watch.heard_at, watch.history, strict=False)
+                for at, lease in zip(watch.last_event_at, watch.history, strict=False)
                 if at > since
                 and lease["metadata"]["name"] == LEASE_NAME
                 and lease["spec"]["holderIdentity"] not in ("", but)

@@ -39,12 +39,12 @@ class Recording:
         self._thread = threading.Thread(target=self._read, name=f"watch {path}", daemon=True)
         self._response: http.client.HTTPResponse | None = None
         self.history: list[Json] = []
-        self.heard_at: list[datetime] = []
+        self.last_event_at: list[datetime] = []
         """When each of them came."""
 
     def __enter__(self) -> Self:
         listed = self._cluster.api.call("GET", self._path)
-        self.heard_at += [datetime.now(UTC) for _ in listed["items"]]
+        self.last_event_at += [datetime.now(UTC) for _ in listed["items"]]
         self.history += listed["items"]
         version = listed["metadata"]["resourceVersion"]
         self._connection.request("GET", f"{self._path}?watch=true&resourceVersion={version}")
@@ -91,7 +91,7 @@ class Recording:
                 event = orjson.loads(line)
                 if event["type"] == "DELETED":
                     event["object"]["metadata"]["deleted"] = True
-                self.heard_at.append(datetime.now(UTC))
+                self.last_event_at.append(datetime.now(UTC))
                 self.history.append(event["object"])
         except (OSError, ValueError, http.client.HTTPException):
             # The block was left.

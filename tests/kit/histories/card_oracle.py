@@ -59,7 +59,7 @@ def judge(case: Application) -> Verdict:
         return Verdict(End.LEFT)
     if pod.isolation == "required" and pod.disables_isolation and (pod.asks or pod.core):
         return Verdict(End.REFUSED)
-    eligible = tuple(_find_eligible(case))
+    eligible = tuple(_find_candidates(case))
     if eligible:
         return Verdict(End.ROUTED, eligible, find_nodes(pod, eligible, pod.selects, [_ANY_TAINT]))
     denies = {"deny": True, "allow": False}.get(
@@ -112,7 +112,7 @@ def _is_left(case: Application) -> bool:
     )
 
 
-def _find_eligible(case: Application) -> Iterator[GpuPool]:
+def _find_candidates(case: Application) -> Iterator[GpuPool]:
     """What asks by name gets that pool or none; a namespace's default goes before the choice."""
     pod = case.pod
     takers = [pool for pool in case.pools if _may_have(pool, case)]
@@ -134,7 +134,7 @@ def _find_eligible(case: Application) -> Iterator[GpuPool]:
 def _may_have(pool: GpuPool, case: Application) -> bool:
     pod = case.pod
     return (
-        not pool.is_leaving
+        not pool.is_deleting
         and pool.is_labelled
         and pool.namespaces.items() <= case.namespace.items()
         and pool.pods.items() <= pod.labels.items()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpushare import names
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, PoolSpec
 from tests.kit.histories import simulated_cluster as sim
 from tests.kit.histories import simulated_kubelets
@@ -68,7 +68,7 @@ class Disturbances(RuleBasedStateMachine):
         schedule=st.sampled_from(SCHEDULES),
         rollout=a_rollout,
         is_settled=st.sampled_from((True, True, False)),
-        rival=st.sampled_from((None, None, 100, 200)),
+        conflict=st.sampled_from((None, None, 100, 200)),
         pace=st.sampled_from((0, 0, 2)),
     )
     def begin(
@@ -81,7 +81,7 @@ class Disturbances(RuleBasedStateMachine):
         rollout: dict[str, object],
         is_settled: bool,
         pace: int,
-        rival: int | None = None,
+        conflict: int | None = None,
     ) -> None:
         """`rival`: with this priority a pool that is as old comes to claim the same nodes."""
         self.cluster = sim.Cluster(
@@ -93,12 +93,12 @@ class Disturbances(RuleBasedStateMachine):
             self.add_node(node, "a", mode)
         self.cluster = simulated_kubelets.elapse(self.cluster, 60)
         self.put_pool("training", schedule=schedule, nodes=_of_groups("a"), rollout=rollout)
-        if rival is not None:
+        if conflict is not None:
             self.put_pool("inference")
         if is_settled:
             self.come_to_rest()
-        if rival is not None:
-            self.put_pool("inference", nodes=_of_groups("a"), priority=rival)
+        if conflict is not None:
+            self.put_pool("inference", nodes=_of_groups("a"), priority=conflict)
         self.pace = pace
 
     @abstractmethod

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gpushare import names
-from gpushare.api.node import Node
+from gpushare.api.k8s.node import Node
 
 CORDON = "spec.unschedulable"
 _RELEASED = names.RELEASED_ANNOTATIONS | {names.ANNOTATION_RETRY}

@@ -64,7 +64,7 @@ class GpuPool:
     placement: str = ""
     priority: int = 100
     reconcile: str = "Enforce"
-    is_leaving: bool = False
+    is_deleting: bool = False
     selection: str = "Automatic"
     binding: str = "Pool"
     namespaces: Mapping[str, str] = field(default_factory=dict)

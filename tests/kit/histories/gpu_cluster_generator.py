@@ -102,7 +102,7 @@ class GpuClusterGenerator:
             placement=rolled.choice(placements) if edition == "Professional" else "",
             priority=rolled.choice((100, 100, 100, 50, 200)),
             reconcile="Observe" if self._chance(0.06) else "Enforce",
-            is_leaving=self._chance(0.04),
+            is_deleting=self._chance(0.04),
             selection="OnRequest" if self._chance(0.12) else "Automatic",
             binding="Mode" if self._chance(0.1) else "Pool",
             namespaces={"team": "vision"} if self._chance(0.12) else {},

@@ -59,7 +59,7 @@ def build_living_pool(pool: GpuPool) -> Json:
         "uid": f"uid-of-{pool.name}",
         "generation": 1,
         "creationTimestamp": _OBSERVED_AT,
-        **({"deletionTimestamp": _OBSERVED_AT} if pool.is_leaving else {}),
+        **({"deletionTimestamp": _OBSERVED_AT} if pool.is_deleting else {}),
     }
     ready = sum(node.is_ready for node in pool.nodes)
     raw["status"] = {

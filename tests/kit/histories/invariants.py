@@ -12,25 +12,27 @@ from difflib import unified_diff
 from hashlib import sha256
 
 from gpushare import names
-from gpushare.api.node import Node
+from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 from gpushare.api.rollout import ApprovalPolicy
-from gpushare.core.actions import (
+from gpushare.core.planner.decisions import Plan
+from gpushare.core.planner.planner import Planner
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.records.change_record import Change, ChangePhase, Failure
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.snapshot.actions import (
     ApplyNode,
     DeletePlugins,
     EvictPods,
-    NodePlan,
     NodeState,
     ReleaseNode,
+    StepResult,
 )
-from gpushare.core.admitted import find_admissions
-from gpushare.core.book import Book
-from gpushare.core.observed import Observed
-from gpushare.core.plan import Plan, Planner
-from gpushare.core.records import Change, Failure, NodeRecords, Step, parse_records
-from gpushare.core.status import build_status
-from gpushare.core.transitions import Outcome
-from gpushare.core.world import World
+from gpushare.core.snapshot.admissions import find_admissions
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.core.status.pool_status import build_status
+from gpushare.editions.transitions import Outcome
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.pool_oracle import find_pool, is_within_budget, read_owner
@@ -39,9 +41,9 @@ from tests.kit.histories.simulated_operator import Task, describe
 
 PLUGINS = {name for each in DAEMONSETS.values() for name, ds in each.items() if ds.resource}
 OURS = names.NODE_LABELS | names.NODE_ANNOTATIONS | {names.ANNOTATION_RETRY, CORDON}
-UNATTENDED = (Outcome.REQUIRES_TEARDOWN, Outcome.REQUIRES_PERSON)
+UNATTENDED = (Outcome.REQUIRES_TEARDOWN, Outcome.REQUIRES_MANUAL_ACTION)
 EXCUSES = frozenset(
-    {Reason.REQUIRES_TEARDOWN, Reason.REQUIRES_PERSON, Reason.OWNED_BY_OTHER_POOL}
+    {Reason.REQUIRES_TEARDOWN, Reason.REQUIRES_MANUAL_ACTION, Reason.OWNED_BY_OTHER_POOL}
     | {Reason.WOULD_CHANGE, Reason.PAUSED}
 )
 """Why a node may not be ready although nothing is in the way."""
@@ -86,7 +88,7 @@ class InvariantChecker:
     # Decisions.
 
     def expect_agreement(
-        self, grown: Planner, fresh: Planner, world: World, cluster: Cluster
+        self, grown: Planner, fresh: Planner, snapshot: ClusterSnapshot, cluster: Cluster
     ) -> None:
         """Who saw every event, and who starts now, think the same, to the byte, and say it."""
         for name, pool in cluster.pools.items():
@@ -106,37 +108,37 @@ class InvariantChecker:
         _expect_equal(describe(plans), describe(wanted))
 
     def expect_turns(
-        self, begun: Mapping[str, Task], busy: Mapping[str, Task], world: World
+        self, begun: Mapping[str, Task], busy: Mapping[str, Task], snapshot: ClusterSnapshot
     ) -> None:
         """A node is changed for the pool that has it; its change is within that pool's budget, and
         it is its turn."""
         for name, task in begun.items():
-            node, action = world.nodes[name], task.decision.plan.action
-            pool = find_pool(node, world.pools)
+            node, action = snapshot.nodes[name], task.decision.plan.action
+            pool = find_pool(node, snapshot.pools)
             is_member = pool is not None
             owner = pool.name if pool is not None else read_owner(node) or ""
             assert task.decision.pool == owner, f"{name} belongs to {owner!r}: {task.decision}"
-            pool = pool or next((each for each in world.pools if each.name == owner), None)
+            pool = pool or next((each for each in snapshot.pools if each.name == owner), None)
             before = parse_records(node).change
             change = _read_beginning(action, before)
             if change is None or pool is None:
                 continue
             if is_member:
                 self._expect_approval(task, pool)
-            if change.joining or (before is not None and before.is_under_way):
+            if change.initializing or (before is not None and before.is_under_way):
                 # One that is out of service for a change that failed takes nothing more.
                 continue
-            members, leaving = _find_members(pool, world), _find_leaving(pool, world)
+            members, leaving = _find_members(pool, snapshot), _find_leaving(pool, snapshot)
             out = {
                 other
                 for other in members | leaving
-                if other != name and _is_out(other, pool, busy, world)
+                if other != name and _is_out(other, pool, busy, snapshot)
             }
             limit, nodes = pool.spec.rollout.max_unavailable, len(members or leaving)
             is_fair = is_within_budget(limit, len(out) + 1, nodes)
             assert is_fair, f"{name} begins, {sorted(out)} are out"
             if is_member:
-                _expect_turn(name, pool, members, busy, world)
+                _expect_turn(name, pool, members, busy, snapshot)
 
     def _expect_approval(self, task: Task, pool: Pool) -> None:
         rollout, kind = pool.spec.rollout, task.decision.plan.kind
@@ -190,7 +192,7 @@ class InvariantChecker:
     def _expect_restart(self, name: str, uid: str, change: Change, before: Cluster) -> None:
         """Once per change; once more for each hand that labelled it, and for a silent zero."""
         assert change.restart, change
-        assert change.step is Step.RESTARTING, change
+        assert change.phase is ChangePhase.RESTARTING, change
         assert uid in {plugin.uid for plugin in change.plugins}, change
         assert uid not in self._deleted
         self._deleted.add(uid)
@@ -202,7 +204,7 @@ class InvariantChecker:
 
     def _note_renewal(self, name: str, before: Cluster, after: Cluster) -> None:
         old, new = read_change(before, name), read_change(after, name)
-        if old is not None and new is not None and new.renewed and not old.renewed:
+        if old is not None and new is not None and new.restarted_again and not old.restarted_again:
             self._renewals[after.nodes[name].uid, new.since] += 1
 
     # Claims.
@@ -212,7 +214,7 @@ class InvariantChecker:
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
             pods = cluster.pods_on(node.name)
-            seen = Observed(node, pods, parse_records(node))
+            seen = NodeSnapshot(node, pods, parse_records(node))
             admissions = find_admissions(seen)
             for pod in pods:
                 if pod.phase == "Running" and not pod.daemonset:
@@ -227,13 +229,13 @@ class InvariantChecker:
         for pool in cluster.pools.values():
             plans = planner.books[pool.name].plans
             # A node that waits for a person out of service keeps its place in the budget.
-            is_stuck = any(plan.under_way and needs_person(plan) for plan in plans.values())
+            is_stuck = any(plan.under_way and needs_user(plan) for plan in plans.values())
             excuses = EXCUSES | TURNS if is_stuck else EXCUSES
             for name, plan in plans.items():
                 if plan.state is NodeState.READY:
                     self._expect_truth(name, pool, cluster)
                 else:
-                    assert plan.reason in excuses or needs_person(plan), plan
+                    assert plan.reason in excuses or needs_user(plan), plan
         for simulated in cluster.nodes.values():
             node = observe_node(simulated)
             self._expect_ownership(node, list(cluster.pools.values()), planner.books)
@@ -284,30 +286,30 @@ def _read_beginning(action: object, before: Change | None) -> Change | None:
     if not isinstance(action, ApplyNode) or names.ANNOTATION_CHANGE not in action.annotations:
         return None
     change = Change.model_validate_json(action.annotations[names.ANNOTATION_CHANGE])
-    if change.step is not Step.CORDONED or change.undoes is not None:
+    if change.phase is not ChangePhase.CORDONED or change.rolls_back is not None:
         return None
     return change if before is None or before.since != change.since else None
 
 
-def needs_person(plan: NodePlan) -> bool:
+def needs_user(plan: StepResult) -> bool:
     """Whether what the node needs next is not done by itself, whatever happened before that."""
     return plan.kind is not None and plan.kind.outcome in UNATTENDED
 
 
 def _expect_turn(
-    name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], world: World
+    name: str, pool: Pool, members: set[str], busy: Mapping[str, Task], snapshot: ClusterSnapshot
 ) -> None:
     """Canaries first, and nothing after a failure."""
-    others = {other: parse_records(world.nodes[other]) for other in members if other != name}
+    others = {other: parse_records(snapshot.nodes[other]) for other in members if other != name}
     for other, records in others.items():
-        failure, attempt = _find_failure(records), _name_attempt(pool, world.nodes[other])
+        failure, attempt = _find_failure(records), _name_attempt(pool, snapshot.nodes[other])
         is_halted = failure is not None and failure.attempt == attempt
         assert not is_halted, f"{name} begins, although {other} failed: {failure}"
-    proven = {other for other, records in others.items() if _is_proven(records, pool)}
-    changing = {other for other in others if _is_changing(other, busy, world)}
+    verified = {other for other, records in others.items() if _is_verified(records, pool)}
+    changing = {other for other in others if _is_changing(other, busy, snapshot)}
     canary = pool.spec.rollout.canary
     # A node that succeeded counts only while it is ready, which its record does not say.
-    is_early = len(proven) < canary <= len(changing)
+    is_early = len(verified) < canary <= len(changing)
     assert not is_early, f"{name} begins before {sorted(changing)} succeeded"
 
 
@@ -320,44 +322,46 @@ def _name_attempt(pool: Pool, node: Node) -> str:
     return f"{spec}/{sha256(said.encode()).hexdigest()[:8]}"
 
 
-def _find_members(pool: Pool, world: World) -> set[str]:
+def _find_members(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
     """Nodes that the pool claims and has."""
-    return {name for name, node in world.nodes.items() if find_pool(node, world.pools) is pool}
-
-
-def _find_leaving(pool: Pool, world: World) -> set[str]:
-    """Nodes that no pool claims and this one still has."""
     return {
-        name
-        for name, node in world.nodes.items()
-        if find_pool(node, world.pools) is None and read_owner(node) == pool.name
+        name for name, node in snapshot.nodes.items() if find_pool(node, snapshot.pools) is pool
     }
 
 
-def _is_changing(name: str, busy: Mapping[str, Task], world: World) -> bool:
-    change = parse_records(world.nodes[name]).change
+def _find_leaving(pool: Pool, snapshot: ClusterSnapshot) -> set[str]:
+    """Nodes that no pool claims and this one still has."""
+    return {
+        name
+        for name, node in snapshot.nodes.items()
+        if find_pool(node, snapshot.pools) is None and read_owner(node) == pool.name
+    }
+
+
+def _is_changing(name: str, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
+    change = parse_records(snapshot.nodes[name]).change
     if change is not None and change.is_under_way:
-        return not change.joining
+        return not change.initializing
     begun = _read_beginning(busy[name].decision.plan.action, change) if name in busy else None
-    return begun is not None and not begun.joining
+    return begun is not None and not begun.initializing
 
 
-def _is_out(name: str, pool: Pool, busy: Mapping[str, Task], world: World) -> bool:
+def _is_out(name: str, pool: Pool, busy: Mapping[str, Task], snapshot: ClusterSnapshot) -> bool:
     """Out of service; one that joins never was in service."""
-    if _is_changing(name, busy, world):
+    if _is_changing(name, busy, snapshot):
         return True
-    node = world.nodes[name]
+    node = snapshot.nodes[name]
     change = parse_records(node).change
-    joins = change is not None and change.is_under_way
-    return not joins and not pool.deleting and (not node.ready or node.unschedulable)
+    initializes = change is not None and change.is_under_way
+    return not initializes and not pool.deleting and (not node.ready or node.unschedulable)
 
 
-def _is_proven(records: NodeRecords, pool: Pool) -> bool:
+def _is_verified(records: NodeRecords, pool: Pool) -> bool:
     applied = records.applied
     return (
         records.change is None
         and applied is not None
-        and applied.of is not None
+        and applied.from_mode is not None
         and applied.schedule is pool.spec.schedule
     )
 
@@ -366,7 +370,7 @@ def _find_failure(records: NodeRecords) -> Failure | None:
     """What failed on a node last; one that joined fails alone."""
     change, applied = records.change, records.applied
     if change is not None and change.is_under_way:
-        return None if change.joining else change.failure or change.undoes
+        return None if change.initializing else change.failure or change.rolls_back
     return applied.failure if applied is not None else None
 
 
@@ -377,7 +381,7 @@ def _expect_equal(first: bytes, second: bytes) -> None:
 
 def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:
     """The status that a process writes."""
-    held = planner.holdings.count(pool.name)
+    held = planner.releases.count(pool.name)
     status = build_status(pool, planner.books[pool.name], now, held=held)
     return status.model_dump_json(indent=1).encode()
 
@@ -385,4 +389,6 @@ def _tell(pool: Pool, planner: Planner, now: datetime) -> bytes:
 def _as_bytes(book: Book) -> bytes:
     """What stands in it, without what depends on when each plan was made."""
     plans = book.plans.items()
-    return describe({n: replace(plan, action=None, wake_after_seconds=None) for n, plan in plans})
+    return describe(
+        {n: replace(plan, action=None, requeue_after_seconds=None) for n, plan in plans}
+    )

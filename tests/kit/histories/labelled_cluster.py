@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from gpushare.api.cluster import Cluster, Kind, keep_object
+from gpushare.api.pruned.cluster import Cluster, Kind, keep_object
 from tests.kit.histories.gpu_cluster import (
     MODE_LABELS,
     SHARING,

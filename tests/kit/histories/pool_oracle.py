@@ -7,7 +7,7 @@ it decides with is imported here.
 import json
 from collections.abc import Iterable
 
-from gpushare.api.node import Node
+from gpushare.api.k8s.node import Node
 from gpushare.api.pool import Pool
 
 _POOL = "gpushare.io/pool"

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from gpushare import names
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool
 from tests.kit.histories.field_ownership import (
     CORDON,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.pod import Pod
 from tests.kit.histories.simulated_cluster import (
     AMOUNTS,
     DAEMONSETS,

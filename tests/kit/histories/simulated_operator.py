@@ -6,25 +6,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
-from gpushare.core.actions import (
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.core.nodechange.change_phases import plan_after_recheck, plan_restart
+from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.planner import Planner
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.snapshot.actions import (
     ApplyNode,
+    Blocker,
     DeletePlugins,
     EvictPods,
-    LookAgain,
-    NodePlan,
+    RecheckPods,
     RecordPlugins,
     ReleaseNode,
+    StepResult,
 )
-from gpushare.core.blockers import Blocker
-from gpushare.core.modes import MODES
-from gpushare.core.observed import Observed, Timing
-from gpushare.core.plan import Decision, Plan, Planner
-from gpushare.core.records import Step, parse_records
-from gpushare.core.rollout import plan_after_look, plan_restart
-from gpushare.core.status import build_status
-from gpushare.core.world import World
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.snapshot.node import NodeSnapshot, Timing
+from gpushare.core.status.pool_status import build_status
+from gpushare.editions.mode import MODES
 from gpushare.names import Reason
 from tests.kit.histories.field_ownership import CORDON, observe_node
 from tests.kit.histories.simulated_cluster import (
@@ -65,7 +67,7 @@ class SimulatedOperator:
         self._is_new = True
         self._acting_since: dict[str, datetime] = {}
 
-    def observe(self, cluster: Cluster) -> tuple[World, set[str] | None]:
+    def observe(self, cluster: Cluster) -> tuple[ClusterSnapshot, set[str] | None]:
         """The world as the caches show it, and the nodes that something happened to."""
         acting = [pool.name for pool in cluster.pools.values() if pool.acts]
         self._acting_since = {n: self._acting_since.get(n, cluster.now) for n in acting}
@@ -81,7 +83,7 @@ class SimulatedOperator:
                 self._zeroed.discard(name)
         changed |= self._touched
         self._nodes, self._pods, self._touched = nodes, pods, set()
-        world = World(
+        snapshot = ClusterSnapshot(
             pools=tuple(cluster.pools.values()),
             nodes=nodes,
             pods=pods,
@@ -93,11 +95,11 @@ class SimulatedOperator:
             acting_since=self._acting_since,
         )
         was_new, self._is_new = self._is_new, False
-        return world, None if was_new else changed
+        return snapshot, None if was_new else changed
 
-    def decide(self, world: World, changed: set[str] | None, cluster: Cluster) -> Plan:
+    def decide(self, snapshot: ClusterSnapshot, changed: set[str] | None, cluster: Cluster) -> Plan:
         """One pass; what it decides begins, and is carried out or lost later."""
-        plan = self.planner.update(world, changed, cluster.now)
+        plan = self.planner.update(snapshot, changed, cluster.now)
         ending = {pool.name for pool in plan.release}
         for decision in plan.decisions:
             node = decision.plan.node
@@ -109,7 +111,7 @@ class SimulatedOperator:
     def tell(self, cluster: Cluster) -> Cluster:
         """Write each pool's status where it says something new."""
         for name, pool in cluster.pools.items():
-            book, held = self.planner.books[name], self.planner.holdings.count(name)
+            book, held = self.planner.books[name], self.planner.releases.count(name)
             status = build_status(pool, book, cluster.now, held=held)
             if status != pool.status:
                 cluster = put_pool(cluster, pool.model_copy(update={"status": status}))
@@ -137,8 +139,8 @@ class SimulatedOperator:
         match task.decision.plan.action:
             case ApplyNode() as action:
                 return _apply(action, cluster)
-            case LookAgain() as look:
-                return self._look_again(node, task, cluster, look)
+            case RecheckPods() as look:
+                return self._recheck_pods(node, task, cluster, look)
             case EvictPods(pods=pods):
                 if cluster.suffers(node, Fault.PROTECTED):
                     self._refusals[node] = Blocker(Reason.EVICTION_REFUSED, "one must be left")
@@ -147,7 +149,7 @@ class SimulatedOperator:
                     cluster = delete_pod(cluster, pod.uid)
                 return cluster
             case RecordPlugins():
-                seen = _observe_anew(node, Step.LABELLED, cluster)
+                seen = _observe_anew(node, ChangePhase.LABELLED, cluster)
                 restart = plan_restart(seen) if seen is not None else None
                 return _apply(restart, cluster) if restart is not None else cluster
             case DeletePlugins(plugins=plugins):
@@ -166,11 +168,11 @@ class SimulatedOperator:
         del self.busy[node]
         self._touched.add(node)
 
-    def _look_again(self, node: str, task: Task, cluster: Cluster, look: LookAgain) -> Cluster:
-        seen = _observe_anew(node, Step.CORDONED, cluster)
+    def _recheck_pods(self, node: str, task: Task, cluster: Cluster, look: RecheckPods) -> Cluster:
+        seen = _observe_anew(node, ChangePhase.CORDONED, cluster)
         if seen is None or not seen.is_out_of_service:
             return cluster
-        action = plan_after_look(
+        action = plan_after_recheck(
             seen, cluster.now, self.timing, stays=look.stays, may_restart=look.may_restart
         )
         is_wanted = _version_of(cluster, task.decision.pool) == task.version
@@ -185,13 +187,13 @@ def _apply(action: ApplyNode, cluster: Cluster) -> Cluster:
     return apply_node(cluster, action.node, {**action.labels, **action.annotations, **cordon})
 
 
-def _observe_anew(name: str, step: Step, cluster: Cluster) -> Observed | None:
+def _observe_anew(name: str, phase: ChangePhase, cluster: Cluster) -> NodeSnapshot | None:
     """The node as it is now, if it still is at `step`."""
     node = observe_node(cluster.nodes[name])
     records = parse_records(node)
-    if records.change is None or records.change.step is not step:
+    if records.change is None or records.change.phase is not phase:
         return None
-    return Observed(node, cluster.pods_on(name), records)
+    return NodeSnapshot(node, cluster.pods_on(name), records)
 
 
 def _version_of(cluster: Cluster, pool: str) -> tuple[str, int] | None:
@@ -201,7 +203,7 @@ def _version_of(cluster: Cluster, pool: str) -> tuple[str, int] | None:
 
 def _is_restarting(node: Node) -> bool:
     change = parse_records(node).change
-    return change is not None and change.step is Step.RESTARTING
+    return change is not None and change.phase is ChangePhase.RESTARTING
 
 
 def _shows_zero(node: Node) -> bool:
@@ -213,18 +215,20 @@ def _shows_zero(node: Node) -> bool:
     return bool(resource) and not node.allocatable.get(resource)
 
 
-def plan_from_nothing(world: World, cluster: Cluster, timing: Timing) -> tuple[Planner, Plan]:
+def plan_from_nothing(
+    snapshot: ClusterSnapshot, cluster: Cluster, timing: Timing
+) -> tuple[Planner, Plan]:
     """What a process decides that starts now, and lists everything in another order."""
     turned = replace(
-        world,
-        pools=tuple(reversed(world.pools)),
-        nodes={name: world.nodes[name] for name in sorted(world.nodes, reverse=True)},
+        snapshot,
+        pools=tuple(reversed(snapshot.pools)),
+        nodes={name: snapshot.nodes[name] for name in sorted(snapshot.nodes, reverse=True)},
     )
     planner = Planner(timing, may_evict=True)
     return planner, planner.update(turned, None, cluster.now)
 
 
-def describe(plans: Mapping[str, NodePlan]) -> bytes:
+def describe(plans: Mapping[str, StepResult]) -> bytes:
     """Plans as bytes: what two processes must agree on to the letter."""
     listed = {node: asdict(plan) for node, plan in plans.items()}
     return json.dumps(listed, default=str, sort_keys=True, indent=1).encode()

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from gpushare.certs.flaws import general_name
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import issue_authority, issue_identity
-from gpushare.webhook.certificate import load_identity
+from gpushare.certs.validation import general_name
+from gpushare.webhook.certificates import load_identity
 
 HOST = "gpushare-webhook.gpushare-system.svc"
 LIFETIME = timedelta(days=90)

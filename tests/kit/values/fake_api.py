@@ -10,8 +10,8 @@ import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpushare.kube.client import ApiServer, RequestObserver, connect
-from gpushare.kube.credentials import Credentials
+from gpushare.kube.auth.credentials import Credentials
+from gpushare.kube.client import ApiClient, RequestObserver, connect
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -41,7 +41,7 @@ class FakeApi:
         self.objects[path] = {**body, "metadata": metadata}
 
     @contextlib.asynccontextmanager
-    async def connected(self, observer: RequestObserver = _ignore) -> AsyncIterator[ApiServer]:
+    async def connected(self, observer: RequestObserver = _ignore) -> AsyncIterator[ApiClient]:
         """The API server that is asked about these objects; `observer` is told of each call."""
         async with served_by(self._answer, observer) as api:
             yield api
@@ -81,7 +81,7 @@ class FakeApi:
 @contextlib.asynccontextmanager
 async def served_by(
     answer: Answer, observer: RequestObserver = _ignore
-) -> AsyncIterator[ApiServer]:
+) -> AsyncIterator[ApiClient]:
     """An API server that answers everything so; `observer` is told of each call."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpushare.api.cluster import Cluster, Kind, keep_object
-from gpushare.cli.snapshots import build_snapshot
+from gpushare.api.pruned.cluster import Cluster, Kind, keep_object
+from gpushare.cli.cluster.snapshot_file import build_snapshot
 from tests.kit.cluster.command_line import run_command
 from tests.kit.values.manifests import Json, build_pool
 

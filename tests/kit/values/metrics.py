@@ -7,16 +7,16 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare import names
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Pool, Schedule
-from gpushare.api.workload import Workload
-from gpushare.core.observed import Timing
-from gpushare.core.plan import Planner
+from gpushare.core.planner.planner import Planner
+from gpushare.core.snapshot.node import Timing
 from gpushare.observe.metrics import Metrics, Sight
 from gpushare.observe.metrics.figures import Figures
 from tests.kit.values.node_plans import OURS, SHARE, applied
-from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_world
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_snapshot
 
 WEB = Workload("Deployment", "web")
 
@@ -49,15 +49,15 @@ def build_sight(
     per_node: bool = True,
 ) -> Sight:
     """What an active controller knows of these."""
-    world = a_world(pools=tuple(pools), nodes=tuple(nodes), pods=tuple(pods))
+    snapshot = a_snapshot(pools=tuple(pools), nodes=tuple(nodes), pods=tuple(pods))
     planner = Planner(Timing())
-    planner.update(world, None, NOW)
+    planner.update(snapshot, None, NOW)
     figures = Figures(per_application=per_application, per_node=per_node)
-    for bound in world.pods.values():
+    for bound in snapshot.pods.values():
         for pod in bound:
             figures.put_pod(f"{pod.namespace}/{pod.name}", None, pod)
-    figures.put_nodes(world.pools, planner.books, planner.seen)
-    return Sight(pools=world.pools, books=planner.books, figures=figures)
+    figures.put_nodes(snapshot.pools, planner.books, planner.seen)
+    return Sight(pools=snapshot.pools, books=planner.books, figures=figures)
 
 
 def measure(sight: Sight) -> Metrics:

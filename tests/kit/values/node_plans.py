@@ -6,29 +6,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpushare import names
-from gpushare.api.daemonset import FORMER
-from gpushare.api.job import Job
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.daemonset import FORMER
+from gpushare.api.k8s.job import Job
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.rollout import WorkloadPolicy
 from gpushare.api.status import Approval, PoolPlan, PoolStatus
-from gpushare.core.actions import ApplyNode, NodePlan, NodeState
-from gpushare.core.kinds import Kind, hash_kinds
-from gpushare.core.leaving import plan_leaving
-from gpushare.core.member import plan_member
-from gpushare.core.observed import Observed, Pass
-from gpushare.core.records import (
-    Applied,
-    Change,
-    Failure,
-    NodeRecords,
-    PluginPod,
-    Step,
-    parse_records,
-)
-from gpushare.core.transitions import Outcome
-from gpushare.core.turn import CLOSED, OPEN
+from gpushare.core.nodechange.reconcile_node import plan_node
+from gpushare.core.nodechange.releasing import plan_release
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.core.records.change_record import Change, ChangePhase, Failure, PluginPod
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.rollout.budget import CLOSED, OPEN
+from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.transitions import Outcome
 from gpushare.names import Reason
 from tests.kit.values.objects import (
     MEMORY,
@@ -64,17 +58,17 @@ def plan_of(
     jobs: Iterable[Job] = (),
     is_refused: bool = False,
     acting_since: datetime | None = None,
-) -> NodePlan:
+) -> StepResult:
     by_name = {job.name: job for job in jobs}
-    seen = Observed(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
-    at = Pass(
+    seen = NodeSnapshot(node, pods, parse_records(node), jobs=by_name, is_refused=is_refused)
+    ctx = ReconcileContext(
         now,
         plugin_daemonsets=installed(daemonsets),
         may_evict=may_evict,
         may_tear_down=may_tear_down,
         acting_since=acting_since,
     )
-    return plan_member(seen, pool, at, OPEN if slot_free else CLOSED)
+    return plan_node(seen, pool, ctx, OPEN if slot_free else CLOSED)
 
 
 def applied(
@@ -88,24 +82,24 @@ def applied(
         "plugins": {"plugin-1": 0},
         **more,
     }
-    return NodeRecords(found={}, applied=Applied.model_validate(values), module=module)
+    return NodeRecords(initial_values={}, applied=LastApplied.model_validate(values), module=module)
 
 
-def expect_apply(plan: NodePlan) -> ApplyNode:
+def expect_apply(plan: StepResult) -> ApplyNode:
     assert isinstance(plan.action, ApplyNode), plan
     return plan.action
 
 
-def expect_change(plan: NodePlan) -> Change:
+def expect_change(plan: StepResult) -> Change:
     return Change.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_CHANGE])
 
 
-def expect_applied(plan: NodePlan) -> Applied:
+def expect_applied(plan: StepResult) -> LastApplied:
     """What the plan says of the mode that is in force."""
-    return Applied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
+    return LastApplied.model_validate_json(expect_apply(plan).annotations[names.ANNOTATION_APPLIED])
 
 
-def expect_idle(plan: NodePlan | None, state: NodeState, reason: Reason) -> NodePlan:
+def expect_idle(plan: StepResult | None, state: NodeState, reason: Reason) -> StepResult:
     """Nothing is done to the node, and this is what it says of itself."""
     assert plan is not None
     assert (plan.state, plan.reason, plan.action) == (state, reason, None)
@@ -124,13 +118,13 @@ def written(node: Node, action: object) -> Node:
     )
 
 
-def follow(node: Node, plan: NodePlan) -> Node:
+def follow(node: Node, plan: StepResult) -> Node:
     """The node once this has been written to it; but for its group no label of others stays."""
     apply = expect_apply(plan)
     return replace(written(node, apply), labels={"group": "gpu", **apply.labels})
 
 
-def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> NodePlan:
+def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> StepResult:
     """What is planned once all is written that leaves the node in service."""
     plan = plan_of(node, pool, *pods, now=now)
     for _ in range(3):
@@ -140,19 +134,19 @@ def plan_once_noted(node: Node, pool: Pool, *pods: Pod, now: datetime = NOW) -> 
     return plan
 
 
-def under_way(step: Step, **more: Any) -> NodeRecords:
+def under_way(phase: ChangePhase, **more: Any) -> NodeRecords:
     """A change from share to cgpu, labelled at NOW."""
     change = deferred(0).change
     assert change is not None
-    labelled_at = None if step is Step.CORDONED else NOW
-    update = {"step": step, "not_before": None, "labelled_at": labelled_at, **more}
+    labelled_at = None if phase is ChangePhase.CORDONED else NOW
+    update = {"phase": phase, "not_before": None, "labelled_at": labelled_at, **more}
     return applied(Schedule.SHARE).model_copy(update={"change": change.model_copy(update=update)})
 
 
-def on_basic(of: Schedule, to: Schedule, step: Step, **more: Any) -> NodeRecords:
+def on_basic(of: Schedule, to: Schedule, phase: ChangePhase, **more: Any) -> NodeRecords:
     """A change on the Basic edition that restarts the plugin, of a node that was in share."""
-    way = {"edition": Edition.BASIC, "of": of, "to": to, "restart": True, "labelled_at": NOW}
-    records = under_way(step, **{**way, **more})
+    way = {"edition": Edition.BASIC, "from_mode": of, "to": to, "restart": True, "labelled_at": NOW}
+    records = under_way(phase, **{**way, **more})
     before = applied(Schedule.SHARE, edition=Edition.BASIC)
     return records.model_copy(update={"applied": before.applied})
 
@@ -164,14 +158,14 @@ def change_of(records: NodeRecords) -> Change:
 
 def plan_leave_of(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
-) -> NodePlan | None:
-    seen = Observed(node, pods, parse_records(node))
-    return plan_leaving(seen, pool, Pass(now, plugin_daemonsets=PRO_INSTALLED), OPEN)
+) -> StepResult | None:
+    seen = NodeSnapshot(node, pods, parse_records(node))
+    return plan_release(seen, pool, ReconcileContext(now, plugin_daemonsets=PRO_INSTALLED), OPEN)
 
 
-def expect_leaving(
+def expect_release(
     node: Node, *pods: Pod, pool: Pool | None = None, now: datetime = NOW
-) -> NodePlan:
+) -> StepResult:
     """What is planned for a node on which something is ours."""
     plan = plan_leave_of(node, *pods, pool=pool, now=now)
     assert plan is not None
@@ -208,7 +202,7 @@ def an_isolating(name: str = "gpu-1", *, records: NodeRecords | None = None, **m
 def a_failure(attempt: str = "training/1") -> Failure:
     return Failure(
         attempt=attempt,
-        step=Step.RESTARTING,
+        phase=ChangePhase.RESTARTING,
         reason=Reason.DEADLINE_EXCEEDED,
         message="cgpu-installer is not Ready on the node, 600 s after the labels",
         at=NOW,
@@ -222,11 +216,11 @@ def failed(attempt: str = "training/1", **more: Any) -> NodeRecords:
         "plugins": (PluginPod(name="old", uid="old"),),
         "failure": a_failure(attempt),
     }
-    return under_way(**{"step": Step.RESTARTING, **values, **more})
+    return under_way(**{"phase": ChangePhase.RESTARTING, **values, **more})
 
 
-def changing(name: str = "gpu-0", *, joining: bool = False, **more: Any) -> Node:
-    records = under_way(Step.LABELLED, joining=joining)
+def changing(name: str = "gpu-0", *, initializing: bool = False, **more: Any) -> Node:
+    records = under_way(ChangePhase.LABELLED, initializing=initializing)
     return a_node(name, {**CGPU, **OURS}, records=records, unschedulable=True, **more)
 
 
@@ -243,7 +237,7 @@ def has_failed(name: str = "gpu-0", **more: Any) -> Node:
 
 def done(name: str, **more: Any) -> Node:
     """A node that its change brought to cgpu."""
-    records = applied(of="share", plugins={f"plugin-{name}": 0}, **more)
+    records = applied(from_mode="share", plugins={f"plugin-{name}": 0}, **more)
     return a_node(name, {**CGPU, **OURS}, records=records, allocatable={MEMORY: 15})
 
 
@@ -255,9 +249,9 @@ def deferred(minutes: float) -> NodeRecords:
     change = Change(
         pool="training",
         edition=Edition.PROFESSIONAL,
-        of=Schedule.SHARE,
+        from_mode=Schedule.SHARE,
         to=Schedule.CGPU,
-        step=Step.DEFERRED,
+        phase=ChangePhase.DEFERRED,
         since=NOW,
         not_before=NOW + timedelta(minutes=minutes),
     )

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gpushare import names
-from gpushare.api.daemonset import DaemonSet
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.daemonset import DaemonSet
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool, PoolSpec
 from gpushare.api.status import PoolStatus
-from gpushare.core.modes import GPUSHARE_PLUGIN
-from gpushare.core.plugindaemonsets import PluginDaemonSets
-from gpushare.core.records import NodeRecords
-from gpushare.core.world import World
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.editions.mode import GPUSHARE_PLUGIN
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -68,7 +68,7 @@ def _say_isolation(labels: Mapping[str, str], records: NodeRecords) -> dict[str,
         mode = (change.edition, change.to)
     elif applied is not None:
         mode = (applied.edition, applied.schedule)
-        is_verified = not applied.awaits_restart and not applied.mode_unknown
+        is_verified = not applied.restart_pending and not applied.mode_unknown
     if mode in _ISOLATING:
         is_true = is_verified and _ISOLATING[mode].items() <= labels.items()
         return {"gpushare.io/isolation-verified": "true" if is_true else "false"}
@@ -138,14 +138,14 @@ def installed(daemonsets: Iterable[str]) -> PluginDaemonSets:
 PRO_INSTALLED = installed(PRO_DAEMONSETS)
 
 
-def a_world(
+def a_snapshot(
     *, pools: tuple[Pool, ...], nodes: tuple[Node, ...], pods: tuple[Pod, ...] = ()
-) -> World:
+) -> ClusterSnapshot:
     """A world with the Professional edition's DaemonSets installed."""
     by_node: dict[str, list[Pod]] = {}
     for pod in pods:
         by_node.setdefault(pod.node, []).append(pod)
-    return World(
+    return ClusterSnapshot(
         pools=pools,
         nodes={node.name: node for node in nodes},
         pods=by_node,

@@ -5,11 +5,11 @@ from copy import deepcopy
 from typing import Any
 
 from gpushare import names
-from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Edition, Schedule
 from gpushare.core.admission import Decision, PoolView, Rules, decide
-from gpushare.core.admission.poolview import Room
+from gpushare.core.admission.pool_view import Room
 
 Json = dict[str, Any]
 HERE = Namespace("default")

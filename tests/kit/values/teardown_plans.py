@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpushare import names
-from gpushare.api.job import Job, JobState
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.job import Job, JobState
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.actions import NodePlan, Phase
-from gpushare.core.records import Change, NodeRecords, Step, Teardown, parse_records
-from gpushare.core.teardown import name_job
+from gpushare.core.nodechange.teardown import name_job
+from gpushare.core.records.change_record import Change, ChangePhase, Teardown
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.snapshot.actions import JobPhase, StepResult
 from tests.kit.values.node_plans import CGPU, OURS, SHARE, applied, expect_apply, plan_of, written
 from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool
 
@@ -26,47 +27,49 @@ def manual_pool(**more: Any) -> Pool:
     return a_pool(schedule="share", **more)
 
 
-def job_pool(reboot: str = "Person", **more: Any) -> Pool:
+def job_pool(reboot: str = "Manual", **more: Any) -> Pool:
     """A pool that wants share, and leaves the module to Jobs."""
     teardown = {"policy": "Job", "reboot": reboot}
     return a_pool(schedule="share", isolation_teardown=teardown, **more)
 
 
-def a_teardown(step: Step, attempt: int = 1, *, down: bool = False, **more: Any) -> NodeRecords:
+def a_teardown(
+    phase: ChangePhase, attempt: int = 1, *, not_ready: bool = False, **more: Any
+) -> NodeRecords:
     """The records of a node that leaves cgpu for share for good, labelled at NOW in boot-1."""
     change = Change(
         pool="training",
         edition=Edition.PROFESSIONAL,
-        of=Schedule.CGPU,
+        from_mode=Schedule.CGPU,
         to=Schedule.SHARE,
-        step=step,
+        phase=phase,
         since=NOW,
-        labelled_at=None if step is Step.CORDONED else NOW,
-        boot_id=None if step is Step.CORDONED else "boot-1",
-        teardown=Teardown(attempt=attempt, down=True if down else None),
+        labelled_at=None if phase is ChangePhase.CORDONED else NOW,
+        boot_id=None if phase is ChangePhase.CORDONED else "boot-1",
+        teardown=Teardown(attempt=attempt, not_ready=True if not_ready else None),
     )
     records = applied(Schedule.CGPU)
     return records.model_copy(update={"change": change.model_copy(update=more)})
 
 
 def teardown_node(
-    step: Step, *, boot: str = "boot-1", records: NodeRecords | None = None, **more: Any
+    phase: ChangePhase, *, boot: str = "boot-1", records: NodeRecords | None = None, **more: Any
 ) -> Node:
     """A node at this step, cordoned; its resource is there."""
-    labels = CGPU if step is Step.CORDONED else SHARE
+    labels = CGPU if phase is ChangePhase.CORDONED else SHARE
     values: dict[str, Any] = {
         "unschedulable": True,
         "owns_cordon": True,
         "allocatable": {MEMORY: 15},
         **more,
     }
-    node = a_node(labels={**labels, **OURS}, records=records or a_teardown(step), **values)
+    node = a_node(labels={**labels, **OURS}, records=records or a_teardown(phase), **values)
     return replace(node, boot_id=boot)
 
 
 def a_job(
     node: Node,
-    phase: Phase,
+    phase: JobPhase,
     state: JobState = JobState.RUNNING,
     message: str = "",
     *,
@@ -91,7 +94,7 @@ def plan_teardown(
     pods: Iterable[Pod] = (PLUGIN,),
     now: datetime = NOW,
     may_tear_down: bool = True,
-) -> NodePlan:
+) -> StepResult:
     """What is planned for it; the same on every look."""
     plans = [
         plan_of(node, pool, *pods, jobs=jobs, now=now, may_tear_down=may_tear_down)
@@ -101,12 +104,12 @@ def plan_teardown(
     return plans[0]
 
 
-def write(node: Node, plan: NodePlan) -> Node:
+def write(node: Node, plan: StepResult) -> Node:
     """The node once this was written to it; what others say of it stays."""
     return written(node, plan.action)
 
 
-def expect_written(plan: NodePlan) -> Change:
+def expect_written(plan: StepResult) -> Change:
     """The change as the plan leaves it; the cordon stays."""
     apply = expect_apply(plan)
     assert apply.cordon

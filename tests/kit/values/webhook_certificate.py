@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from gpushare.certs.custody import TLS
 from gpushare.certs.identity import Identity
-from gpushare.kube.client import ApiServer
+from gpushare.certs.ownership import TLS
+from gpushare.kube.client import ApiClient
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
-from gpushare.webhook.certificate import Certificate
+from gpushare.webhook.certificates import Certificate
 from tests.kit.values.fake_api import FakeApi
 
 SECRET = "api/v1/namespaces/gpushare-system/secrets/gpushare-webhook-tls"
@@ -28,7 +28,7 @@ Mode = Literal["self", "cert-manager", "provided"]
 class TlsApi(FakeApi):
     """An API server that a test is connected with by `api`."""
 
-    api: ApiServer
+    api: ApiClient
 
 
 def build_fake_api(*empty: str) -> TlsApi:
@@ -51,7 +51,7 @@ class Clock:
 
 
 def start(
-    api: ApiServer,
+    api: ApiClient,
     clock: Clock | None = None,
     metrics: Metrics | None = None,
     mode: Mode = "self",

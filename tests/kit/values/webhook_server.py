@@ -5,13 +5,13 @@ import itertools
 import time
 from collections.abc import Callable, Iterable
 
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.pool import Schedule
 from gpushare.core.admission import PoolView, Rules
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.admitter import Admitter
-from gpushare.webhook.journal import Journal
-from gpushare.webhook.memory import NAMESPACES, POOLS, Memory
+from gpushare.webhook.cache import NAMESPACES, POOLS, PoolCache
+from gpushare.webhook.decision_log import DecisionLog
+from gpushare.webhook.handler import AdmissionHandler
 from gpushare.webhook.server import AdmissionServer
 
 INFERENCE = PoolView("inference", Schedule.SHARE, 100)
@@ -24,20 +24,20 @@ def build_memory(
     pools: Iterable[PoolView] = (INFERENCE, TRAINING),
     namespaces: Iterable[Namespace] = (DEFAULT,),
     clock: Callable[[], float] = time.monotonic,
-) -> Memory:
+) -> PoolCache:
     """A memory that has just heard of all this."""
-    memory = Memory(_STALE_SECONDS, clock)
+    cache = PoolCache(_STALE_SECONDS, clock)
     for pool in pools:
-        memory.put_pool(pool.name, None, pool)
+        cache.put_pool(pool.name, None, pool)
     for namespace in namespaces:
-        memory.put_namespace(namespace.name, None, namespace)
-    memory.hear_of(POOLS)
-    memory.hear_of(NAMESPACES)
-    return memory
+        cache.put_namespace(namespace.name, None, namespace)
+    cache.note_event(POOLS)
+    cache.note_event(NAMESPACES)
+    return cache
 
 
 def build_webhook(
-    memory: Memory | None = None,
+    cache: PoolCache | None = None,
     *,
     rules: Rules | None = None,
     metrics: Metrics | None = None,
@@ -46,21 +46,21 @@ def build_webhook(
 ) -> AdmissionServer:
     """What `gpushare webhook` serves, out of this memory."""
     metrics = metrics or Metrics()
-    admitter = build_admitter(memory, rules=rules, metrics=metrics, replicas=replicas)
-    return AdmissionServer(admitter, metrics, max_calls)
+    handler = build_handler(cache, rules=rules, metrics=metrics, replicas=replicas)
+    return AdmissionServer(handler, metrics, max_calls)
 
 
-def build_admitter(
-    memory: Memory | None = None,
+def build_handler(
+    cache: PoolCache | None = None,
     *,
     rules: Rules | None = None,
     metrics: Metrics | None = None,
     replicas: int = 1,
-) -> Admitter:
+) -> AdmissionHandler:
     """What decides there, without a server."""
-    return Admitter(
-        memory or build_memory(),
-        Journal(),
+    return AdmissionHandler(
+        cache or build_memory(),
+        DecisionLog(),
         metrics or Metrics(),
         rules=rules or Rules(),
         replicas=replicas,

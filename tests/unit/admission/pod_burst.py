@@ -15,10 +15,10 @@ from math import floor
 from random import Random
 from typing import Any
 
-from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission import PoolView, decide, view_pool
-from gpushare.core.admission.bookings import Bookings
+from gpushare.core.admission.reservations import Reservations
 from tests.kit.values.manifests import build_pod, build_pool
 
 PODS = 1000
@@ -77,13 +77,13 @@ class Webhook:
 
     def __init__(self, replicas: int) -> None:
         self.heard: dict[str, PoolView] = {}
-        self._bookings = Bookings(replicas)
+        self._reservations = Reservations(replicas)
 
     def choose_pool(self, at: float) -> str:
         pools = list(self.heard.values())
-        decision = decide(_POD, _NAMESPACE, pools, booked=self._bookings.count(pools, at))
+        decision = decide(_POD, _NAMESPACE, pools, booked=self._reservations.count(pools, at))
         assert decision.pool is not None
-        self._bookings.book(decision.pool, decision.booked, at)
+        self._reservations.book(decision.pool, decision.booked, at)
         return decision.pool
 
 

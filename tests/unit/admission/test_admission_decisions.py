@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.api.selector import LabelSelector
 from gpushare.core.admission import PoolView, Rules
 from gpushare.names import Reason
@@ -191,7 +191,7 @@ TEAM_A = LabelSelector(match_labels={"team": "a"})
 @pytest.mark.parametrize(
     ("pool", "reason", "words"),
     [
-        (a_view(is_leaving=True), "PoolLeaving", "being deleted"),
+        (a_view(is_deleting=True), "PoolDeleting", "being deleted"),
         (a_view(observes=True), "PoolObserves", "Observe"),
         (a_view(schedule="default"), "OtherMode", "default does not serve aliyun.com/gpu-mem"),
         (a_view(namespace_selector=TEAM_A), "NamespaceNotSelected", "namespace default"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.core.admission import Rules
 from gpushare.core.admission.decision import build_annotation, cut
 from gpushare.names import Reason
@@ -45,7 +45,7 @@ def test_pools_that_lost_for_one_cause_are_named_together() -> None:
 
 
 def test_a_warning_shows_as_many_causes_as_it_holds_and_what_to_do() -> None:
-    causes = [a_view("b", "default"), a_view("c", observes=True), a_view("d", is_leaving=True)]
+    causes = [a_view("b", "default"), a_view("c", observes=True), a_view("d", is_deleting=True)]
     for pools, last in ((causes, "more. Create a pool"), (VARIED, "and 99 more: ")):
         (warning,) = admit(build_pod("a"), *pools).warnings
         assert last in warning

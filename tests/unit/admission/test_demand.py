@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.demand import Demand, join_demands, parse_demand
+from gpushare.api.k8s.node_selection import Demand, join_demands, parse_demand
 
 VALUES = ("a", "b", "", "1", "2", "3", "-4", "+2", "05", "x5", "1_0", "٣")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.admission.case import Rules
+from gpushare.core.admission.request import Rules
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import Json, a_view, admit
@@ -145,7 +145,7 @@ def test_the_card_placement_is_no_choice_of_a_pool() -> None:
     ("pool", "words"),
     [
         (a_view("inference", "core_mem"), "does not serve"),
-        (a_view("inference", "share", is_leaving=True), "being deleted"),
+        (a_view("inference", "share", is_deleting=True), "being deleted"),
         (a_view("inference", "share", observes=True), "Observe"),
     ],
 )

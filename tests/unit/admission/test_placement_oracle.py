@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.core.admission import Decision, Rules, view_pool
 from gpushare.names import Reason
 from tests.kit.histories.card_oracle import End, Verdict, find_nodes, is_isolated_selector, judge
@@ -22,7 +22,7 @@ from tests.kit.values.pool_views import admit, apply_decision
 CASES = int(os.environ.get("GPUSHARE_HISTORIES", "0")) * 20
 """By `make fuzz`: so many new ones; else the same 10,000 every time."""
 SEED = token_hex(4) if CASES else "admission"
-PODS_PER_WORLD = 10
+PODS_PER_CLUSTER = 10
 ENOUGH = min(100, (CASES or 10_000) // 100)
 
 pytestmark = pytest.mark.timeout(100 + CASES // 100)
@@ -46,7 +46,7 @@ ENDS = (
     Reason.ISOLATION_UNAVAILABLE,
 )
 LOSSES = (
-    Reason.POOL_LEAVING,
+    Reason.POOL_DELETING,
     Reason.POOL_OBSERVES,
     Reason.OTHER_MODE,
     Reason.NOT_ISOLATED,
@@ -96,16 +96,16 @@ class Trial:
 
 @pytest.fixture(scope="module")
 def trials() -> list[Trial]:
-    worlds = (CASES or 10_000) // PODS_PER_WORLD
-    return [trial for world in range(worlds) for trial in _try_world(f"{SEED}-{world}")]
+    worlds = (CASES or 10_000) // PODS_PER_CLUSTER
+    return [trial for snapshot in range(worlds) for trial in _try_cluster(f"{SEED}-{snapshot}")]
 
 
-def _try_world(seed: str) -> Iterator[Trial]:
+def _try_cluster(seed: str) -> Iterator[Trial]:
     generator = GpuClusterGenerator(seed)
     pools = generator.generate_pools()
     views = [view for pool in pools if (view := view_pool(build_living_pool(pool)))]
     assert len(views) == len(pools)
-    for index in range(PODS_PER_WORLD):
+    for index in range(PODS_PER_CLUSTER):
         case = generator.generate_application(pools)
         booked = generator.generate_booked(pools)
         raw = build_applicant(case.pod, f"pod-{index}")

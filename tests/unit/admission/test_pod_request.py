@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.podrequest import MalformedPodError, parse_pod_request
+from gpushare.api.k8s.pod_request import MalformedPodError, parse_pod_request
 from tests.kit.values.manifests import CORE, MEMORY, build_affinity, build_container, build_gpu_pod
 
 

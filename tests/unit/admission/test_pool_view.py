@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpushare.core.admission import view_pool
-from gpushare.core.admission.poolview import Room
+from gpushare.core.admission.pool_view import Room
 from tests.kit.values.manifests import build_pool
 from tests.kit.values.pool_views import Json
 
@@ -101,7 +101,7 @@ def test_a_pool_that_is_being_deleted_is_seen_as_such() -> None:
     raw["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
     view = view_pool(raw)
     assert view is not None
-    assert view.is_leaving
+    assert view.is_deleting
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.names import Reason
 from tests.kit.values.manifests import (
     build_affinity,

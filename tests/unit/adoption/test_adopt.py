@@ -11,11 +11,11 @@ import pytest
 
 from gpushare import names
 from gpushare.api.manifest import parse_manifest
-from gpushare.cli.world import observe_cluster, with_pools
-from gpushare.core.adoption.adopt import Description, Proof, describe_world, prove
-from gpushare.core.adoption.grouping import build_manifest
-from gpushare.core.adoption.remarks import Code
-from gpushare.core.world import World
+from gpushare.cli.cluster.snapshot import observe_cluster, with_pools
+from gpushare.core.analysis.adoption.adopt import Description, Proof, describe_snapshot, prove
+from gpushare.core.analysis.adoption.grouping import build_manifest
+from gpushare.core.analysis.adoption.notes import Code
+from gpushare.core.snapshot.cluster import ClusterSnapshot
 from tests.kit.histories.gpu_cluster import (
     MODE_LABEL,
     MODE_LABELS,
@@ -36,12 +36,12 @@ EVERY_MODE = [(edition, mode) for edition, modes in MODE_LABELS.items() for mode
 SELECTED = {"selector": {"matchLabels": {NODE_POOL_LABEL: "np1"}}}
 
 
-def observe(*nodes: LabelledNode, pools: Iterable[Json] | None = None) -> World:
-    return observe_cluster(build_labelled_cluster(nodes, pools=pools)).world
+def observe(*nodes: LabelledNode, pools: Iterable[Json] | None = None) -> ClusterSnapshot:
+    return observe_cluster(build_labelled_cluster(nodes, pools=pools)).snapshot
 
 
 def describe(*nodes: LabelledNode, pools: Iterable[Json] | None = None) -> Description:
-    return describe_world(observe(*nodes, pools=pools), names.LABEL_NODE_POOL)
+    return describe_snapshot(observe(*nodes, pools=pools), names.LABEL_NODE_POOL)
 
 
 def list_specs(description: Description) -> dict[str, Json]:
@@ -49,17 +49,17 @@ def list_specs(description: Description) -> dict[str, Json]:
 
 
 def list_codes(description: Description | Proof) -> dict[str, Code]:
-    return {name: remark.code for remark in description.remarks for name in remark.names}
+    return {name: note.code for note in description.notes for name in note.names}
 
 
 def prove_all(*nodes: LabelledNode) -> Proof:
-    return prove_world(observe(*nodes))
+    return prove_snapshot(observe(*nodes))
 
 
-def prove_world(world: World) -> Proof:
-    described = describe_world(world, names.LABEL_NODE_POOL)
+def prove_snapshot(snapshot: ClusterSnapshot) -> Proof:
+    described = describe_snapshot(snapshot, names.LABEL_NODE_POOL)
     pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
-    return prove(with_pools(world, pools), described.pools, READ_AT)
+    return prove(with_pools(snapshot, pools), described.pools, READ_AT)
 
 
 # What becomes a pool.
@@ -74,7 +74,7 @@ def test_a_node_pool_of_each_mode_is_one_pool_whose_plan_is_empty(edition: str, 
     assert proof.changes == ()
     verified = {VERIFIED_LABEL: (None, "true")} if mode in ("cgpu", "core_mem") else {}
     expected = {POOL_LABEL: (None, name)} | verified
-    assert [each.labels for each in proof.foreseen] == [expected] * 2
+    assert [each.labels for each in proof.simulated] == [expected] * 2
 
 
 def retained(name: str, node_pool: str) -> LabelledNode:
@@ -162,7 +162,7 @@ def test_names_that_a_pool_can_t_have_are_spelled_otherwise_and_stay_apart() -> 
 def test_another_label_can_name_the_node_pool() -> None:
     key = "eks.amazonaws.com/nodegroup"
     node = LabelledNode("a", "OpenSource", "share", node_pool="", labels={key: "gpus"})
-    (spec,) = list_specs(describe_world(observe(node), key)).values()
+    (spec,) = list_specs(describe_snapshot(observe(node), key)).values()
     assert spec["nodes"] == {"selector": {"matchLabels": {key: "gpus"}}}
 
 
@@ -197,8 +197,8 @@ def test_a_node_that_offers_mig_devices_is_left_out() -> None:
 def test_a_node_without_gpus_and_labels_is_not_mentioned() -> None:
     node = {"metadata": {"name": "web", "uid": "web", "labels": {}}}
     cluster = replace(build_labelled_cluster([]), nodes=(node,))
-    world = observe_cluster(cluster).world
-    assert describe_world(world, names.LABEL_NODE_POOL) == Description((), ())
+    snapshot = observe_cluster(cluster).snapshot
+    assert describe_snapshot(snapshot, names.LABEL_NODE_POOL) == Description((), ())
 
 
 @pytest.mark.parametrize("labels", [{"cgpu": "false"}, {"gpushare": "false"}])
@@ -225,9 +225,9 @@ def test_a_node_of_a_pool_that_can_t_be_read_is_left_to_it() -> None:
 
 def test_what_is_said_of_many_nodes_is_said_once() -> None:
     nodes = [LabelledNode(f"n{index:02}", labels={MODE_LABEL: "egpu"}) for index in range(20)]
-    (remark,) = describe(*nodes).remarks
-    assert remark.about.startswith("nodes n00, n01, ")
-    assert remark.about.endswith(" and 8 more")
+    (note,) = describe(*nodes).notes
+    assert note.about.startswith("nodes n00, n01, ")
+    assert note.about.endswith(" and 8 more")
 
 
 # What the planner says.
@@ -244,7 +244,7 @@ def test_what_is_said_of_many_nodes_is_said_once() -> None:
 def test_a_teardown(plugins: list[str], annotation: dict[str, str], reason: str) -> None:
     cluster = build_labelled_cluster([LabelledNode("a", extra_plugins=plugins)])
     cluster.nodes[0]["metadata"]["annotations"] = annotation
-    (change,) = prove_world(observe_cluster(cluster).world).changes
+    (change,) = prove_snapshot(observe_cluster(cluster).snapshot).changes
     assert (change.plan.reason, change.reboots) == (reason, True)
 
 
@@ -266,13 +266,13 @@ def test_a_plugin_that_is_not_as_it_should_be_changes_nothing_and_is_told(
     node: LabelledNode, reason: str
 ) -> None:
     proof = prove_all(node)
-    (remark,) = proof.remarks
-    assert (proof.changes, remark.code, remark.names) == ((), Code.NOT_READY, ("a",))
-    assert reason in remark.message
+    (note,) = proof.notes
+    assert (proof.changes, note.code, note.names) == ((), Code.NOT_READY, ("a",))
+    assert reason in note.message
 
 
 def test_a_placement_that_nobody_knows_stays_on_its_node() -> None:
     nodes = [LabelledNode("a", labels={PLACEMENT_LABEL: "sideways"})]
     assert list_codes(describe(*nodes)) == {"a": Code.PLACEMENT_IGNORED}
     expected = {POOL_LABEL: (None, "np1-share")}
-    assert [each.labels for each in prove_all(*nodes).foreseen] == [expected]
+    assert [each.labels for each in prove_all(*nodes).simulated] == [expected]

@@ -11,16 +11,16 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from gpushare import names
+from gpushare.api.k8s.node import Node
 from gpushare.api.manifest import parse_manifest
-from gpushare.api.node import Node
-from gpushare.cli.world import observe_cluster, with_pools
-from gpushare.core.actions import ApplyNode
-from gpushare.core.adoption.adopt import Description, describe_world, prove
-from gpushare.core.adoption.grouping import AdoptedPool, build_manifest
-from gpushare.core.membership import is_member
-from gpushare.core.observed import Timing
-from gpushare.core.plan import Planner
-from gpushare.core.world import World
+from gpushare.cli.cluster.snapshot import observe_cluster, with_pools
+from gpushare.core.analysis.adoption.adopt import Description, describe_snapshot, prove
+from gpushare.core.analysis.adoption.grouping import AdoptedPool, build_manifest
+from gpushare.core.ownership.claims import is_member
+from gpushare.core.planner.planner import Planner
+from gpushare.core.snapshot.actions import ApplyNode
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.snapshot.node import Timing
 from tests.kit.histories.gpu_cluster import (
     MODE_LABEL,
     MODE_LABELS,
@@ -86,17 +86,17 @@ def labelled_nodes(draw: st.DrawFn) -> tuple[LabelledNode, ...]:
     return tuple(nodes)
 
 
-def observe(nodes: Sequence[LabelledNode]) -> World:
-    return observe_cluster(build_labelled_cluster(nodes)).world
+def observe(nodes: Sequence[LabelledNode]) -> ClusterSnapshot:
+    return observe_cluster(build_labelled_cluster(nodes)).snapshot
 
 
 def describe(nodes: Sequence[LabelledNode]) -> Description:
-    return describe_world(observe(nodes), names.LABEL_NODE_POOL)
+    return describe_snapshot(observe(nodes), names.LABEL_NODE_POOL)
 
 
-def adopt(world: World, described: Description) -> World:
+def adopt(snapshot: ClusterSnapshot, described: Description) -> ClusterSnapshot:
     pools = [parse_manifest(build_manifest(pool), READ_AT) for pool in described.pools]
-    return with_pools(world, pools)
+    return with_pools(snapshot, pools)
 
 
 def find_claimants(described: Description, node: Node) -> list[str]:
@@ -119,10 +119,10 @@ def test_each_labelled_node_is_in_one_pool_or_named_as_left_out(
     nodes: tuple[LabelledNode, ...],
 ) -> None:
     described = describe(nodes)
-    world = observe(nodes)
-    left_out = [name for each in described.remarks if each.leaves_out for name in each.names]
+    snapshot = observe(nodes)
+    left_out = [name for each in described.notes if each.leaves_out for name in each.names]
     assert len(left_out) == len(set(left_out))
-    for name, node in world.nodes.items():
+    for name, node in snapshot.nodes.items():
         claimants = find_claimants(described, node)
         members = [pool.name for pool in described.pools if name in pool.nodes]
         assert claimants == members
@@ -132,19 +132,19 @@ def test_each_labelled_node_is_in_one_pool_or_named_as_left_out(
 
 @given(labelled_nodes())
 def test_a_plan_is_empty_but_for_what_labels_can_t_say(nodes: tuple[LabelledNode, ...]) -> None:
-    world, described = observe(nodes), describe(nodes)
-    proof = prove(adopt(world, described), described.pools, READ_AT)
+    snapshot, described = observe(nodes), describe(nodes)
+    proof = prove(adopt(snapshot, described), described.pools, READ_AT)
     pools = {name: pool for pool in described.pools for name in pool.nodes}
     expected = {n.name for n in nodes if n.name in pools and expect_change(n, pools[n.name])}
     assert {change.node for change in proof.changes} == expected
-    assert [each.node for each in proof.foreseen] == sorted(pools)
+    assert [each.node for each in proof.simulated] == sorted(pools)
     event("empty" if not proof.changes else "not empty")
 
 
 @given(labelled_nodes())
 def test_what_is_called_empty_the_controller_only_labels(nodes: tuple[LabelledNode, ...]) -> None:
-    world, described = observe(nodes), describe(nodes)
-    adopted = adopt(world, described)
+    snapshot, described = observe(nodes), describe(nodes)
+    adopted = adopt(snapshot, described)
     changes = {each.node for each in prove(adopted, described.pools, READ_AT).changes}
     for decision in Planner(Timing()).update(adopted, None, READ_AT).decisions:
         plan, action = decision.plan, decision.plan.action
@@ -152,7 +152,7 @@ def test_what_is_called_empty_the_controller_only_labels(nodes: tuple[LabelledNo
             continue
         assert isinstance(action, ApplyNode)
         assert not action.cordon
-        before = world.nodes[plan.node].labels
+        before = snapshot.nodes[plan.node].labels
         written = {key for key, value in action.labels.items() if before.get(key) != value}
         assert written <= {POOL_LABEL, VERIFIED_LABEL}
 

@@ -101,7 +101,7 @@ def test_a_node_pool_that_is_half_relabelled_is_still_one_pool(migrate: Migrated
 def test_nodes_of_the_professional_edition_alone_are_left_to_adopt(migrate: Migrated) -> None:
     found = migrate(LabelledNode("a"))
     assert (list_pools(found), found["nodes"], found["byHand"]) == ({}, [], [])
-    assert [remark["code"] for remark in found["remarks"]] == ["AlreadyProfessional"]
+    assert [note["code"] for note in found["notes"]] == ["AlreadyProfessional"]
 
 
 def test_a_pool_goes_on_under_its_name_with_all_else_in_it(migrate: Migrated) -> None:
@@ -120,7 +120,7 @@ def test_a_pool_goes_on_under_its_name_with_all_else_in_it(migrate: Migrated) ->
     assert list_pools(found) == {"training": {**pool["spec"], "edition": "Professional"}}
     (node,) = found["nodes"]
     assert (node["pool"], node["reboots"]) == ("training", True)
-    assert found["remarks"] == []
+    assert found["notes"] == []
     delete = [command for command in list_commands(found) if "gpusharepools" in command]
     assert [command.split()[1:4] for command in delete] == [
         ["patch", "gpusharepools", "training"],

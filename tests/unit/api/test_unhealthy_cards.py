@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.cluster import Kind, keep_object
-from gpushare.api.unhealthycards import MAX_TEXT, UnhealthyCards, parse_unhealthy_cards
+from gpushare.api.k8s.unhealthy_cards import MAX_TEXT, UnhealthyCards, parse_unhealthy_cards
+from gpushare.api.pruned.cluster import Kind, keep_object
 
 Json = dict[str, Any]
 

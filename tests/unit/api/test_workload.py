@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.pod import parse_pod
-from gpushare.api.workload import Workload
+from gpushare.api.k8s.pod import parse_pod
+from gpushare.api.k8s.pod_owner import Workload
 from tests.kit.values.manifests import build_pod
 
 HASH = "7d4b9c6f5"

@@ -95,7 +95,7 @@ def test_a_miss_ends_the_run_as_failed() -> None:
     ids=["nothing lost by hand", "failed for another reason", "too few pods a second"],
 )
 def test_a_load_that_shows_nothing_has_a_flaw(trials: list[load.Trial]) -> None:
-    (_,) = load.find_flaws(trials, 20)
+    (_,) = load.find_problems(trials, 20)
 
 
 def a_seen_pod(name: str, phase: str, **metadata: str) -> Json:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from gpushare.certs.flaws import is_vouched_for
 from gpushare.certs.identity import Identity
-from gpushare.certs.renewal import Lifetimes, Trust, choose_served, renew
+from gpushare.certs.rotation import Lifetimes, Trust, choose_served, renew
+from gpushare.certs.validation import is_vouched_for
 
 HOSTS = ("gpushare-webhook.gpushare-system.svc", "127.0.0.1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,14 +74,14 @@ class Rotation:
     def expect_served(self) -> None:
         """Whoever asks now, by a view as old as may be, meets a certificate that it can trust."""
         for replica in self.replicas:
-            flaw = self._find_flaw(replica)
-            replica.ready = replica.ready or flaw is None
-            assert flaw is None or not replica.ready, f"{flaw}: {self.reasons}"
+            problem = self._find_problem(replica)
+            replica.ready = replica.ready or problem is None
+            assert problem is None or not replica.ready, f"{problem}: {self.reasons}"
 
     def is_served_by_all(self) -> bool:
         return all(replica.ready for replica in self.replicas)
 
-    def _find_flaw(self, replica: Replica) -> str | None:
+    def _find_problem(self, replica: Replica) -> str | None:
         if replica.held is None:
             return "nothing to serve with"
         if replica.held.expires <= self.now:

@@ -9,9 +9,14 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.certs.flaws import find_authority_flaw, find_flaw, find_foreign_flaw, is_vouched_for
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
+from gpushare.certs.validation import (
+    find_authority_problem,
+    find_foreign_problem,
+    find_problem,
+    is_vouched_for,
+)
 from tests.kit.values.certificates import issue_foreign
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -36,15 +41,15 @@ OTHER = issue_identity(issue_authority(NOW), HOSTS, NOW)
 def test_its_age_is_a_flaw_before_its_time_and_in_its_last_third(
     age: timedelta, words: str | None
 ) -> None:
-    flaw = find_flaw(IDENTITY, HOSTS, NOW + age)
-    assert flaw is None if words is None else words in str(flaw)
+    problem = find_problem(IDENTITY, HOSTS, NOW + age)
+    assert problem is None if words is None else words in str(problem)
 
 
 @pytest.mark.parametrize(("seconds", "is_old"), [(9, False), (11, True)])
 def test_of_a_short_life_the_backdated_hour_counts_for_nothing(seconds: int, is_old: bool) -> None:
     short = issue_identity(AUTHORITY, HOSTS, NOW, timedelta(seconds=15))
-    flaw = find_flaw(short, HOSTS, NOW + timedelta(seconds=seconds))
-    assert ("less than a third" in str(flaw)) is is_old
+    problem = find_problem(short, HOSTS, NOW + timedelta(seconds=seconds))
+    assert ("less than a third" in str(problem)) is is_old
 
 
 @pytest.mark.parametrize(
@@ -63,13 +68,13 @@ def test_of_a_short_life_the_backdated_hour_counts_for_nothing(seconds: int, is_
     ],
 )
 def test_what_does_not_fit_together_is_a_flaw(identity: Identity, words: str) -> None:
-    assert words in str(find_flaw(identity, HOSTS, NOW))
+    assert words in str(find_problem(identity, HOSTS, NOW))
 
 
 def test_a_ca_whose_key_we_could_not_have_made_is_a_flaw() -> None:
     foreign = issue_foreign(HOSTS, NOW, kind="rsa")
     authority = Authority(foreign.certificate_pem, foreign.key_pem)
-    assert "not an elliptic curve's" in str(find_authority_flaw(authority, NOW))
+    assert "not an elliptic curve's" in str(find_authority_problem(authority, NOW))
     with pytest.raises(ValueError, match="not an elliptic curve's"):
         issue_identity(authority, HOSTS, NOW)
 
@@ -78,7 +83,7 @@ def test_a_certificate_of_an_older_ca_in_the_bundle_has_no_flaw() -> None:
     joined = replace(
         IDENTITY, authority=OTHER.authority, older_pem=IDENTITY.authority.certificate_pem
     )
-    assert find_flaw(joined, HOSTS, NOW) is None
+    assert find_problem(joined, HOSTS, NOW) is None
 
 
 def test_a_certificate_does_not_outlive_its_ca() -> None:
@@ -89,8 +94,8 @@ def test_a_certificate_does_not_outlive_its_ca() -> None:
 @given(st.binary(max_size=64), st.binary(max_size=64))
 def test_no_bytes_whatever_are_taken_for_a_certificate(certificate: bytes, key: bytes) -> None:
     junk = replace(IDENTITY, certificate_pem=certificate, key_pem=key)
-    assert find_flaw(junk, HOSTS, NOW)
-    assert find_foreign_flaw(junk, HOSTS, NOW)
+    assert find_problem(junk, HOSTS, NOW)
+    assert find_foreign_problem(junk, HOSTS, NOW)
     assert not is_vouched_for(certificate, key, NOW)
 
 
@@ -108,7 +113,7 @@ def test_the_ca_can_sign_servers_and_nothing_below_them() -> None:
     ca = x509.load_pem_x509_certificate(AUTHORITY.certificate_pem)
     constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints).value
     assert (constraints.ca, constraints.path_length) == (True, 0)
-    assert find_authority_flaw(AUTHORITY, NOW) is None
+    assert find_authority_problem(AUTHORITY, NOW) is None
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ec", "ed25519"])
@@ -117,13 +122,13 @@ def test_a_chain_of_somebody_elses_ca_is_taken_whatever_its_keys(
     kind: str, intermediates: int
 ) -> None:
     foreign = issue_foreign(HOSTS, NOW, kind=kind, intermediates=intermediates)
-    assert find_foreign_flaw(foreign, HOSTS, NOW) is None
+    assert find_foreign_problem(foreign, HOSTS, NOW) is None
 
 
 def test_a_wildcard_stands_for_one_label() -> None:
     foreign = issue_foreign(("*.gpushare-system.svc",), NOW)
-    assert find_foreign_flaw(foreign, HOSTS[:1], NOW) is None
-    assert "lacks" in str(find_foreign_flaw(foreign, ("a.b.gpushare-system.svc",), NOW))
+    assert find_foreign_problem(foreign, HOSTS[:1], NOW) is None
+    assert "lacks" in str(find_foreign_problem(foreign, ("a.b.gpushare-system.svc",), NOW))
 
 
 @pytest.mark.parametrize(
@@ -143,8 +148,8 @@ def test_what_somebody_else_issued_is_refused_with_its_flaw(
     changes: dict[str, object], age: timedelta, words: str | None
 ) -> None:
     foreign = replace(issue_foreign(HOSTS, NOW), **changes)  # type: ignore[arg-type]
-    flaw = find_foreign_flaw(foreign, HOSTS, NOW + age)
-    assert flaw is None if words is None else words in str(flaw)
+    problem = find_foreign_problem(foreign, HOSTS, NOW + age)
+    assert problem is None if words is None else words in str(problem)
 
 
 def _edit(pem: bytes, found: str, replacement: str) -> bytes:
@@ -167,7 +172,7 @@ def _edit(pem: bytes, found: str, replacement: str) -> bytes:
 def test_what_is_of_an_unknown_kind_is_a_flaw(found: str, replacement: str, words: str) -> None:
     foreign = issue_foreign(HOSTS, NOW, kind="ec")
     unknown = replace(foreign, certificate_pem=_edit(foreign.certificate_pem, found, replacement))
-    assert words in str(find_foreign_flaw(unknown, HOSTS, NOW))
+    assert words in str(find_foreign_problem(unknown, HOSTS, NOW))
 
 
 def test_a_ca_whose_key_is_of_an_unknown_curve_vouches_for_nothing() -> None:

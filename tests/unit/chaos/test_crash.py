@@ -16,7 +16,7 @@ LABELLED = Write("n1", "nodes", "PATCH", "Labelled")
 
 
 def build_request(method: str, target: str, *, step: str = "") -> Request:
-    notes = {"gpushare.io/change": json.dumps({"step": step})} if step else {}
+    notes = {"gpushare.io/change": json.dumps({"phase": step})} if step else {}
     return Request(0.0, method, target, json.dumps({"metadata": {"annotations": notes}}).encode())
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from devcluster import names
-from gpushare.core.isolation import Claim, claim_isolation
-from gpushare.core.observed import Observed
+from gpushare.core.snapshot.isolation import Claim, claim_isolation
+from gpushare.core.snapshot.node import NodeSnapshot
 from tests.chaos.isolation_judge import Finding, Tally, Verdict, judge_node
 from tests.kit.values.manifests import build_node, build_pod
 
@@ -23,7 +23,7 @@ def a_node(schedule: str = "cgpu", boot: str = BOOT) -> Json:
     """One that has been in this mode since before its pods came."""
     labels = {"ack.node.gpu.schedule": schedule, "gpushare.io/pool": "training"}
     applied = {
-        "v": 1,
+        "v": 2,
         "pool": "training",
         "edition": "Professional",
         "schedule": schedule,
@@ -75,7 +75,7 @@ def test_a_claim_that_is_so_agrees(schedule: str, isolated: bool) -> None:
 
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_false_claim_of_the_operator_is_wrong_whatever_is_so(isolated: bool) -> None:
-    def lie(seen: Observed) -> Iterable[Claim]:
+    def lie(seen: NodeSnapshot) -> Iterable[Claim]:
         return [replace(claim, isolated=not isolated) for claim in claim_isolation(seen)]
 
     findings = judge_node(a_node(), [a_plugin(), a_pod(isolated=isolated)], lie)

@@ -89,13 +89,13 @@ def test_after_a_value_that_stood_long_nobody_can_tell_until_the_plugin_is_anoth
     if after == "once it is gone":
         watch.labels = ISOLATING
         watch.pass_by()
-    doubtful = watch.admit("doubtful")
+    unsure_pod = watch.admit("doubtful")
     watch.labels = ISOLATING
     watch.pass_by()
     watch.plugin = ("another", 0)
     watch.pass_by()
     known = watch.admit("known")
-    pods = (before, just_before, doubtful, known)
+    pods = (before, just_before, unsure_pod, known)
     assert [watch.can_tell(pod) for pod in pods] == [True, False, False, True]
 
 

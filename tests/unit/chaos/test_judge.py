@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.chaos.judge import Judge, Rules, Violation
-from tests.chaos.sight import ChangeSeen, Deletion, NodeSeen, PodSeen
+from tests.chaos.node_state import ChangeSeen, Deletion, NodeSeen, PodSeen
 
 RULES = Rules(pool="training", budget=1)
-CHANGE = ChangeSeen(of="share", to="cgpu", since="12:00:00")
+CHANGE = ChangeSeen(from_mode="share", to="cgpu", since="12:00:00")
 Json = dict[str, Any]
 LONG_AGO, NOW = 0.0, 100.0
 
@@ -84,9 +84,9 @@ def test_two_cordons_of_ours_at_once_break_a_budget_of_one() -> None:
 
 def test_nodes_that_join_use_no_budget() -> None:
     judge = a_judge_of_pool()
-    joining = replace(CHANGE, joining=True)
-    assert judge.see_node(a_changing_node("n4", 11, change=joining), NOW) == []
-    assert judge.see_node(a_changing_node("n5", 12, change=joining), NOW) == []
+    initializing = replace(CHANGE, initializing=True)
+    assert judge.see_node(a_changing_node("n4", 11, change=initializing), NOW) == []
+    assert judge.see_node(a_changing_node("n5", 12, change=initializing), NOW) == []
     assert judge.see_node(a_changing_node("n1", 13), NOW) == []
 
 

@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from devcluster.startup import CHART
-from gpushare.core.unplaced import REASONS
+from gpushare.core.status.unschedulable_pods import REASONS
 from gpushare.names import Reason
-from gpushare.webhook import admitter, memory, server
+from gpushare.webhook import cache as memory
+from gpushare.webhook import handler as handler
+from gpushare.webhook import server
 from tests.kit.dashboards import list_known
 from tests.unit.chart.promql import list_matched_labels, list_metrics
 
@@ -68,7 +70,7 @@ def test_there_is_one_alert_for_each_reason_why_a_pod_has_no_place() -> None:
     named = [
         reason
         for rule in ALERTS.values()
-        if "gpushare_unplaced_pods" in rule["expr"]
+        if "gpushare_unschedulable_pods" in rule["expr"]
         for reason in list_reasons(rule["expr"])
     ]
     assert sorted(named) == sorted(REASONS)
@@ -76,7 +78,7 @@ def test_there_is_one_alert_for_each_reason_why_a_pod_has_no_place() -> None:
 
 def test_every_reason_why_a_call_is_not_decided_is_in_the_share_of_such_calls() -> None:
     rule = RECORDED["gpushare:admission_requests_undecided:ratio_rate5m"]
-    failing = "".join(inspect.getsource(module) for module in (server, memory, admitter))
+    failing = "".join(inspect.getsource(module) for module in (server, memory, handler))
     told = {Reason[name] for name in re.findall(r"\bReason\.(\w+)", failing)}
     assert list_reasons(rule["expr"]) == told - {Reason.MALFORMED_REVIEW}
 

@@ -8,8 +8,8 @@ from aiohttp import ClientHttpProxyError, RequestInfo
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from gpushare.cli.exits import Exit
-from gpushare.cli.failures import TRACEBACK, told_in_a_sentence
+from gpushare.cli.errors.failures import TRACEBACK, errors_as_sentences
+from gpushare.cli.exit_codes import Exit
 from gpushare.kube.errors import ApiError
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 from tests.kit.cluster.kubeconfigs import write_kubeconfig
@@ -52,14 +52,14 @@ def refused(status: int) -> ApiError:
 def test_what_went_wrong_is_one_sentence_and_has_its_code(
     error: Exception, code: Exit, says: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended, told_in_a_sentence():
+    with pytest.raises(typer.Exit) as ended, errors_as_sentences():
         raise error
     expect_error(CommandResult(ended.value.exit_code, *capsys.readouterr()), code, *says)
 
 
 def test_where_a_mistake_of_the_program_is_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TRACEBACK, "1")
-    with pytest.raises(KeyError), told_in_a_sentence():
+    with pytest.raises(KeyError), errors_as_sentences():
         raise KeyError("name")
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.api.cluster import Cluster, Kind
-from gpushare.cli.snapshots import build_snapshot, parse_snapshot
+from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.cli.cluster.snapshot_file import build_snapshot, parse_snapshot
 from tests.kit.cluster.command_line import run_command
 from tests.kit.histories.gpu_cluster import MODE_LABEL, PLACEMENT_LABEL
 from tests.kit.histories.labelled_cluster import LabelledNode, build_labelled_cluster
 from tests.kit.values.manifests import build_node, build_pod
-from tests.unit.cli.test_snapshots import build_cluster, build_raw_pool
+from tests.unit.cli.test_snapshot_files import build_cluster, build_raw_pool
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ANSWERS = GOLDEN / "answers"
@@ -123,7 +123,7 @@ def test_an_answer_is_the_one_that_is_kept(
     file = ANSWERS / f"{case}.txt"
     expected = file.read_text()
     monkeypatch.chdir(kept)
-    monkeypatch.setattr("gpushare.cli.access.parse_snapshot", parse_kept)
+    monkeypatch.setattr("gpushare.cli.cluster.access.parse_snapshot", parse_kept)
     found = answer(expected.partition("\n")[0].removeprefix(PROMPT))
     if IS_WRITTEN:
         file.write_text(found)

@@ -53,7 +53,7 @@ def test_help_imports_nothing_large() -> None:
 
 
 def start_plugin(*arguments: str) -> CommandResult:
-    script = "from gpushare.cli.start import kubectl_gpushare; kubectl_gpushare()"
+    script = "from gpushare.cli.entrypoint import kubectl_gpushare; kubectl_gpushare()"
     return start_python("-c", script, *arguments)
 
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.input.manifest_files import ManifestFile, write_folder
 from gpushare.cli.main import app
-from gpushare.cli.manifestfiles import ManifestFile, write_folder
 from tests.kit.cluster.command_line import CommandResult, expect_error, run_command
 
 APP = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpushare.cli.exits import Exit
+from gpushare.cli.exit_codes import Exit
 from tests.kit.cluster.command_line import run_command
 
 Words = tuple[str, ...]

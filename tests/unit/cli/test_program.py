@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from gpushare.cli.main import app
-from gpushare.cli.program import CALLED, NAME, NAMED, name_program
+from gpushare.cli.program_name import CALLED, NAME, NAMED, name_program
 from tests.kit.cluster.command_line import start_python
 
 PLUGIN = "kubectl gpushare"
@@ -51,8 +51,8 @@ def test_the_plugin_names_itself_in_errors_too() -> None:
     script = (
         "import sys\n"
         "from gpushare.cli import main\n"
-        "from gpushare.cli.output import print_remark\n"
-        "main.app = lambda prog_name: print_remark('first: gpushare plan pool p')\n"
+        "from gpushare.cli.output.answer import print_note\n"
+        "main.app = lambda prog_name: print_note('first: gpushare plan pool p')\n"
         "main.kubectl_gpushare()"
     )
     assert start_python("-c", script).err == "first: kubectl gpushare plan pool p\n"

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from gpushare.cli.controls import escape_controls
-from gpushare.cli.exits import Exit
-from gpushare.cli.output import Answer, Format, lay_out, print_answer, print_text
-from gpushare.cli.poolmanifests import render_manifests
-from gpushare.cli.snapshots import build_snapshot
+from gpushare.cli.cluster.snapshot_file import build_snapshot
+from gpushare.cli.exit_codes import Exit
+from gpushare.cli.output.answer import Answer, Format, lay_out, print_answer, print_text
+from gpushare.cli.output.control_characters import escape_controls
+from gpushare.cli.output.pool_manifests import render_manifests
 from tests.kit.cluster.command_line import SOURCE, run_command, start_command
 from tests.kit.values.manifests import build_bound_pod, build_node
-from tests.unit.cli.test_snapshots import build_cluster
+from tests.unit.cli.test_snapshot_files import build_cluster
 
 HOSTILE = "a\x1b[31m\nb\x9bc\x7f\t\u202egnp\u2066"
 HARMLESS = r"a\x1b[31m\x0ab\x9bc\x7f\x09\u202egnp\u2066"
@@ -150,7 +150,7 @@ def test_who_stops_reading_is_told_nothing(write_snapshot: Write) -> None:
 def print_on_terminal(**environ: str) -> bytes:
     """What a terminal of 20 columns gets of a longer line."""
     script = (
-        "from gpushare.cli.output import *\n"
+        "from gpushare.cli.output.answer import *\n"
         "line = ('plain ' * 5, Styled('red', 'red'))\n"
         "print_answer(Answer({}, table=lambda: [line]), Format.TABLE)"
     )

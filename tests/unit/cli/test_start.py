@@ -16,7 +16,7 @@ class Stop:
             os.kill(mine, {number})
 
 sys.meta_path.insert(0, Stop())
-from gpushare.cli.start import gpushare
+from gpushare.cli.entrypoint import gpushare
 sys.argv[1:] = ["--version"]
 gpushare()
 """

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.api.daemonset import DaemonSet
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.daemonset import DaemonSet
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.api.unreadablepool import UnreadablePool
-from gpushare.controller.apply import Applier
-from gpushare.controller.caches import Caches
-from gpushare.controller.reconcile import Reconciler
-from gpushare.core.actions import Action, NodePlan
-from gpushare.core.observed import Timing
-from gpushare.core.records import Step
-from gpushare.kube import pools as pools_api
+from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.controller.executor import Executor
+from gpushare.controller.informers import Informers
+from gpushare.controller.reconciler import Reconciler
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.snapshot.actions import Action, StepResult
+from gpushare.core.snapshot.node import Timing
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events
-from gpushare.kube.nodes import PATH as NODES
-from gpushare.kube.pools import PoolList
+from gpushare.kube.resources import pools as pools_api
+from gpushare.kube.resources.nodes import PATH as NODES
+from gpushare.kube.resources.pools import PoolList
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
@@ -112,7 +112,7 @@ def build_cordoned(name: str, labels: Json, *, unschedulable: bool = True) -> Js
         "uid": f"uid-of-{name}",
         "resourceVersion": "8",
         "labels": labels,
-        "annotations": under_way(Step.CORDONED).annotations(),
+        "annotations": under_way(ChangePhase.CORDONED).annotations(),
         "managedFields": [manager],
     }
     return {"metadata": metadata, "spec": {"unschedulable": unschedulable}}
@@ -142,10 +142,10 @@ def build_reconciler(
     for node in nodes:
         put_node(reconciler, node)
     keyed = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
-    reconciler.caches.pods._records = keyed
+    reconciler.informers.pods._records = keyed
     for key, pod in keyed.items():
-        reconciler.caches._on_pod(key, None, pod)
-    reconciler.caches.daemonsets._records = {
+        reconciler.informers._on_pod(key, None, pod)
+    reconciler.informers.daemonsets._records = {
         name: DaemonSet(name) for name in ("gpushare-device-plugin-ds", "cgpu-installer")
     }
     return reconciler
@@ -153,11 +153,11 @@ def build_reconciler(
 
 def put_node(reconciler: Reconciler, node: Node) -> None:
     """It comes, or changes."""
-    reconciler.caches.nodes._records[node.name] = node
-    reconciler.caches.mark_changed(node.name)
+    reconciler.informers.nodes._records[node.name] = node
+    reconciler.informers.mark_changed(node.name)
 
 
-def start_work(reconciler: Reconciler, plan: NodePlan) -> Coroutine[Any, Any, None]:
+def start_work(reconciler: Reconciler, plan: StepResult) -> Coroutine[Any, Any, None]:
     """What the loop does once it has decided this of a node of pool training."""
     reconciler._busy[plan.node] = None  # type: ignore[assignment]
     reconciler._busy_for[plan.node] = "training"
@@ -172,7 +172,7 @@ async def pass_and_settle(reconciler: Reconciler) -> None:
 
 async def settle(reconciler: Reconciler) -> None:
     """Until nothing is being done to a node, and no status is being written."""
-    statuses = reconciler._statuses._in_flight.values()
+    statuses = reconciler._status_writer._in_flight.values()
     await asyncio.gather(*reconciler._busy.values(), *statuses)
 
 
@@ -193,25 +193,25 @@ async def carry_out(
     settings: Settings | None = None,
     nodes: Sequence[Node] = (),
     wanted: bool = True,
-) -> Caches:
+) -> Informers:
     """What the applier makes of each action, until all is told of it; the caches after that."""
     metrics, settings = metrics or Metrics(), settings or Settings()
     namespace = settings.teardown_namespace if settings.teardown_image else None
-    caches = Caches(
+    informers = Informers(
         api,
         plugin_namespace="kube-system",
         teardown_namespace=namespace,
         on_change=lambda: None,
         metrics=metrics,
     )
-    caches.nodes._records = {node.name: node for node in nodes}
+    informers.nodes._records = {node.name: node for node in nodes}
     events = Events(api, "test")
-    applier = Applier(api, caches, settings, Timing(), metrics, events)
+    executor = Executor(api, informers, settings, Timing(), metrics, events)
     try:
         for action in actions:
-            await applier.carry_out(
+            await executor.carry_out(
                 action, pool="training", reason=reason, is_wanted=lambda: wanted
             )
     finally:
         await asyncio.gather(*events._tasks)
-    return caches
+    return informers

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState
+from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, StepResult
 from gpushare.kube.errors import ApiError, EvictionRefusedError
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
@@ -43,8 +43,8 @@ class Api(LoopApi):
 
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
-    monkeypatch.setattr("gpushare.controller.reconcile.EVICTION_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.executor.GONE_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.reconciler.EVICTION_RETRY_SECONDS", 0.0)
 
 
 async def evict(api: Api, metrics: Metrics, *, wanted: bool = True) -> None:
@@ -89,7 +89,7 @@ async def test_a_refusal_is_said_of_the_node_until_the_eviction_succeeds() -> No
     api = Api(kept=PODS[:1])
     reconciler = build_reconciler(api, [], a_node())
     action = EvictPods("gpu-1", PODS)
-    plan = NodePlan("gpu-1", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
+    plan = StepResult("gpu-1", NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
 
     await start_work(reconciler, plan)
     refusal = reconciler._refusals["gpu-1"]

@@ -4,10 +4,16 @@ import asyncio
 
 import pytest
 
-from gpushare.controller.reconcile import Reconciler
-from gpushare.core.actions import EvictedPod, EvictPods, NodePlan, NodeState, RecordPlugins
-from gpushare.core.records import Step
-from gpushare.kube.nodes import PATH as NODES
+from gpushare.controller.reconciler import Reconciler
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.snapshot.actions import (
+    EvictedPod,
+    EvictPods,
+    NodeState,
+    RecordPlugins,
+    StepResult,
+)
+from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
 from gpushare.settings import Settings
 from tests.kit.values.node_plans import CGPU, OURS, under_way
@@ -25,13 +31,13 @@ LIMIT = Settings(namespace="ns").write_concurrency
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSHARE_SECOND_LOOK_SECONDS", "0")
-    monkeypatch.setattr("gpushare.controller.apply.GONE_SECONDS", 0.0)
+    monkeypatch.setenv("GPUSHARE_RECHECK_SECONDS", "0")
+    monkeypatch.setattr("gpushare.controller.executor.GONE_SECONDS", 0.0)
 
 
 def build(api: SlowApi, count: int) -> Reconciler:
     """The loop, with so many cordoned nodes, and one that has to be written to."""
-    records = under_way(Step.CORDONED)
+    records = under_way(ChangePhase.CORDONED)
     nodes = []
     for index in range(count):
         name = f"gpu-{index:03}"
@@ -89,11 +95,11 @@ async def test_nodes_that_are_read_before_their_plugins_are_recorded_hold_up_no_
 async def record(reconciler: Reconciler, api: SlowApi, node: str) -> None:
     api.objects[f"{NODES}/{node}"] = build_cordoned(node, {**CGPU, **OURS})
     action = RecordPlugins(node)
-    plan = NodePlan(node, NodeState.UPDATING, Reason.UPDATING, "recording", action)
+    plan = StepResult(node, NodeState.UPDATING, Reason.UPDATING, "recording", action)
     await start_work(reconciler, plan)
 
 
 async def evict(reconciler: Reconciler, node: str) -> None:
     action = EvictPods(node, (EvictedPod("ml", f"on-{node}", f"uid-on-{node}"),))
-    plan = NodePlan(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
+    plan = StepResult(node, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT, "evicting", action)
     await start_work(reconciler, plan)

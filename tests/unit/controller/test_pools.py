@@ -8,8 +8,8 @@ import pytest
 from gpushare import names
 from gpushare.api.pool import Pool
 from gpushare.api.status import Approval, NodeCounts, PoolPlan, PoolStatus
-from gpushare.controller.pools import Pools
-from gpushare.core.observed import Timing
+from gpushare.controller.pool_store import Pools
+from gpushare.core.snapshot.node import Timing
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events
 from tests.kit.values.manifests import build_pool
@@ -202,13 +202,13 @@ async def test_the_successor_under_a_name_is_not_taken_for_the_pool_before() -> 
 async def test_a_list_that_is_made_now_and_then_and_fails_holds_no_pass_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gpushare.controller.pools.LIST_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.pool_store.LIST_SECONDS", 0.0)
     server = Server("a")
     copy = await a_copy(server)
     server.down = True
     copy.take(server.store("b"))
     assert await copy.pass_() == ["a", "b"]
-    assert copy.find_gap(-1.0) is None
+    assert copy.find_unsynced(-1.0) is None
     server.down = False
     server.delete("b")
     assert await copy.pass_() == ["a"]
@@ -224,7 +224,7 @@ async def test_a_list_of_a_restored_etcd_is_believed_later(monkeypatch: pytest.M
     server.version = 1
     assert await copy.pass_() == ["a", "b"]
     assert copy.must_retry
-    monkeypatch.setattr("gpushare.controller.pools.BELIEVED_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.pool_store.BELIEVED_AFTER_SECONDS", 0.0)
     assert await copy.pass_() == ["a"]
     assert copy.only.generation == 0
     assert not copy.must_retry
@@ -237,11 +237,11 @@ async def test_a_list_that_fails_is_tried_again_and_told_of_when_it_fails_for_lo
     for _ in range(2):
         with pytest.raises(ApiError):
             await copy.pass_()
-    assert copy.find_gap(-1.0) is not None
-    assert copy.find_gap(60.0) is None
+    assert copy.find_unsynced(-1.0) is not None
+    assert copy.find_unsynced(60.0) is None
     server.down = False
     assert await copy.pass_() == ["a"]
-    assert copy.find_gap(-1.0) is None
+    assert copy.find_unsynced(-1.0) is None
 
 
 async def test_a_pool_that_can_not_be_read_any_more_and_its_end_are_taken_in(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpushare.core.actions import ReleaseNode
-from gpushare.kube.nodes import PATH as NODES
+from gpushare.core.snapshot.actions import ReleaseNode
+from gpushare.kube.resources.nodes import PATH as NODES
 from gpushare.names import Reason
 from tests.unit.controller.reconcile_loop import LoopApi, carry_out
 
@@ -12,7 +12,7 @@ from tests.unit.controller.reconcile_loop import LoopApi, carry_out
 async def test_a_node_that_is_left_cordoned_is_told_of_in_an_event(note: str) -> None:
     api, path = LoopApi(), f"{NODES}/gpu-1"
     api.objects[path] = {"metadata": {"name": "gpu-1", "uid": "uid-1", "resourceVersion": "1"}}
-    await carry_out(api, ReleaseNode("gpu-1", "uid-1", note=note), reason=Reason.LEAVING)
+    await carry_out(api, ReleaseNode("gpu-1", "uid-1", note=note), reason=Reason.RELEASING)
     told = [(event["regarding"]["name"], event["note"]) for event in api.created]
     assert [name for name, _ in told] == (["gpu-1"] if note else [])
     assert all(note in text for _, text in told)

@@ -9,7 +9,7 @@ from aiohttp import web
 from gpushare import names
 from gpushare.controller import uninstall
 from gpushare.controller.uninstall import remove_pools
-from gpushare.kube.client import ApiServer
+from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import PoolsRemainError
 from gpushare.names import PoolFate
 from tests.kit.values.fake_api import served_by
@@ -64,7 +64,7 @@ class Server:
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": found})
 
 
-async def remove(api: ApiServer, fate: PoolFate, timeout_seconds: float = 5) -> list[str]:
+async def remove(api: ApiClient, fate: PoolFate, timeout_seconds: float = 5) -> list[str]:
     told: list[str] = []
     await remove_pools(
         api, fate, timeout_seconds=timeout_seconds, namespace="gpushare-system", tell=told.append
@@ -125,7 +125,7 @@ async def test_a_removal_that_comes_to_no_end_fails_and_says_why(
 
 
 async def test_a_pool_that_another_version_wrote_is_removed_all_the_same() -> None:
-    odd = stored() | {"spec": {"new": 1}, "status": {"nodes": "many", "leaving": "soon"}}
+    odd = stored() | {"spec": {"new": 1}, "status": {"nodes": "many", "releasing": "soon"}}
     server = Server([odd], [])
     async with served_by(server.answer) as api:
         await remove(api, PoolFate.DELETE)

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpushare.core.adoption.remarks import LEFT_OUT
-from gpushare.core.adoption.remarks import Code as Remark
-from gpushare.core.doctor.finding import Code as Flaw
-from gpushare.core.migration.finding import Code, Finding
+from gpushare.core.analysis.adoption.notes import LEFT_OUT
+from gpushare.core.analysis.adoption.notes import Code as Note
+from gpushare.core.analysis.doctor.finding import Code as Problem
+from gpushare.core.analysis.migration.finding import Code, Finding
 from gpushare.names import Reason
 from tests.kit.values.doc_pages import DOCS
 
@@ -23,8 +23,8 @@ def read(name: str) -> str:
 @pytest.mark.parametrize(
     ("page", "line", "codes"),
     [
-        ("adoption", ROW, Remark),
-        ("doctor", ROW, Flaw),
+        ("adoption", ROW, Note),
+        ("doctor", ROW, Problem),
         ("migration", ROW, Code),
         ("reasons", HEADING, Reason),
     ],
@@ -43,7 +43,7 @@ def test_every_reason_has_a_paragraph() -> None:
 
 def test_the_doctors_codes_have_their_severity_and_meaning() -> None:
     table = [line for line in read("doctor").splitlines() if line.startswith("| `")]
-    assert table == [f"| `{code}` | {code.severity} | {code.meaning} |" for code in Flaw]
+    assert table == [f"| `{code}` | {code.severity} | {code.meaning} |" for code in Problem]
 
 
 def test_the_page_on_adoption_says_what_leaves_a_node_out() -> None:

@@ -3,7 +3,7 @@
 from gpushare import names
 from gpushare.api.pool import Edition, PoolSpec, Schedule
 from gpushare.api.status import PoolStatus
-from gpushare.core.modes import MODES, Mode
+from gpushare.editions.mode import MODES, Mode
 from tests.kit.values.doc_pages import DOCS, Page
 
 PAGE = Page(DOCS / "pools.md")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.transitions import TRANSITIONS, UNKNOWN_STEPS, Outcome
+from gpushare.editions.transitions import TRANSITIONS, UNKNOWN_STEPS, Outcome
 
 PAGE = (Path(__file__).parents[3] / "docs/transitions.md").read_text()
 Needs = dict[str, tuple[str, ...]]
@@ -53,7 +53,7 @@ def test_what_a_person_does_is_numbered_as_the_node_says_it() -> None:
     expected = {
         need: TRANSITIONS[pair].steps
         for pair, need in read_matrices().items()
-        if TRANSITIONS[pair].outcome is Outcome.REQUIRES_PERSON
+        if TRANSITIONS[pair].outcome is Outcome.REQUIRES_MANUAL_ACTION
     }
     assert all(expected.values())
     assert read_procedures() == {**expected, "unknown": UNKNOWN_STEPS}

@@ -9,14 +9,19 @@ import pytest
 
 from gpushare.api.crd import build_crd
 from gpushare.api.variables import Variable
-from gpushare.core.doctor.crd import judge_crd
-from gpushare.core.doctor.finding import Code, Severity, Unseen
-from gpushare.core.doctor.grants import Grant, Need, Scope, list_grants
-from gpushare.core.doctor.installation import Deployment, Leader, judge_deployments, judge_leader
-from gpushare.core.doctor.page import Installation, judge_installation
-from gpushare.core.doctor.rights import YOURS, Held, judge_accounts, judge_person
-from gpushare.kube.deployments import list_deployments, parse_deployment
-from gpushare.kube.installations import read_installation
+from gpushare.core.analysis.doctor.crd import judge_crd
+from gpushare.core.analysis.doctor.finding import Code, Severity, Unseen
+from gpushare.core.analysis.doctor.grants import Grant, Need, Scope, list_grants
+from gpushare.core.analysis.doctor.installation import (
+    Deployment,
+    Leader,
+    judge_deployments,
+    judge_leader,
+)
+from gpushare.core.analysis.doctor.report import Installation, judge_installation
+from gpushare.core.analysis.doctor.rights import YOURS, GrantedRights, judge_accounts, judge_user
+from gpushare.kube.resources.deployments import list_deployments, parse_deployment
+from gpushare.kube.resources.installation import read_installation
 from gpushare.names import SETTINGS_PREFIX
 from gpushare.settings import Settings
 from tests.kit.values.fake_api import FakeApi
@@ -168,7 +173,9 @@ ALL = a_rule("*", "*", "*")
     ],
 )
 def test_a_rule_may_hold_more(grant: Grant, rules: tuple[Json, ...]) -> None:
-    assert list_codes(judge_accounts([Held(grant, "", rules, MINE)], NS)) == ["RightsComplete"]
+    assert list_codes(judge_accounts([GrantedRights(grant, "", rules, MINE)], NS)) == [
+        "RightsComplete"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +190,12 @@ def test_a_rule_may_hold_more(grant: Grant, rules: tuple[Json, ...]) -> None:
     ],
 )
 def test_what_an_account_lacks_is_said(rules: Any, subjects: Any, told: str) -> None:
-    found = judge_accounts([Held(ONE, "", rules, subjects)], NS)
+    found = judge_accounts([GrantedRights(ONE, "", rules, subjects)], NS)
     expect_one(found, Code.RIGHTS_MISSING, ERROR, told)
 
 
 def test_roles_that_may_not_be_read_are_skipped_once_and_the_rest_is_judged() -> None:
-    held = [Held(ONE, "", FORBIDDEN, FORBIDDEN), Held(ONE, "", None, FORBIDDEN)]
+    held = [GrantedRights(ONE, "", FORBIDDEN, FORBIDDEN), GrantedRights(ONE, "", None, FORBIDDEN)]
     assert list_codes(judge_accounts(held, NS)) == ["RightsMissing", "Skipped"]
 
 
@@ -200,11 +207,11 @@ def test_rights_to_make_jobs_are_looked_for_where_teardowns_may_be_jobs(switch: 
 
 def test_what_a_person_may_not_is_said_by_what_it_is_for() -> None:
     allowed = {right: right.verb != "patch" and right.resource != "pods" for right in YOURS}
-    lacks = [each.message.partition(":")[0] for each in judge_person(allowed)]
+    lacks = [each.message.partition(":")[0] for each in judge_user(allowed)]
     assert lacks == [f"you may not {what}" for what in
                      ("list pods", "patch gpusharepools", "patch nodes")]  # fmt: skip
-    assert list_codes(judge_person(dict.fromkeys(YOURS, True))) == ["YourRights"]
-    assert list_codes(judge_person(FORBIDDEN)) == ["Skipped"]
+    assert list_codes(judge_user(dict.fromkeys(YOURS, True))) == ["YourRights"]
+    assert list_codes(judge_user(FORBIDDEN)) == ["Skipped"]
 
 
 # All of it.

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.daemonset import DaemonSet
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod, SharingContainer
+from gpushare.api.k8s.daemonset import DaemonSet
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod, SharingContainer
 from gpushare.api.pool import Edition, Pool, Schedule
 from gpushare.api.status import PoolStatus
-from gpushare.api.unreadablepool import UnreadablePool
-from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
-from gpushare.core.doctor.nodes import judge_nodes, judge_units
-from gpushare.core.doctor.page import Machines, judge_machines
-from gpushare.core.doctor.pools import MAX_ALIKE, order
-from gpushare.core.knownsetup import read_setup
-from gpushare.core.modes import GPUSHARE_PLUGIN, MODES
-from gpushare.core.observed import Pass
-from gpushare.core.plugindaemonsets import PluginDaemonSets
-from gpushare.core.records import Drift, Repair
+from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.core.analysis.doctor.finding import Code, Finding, Severity, Unseen
+from gpushare.core.analysis.doctor.nodes import judge_nodes, judge_units
+from gpushare.core.analysis.doctor.pools import MAX_ALIKE, order
+from gpushare.core.analysis.doctor.report import Machines, judge_machines
+from gpushare.core.analysis.effective_settings import read_setup
+from gpushare.core.records.drift_record import Drift, DriftRevert
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.editions.mode import GPUSHARE_PLUGIN, MODES
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
 from gpushare.names import Reason
 from tests.kit.values.node_plans import OURS, SHARE, a_settled, applied, has_failed
 from tests.kit.values.objects import (
@@ -31,14 +31,14 @@ from tests.kit.values.objects import (
     a_node,
     a_plugin_pod,
     a_pool,
+    a_snapshot,
     a_static_plugin,
-    a_world,
 )
 from tests.unit.doctor.expect_findings import expect_one, list_codes
 
 WARNING, ERROR, OK, INFO = Severity.WARNING, Severity.ERROR, Severity.OK, Severity.INFO
 LATER = NOW + timedelta(minutes=5)
-AT = Pass(LATER, plugin_daemonsets=PRO_INSTALLED)
+AT = ReconcileContext(LATER, plugin_daemonsets=PRO_INSTALLED)
 DEPLOYMENT = "deployment gpushare-system/gpushare-controller"
 PLUGIN = a_plugin_pod()
 NVIDIA = a_plugin_pod("nvidia-1", daemonset="nvidia-device-plugin-daemonset")
@@ -53,9 +53,9 @@ def a_sharing_node(name: str = "gpu-1", *, memory: int = 15, **more: Any) -> Nod
     return a_node(name, values.pop("labels", SHARE), **values)
 
 
-def find(node: Node, *pods: Pod, pooled: bool = True, at: Pass = AT) -> list[Finding]:
-    world = a_world(pools=(), nodes=(node,), pods=pods)
-    return list(judge_nodes(world, {node.name} if pooled else (), at))
+def find(node: Node, *pods: Pod, pooled: bool = True, ctx: ReconcileContext = AT) -> list[Finding]:
+    snapshot = a_snapshot(pools=(), nodes=(node,), pods=pods)
+    return list(judge_nodes(snapshot, {node.name} if pooled else (), ctx))
 
 
 def see(
@@ -63,8 +63,10 @@ def see(
 ) -> list[Finding]:
     """All of a cluster, which the Deployment's settings say how to read."""
     settings = more.pop("settings", {})
-    world = a_world(pools=pools, nodes=nodes, pods=pods)
-    return judge_machines(Machines(world, **more), read_setup({DEPLOYMENT: settings}, world), LATER)
+    snapshot = a_snapshot(pools=pools, nodes=nodes, pods=pods)
+    return judge_machines(
+        Machines(snapshot, **more), read_setup({DEPLOYMENT: settings}, snapshot), LATER
+    )
 
 
 # Each node.
@@ -91,7 +93,7 @@ JUST_STARTED = replace(AT, now=NOW)
 NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
     (find(a_sharing_node()), WARNING, Reason.PLUGIN_RESTARTING, "is not Ready on the node"),
     (find(NO_CARDS, PLUGIN), ERROR, Reason.NO_CARDS, "mend the driver"),
-    (find(NO_CARDS, PLUGIN, at=JUST_STARTED), INFO, Reason.RESOURCE_NOT_READY, ""),
+    (find(NO_CARDS, PLUGIN, ctx=JUST_STARTED), INFO, Reason.RESOURCE_NOT_READY, ""),
     (find(a_sharing_node(memory=0), PLUGIN), WARNING, Reason.RESOURCE_NOT_READY, "is 0"),
     (
         find(a_sharing_node(allocatable=BOTH), PLUGIN, NVIDIA),
@@ -100,11 +102,16 @@ NODES: list[tuple[list[Finding], Severity, Code | Reason, str]] = [
         "keep the DaemonSet nvidia-device-plugin-daemonset off the node",
     ),
     (find(TWO_LABELS, PLUGIN), ERROR, Reason.OTHER_EDITION_LABELS, "cgpu=true"),
-    (find(a_sharing_node(), at=Pass(LATER)), ERROR, Reason.COMPONENT_MISSING, GPUSHARE_PLUGIN),
+    (
+        find(a_sharing_node(), ctx=ReconcileContext(LATER)),
+        ERROR,
+        Reason.COMPONENT_MISSING,
+        GPUSHARE_PLUGIN,
+    ),
     (find(OPEN_SOURCE, PLUGIN, a_gpu_pod(cards={2: 4})), WARNING, Reason.EXTENDER_STALE, ""),
     (find(QUANTUM), WARNING, Code.UNKNOWN_MODE, "quantum"),
     (find(WHOLE_CARDS, a_static_plugin()), INFO, Code.STATIC_POD, "/etc/kubernetes/manifests"),
-    (find(a_sharing_node(), PLUGIN, pooled=False), INFO, Code.LABELLED_BY_HAND, "adopt"),
+    (find(a_sharing_node(), PLUGIN, pooled=False), INFO, Code.LABELLED_MANUALLY, "adopt"),
 ]
 
 
@@ -153,8 +160,8 @@ def test_plugins_that_a_short_node_evicts_are_named_and_no_other_daemonset() -> 
     plugins = PluginDaemonSets(
         {"gpushare-device-plugin-ds": "renamed"}, frozenset((*evictable, critical))
     )
-    world = replace(a_world(pools=(), nodes=()), plugin_daemonsets=plugins)
-    found = judge_machines(Machines(world), read_setup({DEPLOYMENT: {}}, world), LATER)
+    snapshot = replace(a_snapshot(pools=(), nodes=()), plugin_daemonsets=plugins)
+    found = judge_machines(Machines(snapshot), read_setup({DEPLOYMENT: {}}, snapshot), LATER)
     told = expect_one(found, Code.PLUGINS_EVICTABLE, WARNING, "system-node-critical")
     assert told.message.startswith("cgpu-installer, renamed: ")
 
@@ -223,10 +230,12 @@ def test_pods_with_the_isolation_of_a_former_mode_are_a_warning() -> None:
 
 def test_rivals_of_a_pool_are_named() -> None:
     key = "ack.node.gpu.schedule"
-    flip = Repair(key=key, manager="sync", theirs="cgpu", at=LATER)
-    drift = Drift(claim="training/1", repairs=(flip, flip))
+    flip = DriftRevert(key=key, manager="sync", theirs="cgpu", at=LATER)
+    drift = Drift(claim="training/1", reverts=(flip, flip))
     found_keys = {key: None, "gpushare.io/pool": None}
-    records = applied(Schedule.SHARE).model_copy(update={"drift": drift, "found": found_keys})
+    records = applied(Schedule.SHARE).model_copy(
+        update={"drift": drift, "initial_values": found_keys}
+    )
     node = a_node(
         labels={key: "cgpu", **OURS},
         records=records,

@@ -11,8 +11,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from gpushare import names
-from gpushare.core.doctor.finding import Code, Finding, Severity, Unseen
-from gpushare.core.doctor.webhook import (
+from gpushare.core.analysis.doctor.finding import Code, Finding, Severity, Unseen
+from gpushare.core.analysis.doctor.webhook import (
     Bundle,
     Trial,
     Trials,
@@ -22,9 +22,9 @@ from gpushare.core.doctor.webhook import (
     judge_endpoints,
     judge_trials,
 )
-from gpushare.core.doctor.webhooknames import OTHER_PODS, PODS, WORKLOADS
+from gpushare.core.analysis.doctor.webhook_names import OTHER_PODS, PODS, WORKLOADS
 from gpushare.kube.errors import ApiError
-from gpushare.kube.trials import build_trial_pod, read_refusal, try_webhook
+from gpushare.kube.resources.dry_runs import build_trial_pod, read_refusal, try_webhook
 from tests.kit.values.fake_api import Answer, FakeApi, served_by
 from tests.kit.values.objects import NOW
 from tests.unit.doctor.expect_findings import expect_one, list_codes
@@ -178,7 +178,9 @@ def test_a_service_needs_endpoints_that_are_ready() -> None:
     expect_one([judge_endpoints(0, service)], Code.WEBHOOK_WITHOUT_ENDPOINTS, ERROR, service)
 
 
-def judge(pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None) -> list[Finding]:
+def build_node_context(
+    pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None
+) -> list[Finding]:
     return list(judge_trials(Trials(pod, workload), found or a_configuration(), "default"))
 
 
@@ -194,7 +196,7 @@ def judge(pod: Tried | Unseen, workload: Tried | Unseen, found: Any = None) -> l
 def test_trials_say_whether_the_webhook_answers(
     tried: Tried | Unseen, of_pod: Code, of_workload: Code
 ) -> None:
-    pod, workload = judge(tried, tried)
+    pod, workload = build_node_context(tried, tried)
     assert (pod.code, workload.code) == (of_pod, of_workload)
     told = getattr(tried, "message", FORBIDDEN.why)
     assert told in pod.message
@@ -203,8 +205,8 @@ def test_trials_say_whether_the_webhook_answers(
 
 def test_a_silence_is_none_where_nobody_may_see_whether_there_is_a_webhook() -> None:
     silent, failed = Tried(Trial.SILENT), Tried(Trial.SILENT, "failed calling webhook")
-    assert list_codes(judge(silent, silent, FORBIDDEN)) == ["Skipped", "Skipped"]
-    assert list_codes(judge(failed, silent, FORBIDDEN)) == ["WebhookSilent", "Skipped"]
+    assert list_codes(build_node_context(silent, silent, FORBIDDEN)) == ["Skipped", "Skipped"]
+    assert list_codes(build_node_context(failed, silent, FORBIDDEN)) == ["WebhookSilent", "Skipped"]
 
 
 # Trials.

@@ -10,13 +10,13 @@ import jsonpatch
 import orjson
 import pytest
 
-from gpushare.api.cluster import Kind, keep_object
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.pruned.cluster import Kind, keep_object
 from gpushare.core.admission import Rules, view_pool
 from gpushare.names import Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook.admitter import Admitter
-from gpushare.webhook.journal import Journal
+from gpushare.webhook.decision_log import DecisionLog
+from gpushare.webhook.handler import AdmissionHandler
 from tests.kit.histories.card_oracle import find_nodes
 from tests.kit.histories.gpu_cluster import POOL_LABEL, TAINT, Application, GpuNode, GpuPool
 from tests.kit.histories.gpu_cluster_generator import GpuClusterGenerator
@@ -31,7 +31,7 @@ from tests.kit.values.manifests import Json, build_review, build_workload, encod
 from tests.kit.values.webhook_server import build_memory
 
 WORLDS = 50
-PODS_PER_WORLD = 8
+PODS_PER_CLUSTER = 8
 WORKLOADS = {
     "Deployment": ("apps", "deployments"),
     "StatefulSet": ("apps", "statefulsets"),
@@ -77,15 +77,15 @@ class Webhook:
         namespace, kind = manifest["metadata"]["namespace"], manifest["kind"]
         metrics = Metrics()
         memory = build_memory(self._pools, self._namespaces)
-        admitter = Admitter(memory, _Silent(), metrics, rules=self._rules, replicas=1)
+        handler = AdmissionHandler(memory, _Silent(), metrics, rules=self._rules, replicas=1)
         if kind == "Pod":
             body = encode(build_review(manifest, namespace=namespace))
-            answered, counter = admitter.mutate_pod(body), metrics.admissions
+            answered, counter = handler.mutate_pod(body), metrics.admissions
         else:
             group, plural = WORKLOADS[kind]
             resource = {"group": group, "version": "v1", "resource": plural}
             body = encode(build_review(manifest, namespace=namespace, resource=resource))
-            answered, counter = admitter.warn_of_workload(body), metrics.workload_admissions
+            answered, counter = handler.warn_of_workload(body), metrics.workload_admissions
         answered.account()
         (reason,) = (r for r in Reason if counter.labels(r)._value.get())
         response = orjson.loads(answered.body)["response"]
@@ -97,17 +97,17 @@ class Webhook:
         )
 
 
-class _Silent(Journal):
+class _Silent(DecisionLog):
     """Nothing is logged: there is no loop to do it later."""
 
     def note(self, level: int, namespace: str, pod: str, decision: object) -> None:
         pass
 
 
-def _try_world(seed: str, folder: Path) -> Iterator[Trial]:
+def _try_cluster(seed: str, folder: Path) -> Iterator[Trial]:
     generator = GpuClusterGenerator(seed)
     pools = generator.generate_pools()
-    cases = [generator.generate_application(pools) for _ in range(PODS_PER_WORLD)]
+    cases = [generator.generate_application(pools) for _ in range(PODS_PER_CLUSTER)]
     denies = cases[0].denies
     spaces = [Namespace(f"space-{index}", case.namespace) for index, case in enumerate(cases)]
     raw_pools = [build_living_pool(pool) for pool in pools]
@@ -191,7 +191,9 @@ def _build_node(pool: GpuPool, node: GpuNode) -> Json:
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
     folder = tmp_path_factory.mktemp("explain")
-    return [trial for world in range(WORLDS) for trial in _try_world(f"explain-{world}", folder)]
+    return [
+        trial for snapshot in range(WORLDS) for trial in _try_cluster(f"explain-{snapshot}", folder)
+    ]
 
 
 def _find_wrong(trials: list[Trial], is_wrong: Callable[[Trial], bool]) -> list[Trial]:
@@ -240,9 +242,9 @@ def test_each_pool_is_told_of_by_the_reason_that_the_annotation_has(trials: list
         pools = trial.explained["pools"]
         lost: dict[str, set[str]] = {}
         for pool in pools:
-            if pool["standing"] == "lost":
+            if pool["outcome"] == "lost":
                 lost.setdefault(pool["reason"], set()).add(pool["name"])
-        chosen = [pool["name"] for pool in pools if pool["standing"] == "chosen"]
+        chosen = [pool["name"] for pool in pools if pool["outcome"] == "chosen"]
         return (
             {reason: set(names) for reason, names in noted.get("lost", {}).items()} != lost
             or chosen != [name for name in [noted.get("pool")] if name]

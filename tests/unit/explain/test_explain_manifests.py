@@ -6,9 +6,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from gpushare.cli.exits import Exit
+from gpushare.cli.cluster.snapshot_file import build_snapshot
+from gpushare.cli.exit_codes import Exit
 from gpushare.cli.main import app
-from gpushare.cli.snapshots import build_snapshot
 from tests.kit.cluster.command_line import expect_error, run_command
 from tests.kit.values.found_clusters import Asked, build_found_cluster, build_found_pool
 from tests.kit.values.manifests import Json, build_pod

@@ -7,17 +7,25 @@ from typing import Any
 import pytest
 
 from gpushare import names
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Edition, Pool, Schedule
-from gpushare.core.explain.nodes import NodeExplanation, explain_node
-from gpushare.core.inspect.pools import plan_world
-from gpushare.core.plugins import NVIDIA_DAEMONSET
-from gpushare.core.setup import Setup
-from gpushare.core.world import World
+from gpushare.core.analysis.explain.nodes import NodeExplanation, explain_node
+from gpushare.core.analysis.inspect.pools import plan_snapshot
+from gpushare.core.analysis.setup import Setup
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.editions.plugins import NVIDIA_DAEMONSET
 from gpushare.names import Reason
 from tests.kit.values.node_plans import LEFT_INSTALLER, SHARE, a_settled, changing
-from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+    a_snapshot,
+)
 
 LATER = NOW + timedelta(minutes=5)
 POOL = a_pool(schedule="share")
@@ -26,12 +34,12 @@ PLUGIN = a_plugin_pod()
 
 
 def explain(node: Node, *pods: Pod, pools: tuple[Pool, ...] = (POOL,)) -> NodeExplanation:
-    return explain_in(a_world(pools=pools, nodes=(node,), pods=pods), node.name)
+    return explain_in(a_snapshot(pools=pools, nodes=(node,), pods=pods), node.name)
 
 
-def explain_in(world: World, name: str = "gpu-1") -> NodeExplanation:
+def explain_in(snapshot: ClusterSnapshot, name: str = "gpu-1") -> NodeExplanation:
     setup = Setup()
-    return explain_node(world, setup, plan_world(world, setup, LATER), name, LATER)
+    return explain_node(snapshot, setup, plan_snapshot(snapshot, setup, LATER), name, LATER)
 
 
 def reasons(explained: NodeExplanation) -> list[Reason]:
@@ -94,7 +102,7 @@ IN_MIB = a_settled(allocatable={MEMORY: 15360}, gpu_count=1)
         # Without a pool labels are compared with plugins all the same.
         (explain(SHARING, PLUGIN, pools=()), []),
         (explain(SHARING, pools=()), [Reason.PLUGIN_RESTARTING]),
-        (explain(QUANTUM, pools=()), [Reason.REQUIRES_PERSON]),
+        (explain(QUANTUM, pools=()), [Reason.REQUIRES_MANUAL_ACTION]),
         (explain(OLD_LABEL, PLUGIN, pools=()), [Reason.OTHER_EDITION_LABELS]),
         (explain(a_settled(), PLUGIN), [Reason.NO_CARDS]),
         (explain(IN_MIB, PLUGIN), [Reason.MEMORY_UNIT_DIFFERS]),
@@ -130,6 +138,6 @@ def test_pools_that_claim_the_same_node() -> None:
 
 
 def test_a_node_whose_pools_spec_is_unreadable_is_left_alone() -> None:
-    world = a_world(pools=(), nodes=(a_settled(**OFFERS),), pods=(PLUGIN,))
-    world = replace(world, unreadable_pools=frozenset({"training"}))
-    assert reasons(explain_in(world)) == [Reason.SPEC_INVALID]
+    snapshot = a_snapshot(pools=(), nodes=(a_settled(**OFFERS),), pods=(PLUGIN,))
+    snapshot = replace(snapshot, unreadable_pools=frozenset({"training"}))
+    assert reasons(explain_in(snapshot)) == [Reason.SPEC_INVALID]

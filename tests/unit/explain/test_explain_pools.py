@@ -3,28 +3,28 @@
 from datetime import timedelta
 
 from gpushare import names
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
 from gpushare.api.status import PoolStatus
-from gpushare.core.actions import NodeState
-from gpushare.core.explain.pools import PoolExplanation, explain_pool
-from gpushare.core.inspect.pools import plan_world
-from gpushare.core.setup import Setup
-from gpushare.core.world import World
+from gpushare.core.analysis.explain.pools import PoolExplanation, explain_pool
+from gpushare.core.analysis.inspect.pools import plan_snapshot
+from gpushare.core.analysis.setup import Setup
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.snapshot.cluster import ClusterSnapshot
 from gpushare.names import Condition, Reason
 from tests.kit.values.node_plans import SHARE, a_settled, changing, has_failed
-from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_world
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_plugin_pod, a_pool, a_snapshot
 
 LATER = NOW + timedelta(minutes=5)
 
 
 def explain(pool: Pool, *nodes: Node, pods: tuple[Pod, ...] = ()) -> PoolExplanation:
-    return explain_in(a_world(pools=(pool,), nodes=nodes, pods=pods), pool)
+    return explain_in(a_snapshot(pools=(pool,), nodes=nodes, pods=pods), pool)
 
 
-def explain_in(world: World, pool: Pool) -> PoolExplanation:
-    return explain_pool(pool, plan_world(world, Setup(), LATER), (), LATER)
+def explain_in(snapshot: ClusterSnapshot, pool: Pool) -> PoolExplanation:
+    return explain_pool(pool, plan_snapshot(snapshot, Setup(), LATER), (), LATER)
 
 
 def settled(name: str) -> Node:
@@ -82,8 +82,8 @@ def test_a_spec_that_no_controller_has_acted_on_is_told() -> None:
 
 def test_a_pool_that_is_being_deleted_counts_what_is_still_to_be_given_back() -> None:
     explained = explain(a_pool(deleting=True), settled("a"), pods=(plugin("a"),))
-    assert explained.leaving == 1
-    assert find_reason(explained, Condition.READY) == Reason.LEAVING
+    assert explained.releasing == 1
+    assert find_reason(explained, Condition.READY) == Reason.RELEASING
 
 
 def test_a_pool_that_observes_counts_the_nodes_that_lack_a_label_whoever_wrote_the_others() -> None:

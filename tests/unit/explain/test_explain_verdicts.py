@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.namespace import Namespace
-from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.core.admission import PoolView, Rules, decide
-from gpushare.core.admission.case import NO_BOOKINGS, Case
-from gpushare.core.explain.verdicts import Standing, Verdict, judge_pools
+from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
+from gpushare.core.analysis.explain.verdicts import PoolOutcome, Verdict, judge_pools
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.pool_views import HERE, a_room, a_view
@@ -19,30 +19,30 @@ BUSY = a_view("busy", room=a_room([(16, 2)]))
 FULL = a_view("full", room=a_room([(3, 1)]))
 
 
-def judge(
+def build_node_context(
     pod: Mapping[str, Any], *pools: PoolView, namespace: Namespace = HERE
 ) -> dict[str, Verdict]:
     request = parse_pod_request(pod)
     decision = decide(request, namespace, pools)
-    case = Case(request, namespace, pools, Rules(), NO_BOOKINGS)
+    case = AdmissionRequest(request, namespace, pools, Rules(), NO_RESERVATIONS)
     return {verdict.pool: verdict for verdict in judge_pools(case, decision)}
 
 
 def test_the_pool_that_gets_it_stands_first_and_says_what_room_it_has() -> None:
-    verdicts = judge(build_pod("p", gib=4), ROOMY, BUSY)
+    verdicts = build_node_context(build_pod("p", gib=4), ROOMY, BUSY)
     first, second = verdicts.values()
-    assert (first.pool, first.standing, first.reason) == ("busy", Standing.CHOSEN, None)
+    assert (first.pool, first.outcome, first.reason) == ("busy", PoolOutcome.CHOSEN, None)
     assert first.message == (
         "it is ranked first; there is room for 4 GiB: the largest free block is 16 GiB"
     )
-    assert (second.standing, second.reason) == (Standing.LOST, Reason.LESS_FULL)
+    assert (second.outcome, second.reason) == (PoolOutcome.LOST, Reason.LESS_FULL)
     assert second.message == (
         "100% of its memory is free, of that of busy 25%; the fullest with room is filled first"
     )
 
 
 def test_a_pool_without_room_says_how_much_it_has() -> None:
-    full = judge(build_pod("p", gib=4), ROOMY, FULL)["full"]
+    full = build_node_context(build_pod("p", gib=4), ROOMY, FULL)["full"]
     assert full.reason is Reason.NO_ROOM
     assert full.message.startswith("no room for 4 GiB now: the largest free block is 3 GiB; of ")
     assert full.figures is not None
@@ -67,7 +67,7 @@ CROWDED, EMPTIER = (
         (UNISOLATED, ROOMY, PLAIN, Reason.ISOLATED, "plain (share) does not isolate"),
         (POD, a_view("x", on_request=True), ROOMY, Reason.ON_REQUEST_ONLY, "that ask for it"),
         (POD, a_view("x", "default"), ROOMY, Reason.OTHER_MODE, "not serve aliyun.com/gpu-mem"),
-        (POD, a_view("x", is_leaving=True), ROOMY, Reason.POOL_LEAVING, "it is being deleted"),
+        (POD, a_view("x", is_deleting=True), ROOMY, Reason.POOL_DELETING, "it is being deleted"),
         (POD, a_view("x", observes=True), ROOMY, Reason.POOL_OBSERVES, "reconcile is Observe"),
         (POD, a_view("x", nodes=0), ROOMY, Reason.NO_ROOM, "it has no nodes yet"),
         (POD, a_view("x", room=None), ROOMY, Reason.CAPACITY_UNKNOWN, "is not known yet"),
@@ -77,27 +77,29 @@ CROWDED, EMPTIER = (
 def test_each_loss_has_its_sentence(
     pod: Mapping[str, Any], pool: PoolView, other: PoolView, reason: Reason, says: str
 ) -> None:
-    lost = judge(pod, other, pool)[pool.name]
+    lost = build_node_context(pod, other, pool)[pool.name]
     assert lost.reason is reason
     assert says in lost.message
 
 
 def test_where_no_pool_takes_it_the_first_is_told_with_its_largest_card() -> None:
-    (only,) = judge(build_pod("p", gib=40), ROOMY).values()
+    (only,) = build_node_context(build_pod("p", gib=40), ROOMY).values()
     assert only.message.startswith("no other takes it; ")
     assert "40 GiB: the largest has 16" in only.message
 
 
 def test_who_asks_for_one_pool_has_no_other_looked_at() -> None:
-    verdicts = judge(build_pod("p", annotations={"gpushare.io/pool": "busy"}), ROOMY, BUSY)
+    verdicts = build_node_context(
+        build_pod("p", annotations={"gpushare.io/pool": "busy"}), ROOMY, BUSY
+    )
     assert verdicts["busy"].message.startswith("the pod's annotation gpushare.io/pool asks for it")
-    assert verdicts["roomy"].standing is Standing.ASIDE
+    assert verdicts["roomy"].outcome is PoolOutcome.ASIDE
     assert verdicts["roomy"].message == "not looked at: the pod asks for busy"
 
 
 def test_a_namespaces_pool_is_told_as_its() -> None:
     space = Namespace("vision", {"gpushare.io/default-pool": "busy"})
-    verdicts = judge(build_pod("p"), ROOMY, BUSY, namespace=space)
+    verdicts = build_node_context(build_pod("p"), ROOMY, BUSY, namespace=space)
     assert verdicts["busy"].message.startswith("namespace vision sends its pods there")
     assert verdicts["roomy"].message == "not looked at: busy is its namespace's"
 
@@ -111,22 +113,22 @@ def test_a_namespaces_pool_is_told_as_its() -> None:
     ids=["annotation", "node selector"],
 )
 def test_a_pool_that_there_is_not_is_told_with_one_that_looks_alike(pod: Mapping[str, Any]) -> None:
-    lost = judge(pod, ROOMY)["rommy"]
-    assert (lost.standing, lost.reason) == (Standing.LOST, Reason.POOL_NOT_FOUND)
+    lost = build_node_context(pod, ROOMY)["rommy"]
+    assert (lost.outcome, lost.reason) == (PoolOutcome.LOST, Reason.POOL_NOT_FOUND)
     assert lost.message == "there is no such pool; did you mean roomy?"
 
 
 def test_pools_that_the_owner_selects_are_told_apart_from_the_others() -> None:
     pod = build_pod("p", selects={"ack.node.gpu.schedule": "share"})
-    pools = (ROOMY, a_view("plain", "share"), a_view("late", "share", is_leaving=True))
-    verdicts = judge(pod, *pools)
-    assert verdicts["plain"].standing is Standing.SELECTED
+    pools = (ROOMY, a_view("plain", "share"), a_view("late", "share", is_deleting=True))
+    verdicts = build_node_context(pod, *pools)
+    assert verdicts["plain"].outcome is PoolOutcome.SELECTED
     assert verdicts["roomy"].reason is Reason.EXCLUDED_BY_POD
-    assert verdicts["late"].reason is Reason.POOL_LEAVING
+    assert verdicts["late"].reason is Reason.POOL_DELETING
 
 
 def test_a_pod_that_opts_out_has_no_pool_looked_at() -> None:
-    (verdict,) = judge(
+    (verdict,) = build_node_context(
         build_pod("p", annotations={"gpushare.io/inject": "disabled"}), BUSY
     ).values()
     assert verdict.message == "not looked at (OptedOut)"

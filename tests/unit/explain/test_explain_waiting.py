@@ -6,16 +6,16 @@ import json
 import pytest
 
 from gpushare import names
-from gpushare.api.namespace import Namespace
-from gpushare.api.pod import parse_pod
-from gpushare.api.podshape import parse_pod_shape
-from gpushare.core.explain.pods import PodExplanation, Surroundings, explain_found_pod
-from gpushare.core.inspect.pools import find_waiting, plan_world
-from gpushare.core.setup import Setup
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod import parse_pod
+from gpushare.api.k8s.pod_shape import parse_pod_shape
+from gpushare.core.analysis.explain.pods import PodExplanation, Surroundings, explain_found_pod
+from gpushare.core.analysis.inspect.pools import find_waiting, plan_snapshot
+from gpushare.core.analysis.setup import Setup
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_pod
 from tests.kit.values.node_plans import a_settled
-from tests.kit.values.objects import LATER, MEMORY, a_gpu_pod, a_plugin_pod, a_pool, a_world
+from tests.kit.values.objects import LATER, MEMORY, a_gpu_pod, a_plugin_pod, a_pool, a_snapshot
 from tests.kit.values.pool_views import a_room, a_view
 
 UNREACHED = 'Post "http://10.0.0.9:32766/gpushare-scheduler/filter": dial tcp: connection refused'
@@ -40,14 +40,14 @@ def explain(
     assert found is not None
     others = {} if elsewhere is None else {"roomy": elsewhere}
     holder = a_gpu_pod("holder", requests={MEMORY: 15 - free}, cards={0: 15 - free})
-    world = a_world(
+    snapshot = a_snapshot(
         pools=tuple(a_pool(name, "share") for name in ("training", *others)),
         nodes=(a_settled(allocatable={MEMORY: 15}, gpu_count=1),),
         pods=(a_plugin_pod(), holder),
     )
-    books = plan_world(world, Setup(), LATER).books
+    books = plan_snapshot(snapshot, Setup(), LATER).books
     around = Surroundings(
-        world=world,
+        snapshot=snapshot,
         books=books,
         pools=tuple(
             a_view(name, "share", room=a_room([(units, 1)] if units else [], cards=1))
@@ -57,7 +57,7 @@ def explain(
         taints={},
         setup=Setup(),
     )
-    (waiting,) = find_waiting(world, books, [found], (), LATER)
+    (waiting,) = find_waiting(snapshot, books, [found], (), LATER)
     return explain_found_pod(
         parse_pod_shape(raw), found, waiting.why, around, namespace="default", name="late"
     )
@@ -76,7 +76,7 @@ def test_no_node_is_said_to_fit_while_the_scheduler_gives_none(
     explained = explain(scheduler, message)
     assert explained.waits is not None
     assert explained.waits.reason == reason
-    assert [[each.reason for each in fit.obstacles] for fit in explained.fits] == [[reason]]
+    assert [[each.reason for each in fit.rejections] for fit in explained.fits] == [[reason]]
     assert does in str(explained.smallest_change)
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.cluster import Cluster
-from gpushare.api.node import MAX_CARDS
-from gpushare.cli.inspectpools import _note
-from gpushare.core.actions import NodePlan, NodeState
-from gpushare.core.inspect.pools import PoolNode
-from gpushare.core.isolation import NOTHING_SHARED
-from gpushare.core.records import NodeRecords
+from gpushare.api.k8s.node import MAX_CARDS
+from gpushare.api.pruned.cluster import Cluster
+from gpushare.cli.inspect.pools_view import _note
+from gpushare.core.analysis.inspect.pools import PoolNode
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.isolation import NOTHING_SHARED
 from gpushare.names import Reason
 from tests.kit.values.found_clusters import Asked, build_found_cluster, build_found_pool
 from tests.kit.values.manifests import (
@@ -110,7 +110,7 @@ def test_a_card_that_an_entry_names_and_the_node_has_not_is_shown(shown: Shown) 
 
 
 def test_a_node_that_is_ready_with_a_warning_says_which() -> None:
-    plan = NodePlan("n1", NodeState.READY, Reason.EXTENDER_STALE, "card 2")
+    plan = StepResult("n1", NodeState.READY, Reason.EXTENDER_STALE, "card 2")
     node = PoolNode(
         "n1", plan, takes_pods=True, cordoned=False, labelled="share",
         records=NodeRecords(), isolation=NOTHING_SHARED, cards=(),

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpushare.kube.client import ApiServer, Json, connect
-from gpushare.kube.credentials import Credentials
+from gpushare.kube.auth.credentials import Credentials
+from gpushare.kube.client import ApiClient, Json, connect
 from gpushare.kube.errors import (
     CALL_FAILURES,
     ApiError,
@@ -28,7 +28,7 @@ def says(body: bytes) -> Answer:
     return answer
 
 
-async def read_watch(api: ApiServer) -> list[Json]:
+async def read_watch(api: ApiClient) -> list[Json]:
     return [event async for event in api.watch("api/v1/things", timeout_seconds=0.1)]
 
 
@@ -153,14 +153,14 @@ async def test_nobody_is_asked_to_whom_the_api_server_points() -> None:
 async def test_a_session_that_is_pointed_elsewhere_leaves_its_token_at_home() -> None:
     """Kopf's own calls follow."""
 
-    async def be_somebody() -> str:
+    async def give_token() -> str:
         return "Bearer secret"
 
     async with listening() as (elsewhere, heard):
         app = web.Application()
         app.router.add_get("/away", points_to(elsewhere))
         async with TestServer(app) as server:
-            credentials = Credentials(str(server.make_url("/")), None, be_somebody)
+            credentials = Credentials(str(server.make_url("/")), None, give_token)
             async with open_session(credentials) as session:
                 await session.get("away")
                 await session.get(elsewhere)

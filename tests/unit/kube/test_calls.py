@@ -8,12 +8,12 @@ import pytest
 from aiohttp import web
 
 from gpushare import names
-from gpushare.core.actions import ApplyNode
-from gpushare.core.records import PluginPod
-from gpushare.kube.client import ApiServer
+from gpushare.core.records.change_record import PluginPod
+from gpushare.core.snapshot.actions import ApplyNode
+from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
-from gpushare.kube.nodes import apply_node, build_release
-from gpushare.kube.pods import delete_plugin
+from gpushare.kube.resources.nodes import apply_node, build_release
+from gpushare.kube.resources.pods import delete_plugin
 from tests.kit.values.fake_api import served_by
 
 OURS = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}}
@@ -39,7 +39,7 @@ BODY = {"metadata": {"uid": "1"}}
     ],
 )
 async def test_metrics_name_verb_and_resource_as_the_api_servers_own_and_never_an_object(
-    call: Callable[[ApiServer], Awaitable[object]], verb: str, resource: str
+    call: Callable[[ApiClient], Awaitable[object]], verb: str, resource: str
 ) -> None:
     told: list[tuple[str, str, int]] = []
 
@@ -69,7 +69,7 @@ def test_an_answer_that_is_no_status_is_an_error_all_the_same(body: bytes) -> No
 
 async def test_an_apply_without_a_uid_is_refused_here() -> None:
     with pytest.raises(ValueError, match=r"metadata\.uid"):
-        await ApiServer(None).apply("api/v1/nodes/a", {"metadata": {"name": "a"}})  # type: ignore[arg-type]
+        await ApiClient(None).apply("api/v1/nodes/a", {"metadata": {"name": "a"}})  # type: ignore[arg-type]
 
 
 async def test_a_plugins_pod_is_deleted_only_while_it_has_the_uid_that_was_recorded() -> None:
@@ -124,7 +124,7 @@ def _node(*entries: dict[str, Any], **annotations: str) -> dict[str, Any]:
 
 def test_a_release_takes_all_that_is_ours_but_what_is_known_of_the_kernel_module() -> None:
     module = {names.ANNOTATION_MODULE: "loaded"}
-    ours = {names.ANNOTATION_FOUND: "{}", names.ANNOTATION_APPLIED: "{}"}
+    ours = {names.ANNOTATION_INITIAL_VALUES: "{}", names.ANNOTATION_APPLIED: "{}"}
     node = _node(THEIRS, OURS, **ours, **module)
     released = jsonpatch.apply_patch(node, build_release(node, "1"))
     assert released == _node(THEIRS, **module)

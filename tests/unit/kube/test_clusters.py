@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from gpushare.api.cluster import Kind
-from gpushare.core.doctor.finding import Unseen
-from gpushare.kube.client import ApiServer
-from gpushare.kube.clusters import ATTEMPTS, read_cluster
+from gpushare.api.pruned.cluster import Kind
+from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, OtherVersionError
-from gpushare.kube.seeing import see
+from gpushare.kube.partial_read import see
+from gpushare.kube.resources.clusters import ATTEMPTS, read_cluster
 from tests.kit.values.fake_api import served_by
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -49,13 +49,13 @@ async def test_a_server_that_wants_to_be_left_alone_for_long_is() -> None:
 async def test_a_server_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    async def hang(api: ApiServer, path: str, **params: str) -> None:
+    async def hang(api: ApiClient, path: str, **params: str) -> None:
         asked.append(path)
         raise TimeoutError
 
-    monkeypatch.setattr(ApiServer, "get", hang)
+    monkeypatch.setattr(ApiClient, "get", hang)
     with pytest.raises(TimeoutError):
-        await read_cluster(ApiServer(None), (Kind.NODES,), NOW)  # type: ignore[arg-type]
+        await read_cluster(ApiClient(None), (Kind.NODES,), NOW)  # type: ignore[arg-type]
     assert len(asked) == 1
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.telling import AT_ONCE, SAME_SECONDS
+from gpushare.core.status.event_correlation import AT_ONCE, SAME_SECONDS
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import Events, Subject
 from gpushare.names import Reason

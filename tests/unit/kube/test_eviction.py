@@ -6,9 +6,9 @@ import orjson
 import pytest
 from aiohttp import web
 
-from gpushare.core.actions import EvictedPod
+from gpushare.core.snapshot.actions import EvictedPod
 from gpushare.kube.errors import CALL_FAILURES, ApiError, EvictionRefusedError
-from gpushare.kube.pods import evict_pod
+from gpushare.kube.resources.pods import evict_pod
 from tests.kit.values.fake_api import served_by
 
 POD = EvictedPod("ml", "train-1", "uid-1")

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from gpushare.core.doctor.finding import Code
-from gpushare.core.doctor.installation import judge_leader
-from gpushare.kube import installations
-from gpushare.kube.client import ApiServer
-from gpushare.kube.installations import read_leader
+from gpushare.core.analysis.doctor.finding import Code
+from gpushare.core.analysis.doctor.installation import judge_leader
+from gpushare.kube.client import ApiClient
+from gpushare.kube.resources import installation as installations
+from gpushare.kube.resources.installation import read_leader
 
 HELD = {"holderIdentity": "op-1", "leaseDurationSeconds": 0.09}
 
@@ -49,7 +49,7 @@ async def test_a_lease_in_doubt_is_looked_at_until_it_is_renewed_or_should_have_
     ages: tuple[float, ...], looks: int, code: Code
 ) -> None:
     lease = Renewals(*ages)
-    leader = await read_leader(cast(ApiServer, lease), "gpushare-system")
+    leader = await read_leader(cast(ApiClient, lease), "gpushare-system")
     assert (judge_leader(leader, "gpushare-system", datetime.now(UTC)).code, lease.looks) == (
         code,
         looks,

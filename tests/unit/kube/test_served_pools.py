@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 
 from gpushare.kube.errors import CrdMissingError
-from gpushare.kube.pools import check_crd
+from gpushare.kube.resources.pools import check_crd
 from tests.kit.values.fake_api import Answer, served_by
 
 GROUP = "gpushare.io"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gpushare.kube import throttle
-from gpushare.kube.throttle import LONGEST_SECONDS, Throttle, parse_retry_after
+from gpushare.kube import retry_after as throttle
+from gpushare.kube.retry_after import LONGEST_SECONDS, RetryAfter, parse_retry_after
 from tests.kit.values.clock import Clock
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -69,14 +69,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 async def test_writes_wait_together_and_reads_for_themselves(
     clock: Clock, told: tuple[str, str], asks: tuple[str, str], waits: bool
 ) -> None:
-    held, started = Throttle(clock), clock.now
+    held, started = RetryAfter(clock), clock.now
     held.close(*told, 3.0)
     await held.wait(*asks)
     assert clock.now - started == (3.0 if waits else 0.0)
 
 
 async def test_a_shorter_wish_does_not_cut_a_longer_one_short(clock: Clock) -> None:
-    held, started = Throttle(clock), clock.now
+    held, started = RetryAfter(clock), clock.now
     for seconds in (3.0, 1.0):
         held.close("PATCH", NODE, seconds)
     await held.wait("PATCH", NODE)
@@ -84,7 +84,7 @@ async def test_a_shorter_wish_does_not_cut_a_longer_one_short(clock: Clock) -> N
 
 
 async def test_a_wish_that_comes_while_waiting_is_heard() -> None:
-    held = Throttle()
+    held = RetryAfter()
     held.close("PATCH", NODE, 0.02)
     waiting = asyncio.create_task(held.wait("PATCH", NODE))
     await asyncio.sleep(0)

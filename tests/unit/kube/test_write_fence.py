@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpushare.kube.client import JSON, ApiServer, connect
-from gpushare.kube.credentials import Credentials
+from gpushare.kube.auth.credentials import Credentials
+from gpushare.kube.client import JSON, ApiClient, connect
 from gpushare.kube.errors import NotLeaderError
 from tests.kit.values.certificates import build_tls
 from tests.kit.values.fake_api import be_anybody
@@ -18,7 +18,7 @@ PATH = "api/v1/nodes/a"
 BODY = {"metadata": {"uid": "1"}}
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
-Write = Callable[[ApiServer], Awaitable[object]]
+Write = Callable[[ApiClient], Awaitable[object]]
 
 WRITES: dict[str, Write] = {
     "apply": lambda api: api.apply(PATH, BODY),
@@ -64,7 +64,7 @@ class Front:
             await writer.wait_closed()
 
     @contextlib.asynccontextmanager
-    async def connected(self) -> AsyncIterator[ApiServer]:
+    async def connected(self) -> AsyncIterator[ApiClient]:
         tls, trusting, _ = build_tls()
 
         def note_handshake(_: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
@@ -88,7 +88,7 @@ class Held:
     def lapse(self) -> None:
         self.is_held = False
 
-    def fence(self, api: ApiServer) -> ApiServer:
+    def fence(self, api: ApiClient) -> ApiClient:
         return api.only_while(lambda: self.is_held)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gpushare.api.documents import parse_documents
-from gpushare.core.migration.cards import assume_cards
-from gpushare.core.migration.manifests import migrate_manifest
-from gpushare.core.migration.pods import Target
-from gpushare.core.migration.text import Rewritten, rewrite_text
+from gpushare.core.analysis.migration.cards import assume_cards
+from gpushare.core.analysis.migration.manifests import migrate_manifest
+from gpushare.core.analysis.migration.pods import Target
+from gpushare.core.analysis.migration.text import Rewritten, rewrite_text
 from tests.unit.migration.whole_card_pods import build_whole_pod
 
 

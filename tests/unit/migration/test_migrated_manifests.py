@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.migration.cards import Cards, assume_cards
-from gpushare.core.migration.finding import Code
-from gpushare.core.migration.live import build_manifest, is_migratable
-from gpushare.core.migration.manifests import MigratedManifest, migrate_manifest
-from gpushare.core.migration.pods import Target
+from gpushare.core.analysis.migration.cards import Cards, assume_cards
+from gpushare.core.analysis.migration.finding import Code
+from gpushare.core.analysis.migration.live import build_manifest, is_migratable
+from gpushare.core.analysis.migration.manifests import MigratedManifest, migrate_manifest
+from gpushare.core.analysis.migration.pods import Target
 from tests.kit.values.manifests import build_workload
 from tests.unit.migration.whole_card_pods import (
     MEMORY,

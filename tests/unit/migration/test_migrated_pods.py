@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpushare.core.migration.cards import Cards
-from gpushare.core.migration.finding import Code
-from gpushare.core.migration.pods import Migrated, Target, migrate_pod
+from gpushare.core.analysis.migration.cards import Cards
+from gpushare.core.analysis.migration.finding import Code
+from gpushare.core.analysis.migration.pods import Migrated, Target, migrate_pod
 from tests.unit.migration.whole_card_pods import (
     MEMORY,
     WHOLE,

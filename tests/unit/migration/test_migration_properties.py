@@ -10,12 +10,12 @@ from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from gpushare.api.documents import parse_documents
-from gpushare.api.podrequest import parse_pod_request
+from gpushare.api.k8s.pod_request import parse_pod_request
 from gpushare.api.pool import Schedule
-from gpushare.core.migration.cards import assume_cards
-from gpushare.core.migration.manifests import migrate_manifest
-from gpushare.core.migration.pods import Target
-from gpushare.core.migration.text import rewrite_text
+from gpushare.core.analysis.migration.cards import assume_cards
+from gpushare.core.analysis.migration.manifests import migrate_manifest
+from gpushare.core.analysis.migration.pods import Target
+from gpushare.core.analysis.migration.text import rewrite_text
 from gpushare.names import Reason
 from tests.kit.values.manifests import build_workload
 from tests.kit.values.pool_views import a_view, admit

@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from gpushare.api.node import Node
-from gpushare.api.pod import Pod
-from gpushare.api.workload import Workload
-from gpushare.core.observed import Timing
-from gpushare.core.plan import Planner
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_owner import Workload
+from gpushare.core.planner.planner import Planner
+from gpushare.core.snapshot.node import Timing
 from gpushare.observe.metrics import Sight
 from gpushare.observe.metrics.figures import Figures
 from tests.kit.values.metrics import a_holder, a_member, a_waiting, build_sight, measure, read_all
-from tests.kit.values.objects import NOW, a_pool, a_world
+from tests.kit.values.objects import NOW, a_pool, a_snapshot
 
 SHARED = a_pool(schedule="share")
 ZOO = a_pool("zoo", "share", nodes={"names": ["odd", "even-1", "even-2"]}, priority=900)
@@ -54,9 +54,9 @@ class Cluster:
             self._figures.put_pod(key, old, new)
             changed |= {pod.node for pod in (old, new) if pod is not None and pod.node}
         nodes, pods = tuple(self._nodes.values()), tuple(self._pods.values())
-        world = a_world(pools=(SHARED, ZOO), nodes=nodes, pods=pods)
-        self._planner.update(world, changed, NOW)
-        self._figures.put_nodes(world.pools, self._planner.books, self._planner.seen)
+        snapshot = a_snapshot(pools=(SHARED, ZOO), nodes=nodes, pods=pods)
+        self._planner.update(snapshot, changed, NOW)
+        self._figures.put_nodes(snapshot.pools, self._planner.books, self._planner.seen)
 
     def write_kept(self) -> str:
         """What the figures say now."""
@@ -85,7 +85,7 @@ def test_what_is_kept_up_to_date_is_what_is_worked_out_anew(seed: int) -> None:
 def test_a_node_whose_pool_is_gone_is_counted_in_none() -> None:
     planner, figures = Planner(Timing()), Figures(per_node=True)
     for pools in ((SHARED,), ()):
-        planner.update(a_world(pools=pools, nodes=(a_member(),)), None, NOW)
+        planner.update(a_snapshot(pools=pools, nodes=(a_member(),)), None, NOW)
         figures.put_nodes(pools, planner.books, planner.seen)
     assert figures.pools == {}
     assert read_all(measure(Sight(figures=figures)), "node_info") == {}

@@ -61,7 +61,7 @@ def form(**record: object) -> dict[str, Any]:
 
 
 def test_what_a_change_is_about_comes_in_one_order(stream: io.StringIO) -> None:
-    with reporting(step="over"):
+    with reporting(phase="over"):
         pass
     with reporting(reconcile_id="1", generation=3, reason="Cordoned"):
         log.info("cordoned", extra={"size": 1, "node": "n1", "pool": "training"})

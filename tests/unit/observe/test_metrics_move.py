@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpushare.api.workload import Workload
-from gpushare.controller.role import _be_active
-from gpushare.core.actions import Action, DeletePlugins, build_apply
-from gpushare.core.records import Drift, NodeRecords, PluginPod, Repair, Rival, Step
+from gpushare.api.k8s.pod_owner import Workload
+from gpushare.controller.manager import _be_active
+from gpushare.core.records.change_record import ChangePhase, PluginPod
+from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.snapshot.actions import Action, DeletePlugins, build_apply
 from gpushare.names import LABEL_PLACEMENT, LABEL_POOL, Reason
 from gpushare.observe.metrics import Metrics
 from gpushare.observe.metrics.applications import ApplicationFigures
@@ -37,9 +39,11 @@ async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(*_: object) -> None:
         return None
 
-    caches = SimpleNamespace(run=at_once, wait_synced=at_once, read_anew=at_once)
+    informers = SimpleNamespace(run=at_once, wait_synced=at_once, relist=at_once)
     # What ends it.
-    reconciler: Any = SimpleNamespace(caches=caches, run=at_once, find_gap=lambda limit: "deaf")
+    reconciler: Any = SimpleNamespace(
+        informers=informers, run=at_once, find_unsynced=lambda limit: "deaf"
+    )
     lease: Any = SimpleNamespace(acquire=at_once, keep=at_once)
     with pytest.raises(ExceptionGroup):
         await _be_active(lease, reconciler, metrics, 1.0)
@@ -48,7 +52,7 @@ async def lead(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
 async def reconcile(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes, one of which is left alone; a pod that runs, and one that finds no place."""
     have_pools_listed(monkeypatch)
-    monkeypatch.setattr("gpushare.controller.statuses.PERIOD_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.status_writer.PERIOD_SECONDS", 0.0)
     stuck = a_node("gpu-2", {**SHARE, "cgpu": "true"})
     member = a_member(cards=1)
     selects = frozenset({(LABEL_POOL, "nowhere")})
@@ -75,18 +79,18 @@ async def write(metrics: Metrics, before: NodeRecords, after: NodeRecords) -> No
 
 
 async def complete(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    await write(metrics, under_way(Step.RESTARTING), applied())
+    await write(metrics, under_way(ChangePhase.RESTARTING), applied())
 
 
-async def put_back(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    repair = Repair(key=LABEL_PLACEMENT, manager="kubectl", theirs="spread", at=NOW)
-    drift = Drift(repairs=(repair,))
+async def reverted(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    repair = DriftRevert(key=LABEL_PLACEMENT, manager="kubectl", theirs="spread", at=NOW)
+    drift = Drift(reverts=(repair,))
     await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
 
 
 async def give_way(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    rival = Rival(key=LABEL_PLACEMENT, manager="kubectl", ours="binpack", since=NOW)
-    drift = Drift(rivals=(rival,))
+    conflict = LabelConflict(key=LABEL_PLACEMENT, manager="kubectl", ours="binpack", since=NOW)
+    drift = Drift(conflicts=(conflict,))
     await write(metrics, applied(), applied().model_copy(update={"drift": drift}))
 
 
@@ -94,9 +98,9 @@ async def restart(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async def delete(api: Any, namespace: str, plugin: PluginPod) -> dict[str, Any]:
         return {}
 
-    monkeypatch.setattr("gpushare.controller.apply.delete_plugin", delete)
+    monkeypatch.setattr("gpushare.controller.executor.delete_plugin", delete)
     action = DeletePlugins("gpu-1", (PluginPod(name="plugin", uid="plugin-1"),))
-    await apply(metrics, action, under_way(Step.RESTARTING))
+    await apply(metrics, action, under_way(ChangePhase.RESTARTING))
 
 
 async def request(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +135,10 @@ MOVES: Mapping[str, Deed] = {
     "changes_total": complete,
     "change_duration_seconds": complete,
     "plugin_restarts_total": restart,
-    "label_flips_total": put_back,
+    "label_flips_total": reverted,
     "label_conflicts_total": give_way,
     "node_waits_total": reconcile,
-    "unplaced_pods": reconcile,
+    "unschedulable_pods": reconcile,
     "api_requests_total": request,
     "build_info": exist,
     **{family.name: reconcile for family in OF_THE_CLUSTER if family.name not in ELSEWHERE},

@@ -155,7 +155,7 @@ async def test_nothing_else_is_answered() -> None:
 
 async def test_a_process_that_is_not_ready_says_each_reason_and_stays_live() -> None:
     assert await get("/readyz", liveness=[], readiness=[lambda: None]) == (200, "ok\n")
-    flaws: list[Check] = [lambda: "pools are not known yet", lambda: None, lambda: "no lease"]
-    status, text = await get("/readyz", liveness=[], readiness=flaws)
+    problems: list[Check] = [lambda: "pools are not known yet", lambda: None, lambda: "no lease"]
+    status, text = await get("/readyz", liveness=[], readiness=problems)
     assert (status, text) == (503, "pools are not known yet\nno lease\n")
-    assert (await get("/livez", liveness=[], readiness=flaws))[0] == 200
+    assert (await get("/livez", liveness=[], readiness=problems))[0] == 200

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from gpushare import names
-from gpushare.api.pod import SharingContainer
+from gpushare.api.k8s.pod import SharingContainer
+from gpushare.api.k8s.pod_owner import Workload
 from gpushare.api.pool import Schedule
-from gpushare.api.workload import Workload
-from gpushare.core.capacity import sum_capacity
-from gpushare.core.records import Drift, Rival
-from gpushare.core.unplaced import REASONS, UnplacedPod
+from gpushare.core.capacity.pool_capacity import sum_capacity
+from gpushare.core.records.drift_record import Drift, LabelConflict
+from gpushare.core.status.unschedulable_pods import REASONS, UnschedulablePod
 from gpushare.names import Reason
 from gpushare.observe.metrics import Sight
 from gpushare.observe.metrics.applications import ApplicationFigures
@@ -115,10 +115,12 @@ def test_a_pool_says_how_many_of_its_nodes_are_where() -> None:
 
 def test_a_label_that_is_fought_over_shows_on_the_pool() -> None:
     placement = names.LABEL_PLACEMENT
-    rival = Rival(key=placement, manager="kubectl", ours="binpack", theirs="spread", since=NOW)
-    drift = Drift(claim="training/1", rivals=(rival,))
+    conflict = LabelConflict(
+        key=placement, manager="kubectl", ours="binpack", theirs="spread", since=NOW
+    )
+    drift = Drift(claim="training/1", conflicts=(conflict,))
     records = applied(Schedule.SHARE).model_copy(
-        update={"found": {placement: None}, "drift": drift}
+        update={"initial_values": {placement: None}, "drift": drift}
     )
     node = a_member(records=records, managers={placement: "kubectl"})
     node = replace(node, labels={**node.labels, placement: "spread"})
@@ -163,13 +165,19 @@ def test_a_process_that_stands_by_tells_of_no_pool() -> None:
 # Pods without a place.
 
 
-def an_unplaced(pool: str = "training", reason: Reason = Reason.NO_FREE_BLOCK) -> UnplacedPod:
-    return UnplacedPod("default", "web-1", "1", "2", pool, reason, "no room")
+def an_unschedulable(
+    pool: str = "training", reason: Reason = Reason.NO_FREE_BLOCK
+) -> UnschedulablePod:
+    return UnschedulablePod("default", "web-1", "1", "2", pool, reason, "no room")
 
 
-def test_unplaced_pods_are_counted_by_pool_and_reason_and_there_is_a_zero_for_the_rest() -> None:
-    sight = replace(SIGHT, unplaced=[an_unplaced(), an_unplaced(), an_unplaced("")])
-    found = read_all(measure(sight), "unplaced_pods")
+def test_unschedulable_pods_are_counted_by_pool_and_reason_and_there_is_a_zero_for_the_rest() -> (
+    None
+):
+    sight = replace(
+        SIGHT, unschedulable=[an_unschedulable(), an_unschedulable(), an_unschedulable("")]
+    )
+    found = read_all(measure(sight), "unschedulable_pods")
     assert found.pop(("training", "NoFreeBlock")) == 2
     assert found.pop(("", "NoFreeBlock")) == 1
     assert found == {("", reason): 0 for reason in REASONS if reason is not Reason.NO_FREE_BLOCK}

@@ -7,10 +7,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.pod import parse_pod
+from gpushare.api.k8s.pod import parse_pod
 from gpushare.api.pool import Edition, Schedule
-from gpushare.core.modes import MODES
-from gpushare.core.plugins import identify_plugin, is_plugin_of
+from gpushare.editions.mode import MODES
+from gpushare.editions.plugins import identify_plugin, is_plugin_of
 from gpushare.render.deviceplugin import parse_node_selector, render_device_plugin
 
 IMAGE = "registry.example.com/gpushare-plugin:v2"

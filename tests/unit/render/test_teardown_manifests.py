@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpushare.api.job import JobState, parse_job
-from gpushare.core.actions import CreateJob, Phase
+from gpushare.api.k8s.job import JobState, parse_job
+from gpushare.core.snapshot.actions import CreateJob, JobPhase
 from gpushare.kube.events import MAX_NOTE
 from gpushare.render import read_template
 from gpushare.render.teardown import render_teardown_commands, render_teardown_job
@@ -30,7 +30,7 @@ texts = st.one_of(st.sampled_from(HOSTILE), st.text())
 
 
 def _job(**more: Any) -> CreateJob:
-    values: dict[str, Any] = {"node": "n1", "name": "gpushare-verify-1", "phase": Phase.VERIFY}
+    values: dict[str, Any] = {"node": "n1", "name": "gpushare-verify-1", "phase": JobPhase.VERIFY}
     return CreateJob(**{**values, **more})
 
 
@@ -54,13 +54,13 @@ def _put_in(manifest: Any, values: dict[str, str]) -> Any:
 @pytest.mark.parametrize(
     ("phase", "leaves_sentinel", "arguments"),
     [
-        (Phase.UNINSTALL, False, ["uninstall"]),
-        (Phase.UNINSTALL, True, ["uninstall", "sentinel"]),
-        (Phase.VERIFY, False, ["verify"]),
+        (JobPhase.UNINSTALL, False, ["uninstall"]),
+        (JobPhase.UNINSTALL, True, ["uninstall", "sentinel"]),
+        (JobPhase.VERIFY, False, ["verify"]),
     ],
 )
 def test_each_phase_has_its_arguments(
-    phase: Phase, leaves_sentinel: bool, arguments: list[str]
+    phase: JobPhase, leaves_sentinel: bool, arguments: list[str]
 ) -> None:
     job = _render(_job(phase=phase, leaves_sentinel=leaves_sentinel))
     assert job["spec"]["template"]["spec"]["containers"][0]["args"] == arguments

@@ -173,8 +173,8 @@ class Scene:
         """Play until so many seconds have passed, waking when the node asks for it."""
         end = self.now + seconds
         self.play()
-        while (wake_at := self.turns[-1].wake_at) is not None and wake_at <= end:
-            self.now = wake_at
+        while (due_at := self.turns[-1].due_at) is not None and due_at <= end:
+            self.now = due_at
             self.play()
         self.now = end
         self.play()

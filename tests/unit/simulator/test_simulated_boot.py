@@ -69,6 +69,6 @@ def test_kured_reboots_once_and_all_comes_to_rest() -> None:
     scene.advance(3600)
     assert boot_id != "first"
     assert scene.node.boot_id == boot_id
-    assert scene.turns[-1].wake_at is None
+    assert scene.turns[-1].due_at is None
     assert all(not t.node_patch and not t.pod_writes for t in scene.turns[before:])
     assert (scene.pod(PLUGIN).ready, scene.allocatable()) == (True, "15")

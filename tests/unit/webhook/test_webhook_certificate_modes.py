@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpushare.certs.custody import MANAGED_BY
 from gpushare.certs.identity import Authority, Identity
 from gpushare.certs.issue import LIFETIME
+from gpushare.certs.ownership import MANAGED_BY
 from gpushare.observe.metrics import Metrics
 from tests.kit.values.certificates import issue_foreign
 from tests.kit.values.webhook_certificate import (
@@ -52,14 +52,14 @@ async def test_a_secret_of_somebody_else_is_not_overwritten_and_said(
     metrics = Metrics()
     certificate = start(fake.api, metrics=metrics)
     await certificate.ensure()
-    flaw = str(certificate.find_flaw())
-    assert words in flaw
-    assert "delete it, or set the certificate's mode" in flaw
+    problem = str(certificate.find_problem())
+    assert words in problem
+    assert "delete it, or set the certificate's mode" in problem
     assert is_refused(metrics)
     assert fake.writes == []
     fake.objects.pop(SECRET)
     await certificate.ensure()
-    assert certificate.find_flaw() is None
+    assert certificate.find_problem() is None
     assert not is_refused(metrics)
 
 
@@ -80,7 +80,7 @@ async def test_while_a_secret_is_refused_what_was_served_goes_on(
     fake.writes.clear()
     await certificate.ensure()
     assert await served(certificate.tls) == before
-    assert certificate.find_flaw() is None
+    assert certificate.find_problem() is None
     assert is_refused(metrics)
     assert fake.writes == []
 
@@ -92,7 +92,7 @@ async def test_our_own_secret_that_was_made_immutable_is_served_until_expiry(fak
     clock.now += LIFETIME * 0.8
     late, metrics = start(fake.api, clock, metrics := Metrics()), metrics
     await late.ensure()
-    assert late.find_flaw() is None
+    assert late.find_problem() is None
     assert is_refused(metrics)
 
 
@@ -103,10 +103,10 @@ async def test_what_cert_manager_wrote_is_served_and_nothing_is_written(
     put_foreign(fake, foreign)
     certificate = start(fake.api, mode="cert-manager")
     await certificate.ensure()
-    assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
+    assert certificate.find_problem() == "gpushare-webhook does not trust our CA yet"
     put_bundle(fake, foreign.trust_pem)
     await certificate.ensure()
-    assert certificate.find_flaw() is None
+    assert certificate.find_problem() is None
     assert await served(certificate.tls) == shown(foreign)
     assert fake.writes == []
 
@@ -126,13 +126,13 @@ async def test_without_a_provided_ca_the_charts_value_stands_and_is_compared(fak
     put_foreign(fake, replace(FOREIGN, authority=Authority(b"", b"")))
     certificate = start(fake.api, mode="provided")
     await certificate.ensure()
-    assert certificate.find_flaw() is None
+    assert certificate.find_problem() is None
     put_bundle(fake, OTHER.trust_pem)
     await certificate.ensure()
-    assert certificate.find_flaw() == "gpushare-webhook does not trust our CA yet"
+    assert certificate.find_problem() == "gpushare-webhook does not trust our CA yet"
     put_bundle(fake, FOREIGN.trust_pem)
     await certificate.ensure()
-    assert certificate.find_flaw() is None
+    assert certificate.find_problem() is None
     assert fake.writes == []
 
 
@@ -145,7 +145,7 @@ async def test_a_provided_ca_is_written_into_the_configuration_and_none_that_tls
     put_foreign(fake, issue_foreign(HOSTS, NOW, kind="weak"))
     await certificate.ensure()
     assert trusted_ca(fake) == FOREIGN.trust_pem
-    assert certificate.find_flaw() is None
+    assert certificate.find_problem() is None
     assert fake.writes == [f"PATCH {CONFIGURATION}"]
 
 
@@ -157,12 +157,12 @@ async def test_while_a_secret_is_refused_a_lost_ca_bundle_comes_back(fake: TlsAp
     put_bundle(fake, b"")
     await certificate.ensure()
     assert trusted_ca(fake) == before
-    assert certificate.find_flaw() is None
+    assert certificate.find_problem() is None
 
 
 @pytest.mark.parametrize("mode", ["cert-manager", "provided"])
 async def test_a_secret_that_somebody_else_is_to_write_is_awaited(fake: TlsApi, mode: Mode) -> None:
     certificate = start(fake.api, mode=mode)
     await certificate.ensure()
-    assert f"does not exist: {mode} is to write it" in str(certificate.find_flaw())
+    assert f"does not exist: {mode} is to write it" in str(certificate.find_problem())
     assert fake.writes == []

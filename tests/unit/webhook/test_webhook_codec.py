@@ -6,14 +6,14 @@ from typing import Any
 import orjson
 import pytest
 
-from gpushare.api.podshape import parse_pod_shape
+from gpushare.api.k8s.pod_shape import parse_pod_shape
 from gpushare.webhook.codec import (
     MalformedReviewError,
     build_answer,
     parse_pod_review,
     parse_workload_review,
 )
-from gpushare.webhook.template import PODS
+from gpushare.webhook.pod_template import PODS
 from tests.kit.values.manifests import build_gpu_pod, build_review, encode
 
 

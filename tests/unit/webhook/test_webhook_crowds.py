@@ -7,11 +7,11 @@ from asyncio.sslproto import SSLProtocol
 
 import pytest
 
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.observe.connections import READ_BUFFER_BYTES, Connections, shrink_read_buffers
 from gpushare.observe.metrics import Metrics
+from gpushare.webhook import cache as memory_module
 from gpushare.webhook import calls
-from gpushare.webhook import memory as memory_module
 from gpushare.webhook import server as server_module
 from gpushare.webhook.server import PODS_PATH
 from tests.kit.values.manifests import build_gpu_pod, build_review, encode
@@ -130,8 +130,8 @@ async def test_what_comes_while_a_call_waits_is_not_read(monkeypatch: pytest.Mon
     monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
     monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 60.0)
     shrink_read_buffers()
-    memory = build_memory()
-    server = build_webhook(memory)
+    cache = build_memory()
+    server = build_webhook(cache)
     body = encode(build_review(build_gpu_pod(), namespace="new"))
     async with crowded(server) as (crowd, _):
         _, writer = await crowd.begin_call(body, len(body))
@@ -140,7 +140,7 @@ async def test_what_comes_while_a_call_waits_is_not_read(monkeypatch: pytest.Mon
         (transport,) = server.connections._strangers.values()
         await until(lambda: is_reading_no_more(transport))
         assert count_buffered(transport) <= 2 * READ_BUFFER_BYTES
-        memory.put_namespace("new", None, Namespace("new"))
+        cache.put_namespace("new", None, Namespace("new"))
         await until(lambda: server.calls.count == 0)
 
 

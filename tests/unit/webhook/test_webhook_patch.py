@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.api.podshape import MalformedPodError, Metadata, PodShape, Spec, parse_pod_shape
+from gpushare.api.k8s.pod_shape import MalformedPodError, Metadata, PodShape, Spec, parse_pod_shape
 from gpushare.core.admission import Decision
 from gpushare.names import ANNOTATION_DECISION, Reason
 from gpushare.webhook import patch as patch_module

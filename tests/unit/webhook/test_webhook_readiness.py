@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gpushare.kube import pools
+from gpushare.kube.resources import pools
 from gpushare.observe.metrics import Metrics
 from gpushare.settings import Settings
-from gpushare.webhook import journal
-from gpushare.webhook.role import NAMESPACES_PATH, Webhook
-from gpushare.webhook.selfcall import SelfCall
+from gpushare.webhook import decision_log as decision_log
+from gpushare.webhook.manager import NAMESPACES_PATH, Webhook
+from gpushare.webhook.readiness import ReadinessCall
 from tests.kit.values.fake_api import FakeApi
 from tests.kit.values.webhook_certificate import CONFIGURATION, build_fake_api, trusted_ca
 from tests.kit.values.webhook_server import DEFAULT, until
@@ -41,17 +41,17 @@ def fake() -> FakeApi:
 
 
 async def test_it_is_ready_when_it_knows_all_is_trusted_and_can_be_called(fake: FakeApi) -> None:
-    flaws: list[str | None] = []
+    problems: list[str | None] = []
 
     async with starting(fake) as (webhook, _):
 
         def is_ready() -> bool:
-            flaws.append(webhook.find_unready())
-            return flaws[-1] is None
+            problems.append(webhook.find_unready())
+            return problems[-1] is None
 
         await until(is_ready)
-    assert flaws[0] == "gpusharepools are not known yet"
-    assert any(flaw and flaw.startswith("a call to ourselves failed") for flaw in flaws)
+    assert problems[0] == "gpusharepools are not known yet"
+    assert any(problem and problem.startswith("a call to ourselves failed") for problem in problems)
 
 
 async def test_while_namespaces_are_unknown_it_is_not_ready() -> None:
@@ -79,16 +79,16 @@ async def test_a_call_whose_body_comes_at_the_very_end_is_in_the_log(
 ) -> None:
     ports: list[int] = []
 
-    async def tell_port(_: SelfCall, port: int) -> None:
+    async def tell_port(_: ReadinessCall, port: int) -> None:
         ports.append(port)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(SelfCall, "run", tell_port)
-    monkeypatch.setattr(journal, "FLUSH_SECONDS", 60.0)
-    caplog.set_level(logging.DEBUG, journal.log.name)
+    monkeypatch.setattr(ReadinessCall, "run", tell_port)
+    monkeypatch.setattr(decision_log, "FLUSH_SECONDS", 60.0)
+    caplog.set_level(logging.DEBUG, decision_log.log.name)
     async with starting(fake) as (webhook, running):
         await until(lambda: ports and "call to ourselves" in (webhook.find_unready() or ""))
-        webhook._memory.put_namespace("default", None, DEFAULT)
+        webhook._cache.put_namespace("default", None, DEFAULT)
         tls = ssl.create_default_context(cadata=trusted_ca(fake).decode())
         reader, writer = await asyncio.open_connection("127.0.0.1", ports[0], ssl=tls)
         writer.write(build_call(b"", length=len(BODY)))
@@ -101,5 +101,7 @@ async def test_a_call_whose_body_comes_at_the_very_end_is_in_the_log(
         assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
         writer.close()
         await asyncio.wait((running,))
-    told = [record.getMessage() for record in caplog.records if record.name == journal.log.name]
+    told = [
+        record.getMessage() for record in caplog.records if record.name == decision_log.log.name
+    ]
     assert told == ["1 decisions"]

@@ -15,7 +15,7 @@ from aiohttp.test_utils import RawTestServer, TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpushare.webhook import memory as memory_module
+from gpushare.webhook import cache as cache_module
 from gpushare.webhook.server import PODS_PATH, WORKLOADS_PATH
 from tests.kit.values.manifests import (
     build_affinity,
@@ -42,7 +42,7 @@ paths = st.sampled_from([PODS_PATH, WORKLOADS_PATH])
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "NAMESPACE_SECONDS", 0.0)
+    monkeypatch.setattr(cache_module, "NAMESPACE_SECONDS", 0.0)
 
 
 def post_all(path: str, bodies: Sequence[bytes]) -> list[tuple[int, bytes]]:

@@ -13,16 +13,17 @@ import jsonpatch
 import orjson
 import pytest
 
-from gpushare.api.namespace import Namespace
+from gpushare.api.k8s.namespace import Namespace
 from gpushare.core.admission import PoolView, Rules
 from gpushare.core.admission.decision import MAX_WARNING
-from gpushare.core.admission.poolview import Room
+from gpushare.core.admission.pool_view import Room
 from gpushare.names import ANNOTATION_DECISION, ANNOTATION_ISOLATION, Reason
 from gpushare.observe.metrics import Metrics
-from gpushare.webhook import admitter, calls
-from gpushare.webhook import memory as memory_module
-from gpushare.webhook.journal import Journal
-from gpushare.webhook.memory import Memory
+from gpushare.webhook import cache as memory_module
+from gpushare.webhook import calls
+from gpushare.webhook import handler as handler
+from gpushare.webhook.cache import PoolCache
+from gpushare.webhook.decision_log import DecisionLog
 from gpushare.webhook.server import MAX_BODY_BYTES, PODS_PATH, WORKLOADS_PATH, AdmissionServer
 from tests.kit.values.manifests import build_container, build_gpu_pod, build_review
 from tests.kit.values.webhook_server import INFERENCE, TRAINING, build_memory, build_webhook, until
@@ -80,8 +81,8 @@ async def test_what_it_was_not_asked_for_is_allowed_untouched_and_no_decision(
 @pytest.mark.parametrize("who", ["nobody", "the installation", "the namespace"])
 async def test_a_pod_that_no_pool_takes_is_refused_only_where_that_is_the_rule(who: str) -> None:
     labels = {"gpushare.io/on-no-pool": "deny"} if who == "the namespace" else {}
-    memory = build_memory((), namespaces=[Namespace("default", labels)])
-    server = build_webhook(memory, rules=Rules(denies=who == "the installation"))
+    cache = build_memory((), namespaces=[Namespace("default", labels)])
+    server = build_webhook(cache, rules=Rules(denies=who == "the installation"))
     response = await ask_about(build_review(build_gpu_pod()), server)
     assert response["allowed"] is (who == "nobody")
     if who == "nobody":
@@ -94,11 +95,11 @@ async def test_a_pod_that_no_pool_takes_is_refused_only_where_that_is_the_rule(w
 async def test_while_it_knows_the_pools_not_yet_or_no_more_it_gives_no_answer(reason: str) -> None:
     now = [0.0]
     metrics = Metrics()
-    memory = build_memory(clock=lambda: now[0])
+    cache = build_memory(clock=lambda: now[0])
     if reason == "NotSynced":
-        memory = Memory(60.0, lambda: now[0])
+        cache = PoolCache(60.0, lambda: now[0])
     now[0] += 100
-    async with connected(build_webhook(memory, metrics=metrics)) as client:
+    async with connected(build_webhook(cache, metrics=metrics)) as client:
         status, _ = await ask(client, build_review(build_gpu_pod()))
     assert (status, count(metrics, reason)) == (503, 1)
 
@@ -197,7 +198,7 @@ def expect_told_without_the_pod(logged: pytest.LogCaptureFixture) -> None:
 async def test_a_failure_that_nobody_foresaw_tells_where_it_was_and_nothing_of_the_pod(
     logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admitter, "plan_patch", fail)
+    monkeypatch.setattr(handler, "plan_patch", fail)
     metrics = Metrics()
     async with connected(build_webhook(metrics=metrics)) as webhook:
         status, text = await ask(webhook, build_review(build_gpu_pod()))
@@ -209,7 +210,7 @@ async def test_a_failure_that_nobody_foresaw_tells_where_it_was_and_nothing_of_t
 async def test_an_answer_that_can_not_be_noted_is_given_all_the_same(
     logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Journal, "note", fail)
+    monkeypatch.setattr(DecisionLog, "note", fail)
     metrics = Metrics()
     async with connected(build_webhook(metrics=metrics)) as webhook:
         status, _ = await ask(webhook, build_review(build_gpu_pod()))

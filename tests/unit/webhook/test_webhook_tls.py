@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import aiohttp
 
 from gpushare.certs.issue import issue_identity
-from gpushare.webhook.certificate import load_identity
+from gpushare.webhook.certificates import load_identity
 from tests.kit.values.certificates import HOST, build_tls
 from tests.kit.values.webhook_server import build_webhook, until
 from tests.unit.webhook.webhook_client import BODY, Crowd, build_call

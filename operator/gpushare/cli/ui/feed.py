@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 
 from gpushare import __version__
-from gpushare.api.cluster import Cluster
-from gpushare.cli.exits import CommandError
-from gpushare.cli.failures import confess, find_failure
-from gpushare.cli.ui.aside import run_aside
-from gpushare.cli.ui.state import Versions, build_state
+from gpushare.api.pruned.cluster import Cluster
+from gpushare.cli.errors.failures import find_failure, report_failure
+from gpushare.cli.exit_codes import CommandError
+from gpushare.cli.ui.background import run_aside
+from gpushare.cli.ui.document import Versions, build_state
 
 Json = dict[str, Any]
 
@@ -114,7 +114,7 @@ class Feed:
             # Of thousands of nodes it takes seconds; the page is answered meanwhile.
             state = await run_aside(partial(build_state, cluster))
         except Exception as error:
-            failure = find_failure(error) or confess(error)
+            failure = find_failure(error) or report_failure(error)
             since = self._problem.since if self._problem else datetime.now(UTC)
             self._problem = Problem(failure, since)
             self._failures += 1

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from aiohttp import web
 
-from gpushare.cli.exits import CommandError, Exit
+from gpushare.cli.exit_codes import CommandError, Exit
 from gpushare.cli.ui.feed import Feed
 from gpushare.cli.ui.guard import HEADERS, find_refusal
 from gpushare.cli.ui.peer import is_own

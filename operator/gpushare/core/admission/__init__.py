@@ -1,9 +1,9 @@
 """Which pool a pod is sent to, and why: one decision, from values alone."""
 
-from gpushare.core.admission.bookings import Bookings
-from gpushare.core.admission.case import Rules
 from gpushare.core.admission.decide import decide
 from gpushare.core.admission.decision import Decision
-from gpushare.core.admission.poolview import PoolView, view_pool
+from gpushare.core.admission.pool_view import PoolView, view_pool
+from gpushare.core.admission.request import Rules
+from gpushare.core.admission.reservations import Reservations
 
-__all__ = ["Bookings", "Decision", "PoolView", "Rules", "decide", "view_pool"]
+__all__ = ["Decision", "PoolView", "Reservations", "Rules", "decide", "view_pool"]

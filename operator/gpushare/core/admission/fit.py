@@ -2,9 +2,9 @@
 
 from enum import IntEnum
 
-from gpushare.api.podrequest import PodRequest
+from gpushare.api.k8s.pod_request import PodRequest
 from gpushare.api.pool import Edition
-from gpushare.core.admission.poolview import PoolView, Room
+from gpushare.core.admission.pool_view import PoolView, Room
 
 _DOUBT = 3
 """What was given away unseen may be so many times as much: other webhooks are only guessed at."""

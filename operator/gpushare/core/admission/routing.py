@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from gpushare import names
-from gpushare.api.nodeselection import MAX_REQUIREMENTS
+from gpushare.api.k8s.node_selection import MAX_REQUIREMENTS
 from gpushare.api.pool import Schedule
-from gpushare.core.admission.case import Case, select
-from gpushare.core.admission.choice import Choice, choose
 from gpushare.core.admission.decision import (
     Cause,
     Decision,
@@ -15,69 +13,73 @@ from gpushare.core.admission.decision import (
     cut,
     list_causes,
 )
-from gpushare.core.admission.doubts import find_doubts, find_doubts_in
-from gpushare.core.admission.eligibility import explain_obstacle, find_obstacle
+from gpushare.core.admission.filter import explain_rejection, find_rejection
 from gpushare.core.admission.fit import Fit
-from gpushare.core.admission.poolview import PoolView
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import AdmissionRequest, select
+from gpushare.core.admission.score import Ranking, rank
+from gpushare.core.admission.warnings import find_warnings, find_warnings_in
 from gpushare.names import Reason
 
 
-def route_on_request(case: Case) -> Decision:
+def route_on_request(request: AdmissionRequest) -> Decision:
     """To the pool that the pod's annotation names, or to none."""
-    name = case.pod.pool
-    pool = case.find(name)
-    obstacle = find_obstacle(case, pool)
-    if pool is not None and obstacle is None:
-        return _send(case, _accept(case, pool), Reason.ROUTED_ON_REQUEST)
+    name = request.pod.pool
+    pool = request.find(name)
+    rejection = find_rejection(request, pool)
+    if pool is not None and rejection is None:
+        return _send(request, _accept(request, pool), Reason.ROUTED_ON_REQUEST)
     return _leave_without(
-        case,
+        request,
         Reason.REQUESTED_POOL_UNAVAILABLE,
-        [((name,), explain_obstacle(obstacle, case, pool))],
+        [((name,), explain_rejection(rejection, request, pool))],
         f"Ask for another, or take the annotation {names.ANNOTATION_POOL} away",
-        [(obstacle or Reason.POOL_NOT_FOUND, name)],
+        [(rejection or Reason.POOL_NOT_FOUND, name)],
     )
 
 
-def route(case: Case) -> Decision:
+def route(request: AdmissionRequest) -> Decision:
     """To the namespace's pool if that can take the pod, else to the best of those that can."""
     warnings: list[str] = []
-    if name := case.namespace.default_pool:
-        default = case.find(name)
-        obstacle = find_obstacle(case, default)
-        if default is not None and obstacle is None:
-            return _send(case, _accept(case, default), Reason.ROUTED_BY_NAMESPACE)
-        why = explain_obstacle(obstacle, case, default)
+    if name := request.namespace.default_pool:
+        default = request.find(name)
+        rejection = find_rejection(request, default)
+        if default is not None and rejection is None:
+            return _send(request, _accept(request, default), Reason.ROUTED_BY_NAMESPACE)
+        why = explain_rejection(rejection, request, default)
         warnings.append(f"not sent to its namespace's pool {name}: {why}")
 
-    eligible: list[PoolView] = []
+    candidates: list[PoolView] = []
     lost: list[Loser] = []
-    for pool in case.pools:
-        obstacle = find_obstacle(case, pool)
-        if obstacle is None and pool.on_request:
-            obstacle = Reason.ON_REQUEST_ONLY
-        if obstacle is None:
-            eligible.append(pool)
+    for pool in request.pools:
+        rejection = find_rejection(request, pool)
+        if rejection is None and pool.on_request:
+            rejection = Reason.ON_REQUEST_ONLY
+        if rejection is None:
+            candidates.append(pool)
         else:
-            lost.append((obstacle, pool.name))
+            lost.append((rejection, pool.name))
     lost.sort()
-    if not eligible:
-        causes = _group_causes(case, lost)
-        return _leave_without(case, Reason.NO_ELIGIBLE_POOL, causes, _advise(case), lost, warnings)
-    choice = choose(case, eligible)
+    if not candidates:
+        causes = _group_causes(request, lost)
+        return _leave_without(
+            request, Reason.NO_ELIGIBLE_POOL, causes, _advise(request), lost, warnings
+        )
+    ranking = rank(request, candidates)
     reason = Reason.ROUTED
-    if not choice.is_preferred:
+    if not ranking.is_preferred:
         others = "where others count on isolation: no pool without it takes this pod"
-        if not choice.pool.isolates:
+        if not ranking.pool.isolates:
             reason = Reason.ROUTED_WITHOUT_ISOLATION
             others = "which does not isolate GPU memory: no pool that does takes this pod"
-        warnings.append(f"sent to pool {choice.pool.name} ({choice.pool.schedule}), {others}")
-    return _send(case, choice, reason, lost, warnings)
+        warnings.append(f"sent to pool {ranking.pool.name} ({ranking.pool.schedule}), {others}")
+    return _send(request, ranking, reason, lost, warnings)
 
 
-def leave_unread(case: Case) -> Decision:
+def skip_unread(request: AdmissionRequest) -> Decision:
     """To no pool: whom its owner allows was not read."""
     return _leave_without(
-        case,
+        request,
         Reason.NO_ELIGIBLE_POOL,
         [(("its node affinity",), f"more than {MAX_REQUIREMENTS} requirements are not read")],
         "Shorten it",
@@ -85,41 +87,45 @@ def leave_unread(case: Case) -> Decision:
     )
 
 
-def _accept(case: Case, pool: PoolView) -> Choice:
+def _accept(request: AdmissionRequest, pool: PoolView) -> Ranking:
     """A pool that was named, so that no other was looked at."""
-    return Choice(pool, case.judge_fit(pool), is_preferred=True, lost=())
+    return Ranking(pool, request.judge_fit(pool), is_preferred=True, lost=())
 
 
 def _send(
-    case: Case,
-    choice: Choice,
+    request: AdmissionRequest,
+    ranking: Ranking,
     reason: Reason,
     lost: Sequence[Loser] = (),
     warnings: Sequence[str] = (),
 ) -> Decision:
-    pool = choice.pool
-    doubts = (*warnings, *find_doubts(case.pod), *find_doubts_in(case.pod, pool, choice.fit))
-    lost = (*choice.lost, *lost)
+    pool = ranking.pool
+    pod_warnings = (
+        *warnings,
+        *find_warnings(request.pod),
+        *find_warnings_in(request.pod, pool, ranking.fit),
+    )
+    lost = (*ranking.lost, *lost)
     return Decision(
         reason,
         f"sent to pool {pool.name} ({pool.schedule})",
         pool.name,
-        case.missing(select(pool, case.pod)),
+        request.missing(select(pool, request.pod)),
         pool.tolerations,
         build_annotation(reason, pool.name, lost),
-        tuple(map(cut, doubts)),
+        tuple(map(cut, pod_warnings)),
         # What no card can take now will not take what others find free.
-        booked=case.pod.memory if choice.fit <= Fit.CARD else 0,
+        booked=request.pod.memory if ranking.fit <= Fit.CARD else 0,
         lost=lost,
     )
 
 
-def _group_causes(case: Case, lost: Sequence[Loser]) -> list[Cause]:
+def _group_causes(request: AdmissionRequest, lost: Sequence[Loser]) -> list[Cause]:
     """By cause the pools that it keeps away."""
-    pools = {pool.name: pool for pool in case.pools}
+    pools = {pool.name: pool for pool in request.pools}
     kept_away: dict[str, list[str]] = {}
     for reason, name in lost:
-        kept_away.setdefault(explain_obstacle(reason, case, pools[name]), []).append(name)
+        kept_away.setdefault(explain_rejection(reason, request, pools[name]), []).append(name)
     return [(found, why) for why, found in kept_away.items()]
 
 
@@ -129,8 +135,8 @@ _CREATE: Mapping[str, str] = {
 }
 
 
-def _advise(case: Case) -> str:
-    pod = case.pod
+def _advise(request: AdmissionRequest) -> str:
+    pod = request.pod
     if not pod.requests.keys() <= names.SHARED_RESOURCES:
         return "No node offers all of it: ask for shared GPU or for whole cards"
     if names.RESOURCE_GPU_CORE not in pod.requests:
@@ -143,7 +149,7 @@ def _advise(case: Case) -> str:
 
 
 def _leave_without(
-    case: Case,
+    request: AdmissionRequest,
     reason: Reason,
     causes: Sequence[Cause],
     advice: str,
@@ -152,7 +158,7 @@ def _leave_without(
 ) -> Decision:
     """Created with a warning, or refused, as the namespace or the installation says."""
     message, warning = list_causes("not sent to a pool", causes, advice)
-    if case.denies:
+    if request.denies:
         return Decision(reason, message, is_refused=True, lost=tuple(lost))
     return Decision(
         reason,

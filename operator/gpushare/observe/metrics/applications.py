@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterator
 from typing import TypeVar
 
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.pod import Pod
 from gpushare.observe.metrics.family import Family
 
 Key = TypeVar("Key")

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from gpushare.core.actions import NodePlan
-from gpushare.core.capacity import NodeCapacity
+from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.snapshot.actions import StepResult
 from gpushare.observe.metrics.family import Family
 
 UNKNOWN = "unknown"
@@ -40,7 +40,7 @@ class CardFigures:
         self._bare: dict[str, tuple[str, NodeCapacity]] = {}
         """Nodes that offer no memory, and whose pods hold some: the others' unit is theirs."""
 
-    def put(self, node: str, pool: str, capacity: NodeCapacity, plan: NodePlan | None) -> None:
+    def put(self, node: str, pool: str, capacity: NodeCapacity, plan: StepResult | None) -> None:
         """Take in what a node in `pool` is now."""
         where = f'{{pool="{pool}",node="{node}",'
         says = f'{where}state="{plan.state}",reason="{plan.reason}"}} 1\n' if plan else ""

@@ -8,18 +8,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpushare.api.pod import Pod
+from gpushare.api.k8s.pod import Pod
 from gpushare.api.pool import Pool
-from gpushare.core.actions import NodePlan
-from gpushare.core.book import Book
-from gpushare.core.capacity import (
+from gpushare.core.capacity.pool_capacity import (
     MIB_PER_UNIT,
     MemorySums,
     NodeCapacity,
     find_usual_unit,
     observe_pending,
 )
-from gpushare.core.isolation import NOTHING_SHARED, NodeIsolation
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
 from gpushare.observe.metrics.applications import NOWHERE, ApplicationFigures
 from gpushare.observe.metrics.cards import CardFigures
 from gpushare.observe.metrics.family import Family
@@ -33,7 +33,7 @@ class Member(NamedTuple):
     pool: str
     capacity: NodeCapacity
     isolation: NodeIsolation
-    plan: NodePlan | None
+    plan: StepResult | None
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Figures:
         return UNIT_BYTES[unit]
 
     def put_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
-        """Take in a pod that came, changed or went; a listener of its reflector."""
+        """Take in a pod that came, changed or went; a listener of its informer."""
         for pod, times in ((old, -1), (new, 1)):
             if pod is None or not pod.gpu_memory or not pod.is_live:
                 continue

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator
 
 from gpushare.api.pool import Edition, Placement
-from gpushare.core.actions import NodeState
-from gpushare.core.outcome import ChangeOutcome
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.snapshot.write_outcome import ChangeOutcome
 from gpushare.observe.metrics.applications import ApplicationFigures
 from gpushare.observe.metrics.cards import CardFigures
 from gpushare.observe.metrics.family import Family
 from gpushare.observe.metrics.process import Metrics
 
 LABELS = {
-    "pool": "name of a GPUSharePool; of applications and unplaced pods also empty, for those in no "
-    "pool, and those that wait for none that there is or for one of several",
+    "pool": "name of a GPUSharePool; of applications and unschedulable pods also empty, for those "
+    "in no pool, and those that wait for none that there is or for one of several",
     "state": " ".join(NodeState),
     "reason": "a code of [reasons.md](reasons.md)",
     "outcome": f"of changes: {' '.join(ChangeOutcome)}; of evictions: evicted gone refused",
@@ -71,7 +71,7 @@ What grows with the cluster:
 
 | of | series |
 |---|---|
-| the cluster | 9 for reasons why pods are unplaced |
+| the cluster | 9 for reasons why pods are unschedulable |
 | each pool | 18, and one for each reason or outcome that it met |
 | each application, in each pool where it runs, unless `metrics.perApplication` is off | 3 |
 | each node, with `metrics.perNode` | 1, and 2 for each of its cards, those together that only the \

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gpushare.core.actions import NodeState
-from gpushare.core.unplaced import REASONS
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.status.unschedulable_pods import REASONS
 from gpushare.observe.metrics.family import Family
 from gpushare.observe.metrics.figures import UNIT_BYTES, PoolFigures
 from gpushare.observe.metrics.sight import Look, Sight
@@ -22,7 +22,7 @@ _NODES = Family(
     "Nodes that a pool claims, by state; one that two pools claim is counted in both.",
     ("pool", "state"),
 )
-_CONTESTED = Family(
+_CONFLICTING = Family(
     "pool_conflicting_nodes",
     "Members of a pool on which somebody else keeps changing one of its labels.",
     ("pool",),
@@ -65,8 +65,8 @@ _STRANDED = Family(
     ("pool",),
 )
 
-_UNPLACED = Family(
-    "unplaced_pods",
+_UNSCHEDULABLE = Family(
+    "unschedulable_pods",
     "GPU pods that were sent to no pool or have no node, by the pool that they are for. Each is "
     "counted within 5 seconds.",
     ("pool", "reason"),
@@ -77,8 +77,8 @@ class PoolCollector(Collector):
     """A few dozen series for each pool, whatever its size."""
 
     families = (
-        *(_INFO, _NODES, _CONTESTED, _CONTAINERS, _STALE, _OPTED_OUT),
-        *(_GPUS, _TOTAL, _ALLOCATED, _REQUESTED, _LARGEST, _STRANDED, _UNPLACED),
+        *(_INFO, _NODES, _CONFLICTING, _CONTAINERS, _STALE, _OPTED_OUT),
+        *(_GPUS, _TOTAL, _ALLOCATED, _REQUESTED, _LARGEST, _STRANDED, _UNSCHEDULABLE),
     )
 
     def __init__(self, look: Look) -> None:
@@ -102,12 +102,12 @@ def _measure(sight: Sight) -> Iterator[GaugeMetricFamily]:
     yield _NODES.fill(
         {(name, s): book.counts[s] for name, book in books.items() for s in NodeState}
     )
-    yield _CONTESTED.fill({(name,): len(book.contested) for name, book in books.items()})
+    yield _CONFLICTING.fill({(name,): len(book.conflicting) for name, book in books.items()})
     kept = sight.figures.pools if sight.figures is not None else {}
     figures = {name: kept.get(name, PoolFigures()) for name in books}
     yield from _measure_isolation(figures)
     yield from _measure_memory(figures)
-    yield _UNPLACED.fill(_count_unplaced(sight))
+    yield _UNSCHEDULABLE.fill(_count_unschedulable(sight))
 
 
 def _measure_isolation(pools: Mapping[str, PoolFigures]) -> Iterator[GaugeMetricFamily]:
@@ -118,12 +118,12 @@ def _measure_isolation(pools: Mapping[str, PoolFigures]) -> Iterator[GaugeMetric
     yield _OPTED_OUT.fill({(name,): sums.opted_out for name, sums in pools.items()})
 
 
-def _count_unplaced(sight: Sight) -> Counter[tuple[str, ...]]:
+def _count_unschedulable(sight: Sight) -> Counter[tuple[str, ...]]:
     """By pool and reason; without pool there is a number for each reason, be it 0."""
     counts: Counter[tuple[str, ...]] = Counter()
     if sight.pools:
         counts.update({("", reason): 0 for reason in REASONS})
-    counts.update((pod.pool, pod.reason) for pod in sight.unplaced)
+    counts.update((pod.pool, pod.reason) for pod in sight.unschedulable)
     return counts
 
 

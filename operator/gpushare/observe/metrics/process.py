@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
 from gpushare import __version__
-from gpushare.core.outcome import WriteOutcome
+from gpushare.core.snapshot.write_outcome import WriteOutcome
 from gpushare.observe.metrics.family import Family, Shelf
 from gpushare.observe.metrics.figures import Figures
 from gpushare.observe.metrics.pools import PoolCollector

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from gpushare.api.pool import Pool
-from gpushare.core.book import Book
-from gpushare.core.unplaced import UnplacedPod
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.status.unschedulable_pods import UnschedulablePod
 from gpushare.observe.metrics.figures import Figures
 
 
@@ -19,7 +19,7 @@ class Sight:
     pools: Collection[Pool] = ()
     books: Mapping[str, Book] = field(default_factory=dict)
     """By the pool's name; none of a pool that no pass has looked at."""
-    unplaced: Collection[UnplacedPod] = ()
+    unschedulable: Collection[UnschedulablePod] = ()
     """The pods without a place that were judged, with why."""
     figures: Figures | None = None
     """None in a process that stands by."""

@@ -28,7 +28,7 @@ export function tellAway(node) {
 
 /** A change under way, in short. */
 export function describeChange(change) {
-  return `${change.from} → ${change.to}, ${change.failed ? "failed at " : ""}${change.step}`;
+  return `${change.from} → ${change.to}, ${change.failed ? "failed at " : ""}${change.phase}`;
 }
 
 /** The mode that a node is in, and the one that it should be in. */

@@ -1,0 +1,1 @@
+"""Kubernetes objects, as far as they are read."""

@@ -1,0 +1,152 @@
+"""What a pod asks of GPUs, counted as kube-scheduler counts it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from gpushare import names
+from gpushare.api.k8s.node import parse_quantity
+from gpushare.api.k8s.pod_shape import Container, Spec
+
+_ON = ("true", "1")
+"""Values of CGPU_DISABLE that count (vendor's guide on cGPU)."""
+_NO_DEVICES = ("none", "void", "")
+"""Values of NVIDIA_VISIBLE_DEVICES that give no card (NVIDIA Container Toolkit)."""
+_FROM_ELSEWHERE = "?"
+"""Of a variable that is read from somewhere: it may be anything."""
+_REFERENCE = "$("
+"""Begins a reference to another variable, which the kubelet resolves."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuEnvironment:
+    """Of two variables of one name the last counts."""
+
+    disables_isolation: bool = False
+    """CGPU_DISABLE turns isolation off."""
+    may_disable_isolation: bool = False
+    """It does, or its value is only known when the container starts."""
+    names_cards: bool = False
+    """NVIDIA_VISIBLE_DEVICES says which cards it sees, whatever it is given."""
+    means_gpu: bool = False
+    """It sets one of both, and not to say that it wants no card."""
+
+
+NO_GPU_ENVIRONMENT = GpuEnvironment()
+
+
+def read_gpu_environment(container: Container) -> GpuEnvironment:
+    """The GpuEnvironment of a container."""
+    values: dict[str, str] = {}
+    for variable in container.env or ():
+        if variable.name in names.GPU_ENVIRONMENT:
+            elsewhere = _FROM_ELSEWHERE if variable.value_from else ""
+            values[variable.name] = variable.value or elsewhere
+    if not values:
+        return NO_GPU_ENVIRONMENT
+    disables = values.get(names.ENV_CGPU_DISABLE, "")
+    return GpuEnvironment(
+        disables_isolation=disables in _ON,
+        may_disable_isolation=disables in (*_ON, _FROM_ELSEWHERE) or _REFERENCE in disables,
+        names_cards=values.get(names.ENV_VISIBLE_DEVICES, "") not in _NO_DEVICES,
+        means_gpu=any(value not in _NO_DEVICES for value in values.values()),
+    )
+
+
+Amounts = Mapping[str, int]
+"""By GPU resource."""
+NO_AMOUNTS: Amounts = MappingProxyType({})
+_VENDOR = "nvidia.com/"
+SIDECAR = "Always"
+"""Restart policy of an init container that keeps running beside the others."""
+
+
+def count_gpu_requests(spec: Spec) -> Amounts:
+    """GPU resources that a pod spec asks for.
+
+    As kube-scheduler counts: containers and sidecars run together; an init container runs beside
+    the sidecars started before it; the larger of the two is needed ("Sidecar Containers" in the
+    Kubernetes documentation).
+    """
+    starting = spec.init_containers or ()
+    running = spec.containers or ()
+    return add_up(list(map(count_container, running)), starting, map(count_container, starting))
+
+
+def count_card_memory(running: Iterable[Amounts]) -> int:
+    """Units of GPU memory that a pod with these containers needs of its cards.
+
+    As the scheduler extender counts: init containers are left out, sidecars too (`pkg/utils/pod.go`
+    of AliyunContainerService/gpushare-scheduler-extender). kube-scheduler may count more.
+    """
+    return sum([each.get(names.RESOURCE_GPU_MEMORY, 0) for each in running])
+
+
+def add_up(
+    running: Sequence[Amounts], starting: Sequence[Container], asked: Iterable[Amounts]
+) -> Amounts:
+    """What a pod asks for whose containers ask for so much; `asked` is by those in `starting`."""
+    together = running[0] if len(running) == 1 else _add(running)
+    if not starting:
+        return together
+    sidecars: dict[str, int] = {}
+    highest: dict[str, int] = {}
+    for container, amounts in zip(starting, asked, strict=True):
+        for resource, amount in amounts.items():
+            beside = sidecars.get(resource, 0) + amount
+            highest[resource] = max(highest.get(resource, 0), beside)
+            if container.restart_policy == SIDECAR:
+                sidecars[resource] = beside
+    needed = _add((together, sidecars))
+    for resource, amount in highest.items():
+        needed[resource] = max(needed.get(resource, 0), amount)
+    return needed
+
+
+def count_container(container: Container) -> Amounts:
+    """GPU resources of one container; limits go before requests."""
+    if container.resources is None:
+        return NO_AMOUNTS
+    limits, requests = container.resources.limits, container.resources.requests
+    asked = {**requests, **limits} if requests and limits else requests or limits
+    if not asked:
+        return NO_AMOUNTS
+    amounts = {}
+    for resource, quantity in asked.items():
+        if resource not in names.GPU_RESOURCES or quantity is None:
+            continue
+        amount = parse_quantity(quantity)
+        # What is not understood is not nothing: it must hold a change up like any other request.
+        if amount is None or amount > 0:
+            amounts[resource] = 1 if amount is None else amount
+    return amounts
+
+
+def asks_for_other_gpu(container: Container) -> bool:
+    """Whether it asks for a GPU under another name, such as `nvidia.com/mig-1g.5gb`.
+
+    Of extended resources there is no request without a limit.
+    """
+    if container.resources is None or not container.resources.limits:
+        return False
+    for resource, quantity in container.resources.limits.items():
+        if resource.startswith(_VENDOR) and parse_quantity(quantity) != 0:
+            return True
+    return False
+
+
+def asks_for_card_count(container: Container) -> bool:
+    """Whether it asks for `aliyun.com/gpu-count`, which nodes offer and which gives no card."""
+    asked = container.resources
+    return asked is not None and (
+        names.RESOURCE_GPU_COUNT in (asked.limits or ())
+        or names.RESOURCE_GPU_COUNT in (asked.requests or ())
+    )
+
+
+def _add(containers: Iterable[Amounts]) -> dict[str, int]:
+    together: dict[str, int] = {}
+    for amounts in containers:
+        for resource, amount in amounts.items():
+            together[resource] = together.get(resource, 0) + amount
+    return together

@@ -1,0 +1,232 @@
+"""Where a pod's owner lets it run: its node selector and its required node affinity.
+
+As kube-scheduler reads them ("Assigning Pods to Nodes" in the Kubernetes documentation): all of the
+node selector must hold, and one of the affinity's terms; of a term every requirement.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from gpushare import names
+from gpushare.api.k8s.pod_shape import Requirement, Spec
+
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """All requirements on one label together, as kube-scheduler reads each of them.
+
+    "Assigning Pods to Nodes" in the Kubernetes documentation. NotIn and DoesNotExist also hold
+    where the label is absent; the others need it.
+    """
+
+    among: frozenset[str] | None = None
+    """In: the values that all of them allow; None where any will do."""
+    not_among: frozenset[str] = frozenset()
+    """NotIn."""
+    above: int | None = None
+    below: int | None = None
+    is_present: bool = False
+    is_absent: bool = False
+
+    def admits(self, value: str | None) -> bool:
+        """Whether a node with this value of the label will do; None: without the label."""
+        if value is None:
+            return not self.is_present
+        if self.is_absent or value in self.not_among:
+            return False
+        if self.among is not None and value not in self.among:
+            return False
+        if self.above is None and self.below is None:
+            return True
+        number = _parse_number(value)
+        return number is not None and (
+            (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Whether no value can satisfy it, nor the label's absence."""
+        if not self.is_present:
+            return False
+        if self.is_absent:
+            return True
+        if self.among is not None:
+            return not any(map(self.admits, self.among))
+        if self.above is None or self.below is None:
+            return False
+        # A number has many spellings (5, 05, +5): NotIn can't name them all.
+        return self.below - self.above < 2
+
+
+_PRESENT = Demand(is_present=True)
+_ABSENT = Demand(is_absent=True)
+_NEVER = Demand(among=frozenset(), is_present=True)
+
+
+def parse_demand(operator: object, values: Iterable[str]) -> Demand:
+    """What one requirement asks of its label.
+
+    One that Kubernetes will refuse, such as an operator that there is not, is never satisfied.
+    """
+    match operator:
+        case "In":
+            return Demand(among=frozenset(values), is_present=True)
+        case "NotIn":
+            return Demand(not_among=frozenset(values))
+        case "Exists":
+            return _PRESENT
+        case "DoesNotExist":
+            return _ABSENT
+        case "Gt":
+            bound = _parse_bound(values)
+            return _NEVER if bound is None else Demand(above=bound, is_present=True)
+        case "Lt":
+            bound = _parse_bound(values)
+            return _NEVER if bound is None else Demand(below=bound, is_present=True)
+    return _NEVER
+
+
+def _parse_bound(values: Iterable[str]) -> int | None:
+    bounds = [_parse_number(value) for value in values]
+    return bounds[0] if len(bounds) == 1 else None
+
+
+def _parse_number(text: str) -> int | None:
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+
+
+def join_demands(demands: Sequence[Demand]) -> Demand:
+    """What all of them ask of the one label."""
+    if len(demands) == 1:
+        return demands[0]
+    among = [demand.among for demand in demands if demand.among is not None]
+    return Demand(
+        among=frozenset.intersection(*among) if among else None,
+        not_among=frozenset().union(*(demand.not_among for demand in demands)),
+        above=max((d.above for d in demands if d.above is not None), default=None),
+        below=min((d.below for d in demands if d.below is not None), default=None),
+        is_present=any(demand.is_present for demand in demands),
+        is_absent=any(demand.is_absent for demand in demands),
+    )
+
+
+CHOOSING = names.MODE_LABELS | {names.LABEL_POOL}
+"""Labels by which a pod chooses its pool; placement is about cards, not about pools."""
+MAX_REQUIREMENTS = 1000
+"""Of a pod's node affinity: who writes more must not hold up the pods of others."""
+_NODE_NAME = "metadata.name"
+"""The one field of a node, besides its labels, that a term can ask about."""
+_HOSTNAME = "kubernetes.io/hostname"
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+Term = Mapping[str, Demand]
+"""By label key; all must hold."""
+Known = Mapping[str, tuple[str | None, ...]]
+"""What is known of nodes' labels: by key the values that one may have, None for its absence. A
+label that is not listed may have any."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelection:
+    """What must hold of a node: all of `labels`, and one of the `terms`."""
+
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS, hash=False)
+    """The node selector."""
+    terms: tuple[Term, ...] | None = field(default=None, hash=False)
+    """Required node affinity, where there is any; of an empty one no term can hold."""
+    is_too_long: bool = False
+    """The affinity was not read: nobody needs so many requirements."""
+
+    @property
+    def chosen_keys(self) -> tuple[str, ...]:
+        """Labels of ours that it asks for; to avoid a value of one is not to choose."""
+        return tuple(sorted(key for key in CHOOSING if self._asks_for(key)))
+
+    @property
+    def names_node(self) -> bool:
+        """Whether it asks for nodes by their names; to avoid one is not to choose."""
+        return _HOSTNAME in self.labels or any(
+            key in term and term[key].among is not None
+            for term in self.terms or ()
+            for key in (_NODE_NAME, _HOSTNAME)
+        )
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Whether no node could ever satisfy it."""
+        return self.terms is not None and all(
+            any(self._contradicts(key, asked) for key, asked in term.items()) for term in self.terms
+        )
+
+    def find_values(self, key: str) -> frozenset[str]:
+        """The values of a label that it names as those that will do."""
+        named = {self.labels[key]} if key in self.labels else set()
+        return frozenset(named).union(
+            *(term[key].among or () for term in self.terms or () if key in term)
+        )
+
+    def may_hold(self, known: Known) -> bool:
+        """Whether a node may satisfy it of whose labels this is known."""
+        for key, value in self.labels.items():
+            if key in known and value not in known[key]:
+                return False
+        return self.terms is None or any(self._may_hold(term, known) for term in self.terms)
+
+    def admits(self, name: str, labels: Mapping[str, str], ignored: Set[str] = frozenset()) -> bool:
+        """Whether the node of this name, with these labels, satisfies it; what it asks of the
+        `ignored` labels does not count."""
+        asked = {*self.labels, *(key for term in self.terms or () for key in term)} - ignored
+        known = {key: (name if key == _NODE_NAME else labels.get(key),) for key in asked}
+        return self.may_hold(known)
+
+    def _asks_for(self, key: str) -> bool:
+        return key in self.labels or any(
+            key in term and term[key].is_present for term in self.terms or ()
+        )
+
+    def _contradicts(self, key: str, asked: Demand) -> bool:
+        """Whether the demand leaves nothing, beside what the node selector asks of the label."""
+        if key in self.labels:
+            return not asked.admits(self.labels[key])
+        return asked.contradicts_itself
+
+    def _may_hold(self, term: Term, known: Known) -> bool:
+        for key, asked in term.items():
+            if key in self.labels:
+                if not asked.admits(self.labels[key]):
+                    return False
+            elif key in known and not any(map(asked.admits, known[key])):
+                return False
+        return True
+
+
+ANYWHERE = NodeSelection()
+"""The selection of a pod that says nothing."""
+
+
+def read_node_selection(spec: Spec) -> NodeSelection:
+    """What a pod's spec says; `ANYWHERE` itself where it says nothing."""
+    labels, affinity = spec.node_selector, spec.affinity
+    if affinity is None or (nodes := affinity.node_affinity) is None or nodes.required is None:
+        return NodeSelection(labels) if labels else ANYWHERE
+    terms = [
+        (*(term.match_expressions or ()), *(term.match_fields or ()))
+        for term in nodes.required.node_selector_terms or ()
+    ]
+    if sum(map(len, terms)) > MAX_REQUIREMENTS:
+        return NodeSelection(labels or _NO_LABELS, is_too_long=True)
+    # A term without requirements matches no node.
+    return NodeSelection(labels or _NO_LABELS, tuple(_join(term) for term in terms if term))
+
+
+def _join(requirements: Sequence[Requirement]) -> Term:
+    demands: dict[str, list[Demand]] = {}
+    for requirement in requirements:
+        demand = parse_demand(requirement.operator, requirement.values or ())
+        demands.setdefault(requirement.key or "", []).append(demand)
+    return {key: join_demands(asked) for key, asked in demands.items()}

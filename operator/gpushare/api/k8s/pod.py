@@ -1,0 +1,275 @@
+"""A Pod, as far as decisions about nodes, and its own way to one, need it.
+
+Tens of thousands live in memory, and each pod event of the cluster comes through here: what pods
+have in common is kept once, and what is of no interest is left at the first look.
+"""
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from sys import intern
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from gpushare import names
+from gpushare.api.k8s.card_annotations import parse_count, parse_ledger
+from gpushare.api.k8s.daemonset import NONE_RENAMED, find_selected
+from gpushare.api.k8s.gpu_request import (
+    SIDECAR,
+    count_card_memory,
+    count_container,
+    count_gpu_requests,
+    read_gpu_environment,
+)
+from gpushare.api.k8s.node_selection import CHOOSING
+from gpushare.api.k8s.pod_owner import Workload, name_workload
+from gpushare.api.k8s.pod_request import read_pod_request
+from gpushare.api.k8s.pod_shape import PodShape, Spec, parse_pod_shape
+from gpushare.api.past_decision import parse_past_decision
+
+MAX_MESSAGE = 300
+"""Of the scheduler's message; it lists every node's refusal, the first ones tell."""
+_KEPT = 4096
+"""Different values of one kind that are kept once; the rest are kept per pod."""
+
+Value = TypeVar("Value", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
+
+
+@lru_cache(_KEPT)
+def _share(value: Value) -> Value:
+    return value
+
+
+@lru_cache(_KEPT)
+def _share_mapping(items: tuple[tuple[Key, int], ...]) -> Mapping[Key, int]:
+    return MappingProxyType(dict(items))
+
+
+NOTHING: Mapping[Any, int] = MappingProxyType({})
+NOT_LOOKED_AT = ("", "")
+_NO_SELECTION: frozenset[tuple[str, str]] = frozenset()
+_SELECTED = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
+"""What a mode that is given up breaks."""
+SCHEDULER_ERROR = "SchedulerError"
+"""Reason of a pod that the scheduler failed on, as where its extender does not answer."""
+_UNSCHEDULABLE = ("Unschedulable", SCHEDULER_ERROR)
+_MIRROR = "kubernetes.io/config.mirror"
+"""On the API server's image of a static pod, which its kubelet alone starts and ends."""
+_SOURCE = "kubernetes.io/config.source"
+"""From where the kubelet has the pod: `file` is a static one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharingContainer:
+    """A container that shares a card, for as long as its pod lives."""
+
+    name: str
+    opts_out: bool | None = False
+    """CGPU_DISABLE in its own environment takes isolation off; None where its value is read from
+    somewhere when the container starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A projection of a Pod that asks for GPUs, selects a mode, or runs a node component."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str = ""
+    phase: str = "Pending"
+    deleting: bool = False
+    ready: bool = False
+    ready_since: datetime | None = None
+    restarts: int = 0
+    requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    """GPU resources that it asks for, as kube-scheduler counts them."""
+    card_memory: int = 0
+    """Units of GPU memory that it needs of its cards, as the scheduler extender counts them."""
+    selects: frozenset[tuple[str, str]] = _NO_SELECTION
+    """Pool and mode labels, with the values that it needs its node to have."""
+    containers: tuple[SharingContainer, ...] = ()
+    """Those that share a card; init containers, which end, are left out."""
+    requires_isolation: bool = False
+    daemonset: str = ""
+    """Standard name of the owning DaemonSet, where it is one of the plugins' namespace."""
+    is_static_plugin: bool = False
+    """The whole-card plugin as a static pod: nothing but its node's kubelet can restart it."""
+    cards: Mapping[int, int] = field(default_factory=lambda: NOTHING)
+    """Units of GPU memory that the scheduler's ledger gives it, by index of the card."""
+    card_count: int = 1
+    """Cards over which its GPU memory is spread evenly."""
+    created: datetime | None = None
+    unschedulable: str = ""
+    """The scheduler's message, cut, where it found no node, or failed."""
+    unscheduled: tuple[str, str] = field(default=NOT_LOOKED_AT, compare=False)
+    """Why it has no node: the reason and the message, cut, of its condition PodScheduled."""
+    owner: str = ""
+    """UID of what controls it, such as a ReplicaSet: its pods are all alike."""
+    workload: Workload | None = None
+    """What it is one of; of pods that ask for GPU memory alone."""
+    ranked_pools: tuple[str, ...] = ()
+    """Of a pod without a node: other pools that could take it, too, when it was created."""
+    unrouted: bool = False
+    """It asks for shared GPU, and neither its owner nor anything else says on which nodes."""
+    is_evictable: bool = True
+    """Evicting it frees its node: not so for a DaemonSet's pods, which come back to a cordoned
+    node at once, nor for mirror pods ("Safely Drain a Node" in the Kubernetes documentation)."""
+
+    @property
+    def is_live(self) -> bool:
+        return self.phase not in ("Succeeded", "Failed")
+
+    @property
+    def gpu_memory(self) -> int:
+        """Units of GPU memory that it asks its node for."""
+        return self.requests.get(names.RESOURCE_GPU_MEMORY, 0)
+
+    @property
+    def gpu_memory_per_card(self) -> int:
+        """Units of GPU memory that each of its cards must have free."""
+        return (self.card_memory or self.gpu_memory) // self.card_count
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Names of the pools that it selects: one, unless its affinity lists several."""
+        return tuple(sorted(value for key, value in self.selects if key == names.LABEL_POOL))
+
+
+def parse_pod(
+    raw: dict[str, Any],
+    *,
+    plugin_namespace: str,
+    standard_names: Mapping[str, str] = NONE_RENAMED,
+    schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
+) -> Pod | None:
+    """A Pod from the API server's JSON; None where no decision depends on it.
+
+    `standard_names` has those of DaemonSets that the cluster calls otherwise. `schedulers` give out
+    GPU memory card by card: others' pods are never unrouted.
+    """
+    meta, spec = raw["metadata"], raw.get("spec") or {}
+    shape = parse_pod_shape(raw)
+    requests = count_gpu_requests(shape.spec or Spec())
+    owner = _find_controller(meta)
+    by_daemonset = owner.get("kind") == "DaemonSet"
+    # A DaemonSet's pods come and go with the label that they select; nobody has to wait for them.
+    selects = _NO_SELECTION if by_daemonset else frozenset(find_selected(spec, _SELECTED))
+    is_routed = any(key in CHOOSING for key, _ in selects)
+    namespace = meta["namespace"]
+    daemonset = str(owner["name"]) if by_daemonset and namespace == plugin_namespace else ""
+    daemonset = standard_names.get(daemonset, daemonset)
+    annotations = meta.get("annotations") or {}
+    static = namespace == plugin_namespace and _is_static_plugin(meta, annotations)
+    if not (requests or selects or daemonset or static):
+        return None
+    status = raw.get("status") or {}
+    node = spec.get("nodeName") or ""
+    ready_since = _ready_since(status)
+    created = meta.get("creationTimestamp")
+    shares = names.RESOURCE_GPU_MEMORY in requests
+    running = (shape.spec and shape.spec.containers) or ()
+    card_memory = count_card_memory(map(count_container, running)) if shares else 0
+    reason, message = _read_scheduling(status)
+    past = None if node else parse_past_decision(annotations)
+    return Pod(
+        namespace=intern(namespace),
+        name=meta["name"],
+        uid=meta["uid"],
+        node=intern(node),
+        phase=intern(status.get("phase") or "Pending"),
+        deleting="deletionTimestamp" in meta,
+        ready=ready_since is not None,
+        ready_since=ready_since,
+        restarts=sum(
+            container.get("restartCount", 0) for container in status.get("containerStatuses") or ()
+        ),
+        requests=_share_mapping(tuple(requests.items())) if requests else NOTHING,
+        card_memory=card_memory,
+        selects=_share(selects) if selects else _NO_SELECTION,
+        containers=_share(_find_sharing(spec, shape.spec or Spec())) if shares else (),
+        requires_isolation=(
+            annotations.get(names.ANNOTATION_ISOLATION) == names.ISOLATION_REQUIRED
+        ),
+        daemonset=intern(daemonset),
+        is_static_plugin=static,
+        owner=intern(str(owner.get("uid", ""))),
+        workload=_share(name_workload(meta, owner)) if shares else None,
+        # A binding that failed leaves its entry behind, on a pod that holds nothing.
+        cards=parse_ledger(annotations, card_memory) if shares and node else NOTHING,
+        card_count=_count_cards(meta) if shares else 1,
+        created=datetime.fromisoformat(created) if created else None,
+        unschedulable=message if reason in _UNSCHEDULABLE else "",
+        unscheduled=_share((reason, message)),
+        ranked_pools=_share(past.ranked_pools) if past is not None else (),
+        unrouted=bool(requests) and not is_routed and _is_unrouted(shape, schedulers),
+        is_evictable=not by_daemonset and _MIRROR not in annotations,
+    )
+
+
+def _find_sharing(raw: Mapping[str, Any], spec: Spec) -> tuple[SharingContainer, ...]:
+    found = []
+    for group, shapes in (
+        ("initContainers", spec.init_containers or ()),
+        ("containers", spec.containers or ()),
+    ):
+        for container, shape in zip(raw.get(group) or (), shapes, strict=True):
+            lasts = group == "containers" or shape.restart_policy == SIDECAR
+            if lasts and names.RESOURCE_GPU_MEMORY in count_container(shape):
+                said = read_gpu_environment(shape)
+                opts_out: bool | None = said.disables_isolation
+                if said.may_disable_isolation and not opts_out:
+                    opts_out = None
+                found.append(SharingContainer(intern(str(container.get("name"))), opts_out))
+    return tuple(found)
+
+
+def _is_static_plugin(meta: Mapping[str, Any], annotations: Mapping[str, str]) -> bool:
+    """By the label that the DaemonSet's pods carry too, and the source that only the kubelet tells
+    (vendor's page on updating the device plugin)."""
+    if (meta.get("labels") or {}).get("component") != "nvidia-device-plugin":
+        return False
+    return annotations.get(_SOURCE) == "file" or _MIRROR in annotations
+
+
+def _find_controller(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    for reference in meta.get("ownerReferences") or ():
+        if reference.get("controller"):
+            return cast(Mapping[str, Any], reference)
+    return {}
+
+
+def _ready_since(status: Mapping[str, Any]) -> datetime | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            since = condition.get("lastTransitionTime")
+            return datetime.fromisoformat(since) if since else None
+    return None
+
+
+def _read_scheduling(status: Mapping[str, Any]) -> tuple[str, str]:
+    """Why the pod is not scheduled."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled":
+            message = (condition.get("message") or "")[:MAX_MESSAGE]
+            return intern(condition.get("reason") or ""), intern(message)
+    return NOT_LOOKED_AT
+
+
+def _count_cards(meta: Mapping[str, Any]) -> int:
+    """The Professional edition's label; what is no number there makes the pod unschedulable."""
+    return parse_count((meta.get("labels") or {}).get(names.LABEL_CARD_COUNT, "")) or 1
+
+
+def _is_unrouted(pod: PodShape, schedulers: Collection[str]) -> bool:
+    """By the webhook's own reading of the pod, less the node that the scheduler wrote since."""
+    spec = pod.spec or Spec()
+    if spec.scheduling_gates:
+        # Held back by somebody who may still say where it goes.
+        return False
+    unbound = PodShape(pod.metadata, msgspec.structs.replace(spec, node_name=None))
+    return read_pod_request(unbound).is_left_to_admission(schedulers)

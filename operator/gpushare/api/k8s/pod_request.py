@@ -1,0 +1,198 @@
+"""A Pod that is being created: what it asks for, and what its owner already decided."""
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from gpushare import names
+from gpushare.api.k8s.card_annotations import parse_count
+from gpushare.api.k8s.gpu_request import (
+    NO_AMOUNTS,
+    Amounts,
+    add_up,
+    asks_for_card_count,
+    asks_for_other_gpu,
+    count_card_memory,
+    count_container,
+    read_gpu_environment,
+)
+from gpushare.api.k8s.node_selection import ANYWHERE, NodeSelection, read_node_selection
+from gpushare.api.k8s.pod_shape import (
+    MalformedPodError,
+    Metadata,
+    PodShape,
+    Spec,
+    parse_pod_shape,
+)
+from gpushare.api.past_decision import parse_past_decision
+
+__all__ = ["MalformedPodError", "Placer", "PodRequest", "parse_pod_request", "read_pod_request"]
+
+_CORE = names.RESOURCE_GPU_CORE
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_NO_METADATA = Metadata()
+_NO_SPEC = Spec()
+
+
+class Placer(StrEnum):
+    """What decides on which node a pod runs, as part of a sentence."""
+
+    DAEMONSET = "its DaemonSet"
+    NODE_NAME = "its nodeName"
+    NODE_SELECTION = "its selection of a node's name"
+    KUEUE = "its Kueue queue"
+
+
+class PodRequest(msgspec.Struct, frozen=True):
+    """All of a pod that the choice of its pool depends on."""
+
+    requests: Amounts = NO_AMOUNTS
+    """GPU resources, as kube-scheduler counts them."""
+    shares: tuple[int, ...] = ()
+    """Units of gpu-mem of each container that asks for it."""
+    cores: tuple[int, ...] = ()
+    """Percent of a card's computing power of each container that asks for it."""
+    asked: frozenset[str] = frozenset()
+    """Those resources."""
+    asks_for_share: bool = False
+    """It asks for a part of a card."""
+    memory: int = 0
+    """Units of gpu-mem in all, as kube-scheduler counts them."""
+    card_memory: int = 0
+    """Units of gpu-mem that it needs of its cards, as the scheduler extender counts them."""
+    card_count: int | None = 1
+    """Cards over which its label spreads the memory (Professional); None where that is none."""
+    wants_whole_card: bool = False
+    """It wants a card that nobody shares (Professional)."""
+    labels: Mapping[str, str] = _NO_LABELS
+    inject: str = ""
+    """Value of the annotation `gpushare.io/inject`; empty where there is none."""
+    pool: str = ""
+    """Name of the pool that it asks for; empty where it asks for none."""
+    isolation: str = ""
+    """Value of the annotation `gpushare.io/isolation`; empty where there is none."""
+    decided_pool: str = ""
+    """Where our annotation says that it was sent, if anybody wrote one."""
+    placer: Placer | None = None
+    """What puts it on a certain node; None where the scheduler is free."""
+    scheduler: str = names.DEFAULT_SCHEDULER
+    selection: NodeSelection = ANYWHERE
+    disables_isolation: bool = False
+    """Every container that asks for shared GPU sets CGPU_DISABLE (vendor's guide on cGPU)."""
+    may_disable_isolation: bool = False
+    """One of them does, or to a value that is only known when it starts."""
+    uses_gpu_unasked: bool = False
+    """A container means to use a GPU, by its environment, and the pod asks for none at all."""
+    names_cards: bool = False
+    """A container says itself which cards it sees, by NVIDIA_VISIBLE_DEVICES."""
+    asks_for_card_count: bool = False
+    """It asks for the resource `aliyun.com/gpu-count`, which gives no card."""
+    host_ipc: bool = False
+
+    @property
+    def opts_out(self) -> bool:
+        return self.inject == names.INJECT_DISABLED
+
+    @property
+    def requires_isolation(self) -> bool:
+        return self.isolation == names.ISOLATION_REQUIRED
+
+    def is_left_to_admission(self, schedulers: Collection[str]) -> bool:
+        """Whether it asks for shared GPU, and neither its owner nor anybody else says where.
+
+        `schedulers` are those that give out GPU memory card by card.
+        """
+        return (
+            self.asks_for_share
+            and self.placer is None
+            and not self.opts_out
+            and self.scheduler in schedulers
+            and not self.selection.chosen_keys
+        )
+
+
+def parse_pod_request(raw: Mapping[str, Any]) -> PodRequest:
+    """A PodRequest from the JSON of a Pod under admission.
+
+    Raises `MalformedPodError` where a field has another shape than the API gives it.
+    """
+    return read_pod_request(parse_pod_shape(raw))
+
+
+def read_pod_request(pod: PodShape) -> PodRequest:
+    """What a pod asks for, as far as it was read."""
+    metadata, spec = pod.metadata or _NO_METADATA, pod.spec or _NO_SPEC
+    annotations, labels = metadata.annotations or _NO_LABELS, metadata.labels or _NO_LABELS
+    starting, running = spec.init_containers or (), spec.containers or ()
+    containers = (*starting, *running)
+    asked = [count_container(container) for container in containers]
+    requests = add_up(asked[len(starting) :], starting, asked[: len(starting)])
+    shares: list[int] = []
+    disabling: list[bool] = []
+    may_disable = names_cards = means_gpu = asks_for_cards = False
+    for container, amounts in zip(containers, asked, strict=True):
+        environment = read_gpu_environment(container)
+        if names.RESOURCE_GPU_MEMORY in amounts:
+            shares.append(amounts[names.RESOURCE_GPU_MEMORY])
+        if not names.SHARED_RESOURCES.isdisjoint(amounts):
+            disabling.append(environment.disables_isolation)
+            may_disable |= environment.may_disable_isolation
+        names_cards |= environment.names_cards
+        means_gpu |= environment.means_gpu
+        asks_for_cards |= asks_for_card_count(container)
+    selection = read_node_selection(spec)
+    past = parse_past_decision(annotations)
+    return PodRequest(
+        requests=requests,
+        asked=frozenset(requests),
+        asks_for_share=not names.SHARED_RESOURCES.isdisjoint(requests),
+        memory=requests.get(names.RESOURCE_GPU_MEMORY, 0),
+        card_memory=count_card_memory(asked[len(starting) :]),
+        card_count=_count_cards(labels),
+        wants_whole_card=labels.get(names.LABEL_CARD_PLACEMENT) == names.REQUIRE_WHOLE_DEVICE,
+        shares=tuple(shares),
+        cores=tuple(each[_CORE] for each in asked if _CORE in each),
+        labels=labels,
+        inject=annotations.get(names.ANNOTATION_INJECT, ""),
+        pool=annotations.get(names.ANNOTATION_POOL, ""),
+        isolation=annotations.get(names.ANNOTATION_ISOLATION, ""),
+        decided_pool=(past and past.pool) or "",
+        placer=_find_placer(metadata, spec, selection),
+        scheduler=spec.scheduler_name or names.DEFAULT_SCHEDULER,
+        selection=selection,
+        disables_isolation=bool(disabling) and all(disabling),
+        may_disable_isolation=may_disable,
+        uses_gpu_unasked=(
+            means_gpu
+            and not requests
+            and not spec.resource_claims
+            and not any(map(asks_for_other_gpu, containers))
+        ),
+        names_cards=names_cards,
+        asks_for_card_count=asks_for_cards,
+        host_ipc=bool(spec.host_ipc),
+    )
+
+
+def _count_cards(labels: Mapping[str, str]) -> int | None:
+    if names.LABEL_CARD_COUNT not in labels:
+        return 1
+    return parse_count(labels[names.LABEL_CARD_COUNT]) or None
+
+
+def _find_placer(metadata: Metadata, spec: Spec, selection: NodeSelection) -> Placer | None:
+    for owner in metadata.owner_references or ():
+        if owner.kind == "DaemonSet" and owner.controller:
+            return Placer.DAEMONSET
+    if spec.node_name:
+        return Placer.NODE_NAME
+    if selection is not ANYWHERE and selection.names_node:
+        return Placer.NODE_SELECTION
+    gates = [gate.name or "" for gate in spec.scheduling_gates or ()]
+    for key in (*(metadata.labels or ()), *gates):
+        if key.startswith(names.KUEUE_PREFIX):
+            return Placer.KUEUE
+    return None

@@ -1,0 +1,113 @@
+"""A cluster as commands read it: objects as JSON, cut to the fields that a snapshot keeps.
+
+A command never sees more than that, so what it says of a cluster it says of its snapshot too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from gpushare import names
+from gpushare.api.k8s.pod import parse_pod
+from gpushare.api.k8s.pod_request import read_pod_request
+from gpushare.api.k8s.pod_shape import parse_pod_shape
+from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
+from gpushare.api.pruned import KEPT, KeptObject, KeptPod
+
+Json = dict[str, Any]
+
+
+class Kind(StrEnum):
+    """What can be read of a cluster; the keys of a snapshot."""
+
+    NODES = "nodes"
+    PODS = "pods"
+    POOLS = "pools"
+    DAEMONSETS = "daemonsets"
+    NAMESPACES = "namespaces"
+    DEPLOYMENTS = "deployments"
+    CONFIGMAPS = "configmaps"
+
+
+_PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS)
+
+
+class MalformedObjectError(ValueError):
+    """Not what the API has of that kind: the message says which field is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An object that is asked about."""
+
+    kind: Kind
+    name: str
+    namespace: str = ""
+
+    def is_it(self, raw: Json) -> bool:
+        """Whether that is the object."""
+        meta = raw["metadata"]
+        return (meta["name"], meta.get("namespace") or "") == (self.name, self.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Objects of a cluster at about one moment, in the order of the API server.
+
+    Kinds that were not asked for are empty.
+    """
+
+    taken_at: datetime
+    nodes: tuple[Json, ...] = ()
+    pods: tuple[Json, ...] = ()
+    """Those that have to do with GPUs, and those of the device plugins' DaemonSets."""
+    pools: tuple[Json, ...] | None = ()
+    """None where the cluster has no such API: the operator is not installed."""
+    daemonsets: tuple[Json, ...] = ()
+    """Of the device plugins' namespace."""
+    namespaces: tuple[Json, ...] = ()
+    deployments: tuple[Json, ...] | None = ()
+    """The operator's; None where they may not be read."""
+    configmaps: tuple[Json, ...] = ()
+    """Those that tell the scheduler extender of unhealthy cards."""
+    unread: Mapping[Kind, str] = field(default_factory=dict)
+    """The API server's refusal, by kind that may not be listed; of such a kind there are only
+    objects that were read by name."""
+
+    @property
+    def can_be_planned(self) -> bool:
+        """Whether everything was listed that the planner needs."""
+        return self.unread.keys().isdisjoint(_PLANNED)
+
+
+def keep_object(kind: Kind, raw: Any) -> Json | None:
+    """`raw` cut to what is kept of its kind; None for what has nothing to do with GPUs.
+
+    Raises `MalformedObjectError`.
+    """
+    shape: type[KeptObject] = KEPT[kind]
+    try:
+        kept: Json = msgspec.to_builtins(msgspec.convert(raw, shape))
+    except msgspec.ValidationError as error:
+        raise MalformedObjectError(f"{_describe(kind, raw)}: {error}") from error
+    if kind is Kind.CONFIGMAPS and parse_unhealthy_cards(kept) is None:
+        return None
+    return None if shape is KeptPod and not _concerns_gpus(kept) else kept
+
+
+def _concerns_gpus(pod: Json) -> bool:
+    if parse_pod(pod, plugin_namespace=names.PLUGIN_NAMESPACE) is not None:
+        return True
+    request = read_pod_request(parse_pod_shape(pod))
+    # Who asks for a pool and forgot to ask for a GPU wants to know.
+    return request.uses_gpu_unasked or bool(request.pool)
+
+
+def _describe(kind: Kind, raw: Any) -> str:
+    meta = raw.get("metadata") if isinstance(raw, Mapping) else None
+    name = meta.get("name") if isinstance(meta, Mapping) else None
+    return f"one of its {kind} ({name})" if isinstance(name, str) else f"one of its {kind}"

@@ -1,0 +1,199 @@
+"""When our certificates are replaced, so that at no time a client meets one that it can't trust.
+
+A CA is followed by another in three steps. The new one joins the bundle, while the certificate
+stays under the old one. The bundle goes to the clients, that is into the webhook configuration.
+When it has been there long enough for every API server to have heard of it, the certificate is
+issued by the new CA. The old CA stays in the bundle until it expires.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from gpushare.certs.identity import Identity, load_certificates
+from gpushare.certs.issue import CA_LIFETIME, LIFETIME, issue_authority, issue_identity
+from gpushare.certs.validation import (
+    find_authority_problem,
+    find_certificate_problem,
+    find_issuer,
+    list_living,
+)
+
+SPREAD = timedelta(seconds=30)
+"""Every API server has heard of a changed configuration after this; mostly it takes less than a
+second."""
+CHECK = timedelta(seconds=10)
+"""Two reads. A Secret that was lost and a configuration that was installed anew, without its
+caBundle, heal within this; renewal alone would be content with a day."""
+
+OLDER_KEPT = 8
+"""CAs beside the newest: what was lost and made anew many times must not fill the Secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long what we issue is good for; the pauses between two steps follow from it."""
+
+    certificate: timedelta = LIFETIME
+    authority: timedelta = CA_LIFETIME
+
+    @property
+    def check(self) -> timedelta:
+        """From one check to the next: several fit into the time that is left for a renewal."""
+        return min(CHECK, self._shortest / 10)
+
+    @property
+    def spread(self) -> timedelta:
+        """How long clients have had a CA before it issues what they are shown."""
+        return min(SPREAD, self._shortest / 4)
+
+    @property
+    def _shortest(self) -> timedelta:
+        return min(self.certificate, self.authority)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The bundles of the clients, one for each webhook of the configuration."""
+
+    bundles: tuple[bytes, ...]
+    since: datetime
+    """When they were first seen to be just these, so at the latest from then on."""
+
+    def list_authorities(self, now: datetime) -> list[x509.Certificate]:
+        """The CAs that all of them hold and that have not expired."""
+        first, *others = self.bundles or (b"",)
+        held = [load_certificates(other) for other in others]
+        return [ca for ca in list_living(first, now) if all(ca in other for other in held)]
+
+
+def renew(
+    stored: Identity | None,
+    held: Identity | None,
+    trust: Trust,
+    hosts: Sequence[str],
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> tuple[Identity, str | None]:
+    """The identity to store, and why it is not the `stored` one (None: it is).
+
+    `held` is what this process serves with; it is put back where nothing of use is stored.
+    """
+    wanted, no_authority = _plan_authority(stored, held, hosts, now, lifetimes)
+    wanted, no_bundle = _plan_bundle(wanted, trust, now)
+    wanted, no_certificate = _plan_certificate(wanted, trust, hosts, now, lifetimes)
+    return wanted, no_authority or no_bundle or no_certificate
+
+
+def choose_served(
+    wanted: Identity,
+    held: Identity | None,
+    trust: Trust,
+    hosts: Sequence[str],
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> Identity:
+    """The identity to serve with: the stored one, or, as long as clients may not have heard of its
+    CA, the one that is held and that they do trust."""
+    if held is None or held.certificate_pem == wanted.certificate_pem:
+        return wanted
+    issuer = _find_issuer(wanted)
+    if _is_settled(issuer, trust, now, lifetimes) or issuer == _find_issuer(held):
+        return wanted
+    if find_certificate_problem(held, hosts, now, ages=False) or (
+        _find_issuer(held) not in trust.list_authorities(now)
+    ):
+        return wanted
+    if find_certificate_problem(held, hosts, now) and _can_issue_again(held, now):
+        return _issue(held, hosts, now, lifetimes)
+    return held
+
+
+def _plan_authority(
+    stored: Identity | None,
+    held: Identity | None,
+    hosts: Sequence[str],
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> tuple[Identity, str | None]:
+    problem = find_authority_problem(stored.authority, now) if stored else "nothing is stored"
+    found = next((each for each in (stored, held) if each and _can_sign(each, now)), None)
+    if found is None:
+        return Identity(issue_authority(now, lifetimes.authority), b"", b""), problem
+    if find_authority_problem(found.authority, now) is None:
+        return found, problem
+    # It is old. The last certificate under it is a fresh one: it bridges the time until the
+    # successor may issue, and the old CA's key is stored no longer.
+    if _can_issue_again(found, now):
+        found = _issue(found, hosts, now, lifetimes)
+    successor = issue_authority(now, lifetimes.authority)
+    return replace(found, authority=successor, older_pem=found.trust_pem), problem
+
+
+def _plan_bundle(identity: Identity, trust: Trust, now: datetime) -> tuple[Identity, str | None]:
+    """A CA leaves by expiring only: what clients trust is what some process may be serving with,
+    whatever has become of the Secret meanwhile."""
+    newest = load_certificates(identity.authority.certificate_pem)
+    older = list_living(identity.older_pem, now)
+    known = [*newest, *older]
+    kept = [*older, *(ca for ca in trust.list_authorities(now) if ca not in known)][:OLDER_KEPT]
+    if kept == load_certificates(identity.older_pem):
+        return identity, None
+    older_pem = b"".join(ca.public_bytes(Encoding.PEM) for ca in kept)
+    return replace(identity, older_pem=older_pem), "the bundle of CAs is out of date"
+
+
+def _plan_certificate(
+    identity: Identity,
+    trust: Trust,
+    hosts: Sequence[str],
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> tuple[Identity, str | None]:
+    problem = find_certificate_problem(identity, hosts, now)
+    newest = load_certificates(identity.authority.certificate_pem)[0]
+    if _find_issuer(identity) == newest:
+        return (
+            (identity, None)
+            if problem is None
+            else (_issue(identity, hosts, now, lifetimes), problem)
+        )
+    # Of an older CA, or broken: only that CA's key could issue it anew.
+    is_of_use = find_certificate_problem(identity, hosts, now, ages=False) is None
+    if is_of_use and not _is_settled(newest, trust, now, lifetimes):
+        return identity, None
+    return _issue(identity, hosts, now, lifetimes), problem or "clients know the new CA by now"
+
+
+def _issue(
+    identity: Identity, hosts: Sequence[str], now: datetime, lifetimes: Lifetimes
+) -> Identity:
+    """`identity` with a new certificate of its newest CA."""
+    fresh = issue_identity(identity.authority, hosts, now, lifetimes.certificate)
+    return replace(fresh, older_pem=identity.older_pem)
+
+
+def _is_settled(
+    authority: x509.Certificate | None, trust: Trust, now: datetime, lifetimes: Lifetimes
+) -> bool:
+    """Whether every API server has heard of a CA by now."""
+    return authority in trust.list_authorities(now) and now - trust.since >= lifetimes.spread
+
+
+def _can_sign(identity: Identity, now: datetime) -> bool:
+    return find_authority_problem(identity.authority, now, ages=False) is None
+
+
+def _can_issue_again(identity: Identity, now: datetime) -> bool:
+    """Whether the CA of the certificate is the one whose key is there."""
+    newest = load_certificates(identity.authority.certificate_pem)[:1]
+    return _can_sign(identity, now) and [_find_issuer(identity)] == newest
+
+
+def _find_issuer(identity: Identity) -> x509.Certificate | None:
+    certificates = load_certificates(identity.certificate_pem)
+    authorities = load_certificates(identity.trust_pem)
+    return find_issuer(certificates[0], authorities) if certificates else None

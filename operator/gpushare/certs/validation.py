@@ -1,0 +1,152 @@
+"""Why a certificate can't be served or should be replaced, as a sentence each."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from gpushare.certs.identity import Authority, Identity, load_certificates, load_pair
+
+_UNREADABLE_NAMES = (
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    ValueError,
+)
+BACKDATED = timedelta(hours=1)
+"""Clocks of a cluster differ; a certificate of ours must not lie in the API server's future."""
+RENEW_AT = 1 / 3
+"""Part of a lifetime, from its issue on, that is left when a successor is issued."""
+
+
+def find_problem(identity: Identity, hosts: Sequence[str], now: datetime) -> str | None:
+    """Why an identity of ours needs replacing at `now`; None where it does not."""
+    return find_authority_problem(identity.authority, now) or find_certificate_problem(
+        identity, hosts, now
+    )
+
+
+def find_authority_problem(authority: Authority, now: datetime, *, ages: bool = True) -> str | None:
+    """Why our CA can't be used at `now`, or, unless age does not count, should not be for long."""
+    try:
+        certificate, key = load_pair(authority.certificate_pem, authority.key_pem)
+    except ValueError as error:
+        return f"the CA is unusable: {error}"
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        return "the CA is unusable: its key is not an elliptic curve's"
+    return _find_time_problem("the CA", certificate, now, ages=ages)
+
+
+def find_certificate_problem(
+    identity: Identity, hosts: Sequence[str], now: datetime, *, ages: bool = True
+) -> str | None:
+    """The same of the certificate under our CAs."""
+    try:
+        certificate, _ = load_pair(identity.certificate_pem, identity.key_pem)
+    except ValueError as error:
+        return f"the certificate is unusable: {error}"
+    if find_issuer(certificate, list_living(identity.trust_pem, now)) is None:
+        return "the certificate is not of this CA"
+    return _find_host_problem(certificate, hosts) or _find_time_problem(
+        "the certificate", certificate, now, ages=ages
+    )
+
+
+def find_foreign_problem(identity: Identity, hosts: Sequence[str], now: datetime) -> str | None:
+    """Why what somebody else issued can't be served at `now`; when to replace it is up to them.
+
+    Keys may be of any kind, and the chain may hold intermediates; without CAs nothing is said of
+    who vouches for it.
+    """
+    try:
+        certificate, _ = load_pair(identity.certificate_pem, identity.key_pem)
+    except ValueError as error:
+        return f"the certificate is unusable: {error}"
+    problem = _find_host_problem(certificate, hosts) or _find_time_problem(
+        "the certificate", certificate, now, ages=False
+    )
+    if problem:
+        return problem
+    if identity.trust_pem and not is_vouched_for(identity.certificate_pem, identity.trust_pem, now):
+        return "no CA in ca.crt vouches for the certificate"
+    return None
+
+
+def is_vouched_for(chain_pem: bytes, trust_pem: bytes, now: datetime) -> bool:
+    """Whether a chain, its server's certificate first, leads to one of the CAs in `trust_pem`."""
+    chain, trusted = load_certificates(chain_pem), list_living(trust_pem, now)
+    return bool(chain) and _leads_to(chain[0], chain[1:], trusted)
+
+
+def list_living(pem: bytes, now: datetime) -> list[x509.Certificate]:
+    """The certificates of a PEM file that have not expired; none where it is broken."""
+    return [each for each in load_certificates(pem) if now < each.not_valid_after_utc]
+
+
+def find_issuer(
+    certificate: x509.Certificate, authorities: Sequence[x509.Certificate]
+) -> x509.Certificate | None:
+    """The one among `authorities` that issued a certificate."""
+    return next((each for each in authorities if _is_issued_by(certificate, each)), None)
+
+
+def general_name(host: str) -> x509.GeneralName:
+    """A DNS name or IP address, as certificates have it."""
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _leads_to(
+    certificate: x509.Certificate,
+    others: Sequence[x509.Certificate],
+    trusted: Sequence[x509.Certificate],
+) -> bool:
+    if certificate in trusted or find_issuer(certificate, trusted) is not None:
+        return True
+    return any(
+        _leads_to(other, [each for each in others if each != other], trusted)
+        for other in others
+        if _is_issued_by(certificate, other)
+    )
+
+
+def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _find_host_problem(certificate: x509.Certificate, hosts: Sequence[str]) -> str | None:
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        names = set(extension.value)
+    except _UNREADABLE_NAMES:
+        names = set()
+    missing = [host for host in hosts if not {general_name(host), _wildcard(host)} & names]
+    return f"the certificate lacks {', '.join(missing)}" if missing else None
+
+
+def _wildcard(host: str) -> x509.GeneralName:
+    """The one name with a wildcard that covers a DNS name: it stands for the first label."""
+    return x509.DNSName("*." + host.partition(".")[2])
+
+
+def _find_time_problem(
+    what: str, certificate: x509.Certificate, now: datetime, *, ages: bool
+) -> str | None:
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now < begin:
+        return f"{what} is not valid before {begin.isoformat()}"
+    if now >= end:
+        return f"{what} expired at {end.isoformat()}"
+    # Of a short life the backdated hour would be the most: the part before the issue is left out.
+    if ages and end - now < (end - begin - BACKDATED) * RENEW_AT:
+        return f"{what} expires at {end.isoformat()}, in less than a third of its lifetime"
+    return None

@@ -1,0 +1,88 @@
+"""The command `adopt`, as it is typed."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpushare import names
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.input import options
+from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.object_names import check_label_key
+from gpushare.cli.output.answer import Answer, Format, print_answer, print_note, print_text
+
+if TYPE_CHECKING:
+    from gpushare.core.analysis.adoption.notes import Note
+
+NODE_POOL = "--node-pool-label"
+NodePoolLabel = Annotated[
+    str,
+    typer.Option(
+        NODE_POOL, help="The label of nodes that names their node pool.", callback=check_label_key
+    ),
+]
+
+
+def add_adopt(app: typer.Typer) -> None:
+    """Add it to `app`."""
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        adopt
+        adopt -o yaml > pools.yaml
+        adopt --snapshot cluster.json -o json
+        adopt --node-pool-label eks.amazonaws.com/nodegroup -o yaml
+        """,
+    )(adopt)
+
+
+def adopt(
+    node_pool_label: NodePoolLabel = names.LABEL_NODE_POOL,
+    observe: Annotated[
+        bool,
+        typer.Option(
+            "--observe", help="Pools that only say what they would do (reconcile: Observe)."
+        ),
+    ] = False,
+    output: options.Output = Format.TABLE,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Write the GPUSharePools that describe a cluster whose nodes people labelled.
+
+    The operator need not be installed. Nodes of all three editions are put together by node pool
+    and by what they carry; a pool selects a node pool where all of it is alike, and names its
+    nodes elsewhere. The controller's own planner then says what creating the pools would do, node
+    by node; where that is anything but a pool's label and the operator's annotations, the exit
+    code is 10. What no pool can say is said with a code (docs/adoption.md). With -o yaml the pools
+    are printed for `kubectl apply`, with all of that in comments and on standard error.
+    """
+    check_node_pool_label(node_pool_label)
+    with errors_as_sentences():
+        from gpushare.cli.adopt.view import adopt as find_pools
+        from gpushare.cli.cluster.access import Access
+        from gpushare.cli.exit_codes import Exit
+
+        access = Access(kubeconfig, context, snapshot)
+        found = find_pools(access, node_pool_label=node_pool_label, observe=observe)
+        print_pools(found.answer, found.manifests, found.notes, output)
+        if not found.is_empty:
+            raise typer.Exit(Exit.CHANGES)
+
+
+def check_node_pool_label(key: str) -> None:
+    """Raise `BadParameter` for a label by which no pool may select."""
+    if key in names.NODE_LABELS or key.startswith(f"{names.GROUP}/"):
+        raise typer.BadParameter("is a label that the operator writes", param_hint=NODE_POOL)
+
+
+def print_pools(answer: Answer, manifests: str, notes: "Iterable[Note]", shown_as: Format) -> None:
+    """Print an answer that has pools: as YAML those alone, with remarks on standard error too."""
+    if shown_as is not Format.YAML:
+        print_answer(answer, shown_as)
+        return
+    for note in notes:
+        print_note(f"gpushare: {note}")
+    print_text(manifests)

@@ -1,0 +1,1 @@
+"""The cluster that a command reads: from the API server, or from a snapshot."""

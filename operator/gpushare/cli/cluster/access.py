@@ -1,0 +1,139 @@
+"""How a reading command gets the cluster: from the API server, or from a snapshot."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpushare.api.pruned.cluster import Cluster, Kind, Subject
+from gpushare.cli.cluster.snapshot_file import parse_snapshot
+from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.exit_codes import CommandError, Exit
+
+if TYPE_CHECKING:
+    from gpushare.kube.client import ApiClient
+
+MAX_SNAPSHOT_BYTES = 512 * 1024**2
+"""Several times what a cluster of 5,000 nodes and 100,000 pods has."""
+_PIECE_BYTES = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a cluster is read from, as the options say."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    snapshot: Path | None = None
+
+    def read(self, *kinds: Kind) -> Cluster:
+        """What the cluster has of these kinds.
+
+        Raises `CommandError`, and what else `errors_as_sentences` knows: nothing that this returns
+        is a part of a cluster.
+        """
+        if self.snapshot is not None:
+            return self.read_snapshot(self.snapshot)
+        return asyncio.run(self._read_live(kinds))
+
+    def read_about(self, subject: Subject, *kinds: Kind) -> Cluster:
+        """The same for a question about one object; what may not be listed is read by name, as far
+        as that may be got, and is `unread` otherwise."""
+        if self.snapshot is not None:
+            return self.read_snapshot(self.snapshot)
+        return asyncio.run(self._read_about_live(subject, kinds))
+
+    def read_node(self, name: str) -> Cluster:
+        """Only that node, and the pods bound to it. Raises `CommandError` where there is none."""
+        if self.snapshot is None:
+            cluster = asyncio.run(self._read_node_live(name))
+        else:
+            cluster = self.read_snapshot(self.snapshot)
+        if name not in (known := _names(cluster)):
+            raise build_unknown("node", name, known)
+        return cluster
+
+    def read_snapshot(self, snapshot: Path) -> Cluster:
+        """The cluster in that file. Raises `CommandError`."""
+        if self.kubeconfig is not None or self.context is not None:
+            raise CommandError(
+                Exit.USAGE, "--snapshot is read without a cluster: leave --kubeconfig and --context"
+            )
+        return parse_snapshot(_read_file(snapshot), str(snapshot))
+
+    def find_namespace(self, asked: str | None) -> str:
+        """The one asked for; else that of the context, or of the Pod; in a snapshot `default`."""
+        if asked is not None or self.snapshot is not None:
+            return asked or "default"
+        from gpushare.kube.auth.own_credentials import find_own_namespace
+
+        return find_own_namespace(self.kubeconfig, self.context)
+
+    def find_source(self) -> str:
+        """What is read, for a person: the context's name, or the cluster that a Pod is in."""
+        from gpushare.kube.auth.own_credentials import find_own_context
+
+        name = find_own_context(self.kubeconfig, self.context)
+        return f"context {name}" if name else "the cluster of this Pod"
+
+    async def connect(self) -> "ApiClient":
+        """The API server of whoever types the command; to be used as a context manager.
+
+        Raises `CredentialsError`; nothing is sent yet.
+        """
+        from gpushare.kube.auth.own_credentials import load_own_credentials
+        from gpushare.kube.client import connect
+
+        return connect(await load_own_credentials(self.kubeconfig, self.context))
+
+    async def _read_live(self, kinds: tuple[Kind, ...]) -> Cluster:
+        from gpushare.kube.resources.clusters import read_cluster
+
+        async with await self.connect() as api:
+            return await read_cluster(api, kinds, datetime.now(UTC))
+
+    async def _read_about_live(self, subject: Subject, kinds: tuple[Kind, ...]) -> Cluster:
+        from gpushare.kube.resources.named_objects import read_about
+
+        async with await self.connect() as api:
+            return await read_about(api, kinds, subject, datetime.now(UTC))
+
+    async def _read_node_live(self, name: str) -> Cluster:
+        from gpushare.kube.resources.clusters import read_cluster
+        from gpushare.kube.resources.named_objects import read_about
+
+        now, subject = datetime.now(UTC), Subject(Kind.NODES, name)
+        async with await self.connect() as api:
+            cluster = await read_about(api, (Kind.NODES, Kind.PODS), subject, now, node=name)
+            if cluster.nodes or Kind.NODES in cluster.unread:
+                return cluster
+            # Their names are for a suggestion.
+            return await read_cluster(api, (Kind.NODES,), now)
+
+
+def check_namespace(cluster: Cluster, namespace: str | None) -> None:
+    """Raise `CommandError` for a namespace that `cluster`, read with them, has not."""
+    known = [raw["metadata"]["name"] for raw in cluster.namespaces]
+    if namespace is not None and namespace not in known:
+        raise build_unknown("namespace", namespace, known)
+
+
+def _read_file(path: Path) -> bytes:
+    text = bytearray()
+    try:
+        with path.open("rb") as file:
+            # Piece by piece: a device or a pipe may have no end.
+            while piece := file.read(_PIECE_BYTES):
+                text += piece
+                if len(text) > MAX_SNAPSHOT_BYTES:
+                    message = f"{path} is no snapshot: it has more than {MAX_SNAPSHOT_BYTES} bytes"
+                    raise CommandError(Exit.SNAPSHOT, message)
+    except OSError as error:
+        message = f"the snapshot {path} can't be read: {error.strerror}"
+        raise CommandError(Exit.FAILURE, message) from error
+    return bytes(text)
+
+
+def _names(cluster: Cluster) -> tuple[str, ...]:
+    return tuple(node["metadata"]["name"] for node in cluster.nodes)

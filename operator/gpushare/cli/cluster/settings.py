@@ -1,0 +1,45 @@
+"""How the installation is set, in the words of every command whose answer depends on it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpushare.api.variables import Variable
+from gpushare.cli.output.answer import Line, Styled
+from gpushare.core.analysis.effective_settings import KnownSetup, Setting
+
+Json = dict[str, Any]
+Options = Mapping[Variable, Setting]
+"""What a command line says of the installation."""
+
+
+def read_options(given: Mapping[Variable, tuple[str, Any]]) -> Options:
+    """What options say, each by its name and its value; None where it is not given."""
+    return {
+        variable: Setting(value, option)
+        for variable, (option, value) in given.items()
+        if value is not None
+    }
+
+
+def describe_setup(known: KnownSetup) -> Json:
+    """Each variable with its value and where that is from."""
+    return {
+        str(variable): {"value": setting.value, "source": setting.source}
+        for variable, setting in sorted(known.settings.items())
+    }
+
+
+def build_setup_lines(
+    known: KnownSetup, about: Sequence[Variable], *, wide: bool = False
+) -> Iterator[Line]:
+    """What was assumed of what an answer is `about`, in a line; wide, where each value is from."""
+    told = known.tell_assumed(about)
+    if told:
+        yield ()
+        yield (Styled(f"Assumed{told.removeprefix('assumed')}", "dim"),)
+    elif wide:
+        yield ()
+        yield (Styled(f"Set by {known.tell_sources(about)}", "dim"),)
+    if known.elsewhere:
+        text = f"Of device plugins nothing is known: {known.elsewhere}"
+        yield (Styled(text, "yellow"),)

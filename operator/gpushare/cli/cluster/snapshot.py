@@ -1,0 +1,123 @@
+"""A cluster as the operator's decisions see it."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import list_standard_names, parse_daemonset
+from gpushare.api.k8s.namespace import parse_namespace
+from gpushare.api.k8s.node import parse_node
+from gpushare.api.k8s.pod import Pod, parse_pod
+from gpushare.api.k8s.unhealthy_cards import parse_unhealthy_cards
+from gpushare.api.pool import Pool, PoolSpec
+from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.core.analysis.effective_settings import KnownSetup, read_setup
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.kube.errors import CrdMissingError
+from gpushare.kube.resources.deployments import parse_deployment
+from gpushare.kube.resources.pools import parse_pools
+
+PLANNED = (Kind.NODES, Kind.PODS, Kind.POOLS, Kind.DAEMONSETS, Kind.DEPLOYMENTS)
+"""What the planner decides by: also how it is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A snapshot, and what of a cluster is not in it."""
+
+    snapshot: ClusterSnapshot
+    unbound: tuple[Pod, ...]
+    """Pods without a node."""
+    opted_out: frozenset[str]
+    """Names of the namespaces whose pods are sent nowhere."""
+    unreadable: tuple[UnreadablePool, ...]
+    """Pools whose spec can't be read."""
+    known: KnownSetup
+    """How the installation is set, which is in no snapshot."""
+
+
+def observe_cluster(cluster: Cluster) -> Seen:
+    """What decisions see of `cluster`, as if the controller ran and had adopted all pools.
+
+    Before the operator is installed there are none.
+    """
+    read, unreadable = parse_pools(cluster.pools or ())
+    pools = (
+        pool.model_copy(update={"finalizers": pool.finalizers | {names.FINALIZER}}) for pool in read
+    )
+    # The names of DaemonSets are read first; of the rest, what is assumed depends on the world.
+    given = _observe_setup(cluster, ClusterSnapshot()).plugin_daemonsets
+    standard_names = list_standard_names(given)
+    by_node: defaultdict[str, list[Pod]] = defaultdict(list)
+    for raw in cluster.pods:
+        pod = parse_pod(raw, plugin_namespace=names.PLUGIN_NAMESPACE, standard_names=standard_names)
+        if pod is not None:
+            by_node[pod.node].append(pod)
+    unbound = tuple(by_node.pop("", ()))
+    nodes = map(parse_node, cluster.nodes)
+    snapshot = ClusterSnapshot(
+        pools=tuple(pools),
+        unreadable_pools=frozenset(pool.name for pool in unreadable),
+        nodes={node.name: node for node in nodes},
+        pods=dict(by_node),
+        plugin_daemonsets=PluginDaemonSets(
+            given, frozenset(map(parse_daemonset, cluster.daemonsets))
+        ),
+        unhealthy_cards={
+            each.node: each.cards for each in map(parse_unhealthy_cards, cluster.configmaps) if each
+        },
+    )
+    namespaces = map(parse_namespace, cluster.namespaces)
+    opted_out = frozenset(each.name for each in namespaces if each.opts_out)
+    return Seen(snapshot, unbound, opted_out, unreadable, _observe_setup(cluster, snapshot))
+
+
+def _observe_setup(cluster: Cluster, snapshot: ClusterSnapshot) -> KnownSetup:
+    if cluster.deployments is None:
+        return read_setup(None, snapshot)
+    deployments = map(parse_deployment, cluster.deployments)
+    return read_setup({str(each): each.settings for each in deployments}, snapshot)
+
+
+def observe_pools(cluster: Cluster) -> Seen:
+    """The same, for a question about pools. Raises `CrdMissingError` where none can be."""
+    if cluster.pools is None:
+        raise CrdMissingError
+    return observe_cluster(cluster)
+
+
+def _keep_agreement(old: PoolSpec, new: PoolSpec) -> PoolSpec:
+    """What `gpushare approve` wrote is its own: an apply of a manifest without it leaves it."""
+    if new.rollout.approved_plan is not None or old.rollout.approved_plan is None:
+        return new
+    kept = {"approved_plan": old.rollout.approved_plan}
+    return new.model_copy(update={"rollout": new.rollout.model_copy(update=kept)})
+
+
+def with_pools(snapshot: ClusterSnapshot, pools: Iterable[Pool]) -> ClusterSnapshot:
+    """`snapshot` once these pools are applied to it: each in place of the one that has its name.
+
+    Of that one stays what an apply leaves; another spec is another generation.
+    """
+    present = {pool.name: pool for pool in snapshot.pools}
+    for new in pools:
+        old = present.get(new.name)
+        if old is None:
+            update: dict[str, object] = {"finalizers": new.finalizers | {names.FINALIZER}}
+            present[new.name] = new.model_copy(update=update)
+            continue
+        spec = _keep_agreement(old.spec, new.spec)
+        update = {
+            "spec": spec,
+            "retry": new.retry or old.retry,
+            "generation": old.generation + (old.spec != spec),
+        }
+        present[new.name] = old.model_copy(update=update)
+    return replace(
+        snapshot,
+        pools=tuple(present.values()),
+        unreadable_pools=snapshot.unreadable_pools - present.keys(),
+    )

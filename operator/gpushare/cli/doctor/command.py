@@ -1,0 +1,65 @@
+"""The command that says what is wrong."""
+
+from typing import Annotated
+
+import typer
+
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.exit_codes import Exit
+from gpushare.cli.input import options
+from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.object_names import check_namespace_name
+from gpushare.cli.output.answer import Format
+
+
+def add_doctor_command(app: typer.Typer) -> None:
+    """Add it to `app`."""
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        doctor
+        doctor -n team-a -o wide
+        doctor --snapshot cluster.json -o json
+        """,
+    )(doctor)
+
+
+def doctor(
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Where a pod and a Deployment are created for trial, to see whether the webhook "
+            "answers: as dry runs, of which nothing is stored.",
+            callback=check_namespace_name,
+        ),
+    ] = "default",
+    operator_namespace: Annotated[
+        str | None,
+        typer.Option(
+            help="Namespace of the operator; else found by its Deployments or account.",
+            callback=check_namespace_name,
+        ),
+    ] = None,
+    output: options.Output = Format.TABLE,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Say what is wrong with the installation, the plugins and the pools, and what mends it.
+
+    The worst comes first. docs/doctor.md explains each code, docs/reasons.md those of nodes and
+    pools. What you may not read is skipped, and the right named. Exits with 13 where there are
+    errors.
+    """
+    with errors_as_sentences():
+        from gpushare.cli.cluster.access import Access
+        from gpushare.cli.doctor.view import build_answer, examine
+        from gpushare.cli.output.answer import print_answer
+        from gpushare.core.analysis.doctor.finding import Severity
+
+        findings = examine(Access(kubeconfig, context, snapshot), namespace, operator_namespace)
+        print_answer(build_answer(findings), output)
+        if any(finding.severity is Severity.ERROR for finding in findings):
+            raise typer.Exit(Exit.ERRORS_FOUND)

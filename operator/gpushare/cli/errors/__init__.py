@@ -1,0 +1,1 @@
+"""How commands fail: exit codes and sentences."""

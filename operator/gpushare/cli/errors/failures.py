@@ -1,0 +1,60 @@
+"""What a person is told where a command fails: one sentence on standard error, and an exit code."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import typer
+
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.output.answer import print_note
+
+TRACEBACK = "GPUSHARE_TRACEBACK"
+"""Environment variable: set, a mistake of the program itself is shown with where it happened."""
+
+
+def build_unknown(what: str, name: str, known: Iterable[str]) -> CommandError:
+    """The error for a name that there is not, with the known one that looks most like it."""
+    from gpushare.api.suggestion import suggest
+
+    return CommandError(Exit.NOT_FOUND, f"there is no {what} {name}{suggest(name, known)}")
+
+
+@contextmanager
+def errors_as_sentences() -> Iterator[None]:
+    """A block whose failures are told so, whatever they are."""
+    try:
+        yield
+    except (typer.Exit, BrokenPipeError):
+        # Who reads the output has enough of it; typer ends quietly then.
+        raise
+    except Exception as error:
+        failure = find_failure(error)
+        if failure is None:
+            if os.environ.get(TRACEBACK):
+                raise
+            failure = report_failure(error)
+        print_note(f"gpushare: {' '.join(str(failure).split())}")
+        raise typer.Exit(failure.exit_code) from error
+
+
+def find_failure(error: Exception) -> CommandError | None:
+    """What `error` comes down to for a person; None for a mistake of the program's own."""
+    from gpushare.cli.errors.api_errors import find_api_failure
+
+    if isinstance(error, CommandError):
+        return error
+    if (failure := find_api_failure(error)) is not None:
+        return failure
+    if isinstance(error, OSError) and error.filename is not None:
+        return CommandError(Exit.FAILURE, f"{error.filename}: {error.strerror}")
+    return None
+
+
+def report_failure(error: Exception) -> CommandError:
+    """The sentence for a mistake of the program's own."""
+    return CommandError(
+        Exit.FAILURE,
+        f"a mistake of the program, please report it: {type(error).__name__}: {error} "
+        f"({TRACEBACK}=1 shows where)",
+    )

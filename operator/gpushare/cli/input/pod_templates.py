@@ -1,0 +1,79 @@
+"""The pods in manifests: those that they are, and those that they will have created."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from gpushare.api.k8s.pod_shape import MalformedPodError, PodShape, parse_pod_shape
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.input.manifests import Given
+from gpushare.webhook.pod_template import (
+    PODS,
+    NoTemplateError,
+    Resource,
+    WorkloadShape,
+    find_template,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """A pod, or what creates pods, with the pod as the webhook is asked about it."""
+
+    kind: str
+    namespace: str
+    """Empty where it names none."""
+    name: str
+    pod: PodShape
+
+
+def find_pod_templates(
+    objects: Iterable[Given],
+) -> tuple[tuple[PodTemplate, ...], tuple[Given, ...]]:
+    """The pods in these objects, and those that create none that the webhook is asked about.
+
+    Raises `CommandError` for what is no pod.
+    """
+    templates: list[PodTemplate] = []
+    skipped: list[Given] = []
+    for given in objects:
+        template = _parse_template(given)
+        if template is None:
+            skipped.append(given)
+        else:
+            templates.append(template)
+    return tuple(templates), tuple(skipped)
+
+
+def _parse_template(given: Given) -> PodTemplate | None:
+    try:
+        pod = _find_pod(given)
+    except (MalformedPodError, NoTemplateError, msgspec.ValidationError) as error:
+        message = f"{given.source}: {given.shown}: {error}"
+        raise CommandError(Exit.MANIFEST, message) from error
+    if pod is None:
+        return None
+    metadata = given.raw.get("metadata") or {}
+    return PodTemplate(
+        kind=given.raw["kind"],
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata.get("name") or metadata.get("generateName") or ""),
+        pod=pod,
+    )
+
+
+def _find_pod(given: Given) -> PodShape | None:
+    group, _, version = str(given.raw.get("apiVersion") or "").rpartition("/")
+    resource = Resource(group, version, f"{given.raw['kind'].lower()}s")
+    if resource == PODS:
+        return parse_pod_shape(given.raw)
+    if find_template(resource, _ANY_WORKLOAD) is None:
+        return None
+    return find_template(resource, msgspec.convert(given.raw, WorkloadShape))
+
+
+_ANY_WORKLOAD = msgspec.convert(
+    {"spec": {"template": {}, "jobTemplate": {"spec": {"template": {}}}}}, WorkloadShape
+)
+"""To ask whether a kind has a template: whatever else is in it may be broken."""

@@ -1,0 +1,66 @@
+"""Pools that a person has in files, and has not applied."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gpushare import names
+from gpushare.api.manifest import ManifestError, parse_manifest
+from gpushare.api.pool import Pool
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.input.manifests import Given
+from gpushare.core.analysis.forecast.kept_fields import KeptField, find_kept_fields, keep_fields
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPools:
+    """The pools of some files, and what else is in those."""
+
+    pools: tuple[Pool, ...]
+    skipped: tuple[str, ...]
+    """As `kind/name`."""
+    kept: Mapping[str, tuple[KeptField, ...]]
+    """By pool, what its file leaves out and the pool has from others."""
+
+
+def find_pools(objects: Sequence[Given], live: Sequence[Json], now: datetime) -> GivenPools:
+    """The pools among these objects, as an apply would make them at `now` of those that are `live`.
+
+    Raises `CommandError` for the first that the API server would refuse, or if there is none.
+    """
+    pools: dict[str, Pool] = {}
+    skipped = []
+    present = {raw["metadata"]["name"]: raw for raw in live}
+    kept: dict[str, tuple[KeptField, ...]] = {}
+    for given in objects:
+        if given.raw["kind"] != names.KIND:
+            skipped.append(given.shown)
+            continue
+        try:
+            pool = parse_manifest(given.raw, now)
+        except ManifestError as error:
+            raise CommandError(Exit.MANIFEST, f"{given.source}: {error}") from error
+        if (before := present.get(pool.name)) is not None:
+            kept[pool.name] = find_kept_fields(before, given.raw)
+            pool = _parse_with(given, kept[pool.name], now)
+        if pool.name in pools:
+            message = f"{given.source}: {pool.name} is given twice; keep one of them"
+            raise CommandError(Exit.MANIFEST, message)
+        pools[pool.name] = pool
+    if not pools:
+        message = f"there is no {names.KIND} among {', '.join(skipped)}"
+        raise CommandError(Exit.MANIFEST, message)
+    return GivenPools(tuple(pools.values()), tuple(skipped), kept)
+
+
+def _parse_with(given: Given, kept: Sequence[KeptField], now: datetime) -> Pool:
+    """The pool that has `kept` beside what the file says."""
+    try:
+        return parse_manifest(keep_fields(given.raw, kept), now)
+    except ManifestError as error:
+        listed = ", ".join(map(str, kept))
+        message = f"{given.source}: with what the file leaves to others ({listed}): {error}"
+        raise CommandError(Exit.MANIFEST, message) from error

@@ -1,0 +1,1 @@
+"""`gpushare inspect` and `gpushare snapshot`."""

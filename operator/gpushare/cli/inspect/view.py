@@ -1,0 +1,141 @@
+"""`gpushare inspect`: what the cards hold, as the vendors' plugins show it, and pool by pool."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpushare.api.k8s.node import MAX_CARDS
+from gpushare.api.pruned.cluster import Cluster, Kind
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.unread import build_unread_lines, describe_unread
+from gpushare.cli.output.answer import Answer, Line, lay_out
+from gpushare.cli.output.control_characters import escape_controls
+from gpushare.core.analysis.inspect.cards import (
+    PENDING,
+    CardNode,
+    Holder,
+    count_percent,
+    find_unit,
+    observe_card_nodes,
+    order_by_card,
+)
+from gpushare.core.analysis.inspect.layout import format_details, format_summary
+
+Json = dict[str, Any]
+
+_LACKS = {Kind.PODS: "what of the cards is given out, and to whom"}
+
+
+def inspect_nodes(access: Access, node: str, *, details: bool) -> Answer:
+    """The answer of `inspect [-d] [NODE]`; no node named: all that share GPU memory."""
+    cluster = access.read_node(node) if node else access.read(Kind.NODES, Kind.PODS)
+    nodes = observe_card_nodes(cluster.nodes, cluster.pods, only=node)
+    if Kind.PODS in cluster.unread:
+        return _offer_alone(cluster, nodes)
+
+    def view(nodes: Sequence[CardNode]) -> str:
+        shown = [_escape_node(node) for node in nodes]
+        return format_details(shown) if details else format_summary(shown)
+
+    return Answer(
+        document=_build_document(nodes),
+        # The last line's end is the printer's.
+        table=lambda: [(line,) for line in view(nodes).removesuffix("\n").split("\n")],
+        wide=lambda: list(_build_wide(nodes)),
+    )
+
+
+def _offer_alone(cluster: Cluster, nodes: Sequence[CardNode]) -> Answer:
+    """The answer about nodes whose pods may not be read: what their cards have, not what of it is
+    given out. The original's layout has no place for that."""
+    unit = find_unit(nodes)
+    rows = [
+        (node.name, node.address, str(node.gpus), str(node.card_total), str(node.total))
+        for node in nodes
+    ]
+    header = ("NAME", "IPADDRESS", "GPUS", f"EACH({unit})", f"TOTAL({unit})")
+    document = {
+        "unit": unit,
+        "nodes": [
+            {"name": n.name, "address": n.address, "gpus": n.gpus, "total": n.total} for n in nodes
+        ],
+        "total": sum(node.total for node in nodes),
+        "unread": describe_unread(cluster, _LACKS),
+    }
+
+    def build(*, wide: bool) -> list[Line]:
+        return [*lay_out(header, rows), *build_unread_lines(cluster, _LACKS, wide=wide)]
+
+    return Answer(document, lambda: build(wide=False), lambda: build(wide=True))
+
+
+def _escape_node(node: CardNode) -> CardNode:
+    """With names that can't make another line or column of a cell."""
+    holders = tuple(
+        replace(each, name=escape_controls(each.name), namespace=escape_controls(each.namespace))
+        for each in node.holders
+    )
+    name, address = escape_controls(node.name), escape_controls(node.address)
+    return replace(node, name=name, address=address, holders=holders)
+
+
+def _build_document(nodes: Sequence[CardNode]) -> Json:
+    used = sum(sum(node.used.values()) for node in nodes)
+    total = sum(node.total for node in nodes)
+    return {
+        "unit": find_unit(nodes),
+        "nodes": [_describe_node(node) for node in nodes],
+        "allocated": used,
+        "total": total,
+        "percent": count_percent(used, total),
+    }
+
+
+def _describe_node(node: CardNode) -> Json:
+    return {
+        "name": node.name,
+        "address": node.address,
+        "allocated": sum(node.used.values()),
+        "total": node.total,
+        "cards": [
+            {"index": card, "allocated": units, "total": _total_of(node, card)}
+            for card, units in _list_cards(node.used)
+        ],
+        "pending": node.used.get(PENDING, 0),
+        "pods": [_describe_holder(holder) for holder in order_by_card(node)],
+    }
+
+
+def _list_cards(units: Mapping[int, int]) -> list[tuple[int, int]]:
+    """By index; an entry may name any number of cards that there are not."""
+    return sorted((card, held) for card, held in units.items() if card != PENDING)[:MAX_CARDS]
+
+
+def _total_of(node: CardNode, card: int) -> int:
+    """0 for a card that entries name and the node has not."""
+    return node.card_total if 0 <= card < node.gpus else 0
+
+
+def _describe_holder(holder: Holder) -> Json:
+    return {
+        "namespace": holder.namespace,
+        "name": holder.name,
+        "requested": holder.memory,
+        "cards": {str(card): units for card, units in _list_cards(holder.cards)},
+        "pending": holder.cards.get(PENDING, 0),
+    }
+
+
+def _build_wide(nodes: Sequence[CardNode]) -> Iterator[Line]:
+    rows: list[Line] = []
+    for node in nodes:
+        pending = [(PENDING, node.used[PENDING])] if node.has_pending else []
+        for card, units in (*_list_cards(node.used), *pending):
+            pods = [f"{h.namespace}/{h.name}" for h in node.holders if card in h.cards]
+            total = _total_of(node, card)
+            free = "-" if card == PENDING else str(max(total - units, 0))
+            place = ("pending", "-") if card == PENDING else (str(card), str(total))
+            shown = ", ".join(pods) or "-"
+            rows.append((node.name, node.address, place[0], str(units), place[1], free, shown))
+    header = ("NODE", "IPADDRESS", "GPU", "ALLOCATED", "TOTAL", "FREE", "PODS")
+    yield from lay_out(header, rows)

@@ -1,0 +1,186 @@
+"""`gpushare migrate pools`: from Basic or OpenSource to Professional, as a plan and as pools."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.manifest import parse_manifest
+from gpushare.api.pool import Schedule
+from gpushare.api.pruned.cluster import Cluster
+from gpushare.cli.adopt.view import build_notes, describe_note
+from gpushare.cli.cluster.access import Access
+from gpushare.cli.cluster.snapshot import PLANNED, observe_cluster, with_pools
+from gpushare.cli.output.answer import Answer, Line, Styled, lay_out
+from gpushare.cli.output.pool_manifests import Json, render_manifests
+from gpushare.core.analysis.adoption.existing_labels import Carried
+from gpushare.core.analysis.adoption.grouping import build_manifest
+from gpushare.core.analysis.adoption.manual_steps import Step, list_steps
+from gpushare.core.analysis.adoption.notes import Note, list_names
+from gpushare.core.analysis.adoption.upgrade import (
+    Upgrade,
+    UpgradedPools,
+    plan_nodes,
+    plan_upgrade,
+    selects_old_labels,
+)
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+
+NOTHING = "There is nothing to migrate: no node carries a label of another edition."
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What `migrate pools` found."""
+
+    answer: Answer
+    manifests: str
+    """The pools as YAML, the plan in comments."""
+    notes: tuple[Note, ...]
+
+
+def migrate_pools(access: Access, *, node_pool_label: str, unisolated: Schedule) -> Migration:
+    """The pools of the Professional edition, and what each node goes through until then.
+
+    `unisolated`: what nodes become whose isolation is off on Basic.
+    """
+    cluster = access.read(*PLANNED)
+    seen = observe_cluster(cluster)
+    upgraded = plan_upgrade(seen.snapshot, node_pool_label, unisolated)
+    manifests = [*map(build_manifest, upgraded.adopted), *_follow(cluster, upgraded)]
+    manifests.sort(key=lambda manifest: str(manifest["metadata"]["name"]))
+    new = (parse_manifest(manifest, cluster.taken_at) for manifest in manifests)
+    pools = with_pools(ClusterSnapshot(), new).pools
+    upgrades = plan_nodes(seen.snapshot, upgraded, pools, cluster.taken_at)
+    waiting = sum(selects_old_labels(pod) for pod in seen.unbound)
+    replaced = [pool for pool in seen.snapshot.pools if pool.name in upgraded.followed]
+    choice = "" if unisolated is Schedule.CGPU else str(unisolated)
+    steps = list_steps(upgrades, replaced, waiting=waiting, choice=choice, key=node_pool_label)
+    page = _Page(upgrades, steps, upgraded.notes)
+    return Migration(
+        Answer(
+            document=_build_document(page, manifests),
+            table=lambda: list(page.build(wide=False)),
+            wide=lambda: list(page.build(wide=True)),
+        ),
+        manifests=render_manifests(page.build_head(), manifests, page.build_comments()),
+        notes=upgraded.notes,
+    )
+
+
+def _follow(cluster: Cluster, upgraded: UpgradedPools) -> Iterator[Json]:
+    """The pools that there are, of the Professional edition; all else in them stays."""
+    for raw in cluster.pools or ():
+        to = upgraded.followed.get(raw["metadata"]["name"])
+        if to is not None:
+            spec = {**raw["spec"], "edition": str(to.edition), "schedule": str(to.schedule)}
+            yield {
+                "apiVersion": names.API_VERSION,
+                "kind": names.KIND,
+                "metadata": {"name": raw["metadata"]["name"]},
+                "spec": spec,
+            }
+
+
+# As data.
+
+
+def _build_document(page: "_Page", manifests: list[Json]) -> Json:
+    return {
+        "pools": {"apiVersion": "v1", "kind": "List", "items": manifests},
+        "nodes": [_describe_node(upgrade) for upgrade in page.upgrades],
+        "byHand": [{"what": s.what, "commands": list(s.commands)} for s in page.steps],
+        "notes": [describe_note(note) for note in page.notes],
+    }
+
+
+def _describe_node(upgrade: Upgrade) -> Json:
+    return {
+        "name": upgrade.node,
+        "pool": upgrade.pool,
+        "from": _describe_carried(upgrade.from_mode),
+        "to": _describe_carried(upgrade.to),
+        "removesLabels": list(upgrade.remove),
+        "restartsPlugin": upgrade.restarts,
+        "beginsToIsolate": upgrade.begins_to_isolate,
+        "reboots": upgrade.reboots,
+        "podsToFinish": _name_pods(upgrade.pods),
+        "podsThatSelectOldLabels": _name_pods(upgrade.selecting),
+    }
+
+
+def _describe_carried(carried: Carried) -> Json:
+    return {"edition": str(carried.edition), "schedule": str(carried.schedule)}
+
+
+def _name_pods(pods: Sequence[Pod]) -> list[str]:
+    return sorted(f"{pod.namespace}/{pod.name}" for pod in pods)
+
+
+# For people.
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    upgrades: tuple[Upgrade, ...]
+    steps: tuple[Step, ...]
+    notes: tuple[Note, ...]
+
+    def build(self, *, wide: bool) -> Iterator[Line]:
+        if self.upgrades:
+            header = ["NODE", "POOL", "FROM", "TO", "PODS", "WHAT IT GOES THROUGH"]
+            rows = [_build_row(upgrade, wide=wide) for upgrade in self.upgrades]
+            yield from lay_out([*header, "POD NAMES"] if wide else header, rows)
+        if not self.steps:
+            yield (NOTHING,)
+        for number, step in enumerate(self.steps, start=1):
+            yield ()
+            yield (Styled(f"{number}. ", "bold"), step.what)
+            yield from ((f"   {command}",) for command in step.commands)
+        if self.notes:
+            yield ()
+            yield from build_notes(self.notes)
+
+    def build_head(self) -> Iterator[str]:
+        """What stands above all pools, in comments."""
+        if not self.steps:
+            yield NOTHING
+        for number, step in enumerate(self.steps, start=1):
+            yield f"{number}. {step.what}"
+            yield from (f"   {command}" for command in step.commands)
+        yield from map(str, self.notes)
+
+    def build_comments(self) -> dict[str, list[str]]:
+        """What stands above each pool: its nodes, by what they go through."""
+        alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for upgrade in self.upgrades:
+            told = (
+                f"{upgrade.from_mode.edition} {upgrade.from_mode.schedule}: {_tell_cost(upgrade)}"
+            )
+            alike[upgrade.pool, told].append(upgrade.node)
+        comments: defaultdict[str, list[str]] = defaultdict(list)
+        for (pool, told), nodes in alike.items():
+            comments[pool].append(f"{list_names(tuple(nodes))}: {told}")
+        return dict(comments)
+
+
+def _build_row(upgrade: Upgrade, *, wide: bool) -> Line:
+    row = (
+        upgrade.node,
+        upgrade.pool,
+        f"{upgrade.from_mode.edition} {upgrade.from_mode.schedule}",
+        f"{upgrade.to.edition} {upgrade.to.schedule}",
+        str(len(upgrade.pods)),
+        Styled(_tell_cost(upgrade), "red" if upgrade.reboots else ""),
+    )
+    return (*row, ", ".join(_name_pods(upgrade.pods)) or "-") if wide else row
+
+
+def _tell_cost(upgrade: Upgrade) -> str:
+    told = ["its plugin is replaced" if upgrade.restarts else "labels alone"]
+    if upgrade.begins_to_isolate:
+        told.append("isolation begins for pods that come afterwards")
+    if upgrade.reboots:
+        told.append("the kernel module is removed, and the node reboots")
+    return "; ".join(told)

@@ -1,0 +1,119 @@
+"""`gpushare migrate workloads`: its options and help."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.exit_codes import Exit
+from gpushare.cli.input import options
+from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.object_names import check_namespace_name, check_selector
+from gpushare.cli.input.options import Printed, Unisolated
+
+
+def add_migrate_workloads(app: typer.Typer) -> None:
+    """Add it to `app`, the commands of `gpushare migrate`."""
+    app.command(
+        "workloads",
+        cls=CommandWithExamples,
+        epilog="""
+        migrate workloads -f manifests/
+        migrate workloads -f app.yaml --share 4 -o yaml
+        migrate workloads -f manifests/ -R --card-memory-gib 15 --output-dir migrated/
+        migrate workloads -n inference -l app=detector
+        """,
+    )(migrate_workloads)
+
+
+def migrate_workloads(
+    files: Annotated[
+        list[Path] | None, options.filename("In place of -n and -A: manifests.")
+    ] = None,
+    recursive: options.Recursive = False,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Without -f: workloads of this one.",
+            callback=check_namespace_name,
+        ),
+    ] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Without -f: workloads of all.")
+    ] = False,
+    selector: Annotated[
+        str,
+        typer.Option(
+            "--selector",
+            "-l",
+            help="With -n or -A: workloads with these labels.",
+            callback=check_selector,
+        ),
+    ] = "",
+    share: Annotated[
+        int | None,
+        typer.Option(min=1, help="GiB for each card that a pod asks for; else all of the card's."),
+    ] = None,
+    card_memory_gib: Annotated[
+        int | None,
+        typer.Option(min=1, help="What a card has, in whole GiB; else the nodes are asked."),
+    ] = None,
+    keep_selectors: Annotated[
+        bool,
+        typer.Option(
+            "--keep-selectors",
+            help="Leave selections of nodes as they are: the cluster stays in its edition.",
+        ),
+    ] = False,
+    unisolated: Annotated[
+        Unisolated,
+        typer.Option(
+            help="What nodes of the Basic edition become whose isolation is off, as in `migrate "
+            "pools`: cgpu, as the vendor maps it, or share."
+        ),
+    ] = Unisolated.CGPU,
+    output: Annotated[
+        Printed, typer.Option("--output", "-o", help="How to print it.")
+    ] = Printed.DIFF,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(help="Write the manifests into this folder, which is new or empty."),
+    ] = None,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Rewrite manifests from whole cards to shared memory, and from older editions' labels.
+
+    nvidia.com/gpu becomes aliyun.com/gpu-mem, node selectors and affinities on gpushare and cgpu
+    become ack.node.gpu.schedule. A diff is printed, or the manifests; nothing is written to the
+    cluster. What somebody must decide is left as it is, with a line on standard error that says
+    why (docs/migration.md has them all) and exit code 10. Comments, order and untouched documents
+    stay as they are.
+    """
+    if bool(files) + (namespace is not None) + all_namespaces != 1:
+        raise typer.BadParameter("say -f, or -n, or -A", param_hint="-f")
+    if files and selector:
+        raise typer.BadParameter("goes with -n or -A", param_hint="-l")
+    options.check_recursive(files, recursive=recursive)
+    if snapshot is not None and not files:
+        raise typer.BadParameter("has no manifests: goes with -f", param_hint="--snapshot")
+    with errors_as_sentences():
+        from gpushare.api.pool import Schedule
+        from gpushare.cli.cluster.access import Access
+        from gpushare.cli.migrate import workloads_view as migrated
+        from gpushare.core.analysis.migration.pods import Target
+
+        access = Access(kubeconfig, context, snapshot)
+        cards = migrated.read_cards(access, card_memory_gib)
+        target = Target(cards, share, keep_selectors, Schedule(unisolated))
+        if files:
+            found = migrated.migrate_files(files, target, recursive=recursive)
+        else:
+            found = migrated.migrate_live(access, namespace, selector, target)
+        migrated.print_migrated(found, output, output_dir, are_live=not files)
+        if any(told.finding.is_left for file in found for told in file.told):
+            raise typer.Exit(Exit.CHANGES)

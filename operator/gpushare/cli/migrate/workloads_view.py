@@ -1,0 +1,164 @@
+"""`gpushare migrate workloads`: manifests as they are to be, beside what they are."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from gpushare.api.documents import format_yaml
+from gpushare.api.k8s.node import parse_node
+from gpushare.api.pruned.cluster import Kind
+from gpushare.cli.cluster.access import Access, check_namespace
+from gpushare.cli.errors.failures import find_failure
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.input.manifest_files import ManifestFile, read_manifest_files, write_folder
+from gpushare.cli.input.options import Printed
+from gpushare.cli.output.answer import print_note, print_text
+from gpushare.cli.output.data import format_json
+from gpushare.core.analysis.migration.cards import Cards, assume_cards, observe_cards
+from gpushare.core.analysis.migration.finding import Code, Finding
+from gpushare.core.analysis.migration.live import build_manifest, is_migratable
+from gpushare.core.analysis.migration.manifests import Told, migrate_manifest
+from gpushare.core.analysis.migration.pods import Target
+from gpushare.core.analysis.migration.text import rewrite_text
+from gpushare.core.analysis.setup import guess_unit
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+
+Json = dict[str, Any]
+_NO_NODES = (Exit.NO_CLUSTER, Exit.NO_CREDENTIALS, Exit.FORBIDDEN)
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_NO_NEWLINE = "\n\\ No newline at end of file\n"
+
+
+@dataclass(frozen=True, slots=True)
+class MigratedFile:
+    """A file as it was and as it is to be."""
+
+    file: ManifestFile
+    text: str
+    documents: tuple[Any, ...]
+    told: tuple[Told, ...]
+
+    @property
+    def is_changed(self) -> bool:
+        return self.text != self.file.text
+
+
+def read_cards(access: Access, memory_gib: int | None) -> Cards:
+    """The cards of the cluster, unless a person said what they are. Raises `CommandError`, and
+    what else `errors_as_sentences` knows."""
+    if memory_gib is not None:
+        return assume_cards(memory_gib)
+    try:
+        nodes = access.read(Kind.NODES).nodes
+    except Exception as error:
+        failure = find_failure(error)
+        if failure is None or failure.exit_code not in _NO_NODES:
+            raise
+        message = f"{failure}; without the nodes, --card-memory-gib says what a card has"
+        raise CommandError(failure.exit_code, message) from error
+    snapshot = ClusterSnapshot(nodes={node.name: node for node in map(parse_node, nodes)})
+    return observe_cards(snapshot.nodes.values(), guess_unit(snapshot))
+
+
+def migrate_files(
+    paths: Sequence[Path], target: Target, *, recursive: bool
+) -> tuple[MigratedFile, ...]:
+    """Every file that is named, changed or not. Raises `CommandError`."""
+    return tuple(_migrate(file, target) for file in read_manifest_files(paths, recursive=recursive))
+
+
+def migrate_live(
+    access: Access, namespace: str | None, selector: str, target: Target
+) -> tuple[MigratedFile, ...]:
+    """The workloads of a cluster, each as a file of its own, and only those that change or of which
+    there is something to say. Raises what a call may raise."""
+    found = asyncio.run(_read_live(access, namespace, selector))
+    if not found and namespace is not None:
+        check_namespace(access.read(Kind.NAMESPACES), namespace)
+    files = [_migrate(_build_file(raw), target) for raw in found]
+    return tuple(each for each in files if each.is_changed or each.told)
+
+
+async def _read_live(access: Access, namespace: str | None, selector: str) -> tuple[Json, ...]:
+    from gpushare.kube.auth.own_credentials import load_own_credentials
+    from gpushare.kube.client import connect
+    from gpushare.kube.resources.workloads import list_workloads
+
+    async with connect(await load_own_credentials(access.kubeconfig, access.context)) as api:
+        return await list_workloads(api, namespace, selector, is_migratable)
+
+
+def _build_file(raw: Json) -> ManifestFile:
+    metadata = raw["metadata"]
+    place = f"{metadata['namespace']}/{raw['kind'].lower()}-{metadata['name']}.yaml"
+    return ManifestFile(place, place, format_yaml(build_manifest(raw)))
+
+
+def _migrate(file: ManifestFile, target: Target) -> MigratedFile:
+    documents = file.parse()
+    migrated = [migrate_manifest(document.raw, target) for document in documents]
+    wanted = tuple(each.raw for each in migrated)
+    rewritten = rewrite_text(file.text, documents, wanted)
+    told = [told for each in migrated for told in each.told]
+    if rewritten.reformatted:
+        message = "its text was written anew, without comments: an anchor of it is used in between"
+        told.append(Told("the file", Finding(Code.REFORMATTED, message)))
+    return MigratedFile(file, rewritten.text, wanted, tuple(told))
+
+
+# What is printed.
+
+
+def render(files: Sequence[MigratedFile], printed: Printed) -> str:
+    """A patch, or all of the files as one."""
+    match printed:
+        case Printed.DIFF:
+            return "".join(line for file in files for line in _diff(file))
+        case Printed.YAML:
+            return "".join(_join(files))
+        case Printed.JSON:
+            items = [item for file in files for raw in file.documents for item in _list(raw)]
+            document = {"apiVersion": "v1", "kind": "List", "items": items}
+            return format_json(document)
+
+
+def _diff(file: MigratedFile) -> Iterator[str]:
+    # Not `splitlines`: to a patch only one character ends a line.
+    before, after = (_LINE.findall(text) for text in (file.file.text, file.text))
+    name = file.file.shown.lstrip("/")
+    for line in unified_diff(before, after, f"a/{name}", f"b/{name}"):
+        yield line if line.endswith("\n") else f"{line}{_NO_NEWLINE}"
+
+
+def _join(files: Sequence[MigratedFile]) -> Iterator[str]:
+    for number, file in enumerate(files):
+        if number and not file.text.startswith("---"):
+            yield "---\n"
+        yield file.text if not file.text or file.text.endswith("\n") else f"{file.text}\n"
+
+
+def _list(raw: Any) -> Sequence[Any]:
+    items = raw.get("items") if isinstance(raw, dict) else None
+    return items if isinstance(items, list) and str(raw.get("kind")).endswith("List") else [raw]
+
+
+def print_migrated(
+    files: Sequence[MigratedFile], printed: Printed, output_dir: Path | None, *, are_live: bool
+) -> None:
+    """On standard output, or into a new folder; on standard error a line for each finding.
+
+    Of live objects only those that change; of files all, so that one can go on with them.
+    """
+    shown = [file for file in files if file.is_changed or not are_live]
+    if output_dir is not None:
+        write_folder(output_dir, [replace(file.file, text=file.text) for file in shown])
+    else:
+        print_text(render(shown, printed))
+    for file in files:
+        for told in file.told:
+            finding = told.finding
+            print_note(f"{file.file.shown}: {told.about}: {finding.code}: {finding.message}")

@@ -1,0 +1,176 @@
+"""How answers are printed: one renderer for all commands, all at once or not at all."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.output.control_characters import escape_controls
+from gpushare.cli.program_name import name_program
+
+_GAP = 2
+
+
+class Format(StrEnum):
+    """What an answer is printed as."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """Text with a style of rich's, such as `bold red`; without colours the text alone."""
+
+    text: str
+    style: str = ""
+
+
+Cell = str | Styled
+"""Its text may come from a cluster: no part of it reaches a terminal as anything but text."""
+Line = Sequence[Cell]
+Fact = tuple[str, Cell]
+"""What it is about, and what is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has to say: as data, and for people."""
+
+    document: Any
+    """Lists, mappings, strings and numbers."""
+    table: Callable[[], Iterable[Line]]
+    wide: Callable[[], Iterable[Line]] | None = None
+    """The table with more in it; None where there is no more."""
+
+
+def print_answer(answer: Answer, shown_as: Format) -> None:
+    """Print it on standard output. Raises `CommandError` where that can't be written."""
+    match shown_as:
+        case Format.JSON:
+            from gpushare.cli.output.data import format_json
+
+            print_text(format_json(answer.document))
+        case Format.YAML:
+            from gpushare.cli.output.data import format_yaml
+
+            print_text(format_yaml(answer.document))
+        case Format.TABLE:
+            _print(answer.table())
+        case Format.WIDE:
+            _print((answer.wide or answer.table)())
+
+
+def print_text(text: str) -> None:
+    """Print a manifest or other data on standard output: as it is, in UTF-8, whatever the locale;
+    but on a terminal without what is not text. Raises `CommandError` where it can't be written."""
+    if _is_terminal():
+        write(escape_controls(text, but="\t\n"))
+    else:
+        write(text.encode(errors="surrogateescape"))
+
+
+def print_note(text: str) -> None:
+    """Print a line on standard error; whatever it has in it stays one line."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"{name_program(escape_controls(text))}\n")
+        sys.stderr.flush()
+
+
+def write(text: str | bytes) -> None:
+    """Write to standard output. Raises `CommandError` where it is closed, or its disk full."""
+    if sys.stdout is None:
+        raise CommandError(Exit.FAILURE, "standard output is closed")
+    try:
+        if isinstance(text, str):
+            sys.stdout.write(text)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise give_output_up(error) from error
+
+
+def give_output_up(error: OSError) -> CommandError:
+    """What is told where standard output can't be written; what is left of it is not tried again.
+
+    At its end Python would, and complain once more.
+    """
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return CommandError(Exit.FAILURE, f"standard output can't be written: {error.strerror}")
+
+
+def lay_out(header: Sequence[str], rows: Iterable[Line], *, indent: int = 0) -> list[Line]:
+    """Lines of a table, without blanks at their ends; no row is empty."""
+    table: list[Line] = [tuple(Styled(title, "bold") for title in header), *rows]
+    widths = [max(map(_measure, column)) for column in zip(*table, strict=True)]
+    lines: list[Line] = []
+    for row in table:
+        cells: list[Cell] = [" " * indent]
+        for cell, width in zip(row[:-1], widths[:-1], strict=True):
+            cells += [cell, " " * (width - _measure(cell) + _GAP)]
+        cells.append(row[-1])
+        while not _text(cells[-1]).strip():
+            cells.pop()
+        lines.append(tuple(cells))
+    return lines
+
+
+def lay_out_facts(facts: Iterable[Fact], *, indent: int = 2) -> list[Line]:
+    """A line for each fact, one beneath the other."""
+    listed = list(facts)
+    width = max((_measure(name) for name, _ in listed), default=0)
+    return [
+        (" " * indent, name, " " * (width - _measure(name) + _GAP), said) for name, said in listed
+    ]
+
+
+def _text(cell: Cell) -> str:
+    return name_program(escape_controls(cell if isinstance(cell, str) else cell.text))
+
+
+def _measure(cell: Cell) -> int:
+    """How many columns it takes: Chinese characters take two."""
+    text = _text(cell)
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _print(lines: Iterable[Line]) -> None:
+    made = list(lines)
+    if _is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        write(_colour(made))
+    else:
+        write("".join(f"{''.join(map(_text, line))}\n" for line in made))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _colour(lines: Iterable[Line]) -> str:
+    """With the terminal's codes for colours (no-color.org says who wants none)."""
+    # It takes a while to import.
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    with console.capture() as captured:
+        for line in lines:
+            text = Text()
+            for cell in line:
+                text.append(_text(cell), "" if isinstance(cell, str) else cell.style)
+            console.print(text, soft_wrap=True)
+    return captured.get()

@@ -1,0 +1,71 @@
+"""What several commands say of a node as data, in the same words."""
+
+from datetime import datetime
+from typing import Any
+
+from gpushare.core.analysis.inspect.pools import Card
+from gpushare.core.records.change_record import Change
+from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.isolation import Claim, NodeIsolation
+
+Json = dict[str, Any]
+
+
+def describe_change(change: Change | None, plan: StepResult | None) -> Json | None:
+    """The change of a node for which `plan` stands; None where there is none."""
+    if change is None:
+        return None
+    return {
+        "pool": change.pool,
+        "from": str(change.from_mode),
+        "to": str(change.to),
+        "phase": str(change.phase),
+        "since": tell_time(change.since),
+        "waitsFor": None if plan is None else plan.message,
+        "deadline": None if plan is None else tell_time(plan.deadline),
+        "failed": None if change.failure is None else change.failure.message,
+    }
+
+
+def describe_isolation(isolation: NodeIsolation) -> Json:
+    """What is claimed of the containers of a node."""
+    return {
+        "containers": isolation.containers,
+        "isolated": isolation.isolated,
+        "stale": isolation.stale,
+        "optedOut": isolation.opted_out,
+        "unknown": isolation.unknown,
+        "samples": [tell_stale(claim) for claim in isolation.samples],
+    }
+
+
+def tell_allocated(card: Card) -> str:
+    """What is given out of a card, and whether the scheduler gives out the rest."""
+    return f"{card.allocated}/{card.total}{' unhealthy' * card.is_unhealthy}"
+
+
+def describe_card(card: Card) -> Json:
+    """A card; amounts in the plugin's unit."""
+    return {
+        "index": card.index,
+        "total": card.total,
+        "allocated": card.allocated,
+        "pods": list(card.pods),
+        "held": dict(card.held),
+        "overcommitted": card.is_overcommitted,
+        "unhealthy": card.is_unhealthy,
+    }
+
+
+def tell_stale(claim: Claim) -> str:
+    """Which container it is, and what it has instead."""
+    has = "is" if claim.isolated else "is not"
+    return (
+        f"{claim.container} of pod {claim.pod.namespace}/{claim.pod.name} {has} isolated: admitted "
+        f"under {claim.admitted}, and the node is {claim.mode}"
+    )
+
+
+def tell_time(moment: datetime | None) -> str | None:
+    """A time as people and programs read it."""
+    return None if moment is None else moment.isoformat(timespec="seconds")

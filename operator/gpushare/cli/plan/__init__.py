@@ -1,0 +1,1 @@
+"""`gpushare plan`, `approve` and `retry`."""

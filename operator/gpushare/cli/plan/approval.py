@@ -1,0 +1,255 @@
+"""`gpushare approve` and `gpushare retry`: the only commands that write to a cluster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import ClientConnectorError, ClientError
+from pydantic import ValidationError
+
+from gpushare import names
+from gpushare.api.k8s.node import parse_node
+from gpushare.api.pool import Pool
+from gpushare.api.pruned.cluster import Kind
+from gpushare.cli.errors.failures import build_unknown
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.output.answer import Answer
+from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.core.planner.approve_and_retry import (
+    NotCalledForError,
+    Word,
+    explain_no_pool,
+    find_pool_of,
+    judge_approval,
+    judge_node_retry,
+    judge_pool_retry,
+    judge_told_retry,
+)
+from gpushare.kube.auth.own_credentials import load_own_credentials
+from gpushare.kube.client import ApiClient, connect
+from gpushare.kube.errors import ApiError, KubeError, describe_failure
+from gpushare.kube.partial_read import see
+from gpushare.kube.resources.approvals import apply_approval, apply_node_retry, apply_pool_retry
+from gpushare.kube.resources.clusters import PATHS, read_cluster
+from gpushare.kube.resources.pools import parse_pools
+
+Json = dict[str, Any]
+
+ATTEMPTS = 5
+"""The controller writes statuses all the time; each time it was first, all is judged anew."""
+_OWNED = "FieldManagerConflict"
+_LATER = (
+    "The same changes of nodes that come later are agreed to as well, until approvedPlan is "
+    "another."
+)
+_RIGHTS = {
+    Kind.POOLS: f"get and patch on {names.PLURAL}.{names.GROUP}",
+    Kind.NODES: "get and patch on nodes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Where a word is written, and how."""
+
+    kubeconfig: Path | None
+    context: str | None
+    dry_run: bool = False
+    force: bool = False
+
+    async def connect(self) -> AbstractAsyncContextManager[ApiClient]:
+        return connect(await load_own_credentials(self.kubeconfig, self.context))
+
+
+def approve_pool(write: Write, name: str, seen_hash: str) -> Answer:
+    """The answer of `approve`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    return asyncio.run(_approve(write, name, seen_hash))
+
+
+def retry_named(write: Write, name: str) -> Answer:
+    """The answer of `retry`. Raises `CommandError`, and what `errors_as_sentences` knows."""
+    return asyncio.run(_retry(write, name))
+
+
+async def _approve(write: Write, name: str, seen_hash: str) -> Answer:
+    async with await write.connect() as api:
+
+        async def say() -> Answer:
+            raw = await _find(api, Kind.POOLS, name)
+            if raw is None:
+                raise await _build_unknown(api, "pool", name, Kind.POOLS)
+            word = judge_approval(_parse_pool(raw), seen_hash)
+            if word.value:
+                await _send(
+                    apply_approval(api, raw, word.value, force=write.force, dry_run=write.dry_run)
+                )
+            stands = raw["spec"].get("rollout", {}).get("approvedPlan", "")
+            field = "spec.rollout.approvedPlan"
+            return _answer(write, f"pool/{name}", field, word, stands, more=_LATER)
+
+        return await _insist(say, Kind.POOLS)
+
+
+async def _retry(write: Write, name: str) -> Answer:
+    kinds = {"pool": Kind.POOLS, "node": Kind.NODES}
+    what, _, rest = name.rpartition("/")
+    if what and what not in kinds:
+        raise CommandError(Exit.USAGE, f"{name}: only pool/NAME and node/NAME can be tried again")
+    async with await write.connect() as api:
+        kind = kinds[what] if what else await _find_kind(api, rest)
+        say = _retry_pool if kind is Kind.POOLS else _retry_node
+        return await _insist(lambda: say(api, write, rest), kind)
+
+
+async def _find_kind(api: ApiClient, name: str) -> Kind:
+    """Whether there is a pool or a node of this name; only one that may be read counts."""
+    found, refusal = [], None
+    for kind in (Kind.POOLS, Kind.NODES):
+        try:
+            if await _find(api, kind, name) is not None:
+                found.append(kind)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            refusal = error
+    if len(found) == 2:
+        message = f"there is a pool and a node {name}: say pool/{name} or node/{name}"
+        raise CommandError(Exit.USAGE, message)
+    if found:
+        return found[0]
+    if refusal is not None:
+        raise refusal
+    raise await _build_unknown(api, "pool or node", name, Kind.POOLS, Kind.NODES)
+
+
+async def _retry_pool(api: ApiClient, write: Write, name: str) -> Answer:
+    raw = await _find(api, Kind.POOLS, name)
+    if raw is None:
+        raise await _build_unknown(api, "pool", name, Kind.POOLS)
+    cluster = await see(read_cluster(api, (Kind.NODES,), datetime.now(UTC)))
+    pool = _parse_pool(raw)
+    if isinstance(cluster, Unseen):
+        word = judge_told_retry(pool, _tell_time())
+    else:
+        word = judge_pool_retry(pool, map(parse_node, cluster.nodes), _tell_time())
+    if word.value:
+        await _send(apply_pool_retry(api, raw, word.value, dry_run=write.dry_run))
+    return _answer(write, f"pool/{name}", names.ANNOTATION_RETRY, word, pool.retry)
+
+
+async def _retry_node(api: ApiClient, write: Write, name: str) -> Answer:
+    raw = await _find(api, Kind.NODES, name)
+    if raw is None:
+        raise await _build_unknown(api, "node", name, Kind.NODES)
+    node = parse_node(raw)
+    owner = find_pool_of(node)
+    pool = await _find(api, Kind.POOLS, owner) if owner is not None else None
+    if pool is None:
+        raise explain_no_pool(node, await _list_pools(api))
+    word = judge_node_retry(node, _parse_pool(pool), _tell_time())
+    if word.value:
+        await _send(apply_node_retry(api, raw, word.value, dry_run=write.dry_run))
+    return _answer(write, f"node/{name}", names.ANNOTATION_RETRY, word, node.retry)
+
+
+async def _list_pools(api: ApiClient) -> tuple[Pool, ...]:
+    """Those that can be read; none where they may not be listed."""
+    cluster = await see(read_cluster(api, (Kind.POOLS,), datetime.now(UTC)))
+    return () if isinstance(cluster, Unseen) else parse_pools(cluster.pools or ())[0]
+
+
+async def _find(api: ApiClient, kind: Kind, name: str) -> Json | None:
+    """The object; None where there is none of that name."""
+    return await api.find(f"{PATHS[kind]}/{quote(name, safe='')}")
+
+
+async def _build_unknown(api: ApiClient, what: str, name: str, *kinds: Kind) -> CommandError:
+    cluster = await see(read_cluster(api, kinds, datetime.now(UTC)))
+    known: list[str] = []
+    if not isinstance(cluster, Unseen):
+        known = [raw["metadata"]["name"] for raw in (*(cluster.pools or ()), *cluster.nodes)]
+    return build_unknown(what, name, known)
+
+
+async def _insist(say: Callable[[], Awaitable[Answer]], kind: Kind) -> Answer:
+    """Judge and write; anew, where somebody else wrote in between."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await say()
+        except NotCalledForError as error:
+            raise CommandError(Exit.NOT_CALLED_FOR, str(error)) from error
+        except ApiError as error:
+            if error.status == 403:
+                message = f"nothing was written: a right is missing ({error}); ask for"
+                raise CommandError(Exit.FORBIDDEN, f"{message} {_RIGHTS[kind]}") from error
+            owners = [c.get("message", "") for c in error.causes if c.get("reason") == _OWNED]
+            if error.is_conflict and owners:
+                raise CommandError(
+                    Exit.NOT_CALLED_FOR,
+                    f"nothing was written: {'; '.join(owners)}; have it written there, or take it "
+                    "over with --force-conflicts",
+                ) from error
+            if not error.is_conflict:
+                raise
+    raise CommandError(
+        Exit.INCOMPLETE, "nothing was written: somebody else wrote each time; try again"
+    )
+
+
+async def _send(call: Awaitable[Json]) -> None:
+    """A write; where its answer got lost, nobody knows whether it was done."""
+    try:
+        await call
+    except (KubeError, ClientError, TimeoutError) as error:
+        if isinstance(error, ClientConnectorError) or (
+            isinstance(error, ApiError) and not error.is_overload
+        ):
+            raise
+        raise CommandError(
+            Exit.INCOMPLETE,
+            f"whether it was written is not known: {describe_failure(error)}; say it again, which "
+            "does no harm",
+        ) from error
+
+
+def _parse_pool(raw: Json) -> Pool:
+    try:
+        return Pool.parse(raw)
+    except ValidationError as error:
+        name = raw["metadata"]["name"]
+        raise NotCalledForError(f"the spec of pool {name} can't be read: {error}") from error
+
+
+def _tell_time() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _answer(
+    write: Write, target: str, field: str, word: Word, stands: str, *, more: str = ""
+) -> Answer:
+    """What was written, or stands there already."""
+    written = bool(word.value)
+    value = word.value or stands
+    if not written:
+        told = f"{target}: nothing to write, {field} says {value} already ({word.about})"
+    elif write.dry_run:
+        told = f"{target}: {field} would be {value} ({word.about}); dry run, nothing was written"
+    else:
+        told = f"{target}: {field} is {value} ({word.about})"
+    return Answer(
+        {
+            "object": target,
+            "field": field,
+            "value": value,
+            "about": word.about,
+            "written": written and not write.dry_run,
+            "dryRun": write.dry_run,
+            "fieldManager": names.COMMAND_MANAGER,
+        },
+        lambda: [(told,), *([(more,)] if more else [])],
+    )

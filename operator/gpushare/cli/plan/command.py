@@ -1,0 +1,186 @@
+"""The commands around a rollout: what it will do, agreement to it, and another attempt."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.input import options
+from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.object_names import check_kind_and_name, check_name
+from gpushare.cli.output.answer import Format
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Have the API server check everything, and write nothing."),
+]
+
+
+class Subject(StrEnum):
+    """What a plan is asked for by name."""
+
+    POOL = "pool"
+
+
+def add_plan_commands(app: typer.Typer) -> None:
+    """Add them to `app`. What a command needs is imported when it runs: `--help` is quick."""
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        plan -f pool.yaml
+        plan -f pool.yaml --exit-code -o json
+        plan pool training
+        plan pool training --snapshot cluster.json -o wide
+        """,
+    )(plan)
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        approve training
+        approve training --hash 3f2a9c0d1e4b
+        approve training --hash 3f2a9c0d1e4b --dry-run
+        """,
+    )(approve)
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        retry training
+        retry cn-beijing.192.168.8.4
+        retry node/training --dry-run
+        """,
+    )(retry)
+
+
+def plan(
+    subject: Annotated[
+        Subject | None, typer.Argument(help="With NAME: of a pool that there is.")
+    ] = None,
+    name: Annotated[str, typer.Argument(help="Name of that pool.", callback=check_name)] = "",
+    files: Annotated[
+        list[Path] | None,
+        options.filename("In place of a name: manifests of pools, which need not exist yet."),
+    ] = None,
+    recursive: options.Recursive = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 10 where there is something to do.")
+    ] = False,
+    eviction_enabled: Annotated[
+        bool | None,
+        typer.Option(
+            help="As the chart's eviction.enabled: pools may evict pods. Else as the installation "
+            "is set.",
+        ),
+    ] = None,
+    teardown_jobs_enabled: Annotated[
+        bool | None,
+        typer.Option(
+            help="As the chart's teardown.jobs.enabled: Jobs may remove the kernel module. Else as "
+            "the installation is set.",
+        ),
+    ] = None,
+    output: options.Output = Format.TABLE,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Show what the controller will do to each node, before it is done.
+
+    With -f, what applying these manifests would lead to; neither the pools nor their
+    CustomResourceDefinition need be there, and the operator need not run. What a manifest leaves
+    out of its pool and somebody else owns there stays, as with `kubectl apply`, and is told. With
+    `pool NAME`, why that pool is as it is, and what is left to do. The controller's own planner
+    decides; asked again with what it began taken as done, it also says in which wave a node is.
+    Minutes are reckoned from the waves, the installation's settings and how long the plugin's pods
+    took to start in this cluster; what nobody measured is said to be unknown. How the installation
+    is set is read from its Deployments; a last line says what is assumed where they can't be read.
+    """
+    if bool(files) is (subject is not None):
+        raise typer.BadParameter("give either manifests or `pool NAME`", param_hint="-f")
+    if subject is not None and not name:
+        raise typer.BadParameter("the pool's name is missing", param_hint="NAME")
+    options.check_recursive(files, recursive=recursive)
+    with errors_as_sentences():
+        from gpushare.api.variables import Variable
+        from gpushare.cli.cluster.access import Access
+        from gpushare.cli.cluster.settings import read_options
+        from gpushare.cli.exit_codes import Exit
+        from gpushare.cli.input.manifests import read_objects
+        from gpushare.cli.output.answer import print_answer
+        from gpushare.cli.plan.view import plan_manifests, plan_pool
+
+        access = Access(kubeconfig, context, snapshot)
+        said = read_options(
+            {
+                Variable.ALLOW_EVICTION: ("--eviction-enabled", eviction_enabled),
+                Variable.ALLOW_TEARDOWN_JOBS: ("--teardown-jobs-enabled", teardown_jobs_enabled),
+            }
+        )
+        if files:
+            planned = plan_manifests(access, read_objects(files, recursive=recursive), said)
+        else:
+            planned = plan_pool(access, name, said)
+        print_answer(planned.answer, output)
+        if exit_code and not planned.is_empty:
+            raise typer.Exit(Exit.CHANGES)
+
+
+def approve(
+    pool: Annotated[
+        str,
+        typer.Argument(help="Name of a pool with rollout.approval Manual.", callback=check_name),
+    ],
+    seen: Annotated[
+        str, typer.Option("--hash", help="Only if this still is the plan's hash, as you saw it.")
+    ] = "",
+    force_conflicts: Annotated[
+        bool,
+        typer.Option(
+            "--force-conflicts",
+            help="Also where another field manager owns rollout.approvedPlan, such as a GitOps "
+            "controller, which may write its own value again.",
+        ),
+    ] = False,
+    dry_run: DryRun = False,
+    output: options.Output = Format.TABLE,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Agree to the changes that a pool's status.plan tells of, so that they begin.
+
+    Writes the plan's hash to rollout.approvedPlan, as field manager gpushare-cli. Without --hash
+    it agrees to what the plan says at that moment, and prints it.
+    """
+    with errors_as_sentences():
+        from gpushare.cli.output.answer import print_answer
+        from gpushare.cli.plan.approval import Write, approve_pool
+
+        write = Write(kubeconfig, context, dry_run=dry_run, force=force_conflicts)
+        print_answer(approve_pool(write, pool, seen), output)
+
+
+def retry(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Of a pool or a node; pool/NAME and node/NAME say which.",
+            callback=check_kind_and_name,
+        ),
+    ],
+    dry_run: DryRun = False,
+    output: options.Output = Format.TABLE,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Have what failed tried again: all failed nodes of a pool, or one node.
+
+    Writes the time to the annotation gpushare.io/retry, as field manager gpushare-cli. A rollout
+    that was halted goes on. Of a node also the labels that were left to another manager are
+    written again.
+    """
+    with errors_as_sentences():
+        from gpushare.cli.output.answer import print_answer
+        from gpushare.cli.plan.approval import Write, retry_named
+
+        print_answer(retry_named(Write(kubeconfig, context, dry_run=dry_run), name), output)

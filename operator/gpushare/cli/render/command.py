@@ -1,0 +1,270 @@
+"""The commands that print manifests for what the operator relies on; they apply nothing."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpushare import names
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.input import options
+from gpushare.cli.input.examples import CommandWithExamples
+from gpushare.cli.input.object_names import check_name, check_namespace_name
+from gpushare.cli.output.answer import print_text
+
+
+class MemoryUnit(StrEnum):
+    """In what a device plugin counts GPU memory."""
+
+    GIB = "GiB"
+    MIB = "MiB"
+
+
+def add_render_commands(app: typer.Typer) -> None:
+    """Add them to `app`, as `render`."""
+    render = typer.Typer(
+        help="Print a manifest for a component that the operator relies on.", rich_markup_mode=None
+    )
+    app.add_typer(render, name="render", no_args_is_help=True)
+    render.command(
+        "scheduler-config",
+        cls=CommandWithExamples,
+        epilog="""
+        render scheduler-config --extender-url http://127.0.0.1:32766/gpushare-scheduler
+        render scheduler-config --extender-url http://10.0.0.1:32766 --kubeconfig scheduler.conf
+        render scheduler-config --extender-url https://10.0.0.1:32766 --tls-ca /etc/extender-ca.crt
+        """,
+    )(scheduler_config)
+    render.command(
+        "scheduler-extender",
+        cls=CommandWithExamples,
+        epilog="""
+        render scheduler-extender --image registry.example.com/extender:v2 > extender.yaml
+        render scheduler-extender --image registry.example.com/extender:v2 --node-port 32766
+        """,
+    )(scheduler_extender)
+    render.command(
+        "device-plugin",
+        cls=CommandWithExamples,
+        epilog="""
+        render device-plugin --image registry.example.com/gpushare-plugin:v2 > plugin.yaml
+        render device-plugin --image registry.example.com/gpushare-plugin:v2 --memory-unit MiB
+        """,
+    )(device_plugin)
+    render.command(
+        cls=CommandWithExamples,
+        epilog="""
+        render teardown cn-beijing.192.168.8.4
+        render teardown cn-beijing.192.168.8.4 --snapshot cluster.json
+        render teardown cn-beijing.192.168.8.4 --job --image registry.example.com/shell:v1
+        """,
+    )(teardown)
+
+
+def scheduler_config(
+    extender_url: Annotated[
+        str,
+        typer.Option(
+            help="Where kube-scheduler reaches the gpushare scheduler extender; without a path, "
+            "under /gpushare-scheduler."
+        ),
+    ],
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="The scheduler's own kubeconfig, on its machine.")
+    ] = None,
+    managed_resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="<str>",
+            help="Pods that ask for it are the extender's business; may be given several times.",
+            show_default=names.RESOURCE_GPU_MEMORY,
+        ),
+    ] = None,
+    node_cache_capable: Annotated[
+        bool,
+        typer.Option(
+            "--node-cache-capable/--no-node-cache-capable",
+            help="The extender is told the names of nodes, or else the whole nodes. Open-source "
+            "gpushare's takes names.",
+        ),
+    ] = True,
+    tls_ca: Annotated[
+        str, typer.Option(help="CA of the extender's certificate, a file of kube-scheduler's.")
+    ] = "",
+    tls_cert: Annotated[
+        str, typer.Option(help="Certificate by which the extender knows kube-scheduler, a file.")
+    ] = "",
+    tls_key: Annotated[str, typer.Option(help="Its key, a file.")] = "",
+    tls_server_name: Annotated[
+        str, typer.Option(help="Name in the extender's certificate, if not the host of its URL.")
+    ] = "",
+    tls_insecure: Annotated[
+        bool, typer.Option("--tls-insecure", help="Take whatever certificate the extender has.")
+    ] = False,
+) -> None:
+    """The configuration that wires the gpushare extender into kube-scheduler.
+
+    For its --config (`kubescheduler.config.k8s.io/v1`), on each machine that runs one. Where it
+    has such a file already, add the entry under `extenders` to that.
+    """
+    with errors_as_sentences():
+        from gpushare.render.scheduler import Extender, ExtenderTLS, render_scheduler_config
+
+        tls = ExtenderTLS(tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure)
+        resources = managed_resource or [names.RESOURCE_GPU_MEMORY]
+        extender = Extender(extender_url, resources, node_cache_capable, tls)
+        try:
+            text = render_scheduler_config(
+                extender, kubeconfig=str(kubeconfig) if kubeconfig else None
+            )
+        except ValueError as error:
+            raise _misuse(error) from error
+        print_text(text)
+
+
+def scheduler_extender(
+    image: Annotated[
+        str,
+        typer.Option(
+            help="Image of gpushare-scheduler-extender, built from its repository: "
+            "docs/opensource.md. There is no default."
+        ),
+    ],
+    node_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Port on every node, for a kube-scheduler that does not reach the addresses of "
+            "Services. Who reaches it can bind pods. Without it, none.",
+        ),
+    ] = None,
+) -> None:
+    """The scheduler extender of open-source gpushare: its account, rights, Deployment and Service.
+
+    For `kubectl apply -f -`; docs/opensource.md has the steps around it. It runs on a node with the
+    label node-role.kubernetes.io/control-plane. Delete an older Deployment first if its selector
+    differs, since a selector can't be changed. While no extender is Ready, no pod that asks for GPU
+    memory is scheduled.
+    """
+    with errors_as_sentences():
+        from gpushare.render.extender import render_scheduler_extender
+
+        try:
+            text = render_scheduler_extender(image, node_port=node_port)
+        except ValueError as error:
+            raise _misuse(error) from error
+        print_text(text)
+
+
+def device_plugin(
+    image: Annotated[
+        str,
+        typer.Option(
+            help="Image of gpushare-device-plugin, which you build or have; no default is right "
+            "for ever."
+        ),
+    ],
+    memory_unit: Annotated[
+        MemoryUnit,
+        typer.Option(
+            help="In what it counts aliyun.com/gpu-mem: the same on all nodes, and the chart's "
+            "memoryUnit. In MiB, nodes with very much GPU memory offer none."
+        ),
+    ] = MemoryUnit.GIB,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Its namespace, the chart's pluginNamespace too.",
+            callback=check_namespace_name,
+        ),
+    ] = names.PLUGIN_NAMESPACE,
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="<key=value>",
+            help="Label of the nodes where it runs; may be given several times. Pools of the "
+            "OpenSource edition switch sharing on by gpushare=true.",
+            show_default=f"{names.LABEL_GPUSHARE}=true",
+        ),
+    ] = None,
+) -> None:
+    """The device plugin of open-source gpushare: its account, its rights, its DaemonSet.
+
+    For `kubectl apply -f -`. It has the name by which the operator knows it. An installation of
+    before may have another selector, which can't be changed: then delete that DaemonSet first,
+    with --cascade=orphan so that its pods stay.
+    """
+    with errors_as_sentences():
+        from gpushare.render.deviceplugin import parse_node_selector, render_device_plugin
+
+        try:
+            text = render_device_plugin(
+                image,
+                namespace=namespace,
+                memory_unit=memory_unit.value,
+                node_selector=parse_node_selector(node_selector or []),
+            )
+        except ValueError as error:
+            raise _misuse(error) from error
+        print_text(text)
+
+
+def teardown(
+    node: Annotated[
+        str,
+        typer.Argument(
+            help="Name of the node that must not isolate any more.", callback=check_name
+        ),
+    ],
+    job: Annotated[
+        bool,
+        typer.Option(
+            "--job", help="Print the Job that the controller makes for the node's teardown now."
+        ),
+    ] = False,
+    image: Annotated[
+        str, typer.Option(help="With --job: its image, the chart's teardown.jobs.image.")
+    ] = "",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="With --job: its namespace, teardown.jobs.namespace.",
+            callback=check_namespace_name,
+        ),
+    ] = "gpushare-teardown",
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """What to type to remove the cGPU kernel module from a node of the cluster.
+
+    For a shell of the node's, once the node says ModuleRemoval: before, the module would be put
+    back, or taken from pods that rely on it. With --job the manifest of the Job that does it
+    instead, where the pool says `isolationTeardown.policy: Job`. Where the node's change is not so
+    far it says what comes first, and exits with 12.
+    """
+    if job is not bool(image):
+        raise typer.BadParameter("go together", param_hint="--job and --image")
+    with errors_as_sentences():
+        from gpushare.cli.cluster.access import Access
+        from gpushare.cli.render.teardown import render_commands, render_job
+
+        access = Access(kubeconfig, context, snapshot)
+        text = (
+            render_job(access, node, namespace=namespace, image=image)
+            if job
+            else render_commands(access, node)
+        )
+        print_text(text)
+
+
+def _misuse(error: ValueError) -> Exception:
+    from gpushare.cli.exit_codes import CommandError, Exit
+
+    return CommandError(Exit.USAGE, str(error))

@@ -1,0 +1,45 @@
+"""The command that shows the pools on a page."""
+
+from typing import Annotated
+
+import typer
+
+from gpushare.cli.errors.failures import errors_as_sentences
+from gpushare.cli.input import options
+from gpushare.cli.input.examples import CommandWithExamples
+
+
+def add_ui_command(app: typer.Typer) -> None:
+    """Add it to `app`."""
+    app.command(
+        cls=CommandWithExamples,
+        epilog="""
+        ui
+        ui --port 8765 --no-browser
+        ui --snapshot cluster.json
+        """,
+    )(ui)
+
+
+def ui(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0: one that is free.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print where the page is.")
+    ] = False,
+    snapshot: options.Snapshot = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Show the pools on a page that is served on 127.0.0.1, and updates itself, until Ctrl-C.
+
+    Nodes are rows, cards bars with their pods in them; beside them the mode, isolation, the change
+    under way, and why a node waits. It reads what `inspect --pools` reads, with your rights, and
+    writes nothing. Its address holds a secret: other users of the machine can't read the page.
+    """
+    with errors_as_sentences():
+        from gpushare.cli.cluster.access import Access
+        from gpushare.cli.ui.page import show_page
+
+        show_page(Access(kubeconfig, context, snapshot), port, opens_browser=not no_browser)

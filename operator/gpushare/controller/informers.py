@@ -1,0 +1,292 @@
+"""Copies in memory of what a pass looks at, and what in them changed."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import NONE_RENAMED, DaemonSet, list_standard_names, parse_daemonset
+from gpushare.api.k8s.job import Job, parse_job
+from gpushare.api.k8s.namespace import Namespace, parse_namespace
+from gpushare.api.k8s.node import Node, parse_node
+from gpushare.api.k8s.pod import Pod, parse_pod
+from gpushare.api.k8s.unhealthy_cards import UnhealthyCards, parse_unhealthy_cards
+from gpushare.api.pool import Pool
+from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.records.record import RecordError
+from gpushare.core.snapshot.actions import Blocker
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.editions.mode import MODES
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.informer import Informer, Listener
+from gpushare.kube.resources.jobs import jobs_path
+from gpushare.observe.metrics import Metrics
+
+REFUSAL_SECONDS = 60.0
+
+
+class Informers:
+    """Nodes, the pods that matter, namespaces, the DaemonSets of the plugins' namespace, and the
+    Jobs of teardowns where there may be any.
+
+    `on_change` is called whenever something in them changed, `on_pod` for each pod.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        *,
+        plugin_namespace: str,
+        plugin_daemonsets: Mapping[str, str] = NONE_RENAMED,
+        teardown_namespace: str | None = None,
+        schedulers: Collection[str] = (names.DEFAULT_SCHEDULER,),
+        on_change: Callable[[], None],
+        on_pod: Listener = lambda key, old, new: None,
+        metrics: Metrics,
+    ):
+        self._notify = on_change
+        self._note_pod = on_pod
+        self._metrics = metrics
+        self._last_event_at: dict[str, float] = {}
+        self._changed: set[str] = set()
+        self._zeroed: set[str] = set()
+        self._pods: dict[str, dict[str, Pod]] = {}
+        self._jobs: dict[str, dict[str, Job]] = {}
+        self.unschedulable_pods: dict[str, Pod] = {}
+        """GPU pods that have no node, or that nobody sent to a pool."""
+        self._waited_for: set[str] = set()
+
+        self._plugin_daemonsets = plugin_daemonsets
+        self.parse_pod: Callable[[Json], Pod | None] = partial(
+            parse_pod,
+            plugin_namespace=plugin_namespace,
+            standard_names=list_standard_names(plugin_daemonsets),
+            schedulers=schedulers,
+        )
+        """A Pod from the API server's JSON, as all of them are read here."""
+        self.nodes: Informer[Node] = Informer(
+            api,
+            "api/v1/nodes",
+            parse_node,
+            on_change=self._on_node,
+            on_alive=partial(self.note_event, "nodes"),
+        )
+        self.pods: Informer[Pod] = Informer(
+            api,
+            "api/v1/pods",
+            self.parse_pod,
+            on_change=self._on_pod,
+            on_alive=partial(self.note_event, "pods"),
+        )
+        self.daemonsets: Informer[DaemonSet] = Informer(
+            api,
+            f"apis/apps/v1/namespaces/{plugin_namespace}/daemonsets",
+            parse_daemonset,
+            on_change=lambda key, old, new: self._notify(),
+            on_alive=partial(self.note_event, "daemonsets"),
+        )
+        self.namespaces: Informer[Namespace] = Informer(
+            api,
+            "api/v1/namespaces",
+            parse_namespace,
+            on_alive=partial(self.note_event, "namespaces"),
+        )
+        self._informers: list[Informer[Any]] = [
+            self.nodes, self.pods, self.daemonsets, self.namespaces,
+        ]  # fmt: skip
+        self.unhealthy: Informer[UnhealthyCards] = Informer(
+            api,
+            f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
+            parse_unhealthy_cards,
+            on_change=self._on_unhealthy,
+            on_alive=partial(metrics.observe_watch, "configmaps"),
+            refusal_seconds=REFUSAL_SECONDS,
+        )
+        """Without the right to list these, everything else goes on: cards count as healthy. Where
+        the right is taken away the metric of watches tells."""
+        self.jobs: Informer[Job] | None = None
+        if teardown_namespace is not None:
+            self.jobs = Informer(
+                api,
+                jobs_path(teardown_namespace),
+                parse_job,
+                on_change=self._on_job,
+                on_alive=partial(self.note_event, "jobs"),
+            )
+            self._informers.append(self.jobs)
+
+    @property
+    def is_synced(self) -> bool:
+        return all(r.synced.is_set() for r in self._informers)
+
+    def find_stalled(self, limit_seconds: float) -> str | None:
+        """The first watch that is open and brought nothing for longer than this, in a sentence."""
+        return next(
+            filter(None, (r.watch_health.find_stalled(limit_seconds) for r in self._informers)),
+            None,
+        )
+
+    def note_event(self, resource: str) -> None:
+        """Note that a list or a watch of it was just answered."""
+        self._last_event_at[resource] = time.monotonic()
+        self._metrics.observe_watch(resource)
+
+    def find_unsynced(self, limit_seconds: float) -> str | None:
+        """The first kind that nothing was heard of for longer than this, in a sentence.
+
+        What is known of it may be long gone, whether its watch is silent, refused or unreachable.
+        """
+        now = time.monotonic()
+        for resource, last_event_at in self._last_event_at.items():
+            if now - last_event_at > limit_seconds:
+                return (
+                    f"{resource} were last heard of {now - last_event_at:.0f} s ago, more than "
+                    f"{limit_seconds:g} s"
+                )
+        return None
+
+    async def run(self) -> None:
+        """Keep the copies up to date, for ever."""
+        async with asyncio.TaskGroup() as group:
+            for informer in (*self._informers, self.unhealthy):
+                group.create_task(informer.run())
+
+    async def wait_synced(self) -> None:
+        """Until each was listed completely once; before that, absence means nothing."""
+        for informer in self._informers:
+            await informer.synced.wait()
+        await self.unhealthy.tried.wait()
+
+    async def relist(self) -> None:
+        """Take in everything as it is now: a watch may be behind, and nobody can tell by how much.
+
+        What another controller did is unknown without this, and would not count in a budget.
+        """
+        await asyncio.gather(*(r.relist() for r in self._informers))
+
+    def observe_cluster_snapshot(
+        self,
+        pools: tuple[Pool, ...],
+        unreadable: frozenset[str],
+        busy: Collection[str],
+        starting: Collection[str],
+        refusals: Mapping[str, Blocker],
+        mode_unsaved: Collection[str],
+        acting_since: Mapping[str, datetime],
+    ) -> ClusterSnapshot:
+        """What a pass looks at: views of what is here, not copies."""
+        return ClusterSnapshot(
+            pools=pools,
+            unreadable_pools=unreadable,
+            nodes=self.nodes.records,
+            pods=_PodsByNode(self._pods),
+            jobs=self._jobs,
+            plugin_daemonsets=PluginDaemonSets(
+                self._plugin_daemonsets, frozenset(self.daemonsets.records.values())
+            ),
+            busy=busy,
+            starting=starting,
+            zeroed=self._zeroed,
+            refusals=refusals,
+            mode_unsaved=mode_unsaved,
+            unhealthy_cards={each.node: each.cards for each in self.unhealthy.records.values()},
+            acting_since=acting_since,
+        )
+
+    def mark_changed(self, node: str) -> None:
+        """Decide anew about a node, for a reason of the caller's."""
+        self._changed.add(node)
+        self._notify()
+
+    def take_changed(self) -> set[str]:
+        """Names of the nodes that something happened to since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def take_waited_for(self) -> set[str]:
+        """Names of the pools for which other pods wait than at the last call."""
+        pools, self._waited_for = self._waited_for, set()
+        return pools
+
+    def _on_node(self, key: str, old: Node | None, new: Node | None) -> None:
+        restarting = _find_restart(new) if new is not None else None
+        if new is not None and restarting is not None:
+            resource = MODES[restarting.edition, restarting.to].resource
+            if resource and not new.allocatable.get(resource):
+                self._zeroed.add(key)
+        else:
+            self._zeroed.discard(key)
+        self.mark_changed(key)
+
+    def _on_pod(self, key: str, old: Pod | None, new: Pod | None) -> None:
+        self._note_pod(key, old, new)
+        if old is not None and old.node and (new is None or new.node != old.node):
+            on_node = self._pods[old.node]
+            del on_node[key]
+            if not on_node:
+                del self._pods[old.node]
+            self._changed.add(old.node)
+        if new is not None and new.node:
+            self._pods.setdefault(new.node, {})[key] = new
+            self._changed.add(new.node)
+        is_unschedulable = new is not None and new.is_live and (new.unrouted or not new.node)
+        if is_unschedulable or key in self.unschedulable_pods:
+            for pod in (old, new):
+                self._waited_for.update(pod.pools if pod is not None else ())
+            if new is not None and is_unschedulable:
+                self.unschedulable_pods[key] = new
+            else:
+                del self.unschedulable_pods[key]
+        self._notify()
+
+    def _on_unhealthy(
+        self, key: str, old: UnhealthyCards | None, new: UnhealthyCards | None
+    ) -> None:
+        if (told := new or old) is not None:
+            self.mark_changed(told.node)
+
+    def _on_job(self, key: str, old: Job | None, new: Job | None) -> None:
+        if old is not None:
+            on_node = self._jobs[old.node]
+            del on_node[old.name]
+            if not on_node:
+                del self._jobs[old.node]
+        if new is not None:
+            self._jobs.setdefault(new.node, {})[new.name] = new
+        self._changed.update(job.node for job in (old, new) if job is not None)
+        self._notify()
+
+
+class _PodsByNode(Mapping[str, tuple[Pod, ...]]):
+    """Pods of a node, in an order that does not depend on how they came."""
+
+    def __init__(self, pods: Mapping[str, Mapping[str, Pod]]):
+        self._pods = pods
+
+    def __getitem__(self, node: str) -> tuple[Pod, ...]:
+        return tuple(pod for _, pod in sorted(self._pods[node].items()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pods)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+
+def _find_restart(node: Node) -> Change | None:
+    """The change on `node` while its plugin restarts: only then does a zero tell something.
+
+    Kept in memory only: a process that starts anew falls back to waiting a little longer.
+    """
+    if names.ANNOTATION_CHANGE not in node.annotations:
+        return None
+    try:
+        change = parse_records(node).change
+    except RecordError:
+        return None
+    return change if change is not None and change.phase is ChangePhase.RESTARTING else None

@@ -1,0 +1,268 @@
+"""The pools as the API server last showed them, and what the loop writes on them."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.api.status import PoolStatus
+from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.core.nodechange.releasing import has_stalled
+from gpushare.core.snapshot.node import Timing
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.errors import CALL_FAILURES, describe_failure
+from gpushare.kube.events import Events, Subject
+from gpushare.kube.resources import pools as pools_api
+from gpushare.names import Reason
+
+log = logging.getLogger(__name__)
+
+SHOWN = 10
+BELIEVED_AFTER_SECONDS = 60.0
+LIST_SECONDS = 600.0
+"""At least this often the pools are listed, whatever the events said."""
+
+
+class Pools:
+    """All pools: what Kopf is told of them, and lists of ours beside it.
+
+    Kopf never tells that it has seen all, nor which pools went while it was not watching. So they
+    are listed at the start, after each list of Kopf's, which always comes before it watches anew,
+    and now and then. `on_change` is called where something came that is no echo of our own writes.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        events: Events,
+        timing: Timing,
+        on_change: Callable[[], None],
+    ):
+        self.all: tuple[Pool, ...] = ()
+        """As they were when the last pass began, and what was written on them since."""
+        self.unreadable: tuple[UnreadablePool, ...] = ()
+        self.not_adopted: dict[str, str] = {}
+        """By UID, why our finalizer is not on a pool."""
+        self.must_retry = False
+        """A write to a pool, or a list, failed: try again soon."""
+        self._api = api
+        self._events = events
+        self._patience = timing.release_patience
+        self._notify = on_change
+        self._known: dict[str, Pool | UnreadablePool] = {}
+        """By name, the newest copy of each."""
+        self._gone: deque[str] = deque(maxlen=1_000)
+        """UIDs of pools that were deleted since the last list was begun."""
+        self._changed: set[str] = set()
+        self._in_flight: dict[str, PoolStatus] = {}
+        """By UID, the status that is being written."""
+        self._must_list = True
+        self._list_at = 0.0
+        self._due_since: float | None = None
+        self._is_shown = False
+        """Whether `all` and `unreadable` are what is known."""
+        self._listed = 0
+        """resourceVersion of the last list: it showed all that came before."""
+        self._seen = 0
+        """The highest resourceVersion of a list or a pool."""
+        self._old_since: float | None = None
+
+    def take(self, raw: Json, *, deleted: bool = False) -> None:
+        """Take in a pool as an event shows it."""
+        new = pools_api.parse_pool(raw)
+        old = self._known.get(new.name)
+        version = max(self._listed, old.resource_version if old is not None else 0)
+        if new.uid in self._gone or new.resource_version <= version:
+            return
+        self._seen = max(self._seen, new.resource_version)
+        self._is_shown = False
+        if deleted:
+            self._gone.append(new.uid)
+            self._known.pop(new.name, None)
+        else:
+            self._known[new.name] = new
+            if old is not None and self._is_echo(old, new):
+                return
+        self._changed.add(new.name)
+        self._notify()
+
+    def _is_echo(self, old: Pool | UnreadablePool, new: Pool | UnreadablePool) -> bool:
+        """Whether nothing but the status differs, and that by a write of ours."""
+        if new.status not in (old.status, self._in_flight.get(new.uid)):
+            return False
+        version = old.resource_version
+        if isinstance(new, Pool):
+            same = {"status": old.status, "resource_version": version}
+            return new.model_copy(update=same) == old
+        return replace(new, status=old.status, resource_version=version) == old
+
+    def list_anew(self) -> None:
+        """List them at the next pass, which is due now."""
+        self._must_list = True
+        self._notify()
+
+    def take_changed(self) -> set[str]:
+        """Names of the pools that something happened to since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def find_unsynced(self, limit_seconds: float) -> str | None:
+        """What to say where a list is due, and can't be had, for longer than this."""
+        if self._due_since is None:
+            return None
+        waited = time.monotonic() - self._due_since
+        if waited <= limit_seconds:
+            return None
+        return f"the pools can't be listed for {waited:.0f} s, more than {limit_seconds:g} s"
+
+    async def refresh(self) -> bool:
+        """Begin a pass with the pools as they are now, and adopt new ones; whether it listed them.
+
+        Raises what a call may raise, where a list is needed and fails, and `CrdMissingError`. The
+        list that is made every 10 minutes is not needed.
+        """
+        self.must_retry = is_listed = False
+        is_needed = self._must_list
+        if is_needed or time.monotonic() >= self._list_at:
+            self._must_list = False
+            self._list_at = time.monotonic() + LIST_SECONDS
+            try:
+                is_listed = await self._list()
+            except CALL_FAILURES as error:
+                if is_needed:
+                    raise
+                # The events bring the pools: the next list will do.
+                self._due_since = None
+                log.warning("pools not listed: %s", describe_failure(error))
+            finally:
+                if is_needed and not is_listed:
+                    self.must_retry = self._must_list = True
+        if not self._is_shown:
+            self._is_shown = True
+            known = [pool for _, pool in sorted(self._known.items())]
+            self.all = tuple(pool for pool in known if isinstance(pool, Pool))
+            self.unreadable = tuple(p for p in known if isinstance(p, UnreadablePool))
+        await asyncio.gather(*(self._adopt(pool) for pool in self.all))
+        return is_listed
+
+    async def _list(self) -> bool:
+        """Take in a list; False where it shows the past."""
+        self._due_since = self._due_since or time.monotonic()
+        self._gone.clear()
+        seen = self._seen
+        listed = await pools_api.list_pools(self._api)
+        self._due_since = None
+        if self._is_old(listed.version, seen):
+            return False
+        self._listed, self._seen = listed.version, max(self._seen, listed.version)
+        # What came by an event while the list was under way may be newer than the list.
+        newer = {k: v for k, v in self._known.items() if v.resource_version > listed.version}
+        found = {pool.name: pool for pool in listed.pools if pool.uid not in self._gone}
+        self._known, self._is_shown = found | newer, False
+        return True
+
+    def _is_old(self, version: int, seen: int) -> bool:
+        """Whether a list shows the past; after a while it is believed: etcd may be a backup now."""
+        if version >= seen:
+            self._old_since = None
+            return False
+        now = time.monotonic()
+        self._old_since = self._old_since or now
+        log.warning(
+            "the list of pools is of version %d, and %d was seen before: nothing is done by it",
+            version,
+            seen,
+        )
+        if now - self._old_since < BELIEVED_AFTER_SECONDS:
+            return True
+        self._old_since, self._seen = None, version
+        self._known.clear()
+        return False
+
+    async def release(
+        self, pools: Iterable[Pool], held: dict[str, list[str]], now: datetime
+    ) -> None:
+        """Take our finalizer off; `held` are the nodes that did not finish, by pool."""
+        await asyncio.gather(*(self._release(pool, held[pool.name], now) for pool in pools))
+
+    async def _release(self, pool: Pool, left: list[str], now: datetime) -> None:
+        try:
+            is_dropped = await pools_api.drop_finalizer(self._api, pool)
+        except CALL_FAILURES as error:
+            self._note_failure(pool.name, error)
+            return
+        self._update(pool.uid, finalizers=pool.finalizers - {names.FINALIZER})
+        if not is_dropped:
+            # Done before, and its event is on its way.
+            return
+        log.info("finalizer taken off: nothing is left to do", extra=about(pool, Reason.RELEASING))
+        if left and has_stalled(pool, now, self._patience):
+            shown = ", ".join(left[:SHOWN]) + (", ..." if len(left) > SHOWN else "")
+            note = (
+                f"no node finished for {self._patience.total_seconds():g} s, so the pool goes "
+                f"without these {len(left)}, which keep their labels: {shown}"
+            )
+            log.warning("%s", note, extra=about(pool, Reason.NODES_LEFT_BEHIND))
+            self.tell(pool, Reason.NODES_LEFT_BEHIND, note)
+
+    async def write_status(self, pool: Pool | UnreadablePool, status: PoolStatus) -> None:
+        """Raises what a call may raise."""
+        self._in_flight[pool.uid] = status
+        try:
+            self.take(await pools_api.apply_status(self._api, pool, status))
+        finally:
+            del self._in_flight[pool.uid]
+        self._update(pool.uid, status=status)
+        if status.approval != pool.status.approval:
+            # What is agreed to may begin now that it is stored.
+            self._notify()
+
+    def tell(
+        self, pool: Pool | UnreadablePool, reason: Reason, note: str, *, warns: bool = True
+    ) -> None:
+        """Post an Event on the pool."""
+        subject = Subject(names.API_VERSION, names.KIND, pool.name, pool.uid)
+        self._events.post(subject, reason, note, warns=warns)
+
+    def version_of(self, name: str) -> tuple[str, int] | None:
+        """UID and generation of a pool, as the last pass saw it."""
+        return next(((p.uid, p.generation) for p in self.all if p.name == name), None)
+
+    async def _adopt(self, pool: Pool) -> None:
+        """Our finalizer is on a pool before the first label is on a node."""
+        if pool.deleting or pool.has_our_finalizer or pool.observes:
+            return
+        try:
+            self.take(await pools_api.apply_finalizer(self._api, pool))
+        except CALL_FAILURES as error:
+            self._note_failure(pool.name, error)
+            self.not_adopted[pool.uid] = str(error)
+            self._changed.add(pool.name)
+            return
+        self.not_adopted.pop(pool.uid, None)
+        log.info("finalizer set: its nodes come next", extra=about(pool, Reason.UPDATING))
+        self._update(pool.uid, finalizers=pool.finalizers | {names.FINALIZER})
+
+    def _update(self, uid: str, **written: Any) -> None:
+        """Show what was written to a pool; whatever else of it was listed meanwhile stays."""
+        self.all = tuple(
+            pool.model_copy(update=written) if pool.uid == uid else pool for pool in self.all
+        )
+        self.unreadable = tuple(
+            replace(pool, **written) if pool.uid == uid else pool for pool in self.unreadable
+        )
+
+    def _note_failure(self, pool: str, error: BaseException) -> None:
+        log.warning("pool not written: %s", describe_failure(error), extra={"pool": pool})
+        self.must_retry = True
+
+
+def about(pool: Pool | UnreadablePool, reason: str) -> dict[str, object]:
+    """What a line of the log about `pool` carries."""
+    return {"pool": pool.name, "generation": pool.generation, "reason": reason}

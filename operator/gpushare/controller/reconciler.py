@@ -1,0 +1,352 @@
+"""The loop: observe, plan, apply; level-based, for all pools at once.
+
+Overlap makes every decision global, so one loop decides. It reads from memory, does at most what
+the plan allows, and comes back whenever something changed.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from gpushare.controller.backoff import LONGEST_RETRY_SECONDS, RETRY_SECONDS, find_delay
+from gpushare.controller.executor import Executor
+from gpushare.controller.informers import Informers
+from gpushare.controller.pool_store import Pools
+from gpushare.controller.status_writer import StatusWriter
+from gpushare.controller.teardown_instructions import Instructions
+from gpushare.controller.unschedulable_pods import UnschedulablePods
+from gpushare.core.planner.decisions import Plan
+from gpushare.core.planner.planner import Planner
+from gpushare.core.snapshot.actions import (
+    Action,
+    ApplyNode,
+    Blocker,
+    DeletePlugins,
+    ReleaseNode,
+    StepResult,
+)
+from gpushare.core.snapshot.node import Timing
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import (
+    CALL_FAILURES,
+    ApiError,
+    EvictionRefusedError,
+    JobTakenError,
+    NotLeaderError,
+    describe_failure,
+)
+from gpushare.kube.events import Events
+from gpushare.names import Reason
+from gpushare.observe.logs import reporting
+from gpushare.observe.metrics import Metrics, Sight
+from gpushare.settings import Settings
+
+log = logging.getLogger(__name__)
+
+COALESCE_SECONDS = 0.05
+"""Changes come in bursts; one pass answers all that came within this time."""
+STANDSTILL_SECONDS = 600.0
+"""So much longer than the longest planned pause means that the loop hangs. A pass makes up to five
+calls one after the other, each of which an API server may hold off for 60 s and answer after 30."""
+CONFLICT_SECONDS = 0.2
+EVICTION_RETRY_SECONDS = 5.0
+"""How long a node rests whose pods may not be evicted, as `kubectl drain` does."""
+FULL_PASS_SECONDS = 600.0
+"""At least this often everything is decided anew, whatever the events said."""
+
+
+class Reconciler:
+    """The loop's state: what is known of the pools, and which nodes are being worked on."""
+
+    def __init__(self, api: ApiClient, settings: Settings, metrics: Metrics):
+        self._figures = metrics.build_figures()
+        self.informers = Informers(
+            api,
+            plugin_namespace=settings.plugin_namespace,
+            plugin_daemonsets=settings.plugin_daemonsets,
+            teardown_namespace=settings.teardown_namespace
+            if settings.allow_teardown_jobs
+            else None,
+            schedulers=settings.schedulers,
+            on_change=self.mark_changed,
+            on_pod=self._figures.put_pod,
+            metrics=metrics,
+        )
+        self._settings = settings
+        self._metrics = metrics
+        metrics.look = self._look
+        self._timing = Timing(
+            backoff=timedelta(seconds=settings.backoff_seconds),
+            ready_timeout=timedelta(seconds=settings.ready_timeout_seconds),
+            settle=timedelta(seconds=settings.resource_settle_seconds),
+            release_patience=timedelta(seconds=settings.release_patience_seconds),
+            zero_patience=timedelta(seconds=settings.zero_patience_seconds),
+        )
+        self._planner = Planner(
+            self._timing,
+            may_evict=settings.allow_eviction,
+            may_tear_down=settings.allow_teardown_jobs,
+            memory_unit=settings.memory_unit,
+        )
+        self._events = Events(api, settings.identity)
+        self._instructions = Instructions(self._events)
+        self._pools = Pools(api, self._events, self._timing, self.mark_changed)
+        self._status_writer = StatusWriter(
+            self._pools,
+            self._planner,
+            self.informers.nodes.records,
+            self._events,
+            metrics,
+            on_end=self.mark_changed,
+        )
+        self._unschedulable_pods = UnschedulablePods(
+            self._events, self._planner, self.informers.namespaces.records
+        )
+        self._executor = Executor(
+            api, self.informers, settings, self._timing, metrics, self._events
+        )
+        self._changed = asyncio.Event()
+        self._process = uuid4().hex[:8]
+        self._passes = 0
+        self._acting_since: dict[str, datetime] = {}
+        """By pool that acts, since when it does without a break, and is looked after."""
+        self._pass_started_at: float | None = None
+        self._full_pass_at = 0.0
+        self._has_decided = False
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._busy_for: dict[str, str] = {}
+        """By node that is being worked on, the pool that it is done for."""
+        self._starting: set[str] = set()
+        """Nodes among them whose change begins with that."""
+        self._refusals: dict[str, Blocker] = {}
+        """By node, what the API server says to our last write, for as long as it does."""
+        self._refused: Counter[str] = Counter()
+        """By node, how often it has said so."""
+        self._mode_unsaved: set[str] = set()
+        """Nodes on which a write is not stored yet that says that their mode is unknown."""
+
+    def mark_changed(self) -> None:
+        """Something in the caches, or a pool, changed: decide anew."""
+        self._changed.set()
+
+    @property
+    def pools(self) -> Pools:
+        """The pools; what Kopf tells of them goes there."""
+        return self._pools
+
+    def _look(self) -> Sight:
+        """What the metrics tell of, when somebody reads them.
+
+        Nothing while it stands by: its caches are full, and what they hold another tells of.
+        """
+        if not self._has_decided:
+            return Sight()
+        return Sight(
+            pools=self._pools.all,
+            books=self._planner.books,
+            unschedulable=self._unschedulable_pods.list_those_in(self.informers.unschedulable_pods),
+            figures=self._figures,
+        )
+
+    def find_standstill(self) -> str | None:
+        """Why the process should be restarted; None while it works or stands by."""
+        if self._pass_started_at is None:
+            return None
+        age = time.monotonic() - self._pass_started_at
+        limit = self._settings.resync_seconds + STANDSTILL_SECONDS
+        return f"no pass was begun for {age:.0f} s" if age > limit else None
+
+    def find_unsynced(self, limit_seconds: float) -> str | None:
+        """Of what nothing was heard for longer than this; None where all is known."""
+        return self.informers.find_unsynced(limit_seconds) or self.pools.find_unsynced(
+            limit_seconds
+        )
+
+    async def run(self) -> None:
+        """Reconcile for ever, from caches that have synced.
+
+        Raises `NotLeaderError` once another controller may be active, and `CrdMissingError`.
+        """
+        self._acting_since.clear()
+        try:
+            while True:
+                wake = await self._pass_safely()
+                try:
+                    async with asyncio.timeout(wake):
+                        await self._changed.wait()
+                except TimeoutError:
+                    continue
+                await asyncio.sleep(COALESCE_SECONDS)
+        finally:
+            self._has_decided = False
+            for task in self._busy.values():
+                task.cancel()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await self._status_writer.close()
+            await self._events.close()
+
+    async def _pass_safely(self) -> float:
+        """One pass; seconds until the next even if nothing changes."""
+        self._changed.clear()
+        self._pass_started_at = time.monotonic()
+        self._passes += 1
+        with reporting(reconcile_id=f"{self._process}-{self._passes}"):
+            try:
+                with self._metrics.reconcile_seconds.time():
+                    wake = await self._pass()
+            except CALL_FAILURES as error:
+                log.warning("pass not finished: %s", describe_failure(error))
+                self._metrics.reconciles.labels("error").inc()
+                return find_delay(error)
+        self._metrics.reconciles.labels("ok").inc()
+        return wake
+
+    async def _pass(self) -> float:
+        now = datetime.now(UTC)
+        listed = await self._pools.refresh()
+        plan = self._decide(now)
+        self._has_decided = True
+        news = self._pools.take_changed() | self.informers.take_waited_for()
+        self._status_writer.mark_stale(None if listed else news)
+        # Nothing that is under way for a pool may come after its release.
+        free = [
+            pool
+            for pool in plan.release
+            if pool.name not in self._busy_for.values() and not self._status_writer.is_writing(pool)
+        ]
+        held = {pool.name: self._planner.releases.nodes_of(pool.name) for pool in free}
+        await self._pools.release(free, held, now)
+        self._start(plan)
+        known = [pool.name for pool in self._pools.all]
+        unreadable = [pool.name for pool in self._pools.unreadable]
+        unschedulable_pods = self.informers.unschedulable_pods
+        waits = (
+            self._status_writer.write(unschedulable_pods.values(), now),
+            self._unschedulable_pods.report(unschedulable_pods, known, unreadable, now),
+            (plan.requeue_at - now).total_seconds() if plan.requeue_at is not None else None,
+            self._settings.resync_seconds,
+        )
+        if self._pools.must_retry:
+            return RETRY_SECONDS
+        return max(COALESCE_SECONDS, min(wait for wait in waits if wait is not None))
+
+    def _decide(self, now: datetime) -> Plan:
+        acting = [pool.name for pool in self._pools.all if pool.acts]
+        self._acting_since = {name: self._acting_since.get(name, now) for name in acting}
+        self._mode_unsaved = {
+            name for name in self._mode_unsaved if name in self.informers.nodes.records
+        }
+        snapshot = self.informers.observe_cluster_snapshot(
+            self._pools.all,
+            frozenset(pool.name for pool in self._pools.unreadable),
+            self._busy.keys(),
+            self._starting,
+            self._refusals,
+            self._mode_unsaved,
+            self._acting_since,
+        )
+        changed: set[str] | None = self.informers.take_changed()
+        if time.monotonic() >= self._full_pass_at:
+            self._full_pass_at = time.monotonic() + FULL_PASS_SECONDS
+            changed = None
+        plan = self._planner.update(snapshot, changed, now)
+        self._figures.put_nodes(self._pools.all, self._planner.books, self._planner.seen)
+        return plan
+
+    def _start(self, plan: Plan) -> None:
+        ending = {pool.name for pool in plan.release}
+        adopted = {pool.name for pool in self._pools.all if pool.has_our_finalizer} - ending
+        known = {pool.name for pool in self._pools.all}
+        for decision in plan.decisions:
+            node, may_start = decision.plan.node, decision.pool in adopted
+            if (observed := self.informers.nodes.records.get(node)) is not None:
+                self._instructions.tell(decision.pool, decision.plan, observed)
+            if decision.plan.action is None or node in self._busy:
+                continue
+            # A node that leaves a pool which is gone has nobody to wait for.
+            if may_start or decision.pool not in known:
+                task = self._work_on(decision.pool, decision.plan)
+                self._busy[node] = asyncio.create_task(task, name=f"node {node}")
+                self._busy_for[node] = decision.pool
+                if decision.plan.takes_slot:
+                    self._starting.add(node)
+
+    async def _work_on(self, pool: str, member: StepResult) -> None:
+        version = self._pools.version_of(pool)
+        generation = version[1] if version is not None else None
+        with reporting(pool=pool, node=member.node, reason=member.reason, generation=generation):
+            await self._carry_out(pool, member, version)
+
+    async def _carry_out(
+        self, pool: str, member: StepResult, version: tuple[str, int] | None
+    ) -> None:
+        assert member.action is not None
+        if isinstance(member.action, ApplyNode) and member.action.is_mode_unsaved:
+            self._mode_unsaved.add(member.node)
+        try:
+            await self._executor.carry_out(
+                member.action,
+                pool=pool,
+                reason=member.reason,
+                is_wanted=lambda: self._pools.version_of(pool) == version,
+            )
+            self._forget_refusal(member.node)
+            if member.node in self._mode_unsaved and _is_mode_saved(member.action):
+                self._mode_unsaved.remove(member.node)
+        except EvictionRefusedError as error:
+            self._note_refusal(member.node, Reason.EVICTION_REFUSED, f"{error}; tried again")
+            await asyncio.sleep(EVICTION_RETRY_SECONDS)
+        except JobTakenError as error:
+            self._note_refusal(member.node, Reason.WRITE_REFUSED, f"{error}; tried again")
+            await asyncio.sleep(LONGEST_RETRY_SECONDS)
+        except CALL_FAILURES as error:
+            if isinstance(error, ApiError) and error.is_refusal:
+                message = f"a write was refused, and is tried again: {error}"
+                self._note_refusal(member.node, Reason.WRITE_REFUSED, message)
+                self._refused[member.node] += 1
+            await self._rest(error, member.node)
+        except NotLeaderError:
+            # The Lease's own task ends the process; nothing was sent.
+            return
+        except Exception:
+            # One node that can't be dealt with must not stop the others.
+            log.exception("node not dealt with")
+            await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            del self._busy[member.node], self._busy_for[member.node]
+            self._starting.discard(member.node)
+            if member.node not in self.informers.nodes.records:
+                self._forget_refusal(member.node)
+            self.informers.mark_changed(member.node)
+
+    def _note_refusal(self, node: str, reason: Reason, message: str) -> None:
+        self._refusals[node] = Blocker(reason, message)
+        self.informers.mark_changed(node)
+
+    def _forget_refusal(self, node: str) -> None:
+        self._refusals.pop(node, None)
+        del self._refused[node]
+
+    async def _rest(self, error: BaseException, node: str) -> None:
+        """Leave a node alone for a while after a call failed."""
+        if isinstance(error, ApiError) and error.is_conflict:
+            # Somebody wrote meanwhile, and our copy does not show it yet: else the same would be
+            # tried for as long as the watch is behind.
+            log.debug("node changed meanwhile: %s", error)
+            await asyncio.sleep(CONFLICT_SECONDS)
+            with suppress(*CALL_FAILURES):
+                await self._executor.relist(node)
+            return
+        log.warning("tried again: %s", describe_failure(error))
+        await asyncio.sleep(find_delay(error, self._refused[node]))
+
+
+def _is_mode_saved(done: Action) -> bool:
+    """Whether the node's records, or a plugin that starts anew, say all that was doubtful."""
+    return isinstance(done, DeletePlugins | ReleaseNode) or (
+        isinstance(done, ApplyNode) and done.is_mode_unsaved
+    )

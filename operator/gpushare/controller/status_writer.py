@@ -1,0 +1,245 @@
+"""What people see of a pool: its status, and the Events that go with it."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.api.status import ConditionStatus, PoolStatus
+from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.controller.backoff import find_delay
+from gpushare.controller.pool_store import Pools, about
+from gpushare.core.planner.planner import Planner
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.status.pool_status import build_status, build_unreadable_status, is_capacity_due
+from gpushare.core.status.unschedulable_pods import group_by_pool
+from gpushare.kube.errors import CALL_FAILURES, NotLeaderError, describe_failure
+from gpushare.kube.events import Events, Subject
+from gpushare.names import Condition, Reason
+from gpushare.observe.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_HELD_UP = (NodeState.BLOCKED, NodeState.FAILED)
+_WARNINGS = frozenset({Reason.LABEL_CONFLICT, Reason.ROLLOUT_HALTED, Reason.STALE_ISOLATION})
+_CALM: dict[str, tuple[str, Reason]] = {
+    Condition.CONFLICTING: ("False", Reason.NO_CONFLICT),
+    Condition.ISOLATION_CONSISTENT: ("True", Reason.ISOLATION_AS_LABELLED),
+}
+PERIOD_SECONDS = 0.5
+"""A pool's status is written no more often: during a change its counts move all the time."""
+
+
+class StatusWriter:
+    """Writes the status of each pool whose book changed, where it says something new.
+
+    Beside the pass, which a slow API server would hold up else: one write is in flight a pool, and
+    after it comes what is true by then. `on_end` is called where a pass waits for its end.
+    """
+
+    def __init__(
+        self,
+        pools: Pools,
+        planner: Planner,
+        nodes: Mapping[str, Node],
+        events: Events,
+        metrics: Metrics,
+        on_end: Callable[[], None],
+    ):
+        self._pools = pools
+        self._nodes = nodes
+        self._events = events
+        self._planner = planner
+        self._metrics = metrics
+        self._on_end = on_end
+        self._not_before: dict[str, float] = {}
+        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        """By UID of the pool."""
+        self._failures: Counter[str] = Counter()
+        """By UID, how many writes in a row failed."""
+
+    def write(self, waiting: Collection[Pod], now: datetime) -> float | None:
+        """Begin to write what is due; seconds until more is, if anything is left.
+
+        `waiting` are the GPU pods that have no node; others among them select no pool.
+        """
+        stale = [p for p in self._pools.all if self._planner.books[p.name].is_stale]
+        due = [pool for pool in stale if self._is_due(pool)]
+        pending = group_by_pool(waiting if due else ())
+        for pool in due:
+            self._write(pool, pending.get(pool.name, ()), now)
+        left = {pool.uid for pool in self._pools.unreadable if not self._is_due(pool)}
+        for unreadable in filter(self._is_due, self._pools.unreadable):
+            self._write_unreadable(unreadable, now)
+        self._forget()
+        left |= {p.uid for p in self._pools.all if self._planner.books[p.name].is_stale}
+        left -= self._in_flight.keys()
+        rests = [self._not_before.get(uid, 0.0) - time.monotonic() for uid in left]
+        return max(PERIOD_SECONDS, min(rests)) if rests else None
+
+    def is_writing(self, pool: Pool | UnreadablePool) -> bool:
+        """Whether a write is in flight, which may arrive at any time."""
+        return pool.uid in self._in_flight
+
+    async def close(self) -> None:
+        """Give up what is in flight: nothing is written any more."""
+        tasks = tuple(self._in_flight.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def mark_stale(self, pools: Collection[str] | None = None) -> None:
+        """What stands in these pools (None: all) may not be what is."""
+        for name, book in self._planner.books.items():
+            book.is_stale |= pools is None or name in pools
+
+    def _is_due(self, pool: Pool | UnreadablePool) -> bool:
+        rests = self._not_before.get(pool.uid, 0.0) > time.monotonic()
+        return not rests and not self.is_writing(pool)
+
+    def _write(self, pool: Pool, pending: Sequence[Pod], now: datetime) -> None:
+        book = self._planner.books[pool.name]
+        held = self._planner.releases.count(pool.name)
+        book.is_stale = not is_capacity_due(pool, now)
+        for reason, times in book.take_turned().items():
+            self._metrics.node_waits.labels(pool.name, reason).inc(times)
+        refusal = None if pool.has_our_finalizer else self._pools.not_adopted.get(pool.uid)
+        status = build_status(pool, book, now, held=held, pending=pending, refusal=refusal)
+        is_released = pool.deleting and not (held and pool.has_our_finalizer)
+        if status == pool.status or is_released:
+            return
+        # When it is answered, the book says something else.
+        shown = [book.plans[sample.node] for sample in status.samples]
+        self._begin(pool, status, partial(self._tell, pool, status, _first_waiting(book), shown))
+
+    def _write_unreadable(self, pool: UnreadablePool, now: datetime) -> None:
+        status = build_unreadable_status(pool.status, pool.generation, pool.error, now)
+        if status == pool.status:
+            return
+        keys = about(pool, Reason.SPEC_INVALID)
+        log.error("the %s can't be read: %s", pool.part, pool.error, extra=keys)
+        self._begin(pool, status, partial(self._pools.tell, pool, Reason.SPEC_INVALID, pool.error))
+
+    def _begin(
+        self, pool: Pool | UnreadablePool, status: PoolStatus, tell: Callable[[], None]
+    ) -> None:
+        self._not_before[pool.uid] = time.monotonic() + PERIOD_SECONDS
+        task = asyncio.create_task(self._send(pool, status, tell), name=f"status {pool.name}")
+        self._in_flight[pool.uid] = task
+
+    async def _send(
+        self, pool: Pool | UnreadablePool, status: PoolStatus, tell: Callable[[], None]
+    ) -> None:
+        keys = {"pool": pool.name}
+        try:
+            await self._pools.write_status(pool, status)
+            del self._failures[pool.uid]
+            tell()
+        except NotLeaderError:
+            # The Lease's own task ends the process; nothing was sent.
+            self._note_failure(pool, PERIOD_SECONDS)
+        except CALL_FAILURES as error:
+            log.warning("status not written: %s", describe_failure(error), extra=keys)
+            self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
+        except Exception as error:
+            log.exception("status not dealt with", extra=keys)
+            self._note_failure(pool, find_delay(error, self._failures[pool.uid]))
+        finally:
+            del self._in_flight[pool.uid]
+            if self._failures[pool.uid] or self._is_awaited(pool):
+                self._on_end()
+
+    def _note_failure(self, pool: Pool | UnreadablePool, rest_seconds: float) -> None:
+        self._failures[pool.uid] += 1
+        self._not_before[pool.uid] = time.monotonic() + rest_seconds
+        self.mark_stale((pool.name,))
+
+    def _is_awaited(self, pool: Pool | UnreadablePool) -> bool:
+        """Whether a pass waits for this write: to begin the next, or to release the pool.
+
+        One that has no book can't be read, and its spec may be another one by now.
+        """
+        book = self._planner.books.get(pool.name)
+        is_deleting = isinstance(pool, Pool) and pool.deleting
+        return is_deleting or book is None or book.is_stale
+
+    def _tell(
+        self,
+        pool: Pool,
+        status: PoolStatus,
+        waiting: Mapping[Reason, StepResult],
+        shown: Sequence[StepResult],
+    ) -> None:
+        """An Event for each condition that changed, and each reason that newly holds nodes up; the
+        log has the former, and of the latter the nodes that the status shows."""
+        changed = _find_changed(pool.status, status)
+        _log_status(pool, status, changed)
+        told: set[str] = set()
+        for condition in changed:
+            if condition.type == Condition.NODES_LABELLED:
+                continue
+            held_up = bool(status.nodes.blocked or status.nodes.failed)
+            told.add(condition.reason)
+            is_ready = condition.type == Condition.READY
+            warns = condition.reason in _WARNINGS or (is_ready and held_up)
+            self._pools.tell(pool, Reason(condition.reason), condition.message, warns=warns)
+        known = {sample.reason for sample in pool.status.samples}
+        for reason, plan in waiting.items():
+            if reason not in known | told:
+                warns = plan.state is not NodeState.WAITING
+                self._pools.tell(pool, reason, f"{plan.node}: {plan.message}", warns=warns)
+                if not warns:
+                    _log_plan(pool, plan)
+        known_nodes = {(sample.node, sample.reason) for sample in pool.status.samples}
+        for plan in shown:
+            is_told = plan.state in _HELD_UP or plan.warns
+            if is_told and (plan.node, plan.reason) not in known_nodes:
+                self._tell_node(pool, plan)
+                _log_plan(pool, plan)
+
+    def _tell_node(self, pool: Pool, plan: StepResult) -> None:
+        node = self._nodes.get(plan.node)
+        if node is not None:
+            subject = Subject("v1", "Node", node.name, node.uid)
+            self._events.post(subject, plan.reason, f"pool {pool.name}: {plan.message}", warns=True)
+
+    def _forget(self) -> None:
+        """Pools that are gone leave nothing behind."""
+        present = {p.uid for p in self._pools.all} | {p.uid for p in self._pools.unreadable}
+        self._not_before = {k: v for k, v in self._not_before.items() if k in present}
+        self._failures = Counter({k: v for k, v in self._failures.items() if k in present})
+
+
+def _first_waiting(book: Book) -> dict[Reason, StepResult]:
+    """One node for each reason that nodes wait for."""
+    states = (NodeState.WAITING, *_HELD_UP)
+    return {plan.reason: plan for plan in book.unready.values() if plan.state in states}
+
+
+def _find_changed(before: PoolStatus, now: PoolStatus) -> list[ConditionStatus]:
+    """Conditions that say something else: that nothing is wrong, only where something was."""
+    said = _CALM | {c.type: (c.status, c.reason) for c in before.conditions}
+    return [c for c in now.conditions if said.get(c.type) != (c.status, c.reason)]
+
+
+def _log_status(pool: Pool, status: PoolStatus, changed: Sequence[ConditionStatus]) -> None:
+    """One line for the write: figures that move are no change of state."""
+    if not changed:
+        ready, matched = status.nodes.ready, status.nodes.matched
+        keys = about(pool, status.conditions[0].reason)
+        log.debug("new figures in the status: %d of %d nodes are ready", ready, matched, extra=keys)
+        return
+    said = ", ".join(f"{c.type} is {c.status} ({c.reason})" for c in changed)
+    log.info("%s: %s", said, changed[0].message, extra=about(pool, changed[0].reason))
+
+
+def _log_plan(pool: Pool, plan: StepResult) -> None:
+    keys = about(pool, plan.reason) | {"node": plan.node}
+    log.info("%s: %s", plan.state, plan.message, extra=keys)

@@ -1,0 +1,71 @@
+"""Which pools can take a pod, and what keeps the others from it."""
+
+from gpushare import names
+from gpushare.api.k8s.node_selection import ANYWHERE
+from gpushare.api.k8s.pod_request import PodRequest
+from gpushare.api.pool import Schedule
+from gpushare.api.selector import matches_selector
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import AdmissionRequest
+from gpushare.names import Reason
+
+
+def find_rejection(request: AdmissionRequest, pool: PoolView | None) -> Reason | None:
+    """What keeps `pool` from taking the pod, though it be asked for; None where nothing does."""
+    if pool is None:
+        return Reason.POOL_NOT_FOUND
+    pod = request.pod
+    if (misfit := find_misfit(pod, pool)) is not None:
+        return misfit
+    if pod.isolation == names.ISOLATION_NONE and pool.isolates:
+        return Reason.ISOLATED
+    if pool.namespace_selector is not None and not matches_selector(
+        pool.namespace_selector, request.namespace.labels
+    ):
+        return Reason.NAMESPACE_NOT_SELECTED
+    if pool.pod_selector is not None and not matches_selector(pool.pod_selector, pod.labels):
+        return Reason.POD_NOT_SELECTED
+    if pod.selection is not ANYWHERE and not pod.selection.may_hold(pool.known):
+        return Reason.EXCLUDED_BY_POD
+    return None
+
+
+def find_misfit(pod: PodRequest, pool: PoolView) -> Reason | None:
+    """Why `pod` could not run as it asks to on the nodes of `pool`; None where it could."""
+    if pool.closed is not None:
+        return pool.closed
+    if pod.asked not in pool.serves:
+        return Reason.OTHER_MODE
+    if not pool.isolates_by_kernel and pod.asks_for_share and pod.requires_isolation:
+        return Reason.NOT_ISOLATED
+    return None
+
+
+def explain_rejection(
+    reason: Reason | None, request: AdmissionRequest, pool: PoolView | None
+) -> str:
+    """What stands between the pod and `pool`, as the end of a sentence about the pool."""
+    if pool is None:
+        return "there is no such pool"
+    mode = f"its mode {pool.schedule}"
+    match reason:
+        case Reason.POOL_DELETING:
+            return "it is being deleted"
+        case Reason.POOL_OBSERVES:
+            return "its reconcile is Observe, so its nodes don't carry its labels"
+        case Reason.OTHER_MODE:
+            return f"{mode} does not serve {' with '.join(sorted(request.pod.requests))}"
+        case Reason.NOT_ISOLATED if pool.schedule is Schedule.MPS:
+            return f"{mode} isolates by NVIDIA MPS with cGPU, and no node shows that it has cGPU"
+        case Reason.NOT_ISOLATED:
+            return f"{mode} is not isolated by the kernel"
+        case Reason.ISOLATED:
+            return f"{mode} isolates"
+        case Reason.NAMESPACE_NOT_SELECTED:
+            return f"its namespaceSelector does not select namespace {request.namespace.name}"
+        case Reason.POD_NOT_SELECTED:
+            return "its podSelector does not select the pod"
+        case Reason.ON_REQUEST_ONLY:
+            return "it takes only pods that ask for it"
+        case _:
+            return "the pod's node selector or affinity rules its nodes out"

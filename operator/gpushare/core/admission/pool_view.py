@@ -1,0 +1,203 @@
+"""A pool as admission sees it: what it gives, to whom, and what room it has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, combinations
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpushare import names
+from gpushare.api.k8s.node_selection import CHOOSING, Known
+from gpushare.api.pool import Edition, PoolSpec, ReconcilePolicy, Schedule
+from gpushare.api.selector import LabelSelector, SelectorOperator
+from gpushare.api.status import PoolCapacity
+from gpushare.api.workloads import Binding, Selection
+from gpushare.core.capacity.pool_capacity import MIB_PER_GIB
+from gpushare.editions.mode import MODES, Mode
+from gpushare.names import Reason
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Room:
+    """What of a pool's GPU memory is free, in units of the device plugin, in which pods ask."""
+
+    free_blocks: tuple[tuple[int, int], ...] = ()
+    """Cards by their free memory: (memory, number of cards), largest first."""
+    pending: int = 0
+    """Memory that pods ask for which have no card yet."""
+    requested: int = 0
+    """Memory that all pods ask for."""
+    total: int = 0
+    largest_card: int = 0
+    """0 where that is not known."""
+    unit: str = "GiB"
+    free_pods: int | None = None
+    """How many more pods the cards take; None where nothing but memory limits that."""
+
+    @cached_property
+    def free(self) -> int:
+        """Less what is asked for; below 0 where more is asked for than there is."""
+        return sum(size * cards for size, cards in self.free_blocks) - self.pending
+
+
+@dataclass(frozen=True)
+class PoolView:
+    """All of a pool that the choice for a pod depends on; what follows is worked out once."""
+
+    name: str
+    schedule: Schedule
+    priority: int = 100
+    edition: Edition = Edition.PROFESSIONAL
+    is_deleting: bool = False
+    """It is being deleted."""
+    observes: bool = False
+    """It writes nothing: its nodes don't carry its labels."""
+    on_request: bool = False
+    """It takes only pods that ask for it."""
+    namespace_selector: LabelSelector | None = field(default=None, hash=False)
+    pod_selector: LabelSelector | None = field(default=None, hash=False)
+    selects_mode: bool = False
+    """Pods that are sent here select the mode's labels, not the pool's."""
+    tolerations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """As in a pod's spec."""
+    node_labels: Known = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    """What `spec.nodes` says of its nodes' labels."""
+    nodes: int | None = None
+    """None until the operator has counted them."""
+    room: Room | None = None
+    """None while the pool's capacity is not known."""
+    observed_at: str = ""
+    """When `room` last changed."""
+
+    def without_pending(self, units: int) -> "PoolView":
+        """As if no pod that asks for `units` waited for a card here."""
+        room = self.room
+        if room is None:
+            return self
+        units = min(units, room.pending)
+        return replace(
+            self,
+            room=replace(room, pending=room.pending - units, requested=room.requested - units),
+        )
+
+    @property
+    def mode(self) -> Mode:
+        return MODES[self.edition, self.schedule]
+
+    @cached_property
+    def offers(self) -> frozenset[str]:
+        """GPU resources that its nodes offer; whole cards by whoever serves those."""
+        whole = self.schedule is Schedule.DEFAULT
+        return frozenset({names.RESOURCE_WHOLE_GPU} if whole else self.mode.resources)
+
+    @cached_property
+    def serves(self) -> frozenset[frozenset[str]]:
+        """What a pod may ask for together; core_mem refuses pods that ask for memory alone."""
+        needed = self.offers & {names.RESOURCE_GPU_CORE}
+        sizes = range(1, len(self.offers) + 1)
+        asked = chain.from_iterable(combinations(self.offers, size) for size in sizes)
+        return frozenset(each for each in map(frozenset, asked) if needed <= each)
+
+    @cached_property
+    def closed(self) -> Reason | None:
+        """Why it takes no pod, whatever that asks for; None where it may."""
+        if self.is_deleting:
+            return Reason.POOL_DELETING
+        return Reason.POOL_OBSERVES if self.observes else None
+
+    @cached_property
+    def isolates(self) -> bool:
+        """Whether containers are kept to their share of memory, by whatever means."""
+        return self.isolates_by_kernel or self.schedule is Schedule.MPS
+
+    @cached_property
+    def isolates_by_kernel(self) -> bool:
+        """What `gpushare.io/isolation: required` counts as isolation."""
+        return self.mode.isolated
+
+    @cached_property
+    def mode_labels(self) -> Labels:
+        return tuple(self.mode.labels.items())
+
+    @cached_property
+    def binding(self) -> Labels:
+        """Node labels that a pod selects which is sent here."""
+        return self.mode_labels if self.selects_mode else ((names.LABEL_POOL, self.name),)
+
+    @cached_property
+    def known(self) -> Known:
+        """All that is known of its nodes' labels."""
+        ours = {names.LABEL_POOL: self.name, **self.mode.labels}
+        return {**self.node_labels, **{key: (ours.get(key),) for key in CHOOSING}}
+
+
+def view_pool(raw: Mapping[str, Any]) -> PoolView | None:
+    """A pool from the API server's JSON; None for one that this version does not understand."""
+    metadata, status = raw["metadata"], raw.get("status") or {}
+    try:
+        spec = PoolSpec.model_validate(raw.get("spec") or {})
+        capacity = PoolCapacity.model_validate(c) if (c := status.get("capacity")) else None
+    except ValidationError:
+        return None
+    if (spec.edition, spec.schedule) not in MODES:
+        return None
+    workloads = spec.workloads
+    return PoolView(
+        name=metadata["name"],
+        schedule=spec.schedule,
+        priority=spec.priority,
+        edition=spec.edition,
+        is_deleting="deletionTimestamp" in metadata,
+        observes=spec.reconcile is ReconcilePolicy.OBSERVE,
+        on_request=workloads.selection is Selection.ON_REQUEST,
+        namespace_selector=_unless_empty(workloads.namespace_selector),
+        pod_selector=_unless_empty(workloads.pod_selector),
+        selects_mode=workloads.binding is Binding.MODE,
+        tolerations=tuple(
+            toleration.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for toleration in workloads.tolerations
+        ),
+        node_labels=_known_labels(spec),
+        nodes=(status.get("nodes") or {}).get("matched"),
+        room=None if capacity is None else _view_room(capacity),
+        observed_at="" if capacity is None else capacity.observed_at.isoformat(),
+    )
+
+
+def _unless_empty(selector: LabelSelector) -> LabelSelector | None:
+    return selector if selector.match_labels or selector.match_expressions else None
+
+
+def _known_labels(spec: PoolSpec) -> Known:
+    """What all of the pool's nodes must have, since it selects them by it; named ones need not."""
+    known: dict[str, tuple[str | None, ...]] = {}
+    if spec.nodes.selector is not None and not spec.nodes.names:
+        for requirement in spec.nodes.selector.match_expressions:
+            if requirement.operator is SelectorOperator.IN:
+                known[requirement.key] = requirement.values
+        for key, value in spec.nodes.selector.match_labels.items():
+            known[key] = (value,)
+    if spec.placement is not None:
+        known[names.LABEL_PLACEMENT] = (spec.placement.value,)
+    return known
+
+
+def _view_room(capacity: PoolCapacity) -> Room:
+    # The sums are in GiB whatever the plugin counts in.
+    unit = MIB_PER_GIB if capacity.unit == "MiB" else 1
+    return Room(
+        free_blocks=tuple(
+            sorted(((block.size, block.cards) for block in capacity.free_blocks), reverse=True)
+        ),
+        free_pods=capacity.free_pods,
+        pending=max(capacity.memory_requested - capacity.memory_allocated, 0) * unit,
+        requested=capacity.memory_requested * unit,
+        total=capacity.memory_total * unit,
+        largest_card=capacity.largest_card,
+        unit=capacity.unit,
+    )

@@ -1,0 +1,104 @@
+"""What a webhook gave away of each pool, and the pool's capacity does not show yet."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpushare.core.admission.pool_view import PoolView
+
+ARRIVAL_SECONDS = 3.0
+"""By then a decision is part of any figures that come: the pod is written, the controller has seen
+it, and waits at most so long before it tells its pool's sums again."""
+PATIENCE_SECONDS = 30.0
+"""What no figures show by then never came: a later step refused the pod, or it is gone again."""
+
+
+@dataclass(slots=True)
+class _Book:
+    """Of one pool."""
+
+    shown: str
+    """Which figures were looked at last."""
+    requested: int
+    """What pods asked for by those."""
+    units: int = 0
+    entries: deque[tuple[float, int]] = field(default_factory=deque)
+    """When, and how many units; oldest first."""
+
+    def enter(self, at: float, units: int) -> None:
+        self.entries.append((at, units))
+        self.units += units
+
+    def settle(self, units: int) -> None:
+        """Strike out the oldest entries, up to so many units."""
+        while units > 0 and self.entries:
+            at, entered = self.entries.popleft()
+            settled = min(entered, units)
+            self.units -= settled
+            units -= settled
+            if settled < entered:
+                self.entries.appendleft((at, entered - settled))
+
+    def drop_until(self, at: float) -> None:
+        while self.entries and self.entries[0][0] <= at:
+            self.units -= self.entries.popleft()[1]
+
+
+class Reservations:
+    """A replica's own decisions of late, counted for all replicas.
+
+    Each sees only its own; the API server spreads its calls, so the others have decided about as
+    much. What was decided becomes what pods ask for, so the growth of that settles the oldest
+    decisions, whoever made them: their exact moment, which no figures tell, does not matter.
+    Times are seconds of one clock that never goes back.
+    """
+
+    def __init__(self, replicas: int) -> None:
+        self._replicas = replicas
+        self._books: dict[str, _Book] = {}
+        self._seen: Sequence[PoolView] = ()
+        """The pools whose figures were looked at last."""
+
+    def book(self, pool: str, units: int, at: float) -> None:
+        """Remember that `units` of `pool` were given away."""
+        if (book := self._books.get(pool)) is not None:
+            book.enter(at, units * self._replicas)
+
+    def count(self, pools: Sequence[PoolView], at: float) -> Mapping[str, int]:
+        """Units given away by pool that its figures do not show yet, where there are any.
+
+        To be asked before each decision, with the same object for as long as no pool changes.
+        """
+        if pools is not self._seen:
+            self._look_at(pools, at)
+        counted = {}
+        for name, book in self._books.items():
+            if book.units:
+                book.drop_until(at - PATIENCE_SECONDS)
+                if book.units:
+                    counted[name] = book.units
+        return counted
+
+    def _look_at(self, pools: Sequence[PoolView], at: float) -> None:
+        known = self._books
+        self._books = {pool.name: known.get(pool.name) or _open(pool) for pool in pools}
+        self._seen = pools
+        for pool in pools:
+            book = self._books[pool.name]
+            if book.shown == pool.observed_at:
+                continue
+            requested = _requested(pool)
+            if book.shown:
+                # The first figures tell of pods that were there before, too.
+                book.settle(requested - book.requested)
+            # Pods that ended meanwhile hide the growth.
+            book.drop_until(at - ARRIVAL_SECONDS)
+            book.shown, book.requested = pool.observed_at, requested
+
+
+def _open(pool: PoolView) -> _Book:
+    return _Book(pool.observed_at, _requested(pool))
+
+
+def _requested(pool: PoolView) -> int:
+    return pool.room.requested if pool.room is not None else 0

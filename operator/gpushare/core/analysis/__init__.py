@@ -1,0 +1,1 @@
+"""Read-only answers for users, made of the decisions of the controller."""

@@ -1,0 +1,103 @@
+"""The pools that describe a cluster as it is, and what the planner says of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpushare import names
+from gpushare.core.analysis.adoption.existing_labels import (
+    Carried,
+    note_placement,
+    read_carried,
+)
+from gpushare.core.analysis.adoption.grouping import AdoptedPool, Labelled, group_nodes
+from gpushare.core.analysis.adoption.notes import Code, Note, gather, note
+from gpushare.core.analysis.adoption.simulation import Simulated, simulate
+from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Pools that describe a cluster, by name, and what is to be said beside them."""
+
+    pools: tuple[AdoptedPool, ...]
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What would become of the nodes if the pools were created."""
+
+    simulated: tuple[Simulated, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def changes(self) -> tuple[Simulated, ...]:
+        """The nodes to which something would happen."""
+        return tuple(each for each in self.simulated if not each.is_empty)
+
+
+def describe_snapshot(snapshot: ClusterSnapshot, node_pool_label: str) -> Description:
+    """The pools of all nodes of `snapshot` that carry a mode's label and are in no pool."""
+    labelled, left_out = sort_nodes(snapshot, node_pool_label)
+    pools, said = group_nodes(labelled)
+    placements = (
+        note_placement(snapshot.nodes[node], carried) for node, carried in labelled.carried.items()
+    )
+    told = [*left_out, *said, *(each for each in placements if each is not None)]
+    return Description(pools, gather(told))
+
+
+def prove(snapshot: ClusterSnapshot, pools: Sequence[AdoptedPool], now: datetime) -> Proof:
+    """What the planner would do in `snapshot`, in which these pools were created."""
+    simulated = simulate(snapshot, {pool.name for pool in pools}, now)
+    return Proof(simulated, gather(_note_troubles(simulated)))
+
+
+def sort_nodes(
+    snapshot: ClusterSnapshot, node_pool_label: str
+) -> tuple[Labelled, tuple[Note, ...]]:
+    """The nodes that pools are for, and why each other GPU node is left out."""
+    carried: dict[str, Carried] = {}
+    left_out: list[Note] = []
+    for name, node in snapshot.nodes.items():
+        found = find_pool(snapshot, name) or read_carried(node)
+        if isinstance(found, Carried):
+            carried[name] = found
+        elif isinstance(found, Note):
+            left_out.append(found)
+        elif node.has_gpus:
+            message = "there are GPUs and no label of a mode; a pool would write one"
+            left_out.append(note(Code.UNLABELLED, name, message))
+    labelled = Labelled(
+        nodes=snapshot.nodes,
+        carried=carried,
+        kept_out={n for each in left_out if each.code is not Code.UNLABELLED for n in each.names},
+        pool_names={pool.name for pool in snapshot.pools} | snapshot.unreadable_pools,
+        node_pool_label=node_pool_label,
+    )
+    return labelled, tuple(left_out)
+
+
+def find_pool(snapshot: ClusterSnapshot, name: str) -> Note | None:
+    """That a pool has the node already, or may have it."""
+    context = build_node_context(snapshot, name)
+    node = context.seen.node
+    remembered = context.remembered_pools | {node.labels.get(names.LABEL_POOL, "")}
+    if unreadable := sorted(remembered & snapshot.unreadable_pools):
+        message = f"perhaps in pool {unreadable[0]}, whose spec can't be read"
+        return note(Code.POOL_UNREADABLE, name, message)
+    claim = decide_claim(node, find_owner(node, context.seen.records), snapshot.pools)
+    if claim is None:
+        return None
+    return note(Code.IN_POOL, name, f"in pool {claim.winner.name} already")
+
+
+def _note_troubles(simulated: Sequence[Simulated]) -> Iterator[Note]:
+    """Nodes that would not be ready, although nothing would be done to them."""
+    for each in simulated:
+        if each.plan.state is not NodeState.READY and each.plan.kind is None:
+            message = f"the pool would not be Ready: {each.plan.reason}: {each.plan.message}"
+            yield note(Code.NOT_READY, each.node, message)

@@ -1,0 +1,272 @@
+"""Nodes that carry the same, as pools: which nodes each selects, and what it is called.
+
+A pool selects a node pool where all of that is alike, so that nodes that the node pool gets later
+are members too. Where a node pool is not, nobody knows what its next node will carry, and members
+are named.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Edition, Nodes
+from gpushare.api.selector import (
+    DNS_NAME,
+    LABEL_VALUE,
+    LabelSelector,
+    SelectorOperator,
+    SelectorRequirement,
+)
+from gpushare.core.analysis.adoption.existing_labels import Carried
+from gpushare.core.analysis.adoption.notes import Code, Note, note
+
+MAX_NAMES = 1000
+"""Names that a pool's spec may list."""
+MAX_VALUES = 100
+"""Values that one requirement of a selector may have."""
+MAX_NAME = 63
+_WITHOUT_NODE_POOL = "nodes"
+_FOREIGN = re.compile("[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedPool:
+    """A pool that nobody has created yet."""
+
+    name: str
+    carried: Carried
+    membership: Nodes
+    nodes: tuple[str, ...]
+    """Its members, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """The nodes of a cluster, by what is to become of each."""
+
+    nodes: Mapping[str, Node]
+    carried: Mapping[str, Carried]
+    """Those that pools are for."""
+    kept_out: Collection[str] = frozenset()
+    """Those that no new pool may have, whatever else is in their node pool."""
+    pool_names: Collection[str] = frozenset()
+    """Of pools that exist."""
+    node_pool_label: str = names.LABEL_NODE_POOL
+
+    def node_pool(self, node: str) -> str:
+        """Empty where none is named, or none that a selector could have: a snapshot has any."""
+        named = self.nodes[node].labels.get(self.node_pool_label, "")
+        return named if len(named) <= MAX_NAME and re.fullmatch(LABEL_VALUE, named) else ""
+
+    def retained(self, node: str) -> str:
+        """The pool, there no more, whose label the node still carries: its pods select that."""
+        named = self.nodes[node].labels.get(names.LABEL_POOL, "")
+        return named if named not in self.pool_names and re.fullmatch(DNS_NAME, named) else ""
+
+
+@dataclass(slots=True)
+class _Group:
+    node_pools: list[str] = field(default_factory=list)
+    """Those that it has to itself."""
+    named: list[str] = field(default_factory=list)
+    """Members besides."""
+    nodes: list[str] = field(default_factory=list)
+    exclude: list[str] = field(default_factory=list)
+    mixed: set[str] = field(default_factory=set)
+    """Node pools of which it has a part."""
+
+
+_Key = tuple[Carried, str, str]
+"""What is carried, and the pool that was, or else the node pool."""
+
+
+def group_nodes(labelled: Labelled) -> tuple[tuple[AdoptedPool, ...], tuple[Note, ...]]:
+    """Pools by name that have exactly the nodes that carry something, and what to say of them."""
+    groups: defaultdict[_Key, _Group] = defaultdict(_Group)
+    for node_pool, members in _by_node_pool(labelled).items():
+        uniform = _find_uniform(labelled, node_pool, members)
+        for node in members:
+            if node not in labelled.carried:
+                continue
+            key = _key_of(labelled, node)
+            group = groups[key]
+            group.nodes.append(node)
+            if key != uniform or labelled.nodes[node].is_control_plane:
+                # A selector never reaches a control-plane node.
+                group.named.append(node)
+            if key != uniform and node_pool:
+                group.mixed.add(node_pool)
+        if uniform is not None:
+            group = groups[uniform]
+            group.node_pools.append(node_pool)
+            group.exclude += _find_excluded(labelled, members)
+    pools: list[AdoptedPool] = []
+    notes: list[Note] = []
+    for name, key, group in _name_groups(groups, labelled.pool_names):
+        pools += _build_pools(name, key, group, labelled)
+        notes += _add_note(name, key, group)
+    return tuple(sorted(pools, key=lambda pool: pool.name)), tuple(notes)
+
+
+def build_manifest(pool: AdoptedPool) -> dict[str, Any]:
+    """The pool as a person would write it: what is a default is left out."""
+    carried = pool.carried
+    spec: dict[str, Any] = {
+        "nodes": pool.membership.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        "edition": str(carried.edition),
+        "schedule": str(carried.schedule),
+    }
+    if carried.placement is not None:
+        spec["placement"] = str(carried.placement)
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": pool.name},
+        "spec": spec,
+    }
+
+
+# Who belongs together.
+
+
+def _by_node_pool(labelled: Labelled) -> dict[str, list[str]]:
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    for node in sorted(labelled.nodes):
+        members[labelled.node_pool(node)].append(node)
+    return dict(sorted(members.items()))
+
+
+def _key_of(labelled: Labelled, node: str) -> _Key:
+    retained = labelled.retained(node)
+    return labelled.carried[node], retained, "" if retained else labelled.node_pool(node)
+
+
+def _find_uniform(labelled: Labelled, node_pool: str, members: Sequence[str]) -> _Key | None:
+    """What all nodes of a node pool carry that a selector would reach; None where they differ."""
+    if not node_pool:
+        return None
+    reached = [
+        node
+        for node in members
+        if node not in labelled.kept_out and not labelled.nodes[node].is_control_plane
+    ]
+    keys = {_key_of(labelled, n) if n in labelled.carried else None for n in reached}
+    fits = len(keys) == 1 and len(_find_excluded(labelled, members)) <= MAX_NAMES
+    return keys.pop() if fits else None
+
+
+def _find_excluded(labelled: Labelled, members: Sequence[str]) -> list[str]:
+    return [
+        node
+        for node in members
+        if node in labelled.kept_out and not labelled.nodes[node].is_control_plane
+    ]
+
+
+# What they are called.
+
+
+def _name_groups(
+    groups: Mapping[_Key, _Group], taken: Collection[str]
+) -> Iterator[tuple[str, _Key, _Group]]:
+    """Each group with a name of its own, the same in every run."""
+    used = set(taken)
+    # Of several that kept one pool's label, the largest is that pool.
+    ranked = sorted(
+        groups.items(), key=lambda item: (not item[0][1], -len(item[1].nodes), repr(item[0]))
+    )
+    for key, group in ranked:
+        carried, retained, node_pool = key
+        name = retained if retained and retained not in used else _suggest(carried, node_pool)
+        if name in used:
+            name = _make_unique(name, repr(key))
+        used.add(name)
+        yield name, key, group
+
+
+def _suggest(carried: Carried, node_pool: str) -> str:
+    edition = "" if carried.edition is Edition.PROFESSIONAL else str(carried.edition)
+    mode = [edition, str(carried.schedule), str(carried.placement or "")]
+    plain = "-".join(_spell(part) for part in (node_pool or _WITHOUT_NODE_POOL, *mode) if part)
+    if _spell(node_pool) == node_pool and len(plain) <= MAX_NAME:
+        return plain
+    return _make_unique(plain, node_pool)
+
+
+def _make_unique(name: str, of: str) -> str:
+    mark = hashlib.sha256(of.encode()).hexdigest()[:6]
+    return f"{name[: MAX_NAME - len(mark) - 1].rstrip('-')}-{mark}"
+
+
+def _spell(text: str) -> str:
+    return _FOREIGN.sub("-", text.lower()).strip("-")
+
+
+# What they are.
+
+
+def _build_pools(name: str, key: _Key, group: _Group, labelled: Labelled) -> Iterator[AdoptedPool]:
+    """One pool, or several where one can't list so much."""
+    carried, *_ = key
+    selected = [
+        group.node_pools[at : at + MAX_VALUES] for at in _steps(group.node_pools, MAX_VALUES)
+    ]
+    named = [group.named[at : at + MAX_NAMES] for at in _steps(group.named, MAX_NAMES)]
+    for part in range(max(len(selected), len(named))):
+        node_pools = selected[part] if part < len(selected) else []
+        listed = named[part] if part < len(named) else []
+        inside = {n for n in group.nodes if labelled.node_pool(n) in node_pools} - {*group.named}
+        exclude = [node for node in group.exclude if labelled.node_pool(node) in node_pools]
+        yield AdoptedPool(
+            name=name if part == 0 else _make_unique(name, str(part)),
+            carried=carried,
+            membership=Nodes(
+                selector=_build_selector(labelled.node_pool_label, node_pools),
+                names=tuple(listed),
+                exclude=tuple(exclude),
+            ),
+            nodes=tuple(sorted({*inside, *listed})),
+        )
+
+
+def _steps(of: Sequence[str], size: int) -> range:
+    return range(0, len(of), size)
+
+
+def _build_selector(key: str, values: Sequence[str]) -> LabelSelector | None:
+    if not values:
+        return None
+    if len(values) == 1:
+        return LabelSelector(match_labels={key: values[0]})
+    requirement = SelectorRequirement(key=key, operator=SelectorOperator.IN, values=tuple(values))
+    return LabelSelector(match_expressions=(requirement,))
+
+
+def _add_note(name: str, key: _Key, group: _Group) -> Iterator[Note]:
+    _, retained, _ = key
+    if group.mixed:
+        listed = " and ".join(sorted(group.mixed))
+        yield note(
+            Code.MIXED_NODE_POOL,
+            name,
+            f"nodes of node pool {listed} are listed by name, since not all there carry the same; "
+            "later ones are in no pool until they are listed",
+        )
+    if group.named and not group.node_pools and not group.mixed:
+        yield note(
+            Code.BY_NAME,
+            name,
+            "nodes are listed by name, since no label says of which node pool they are; later ones "
+            "are in no pool until they are listed, or a label of yours is selected",
+        )
+    if retained == name:
+        yield note(
+            Code.NAMED_AFTER_LABEL,
+            name,
+            f"named after the label {names.LABEL_POOL} that the nodes still carry",
+        )

@@ -1,0 +1,129 @@
+"""What the operator does not do on the way to the Professional edition, in order."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from shlex import quote
+
+from gpushare import names
+from gpushare.api.pool import DeletionPolicy, Edition, Pool
+from gpushare.core.analysis.adoption.upgrade import VENDORS_MAPPING, Upgrade
+from gpushare.editions.mode import MODES
+
+NODES_IN_ONE = 50
+"""Names in one command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a person does, and the commands for it where there are any."""
+
+    what: str
+    commands: tuple[str, ...] = ()
+
+
+def list_steps(
+    upgrades: Sequence[Upgrade],
+    replaced: Sequence[Pool],
+    *,
+    waiting: int,
+    choice: str = "",
+    key: str = names.LABEL_NODE_POOL,
+) -> tuple[Step, ...]:
+    """The steps, of which the first is to keep the pools: later, nothing says what they were.
+
+    `replaced` are pools of the edition that is left; `waiting` pods without a node select labels
+    that go. The steps' own commands carry the `choice` of what Basic's share becomes, where one was
+    made, and the `key` of node pools.
+    """
+    if not (upgrades or replaced):
+        return ()
+    chosen = f" --unisolated {choice}" if choice else ""
+    return tuple(_list_steps(upgrades, replaced, waiting, chosen, key))
+
+
+def _list_steps(
+    upgrades: Sequence[Upgrade], replaced: Sequence[Pool], waiting: int, chosen: str, key: str
+) -> Iterator[Step]:
+    editions = {upgrade.from_mode.edition for upgrade in upgrades} | {
+        p.spec.edition for p in replaced
+    }
+    by = "" if key == names.LABEL_NODE_POOL else f" --node-pool-label {quote(key)}"
+    yield Step(
+        "Have the pools in a file before anything is changed.",
+        (f"gpushare migrate pools{chosen}{by} -o yaml > professional.yaml",),
+    )
+    yield Step(
+        "The Professional edition runs on ACK Pro, ACK Edge Pro and registered clusters: migrate a "
+        "dedicated cluster to Pro first."
+    )
+    if replaced:
+        yield Step(
+            "A pool's edition can't change: delete the pools of the one that is left. With "
+            "deletionPolicy Retain their nodes keep what they have.",
+            tuple(command for pool in replaced for command in _delete(pool)),
+        )
+    if going := {pod.uid for each in upgrades for pod in (*each.pods, *each.selecting)}:
+        yield Step(
+            f"Let pods finish that hold shared GPUs or select labels that go ({len(going)} now), "
+            "or move them, node by node: the vendor's rule for each change of what a node offers."
+        )
+    if Edition.BASIC in editions:
+        yield Step(
+            "Remove the Basic edition: by the vendor's Job gpushare-migration, which changes "
+            f"labels too (CHANGE_LABELS_INFO={VENDORS_MAPPING}), or by its Helm release."
+        )
+    if Edition.OPEN_SOURCE in editions:
+        yield Step(
+            "Remove open-source gpushare: its device plugin, its scheduler extender, and the "
+            "extender from kube-scheduler's configuration."
+        )
+    if upgrades:
+        yield Step(
+            "Relabel the nodes; where the Job has done so, nothing changes."
+            if Edition.BASIC in editions
+            else "Relabel the nodes.",
+            tuple(_relabel(upgrades)),
+        )
+    if rebooting := [upgrade.node for upgrade in upgrades if upgrade.reboots]:
+        yield Step(
+            "On these nodes the cGPU kernel module is loaded, and would isolate in mode share too: "
+            "say so, and their pool asks for its removal and a reboot (docs/teardown.md).",
+            tuple(
+                f"kubectl annotate nodes {nodes} {names.ANNOTATION_MODULE}={names.MODULE_LOADED}"
+                for nodes in _batch(rebooting)
+            ),
+        )
+    yield Step("Install the Professional edition (ack-ai-installer).")
+    yield Step("Create the pools.", ("kubectl apply -f professional.yaml",))
+    selecting = waiting + sum(len(upgrade.selecting) for upgrade in upgrades)
+    yield Step(
+        f"Have workloads select what is there (pods that select labels that go: {selecting}; their "
+        f"owners' templates count). Quotas on {names.RESOURCE_GPU_MEMORY} hold as they are: both "
+        "editions count the same.",
+        (f"gpushare migrate workloads -A{chosen}",),
+    )
+
+
+def _delete(pool: Pool) -> Iterator[str]:
+    if pool.spec.deletion_policy is not DeletionPolicy.RETAIN:
+        patch = '{"spec":{"deletionPolicy":"Retain"}}'
+        yield f"kubectl patch {names.PLURAL} {quote(pool.name)} --type=merge -p '{patch}'"
+    yield f"kubectl delete {names.PLURAL} {quote(pool.name)}"
+
+
+def _relabel(upgrades: Sequence[Upgrade]) -> Iterator[str]:
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for upgrade in upgrades:
+        wanted = MODES[upgrade.to.edition, upgrade.to.schedule].labels
+        written = [f"{key}={value}" for key, value in wanted.items()]
+        removed = [f"{key}-" for key in upgrade.remove]
+        alike[" ".join((*written, *removed))].append(upgrade.node)
+    for labels, nodes in sorted(alike.items()):
+        for batch in _batch(nodes):
+            yield f"kubectl label nodes {batch} {labels} --overwrite"
+
+
+def _batch(nodes: Sequence[str]) -> Iterator[str]:
+    for at in range(0, len(nodes), NODES_IN_ONE):
+        yield " ".join(map(quote, nodes[at : at + NODES_IN_ONE]))

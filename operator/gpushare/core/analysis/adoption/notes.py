@@ -1,0 +1,96 @@
+"""What must be said beside the pools: what they leave out, and what they can't promise."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpushare.core.deviceplugin.findings import list_few
+
+SHOWN = 12
+"""Names in one sentence."""
+
+
+class Code(StrEnum):
+    """Why something is said; `docs/adoption.md` has a line for each."""
+
+    # Nodes that are left out.
+    IN_POOL = "InPool"
+    POOL_UNREADABLE = "PoolUnreadable"
+    CONFLICTING_LABELS = "ConflictingLabels"
+    UNKNOWN_VALUE = "UnknownValue"
+    MIG_NODE = "MigNode"
+    UNLABELLED = "Unlabelled"
+    ALREADY_PROFESSIONAL = "AlreadyProfessional"
+
+    # Nodes that are in one of the pools.
+    PLACEMENT_IGNORED = "PlacementIgnored"
+    NOT_READY = "NotReady"
+
+    # Pools.
+    BY_NAME = "ByName"
+    MIXED_NODE_POOL = "MixedNodePool"
+    NAMED_AFTER_LABEL = "NamedAfterLabel"
+
+
+LEFT_OUT = frozenset(
+    {
+        Code.IN_POOL,
+        Code.POOL_UNREADABLE,
+        Code.CONFLICTING_LABELS,
+        Code.UNKNOWN_VALUE,
+        Code.MIG_NODE,
+        Code.UNLABELLED,
+        Code.ALREADY_PROFESSIONAL,
+    }
+)
+"""Said of nodes that are in none of the pools."""
+_OF_POOLS = frozenset({Code.BY_NAME, Code.MIXED_NODE_POOL, Code.NAMED_AFTER_LABEL})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Note:
+    """One thing to say of nodes, or of a pool."""
+
+    code: Code
+    message: str
+    names: tuple[str, ...]
+
+    @property
+    def is_of_pool(self) -> bool:
+        return self.code in _OF_POOLS
+
+    @property
+    def leaves_out(self) -> bool:
+        """The nodes are in none of the pools."""
+        return self.code in LEFT_OUT
+
+    @property
+    def about(self) -> str:
+        """Of what it is said: the first names, and how many more there are."""
+        what = "pool" if self.is_of_pool else "node"
+        return f"{what}{'s' if len(self.names) > 1 else ''} {list_names(self.names)}"
+
+    def __str__(self) -> str:
+        left_out = "; left out" if self.leaves_out else ""
+        return f"{self.code}: {self.about}: {self.message}{left_out}"
+
+
+def note(code: Code, name: str, message: str) -> Note:
+    """What is to be said of one node or pool."""
+    return Note(code, message, (name,))
+
+
+def gather(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """The same, with what is said of several nodes said once."""
+    named: defaultdict[tuple[Code, str], set[str]] = defaultdict(set)
+    for each in notes:
+        named[each.code, each.message].update(each.names)
+    return tuple(
+        Note(code, message, tuple(sorted(of))) for (code, message), of in sorted(named.items())
+    )
+
+
+def list_names(listed: tuple[str, ...]) -> str:
+    """The first of them, and how many more there are."""
+    return list_few(listed, SHOWN)

@@ -1,0 +1,197 @@
+"""From the Basic and OpenSource editions to Professional: what nodes become, and at what cost.
+
+The mapping is the vendor's (page on upgrading cGPU Basic Edition in a professional cluster, Job
+gpushare-migration): `cgpu=true` becomes `ack.node.gpu.schedule=cgpu`, `gpushare=true` becomes
+`share`. Whole cards, of which that page says nothing, become `default`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpushare import names
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.analysis.adoption.adopt import sort_nodes
+from gpushare.core.analysis.adoption.existing_labels import Carried, read_carried
+from gpushare.core.analysis.adoption.grouping import AdoptedPool, group_nodes
+from gpushare.core.analysis.adoption.notes import Code, Note, gather, note
+from gpushare.core.analysis.adoption.simulation import simulate
+from gpushare.core.analysis.migration.mapping import map_schedule
+from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+from gpushare.editions.mode import MODES
+
+VENDORS_MAPPING = "cgpu=true::ack.node.gpu.schedule=cgpu,gpushare=true::ack.node.gpu.schedule=share"
+"""What the vendor's Job gpushare-migration is told (CHANGE_LABELS_INFO)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What one node goes through."""
+
+    node: str
+    pool: str
+    """That of the Professional edition."""
+    from_mode: Carried
+    to: Carried
+    pods: tuple[Pod, ...]
+    """They hold GPUs of the old edition's plugin, and must finish or be moved first."""
+    selecting: tuple[Pod, ...]
+    """They select labels that go."""
+    remove: tuple[str, ...]
+    """Keys of labels that go."""
+    reboots: bool
+    """A kernel module must be removed, and that ends with a reboot."""
+
+    @property
+    def restarts(self) -> bool:
+        """Another DaemonSet serves the node: the plugin's pod is replaced once."""
+        return Schedule.DEFAULT not in (self.from_mode.schedule, self.to.schedule)
+
+    @property
+    def begins_to_isolate(self) -> bool:
+        """Pods that come afterwards are kept to their share, which those before were not."""
+        from_mode = MODES[self.from_mode.edition, self.from_mode.schedule]
+        return MODES[self.to.edition, self.to.schedule].isolated and not from_mode.isolated
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradedPools:
+    """The pools of the Professional edition, and whom they are for."""
+
+    adopted: tuple[AdoptedPool, ...]
+    """Of nodes that are in no pool."""
+    followed: Mapping[str, Carried]
+    """By pool of another edition, what the one of its name shall be that takes its place."""
+    carried: Mapping[str, Carried]
+    """By node, what it carries now."""
+    pool_of: Mapping[str, str]
+    notes: tuple[Note, ...]
+
+
+def map_carried(carried: Carried, unisolated: Schedule) -> Carried:
+    """What it is on the Professional edition; `unisolated` is what Basic's share becomes."""
+    schedule = map_schedule(carried.edition, carried.schedule, unisolated)
+    return Carried(Edition.PROFESSIONAL, schedule, carried.placement)
+
+
+def plan_upgrade(
+    snapshot: ClusterSnapshot, node_pool_label: str, unisolated: Schedule
+) -> UpgradedPools:
+    """The pools of all nodes of `snapshot` that carry another edition's labels."""
+    labelled, left_out = sort_nodes(snapshot, node_pool_label)
+    followed = {
+        pool.name: map_carried(Carried(pool.spec.edition, pool.spec.schedule), unisolated)
+        for pool in snapshot.pools
+        if pool.spec.edition is not Edition.PROFESSIONAL and not pool.deleting
+    }
+    in_pool = _find_members(snapshot, followed)
+    to = {node: map_carried(each, unisolated) for node, each in labelled.carried.items()}
+    carried = {n: c for n, c in labelled.carried.items() if c.edition is not Edition.PROFESSIONAL}
+    # What is relabelled already belongs to what is on its way to the same.
+    grouped, said = group_nodes(replace(labelled, carried=to))
+    adopted = tuple(pool for pool in grouped if not carried.keys().isdisjoint(pool.nodes))
+    in_adopted = {node: pool.name for pool in adopted for node in pool.nodes}
+    done = [
+        note(Code.ALREADY_PROFESSIONAL, node, "labelled so already; see `gpushare adopt`")
+        for node in sorted(to.keys() - in_adopted.keys())
+    ]
+    notes = [
+        *(each for each in said if each.names[0] in in_adopted.values()),
+        *(each for each in left_out if each.names[0] not in in_pool),
+        *done,
+    ]
+    return UpgradedPools(
+        adopted=adopted,
+        followed=followed,
+        carried={**carried, **{node: each for node, (_, each) in in_pool.items()}},
+        pool_of={
+            **{node: in_adopted[node] for node in carried},
+            **{node: pool for node, (pool, _) in in_pool.items()},
+        },
+        notes=gather(notes),
+    )
+
+
+def plan_nodes(
+    snapshot: ClusterSnapshot, upgraded: UpgradedPools, pools: Sequence[Pool], now: datetime
+) -> tuple[Upgrade, ...]:
+    """What each node goes through; `pools` are those of the Professional edition."""
+    to = {pool.name: Carried(pool.spec.edition, pool.spec.schedule) for pool in pools}
+    reboots = _find_reboots(snapshot, upgraded, pools, now)
+    return tuple(
+        _plan_node(snapshot, node, pool, upgraded.carried[node], to[pool], reboots=node in reboots)
+        for node, pool in sorted(upgraded.pool_of.items())
+    )
+
+
+def _find_members(
+    snapshot: ClusterSnapshot, pools: Iterable[str]
+) -> dict[str, tuple[str, Carried]]:
+    """The nodes of these pools that carry a mode of their edition, each with its pool."""
+    members = {}
+    for name, node in snapshot.nodes.items():
+        owner = find_owner(node, build_node_context(snapshot, name).seen.records)
+        claim, carried = decide_claim(node, owner, snapshot.pools), read_carried(node)
+        if claim is not None and claim.winner.name in pools and isinstance(carried, Carried):
+            members[name] = (claim.winner.name, carried)
+    return members
+
+
+def _plan_node(
+    snapshot: ClusterSnapshot,
+    name: str,
+    pool: str,
+    from_mode: Carried,
+    to: Carried,
+    *,
+    reboots: bool,
+) -> Upgrade:
+    resources = MODES[from_mode.edition, from_mode.schedule].resources
+    live = [pod for pod in snapshot.pods.get(name, ()) if pod.is_live]
+    shares = from_mode.schedule is not Schedule.DEFAULT
+    return Upgrade(
+        node=name,
+        pool=pool,
+        from_mode=from_mode,
+        to=to,
+        pods=tuple(pod for pod in live if shares and pod.requests.keys() & set(resources)),
+        selecting=tuple(pod for pod in live if selects_old_labels(pod)),
+        remove=tuple(sorted(names.OLD_MODE_LABELS & snapshot.nodes[name].labels.keys())),
+        reboots=reboots,
+    )
+
+
+def selects_old_labels(pod: Pod) -> bool:
+    """Whether no node would have what it selects."""
+    return any(key in names.OLD_MODE_LABELS for key, _ in pod.selects)
+
+
+def _find_reboots(
+    snapshot: ClusterSnapshot, upgraded: UpgradedPools, pools: Sequence[Pool], now: datetime
+) -> frozenset[str]:
+    """Nodes of which the planner says so, once they are relabelled and their pods are gone.
+
+    Basic loads the kernel module wherever `cgpu=true` (its installer selects that label), also
+    where isolation is off; that it may be loaded stands on the node then.
+    """
+    targets = {pool.name: MODES[pool.spec.edition, pool.spec.schedule] for pool in pools}
+    nodes = {}
+    for name, pool in upgraded.pool_of.items():
+        node, from_mode = snapshot.nodes[name], upgraded.carried[name]
+        kept = {
+            key: value for key, value in node.labels.items() if key not in names.OLD_MODE_LABELS
+        }
+        loaded = from_mode.edition is Edition.BASIC and from_mode.schedule is not Schedule.DEFAULT
+        nodes[name] = replace(
+            node,
+            labels={**kept, **targets[pool].labels},
+            annotations={names.ANNOTATION_MODULE: names.MODULE_LOADED} if loaded else {},
+            owned=frozenset(),
+        )
+    pods = {name: [p for p in snapshot.pods.get(name, ()) if not p.requests] for name in nodes}
+    then = ClusterSnapshot(
+        pools=tuple(pools), nodes=nodes, pods=pods, plugin_daemonsets=snapshot.plugin_daemonsets
+    )
+    return frozenset(each.node for each in simulate(then, targets.keys(), now) if each.reboots)

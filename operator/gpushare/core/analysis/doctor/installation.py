@@ -1,0 +1,102 @@
+"""The operator's own processes: whether they are there, run, and are of this version."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from gpushare.core.analysis.doctor.finding import Code, Finding, Unseen, find, skip
+
+INSTALL = "install the chart: docs/install.md"
+SILENCE = timedelta(seconds=60)
+"""A Lease that was not renewed for so long is nobody's, whatever the two clocks are apart."""
+FRESH = timedelta(seconds=3)
+"""One that was renewed within this is not looked at twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A process role of the operator."""
+
+    namespace: str
+    name: str
+    wanted: int
+    ready: int
+    version: str
+    """The chart's label."""
+    image: str
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+    """The variables of its container; None for what is read from elsewhere."""
+
+    def __str__(self) -> str:
+        return f"deployment {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who holds the controllers' Lease, and since when it was not heard of."""
+
+    holder: str
+    renewed: datetime | None
+    duration_seconds: float = 0.0
+    watched_seconds: float = 0.0
+    """For how long it was looked at, and was not renewed: that depends on no clock."""
+
+    def must_be_watched(self, now: datetime) -> bool:
+        """Whether only another look tells if it is renewed: its holder does so at least twice in
+        its duration."""
+        if not self.holder or self.renewed is None or self.watched_seconds > self.patience:
+            return False
+        silent = now - self.renewed
+        return silent <= SILENCE and not timedelta() <= silent <= FRESH
+
+    @property
+    def patience(self) -> float:
+        """Seconds within which it is renewed if anybody holds it."""
+        return self.duration_seconds / 2
+
+
+def judge_deployments(
+    deployments: tuple[Deployment, ...] | Unseen, version: str
+) -> Iterator[Finding]:
+    """Their replicas, and whether they are of `version`, which is this program's."""
+    if isinstance(deployments, Unseen):
+        yield skip("deployments", deployments)
+        return
+    if not deployments:
+        yield find(
+            Code.NO_DEPLOYMENTS,
+            "deployments",
+            "parts of an installation are in the cluster, and no Deployment of it",
+            f"nothing where its processes run elsewhere; else {INSTALL}, or remove what is left",
+        )
+    for each in deployments:
+        told = f"{each.ready} of {each.wanted} replicas are ready, version {each.version or '?'}"
+        look = f"kubectl -n {each.namespace} describe deployment {each.name}, and its pods' logs"
+        if not each.ready:
+            yield find(Code.OPERATOR_DOWN, str(each), told, look)
+        elif each.ready < each.wanted:
+            yield find(Code.REPLICAS_MISSING, str(each), told, look)
+        else:
+            yield find(Code.OPERATOR_FOUND, str(each), told)
+        if each.version and each.version != version:
+            yield find(
+                Code.OTHER_VERSION,
+                str(each),
+                f"it is of version {each.version} ({each.image}), this program of {version}",
+                f"use the program of version {each.version}, or upgrade: docs/upgrade.md",
+            )
+
+
+def judge_leader(leader: Leader | Unseen | None, namespace: str, now: datetime) -> Finding:
+    """Whether a controller is at work; `leader` is None where there is no Lease."""
+    about = f"lease {namespace}/gpushare-controller"
+    remedy = f"see why no controller runs: kubectl -n {namespace} get pods, and their logs"
+    if isinstance(leader, Unseen):
+        return skip(about, leader)
+    if leader is None or not leader.holder or leader.renewed is None:
+        return find(Code.CONTROLLER_SILENT, about, "no controller holds it", remedy)
+    silent = now - leader.renewed
+    if silent > SILENCE or leader.watched_seconds > leader.patience > 0:
+        told = f"{leader.holder} has not renewed it for {silent.total_seconds():.0f} s"
+        return find(Code.CONTROLLER_SILENT, about, told, remedy)
+    return find(Code.CONTROLLER_ACTIVE, about, f"{leader.holder} holds it")

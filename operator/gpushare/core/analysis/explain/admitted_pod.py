@@ -1,0 +1,52 @@
+"""A pod before and after admission: what its owner wrote, what was decided, and what that adds."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gpushare import names
+from gpushare.api.k8s.node_selection import CHOOSING
+from gpushare.api.k8s.pod_shape import Metadata, PodShape, Spec
+from gpushare.api.past_decision import PastDecision, parse_past_decision
+from gpushare.core.admission import Decision, PoolView
+from gpushare.names import Reason
+
+_WRITTEN = CHOOSING | {names.LABEL_ISOLATION_VERIFIED}
+
+
+def parse_past(pod: PodShape) -> PastDecision | None:
+    """What was decided of `pod`; None where nothing that can be read says so."""
+    return parse_past_decision((pod.metadata and pod.metadata.annotations) or {})
+
+
+def rewind(pod: PodShape, pools: Sequence[PoolView]) -> PodShape:
+    """`pod` as its owner wrote it, as far as can be told.
+
+    Our annotation goes, and where that sent the pod to a pool, so does what was written for it:
+    whoever selects a pool himself is sent to none. A node goes that the scheduler wrote: it did so
+    where the pod holds a card, too.
+    """
+    metadata, spec = pod.metadata or Metadata(), pod.spec or Spec()
+    annotations = dict(metadata.annotations or {})
+    past = parse_past(pod)
+    annotations.pop(names.ANNOTATION_DECISION, None)
+    holds_card = bool(annotations.keys() & {names.ANNOTATION_ALLOCATION, names.ANNOTATION_CARD})
+    if past is None or past.reason != Reason.NOT_ROUTED or holds_card:
+        spec = replace(spec, node_name=None)
+    if past is not None and past.pool is not None:
+        selector = {k: v for k, v in (spec.node_selector or {}).items() if k not in _WRITTEN}
+        pool = next((pool for pool in pools if pool.name == past.pool), None)
+        written = [dict(toleration) for toleration in pool.tolerations] if pool is not None else []
+        kept = tuple(t for t in spec.tolerations or () if t not in written)
+        spec = replace(spec, node_selector=selector or None, tolerations=kept or None)
+    return PodShape(replace(metadata, annotations=annotations or None), spec)
+
+
+def apply_decision(pod: PodShape, decision: Decision) -> PodShape:
+    """`pod` with the node selector and the tolerations that `decision` adds."""
+    spec = pod.spec or Spec()
+    selector = {**dict(decision.selector), **(spec.node_selector or {})}
+    tolerations = list(spec.tolerations or ())
+    tolerations += [dict(each) for each in decision.tolerations if each not in tolerations]
+    added = replace(spec, node_selector=selector or None, tolerations=tuple(tolerations) or None)
+    return PodShape(pod.metadata, added)

@@ -1,0 +1,298 @@
+"""Whether a pod fits on a node as it is now, what is in the way, and what the least is that would
+have to change.
+
+GPUs, labels, taints and cordons are looked at; what else kube-scheduler weighs, such as CPUs, is
+not.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
+
+from msgspec import structs
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.node_selection import NodeSelection
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_request import PodRequest
+from gpushare.api.k8s.taint import CORDON, NOT_READY, Taint, tolerates
+from gpushare.core.admission.fit import ask_per_card, needs_whole_card
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.warnings import find_card_trouble
+from gpushare.core.capacity.cards import MAX_CGPU_PODS, CardMemory, measure_cards
+from gpushare.core.deviceplugin.scheduler_errors import RESTART
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.names import Reason
+
+_PASSES, _ADAPT, _ADMINISTER, _MEND = 1, 2, 4, 8
+"""What obstacles weigh: it passes by itself; the pod adapts; an administrator acts; repairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """A pod that looks for a node, as admission leaves it."""
+
+    request: PodRequest
+    tolerations: Sequence[Mapping[str, object]] = ()
+
+    @property
+    def selection(self) -> NodeSelection:
+        return self.request.selection
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node that may take it."""
+
+    node: Node
+    taints: tuple[Taint, ...]
+    pods: Sequence[Pod]
+    pool: PoolView
+    """Its pool; one without a name stands for none."""
+    plan: StepResult | None = None
+    """What stands planned for it."""
+    is_changing: bool = False
+    """Its isolation change has begun and is not over."""
+    unit: str = "GiB"
+    unhealthy_cards: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One thing that keeps a pod off a node."""
+
+    reason: Reason
+    message: str
+    remedy: str
+    """What would take it away, as an order."""
+    weight: int
+    shortage: int = 0
+    """Units that are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """How a pod fits on one node."""
+
+    node: str
+    pool: str
+    """Empty where it is of none."""
+    rejections: tuple[Rejection, ...]
+
+    @property
+    def fits(self) -> bool:
+        return not self.rejections
+
+
+def judge_place(seeker: Seeker, place: Place) -> NodeFit:
+    """All that keeps the pod off that node."""
+    by_card = tuple(_find_memory_rejections(seeker.request, place))
+    asks = dict(seeker.request.requests)
+    if by_card:
+        # The cards have said it.
+        del asks[names.RESOURCE_GPU_MEMORY]
+    found = (
+        *_find_label_rejections(seeker, place.node),
+        *_find_state_rejections(seeker, place),
+        *by_card,
+        *_find_amount_rejections(asks, place),
+    )
+    return NodeFit(place.node.name, place.pool.name, found)
+
+
+def add_scheduler_rejection(
+    fits: Sequence[NodeFit], reason: Reason, message: str
+) -> tuple[NodeFit, ...]:
+    """The same of a pod that the scheduler gives no node, whatever room there is, for `reason`."""
+    restart = reason is Reason.EXTENDER_STALE
+    does = f"restart ({RESTART})" if restart else "answer again"
+    trouble = (Rejection(reason, message, f"have the scheduler extender {does}", _MEND),)
+    return tuple(replace(fit, rejections=fit.rejections or trouble) for fit in fits)
+
+
+def find_smallest_change(fits: Sequence[NodeFit]) -> str | None:
+    """What would let the pod in with the least ado; None where one takes it, or there is none."""
+    if not fits or any(fit.fits for fit in fits):
+        return None
+
+    def ado(fit: NodeFit) -> tuple[int, int, int, str]:
+        weights = sum(rejection.weight for rejection in fit.rejections)
+        shortage = sum(rejection.shortage for rejection in fit.rejections)
+        return weights, len(fit.rejections), shortage, fit.node
+
+    least = min(fits, key=ado)
+    return f"on {least.node}: {', and '.join(rejection.remedy for rejection in least.rejections)}"
+
+
+def _find_label_rejections(seeker: Seeker, node: Node) -> Iterator[Rejection]:
+    selection = seeker.selection
+    missing = [
+        f"{key}={value}" for key, value in selection.labels.items() if node.labels.get(key) != value
+    ]
+    if missing:
+        what = f"it does not carry {', '.join(missing)}, which the pod's node selector asks for"
+        remedy = f"label it {', '.join(missing)}, by the pool that it is to be in"
+    elif not selection.admits(node.name, node.labels):
+        what = "the pod's required node affinity rules it out"
+        remedy = "change the pod's node affinity"
+    else:
+        return
+    yield Rejection(Reason.NODE_NOT_SELECTED, what, remedy, _ADMINISTER)
+
+
+def _find_state_rejections(seeker: Seeker, place: Place) -> Iterator[Rejection]:
+    node, plan = place.node, place.plan
+    if place.is_changing and plan is not None:
+        has_failed = plan.state is NodeState.FAILED
+        yield Rejection(
+            plan.reason,
+            f"its isolation change {'failed' if has_failed else 'is under way'}: {plan.message}",
+            f"mend what its change failed by (gpushare explain node {node.name})"
+            if has_failed
+            else "wait until its isolation change is over",
+            _MEND if has_failed else _PASSES,
+        )
+    elif node.unschedulable and not tolerates(seeker.tolerations, Taint(CORDON)):
+        by = "by the operator" if node.owns_cordon else "by somebody"
+        yield Rejection(
+            Reason.NODE_CORDONED,
+            f"it is cordoned {by}",
+            f"kubectl uncordon {quote(node.name)}",
+            _ADMINISTER,
+        )
+    elif plan is not None and plan.warns:
+        remedy, _, told = plan.message.partition(": ")
+        yield Rejection(plan.reason, told, remedy, _MEND)
+    if not node.ready:
+        yield Rejection(Reason.NODE_NOT_READY, "it is not Ready", "have it Ready again", _MEND)
+    for taint in place.taints:
+        if taint.key == CORDON or taint.key in NOT_READY or tolerates(seeker.tolerations, taint):
+            continue
+        yield Rejection(
+            Reason.TAINT_NOT_TOLERATED,
+            f"the pod does not tolerate its taint {taint}",
+            f"tolerate {taint} (spec.workloads.tolerations of its pool has it added to all pods)",
+            _ADAPT,
+        )
+
+
+def _find_memory_rejections(request: PodRequest, place: Place) -> Iterator[Rejection]:
+    """Cards, by the GPU scheduler's ledger."""
+    if not request.memory or not place.node.allocatable.get(names.RESOURCE_GPU_MEMORY):
+        return
+    trouble = find_card_trouble(request, place.pool.edition)
+    if trouble is not None and (not request.card_memory or place.node.gpu_count > 1):
+        reason, message = trouble
+        yield Rejection(reason, message, "let one container ask for all of it", _ADAPT)
+    measured = measure_cards(place.node, place.pods, place.unhealthy_cards)
+    asked, cards = ask_per_card(request, place.pool)
+    unit, total = place.unit, measured[0].total if measured else 0
+    free = sorted((card.free for card in measured), reverse=True)
+    if cards > len(free):
+        yield _tell_too_few(request, place, cards, len(free))
+        return
+    block, whole = free[cards - 1], needs_whole_card(request, place.pool)
+    on = f"on each of {cards} cards" if cards > 1 else "on one card"
+    if asked > total:
+        fits = total if whole else block
+        waits = block < (total if whole else 1)
+        wait = f", and wait until pods free {total - block} {unit} more" if waits else ""
+        yield Rejection(
+            Reason.LARGER_THAN_ANY_CARD,
+            f"the pod asks for {asked} {unit} {on}, and its cards have {total}",
+            f"ask for at most {total if waits else fits} {unit} on a card{wait}",
+            _ADAPT + (_PASSES if waits else 0),
+            asked - total,
+        )
+        return
+    least = total if whole else asked
+    if block >= least:
+        return
+    instead = "" if whole or not block else f", or ask for {block} {unit} {on}"
+    told = f"the pod needs {least} {unit} free {on}, and its cards have {_list(free)} {unit} free"
+    remedy, weight = f"wait until pods free {least - block} {unit} more{instead}", _PASSES
+    for unused, closed in _find_closed_cards(measured, place.node.name):
+        told = f"{told}; {closed.message}"
+        if unused >= least:
+            remedy, weight = closed.remedy, closed.weight
+    yield Rejection(Reason.NO_FREE_BLOCK, told, remedy, weight, least - block)
+
+
+def _find_closed_cards(cards: Sequence[CardMemory], node: str) -> Iterator[tuple[int, Rejection]]:
+    """Cards that are given to nobody, each with its unused memory."""
+    for index, card in enumerate(cards):
+        unused = card.total - card.used
+        if card.is_unhealthy:
+            config_map = f"ConfigMap {names.EXTENDER_NAMESPACE}/{names.UNHEALTHY_PREFIX}{node}"
+            why = f"GPU {index} is unhealthy by {config_map}"
+            remedy = f"repair GPU {index} and take it out of {config_map}"
+            yield unused, Rejection(Reason.NO_FREE_BLOCK, why, remedy, _MEND)
+        elif unused > 0 and not card.free:
+            why = f"GPU {index} has {MAX_CGPU_PODS} pods, the most that it serves under cGPU"
+            remedy = f"wait until a pod on GPU {index} ends"
+            yield unused, Rejection(Reason.NO_FREE_BLOCK, why, remedy, _PASSES)
+
+
+def _tell_too_few(request: PodRequest, place: Place, cards: int, there: int) -> Rejection:
+    """Over fewer cards it needs more of each, which may be more than those have."""
+    message = f"the pod needs {cards} cards, and it tells of {there}"
+    if not there:
+        remedy = "have its device plugin write how many cards it has"
+        return Rejection(Reason.TOO_FEW_CARDS, message, remedy, _MEND, cards)
+    then = [*_find_memory_rejections(structs.replace(request, card_count=there), place)]
+    remedies = [f"set the pod's label {names.LABEL_CARD_COUNT} to {there}"]
+    remedies += [each.remedy for each in then]
+    weight = _ADAPT + sum(each.weight for each in then)
+    return Rejection(Reason.TOO_FEW_CARDS, message, ", and ".join(remedies), weight, cards - there)
+
+
+def _find_amount_rejections(asks: Mapping[str, int], place: Place) -> Iterator[Rejection]:
+    """Amounts of a whole node, as kube-scheduler counts every resource."""
+    for resource, asked in sorted(asks.items()):
+        offered = place.node.allocatable.get(resource, 0)
+        if not offered:
+            if not place.is_changing:
+                yield _explain_not_offered(resource, place)
+            continue
+        used = sum(pod.requests.get(resource, 0) for pod in place.pods if pod.is_live)
+        if asked <= offered - used:
+            continue
+        free = max(offered - used, 0)
+        instead = f", or ask for {free}" if free else ""
+        yield Rejection(
+            Reason.NOT_ENOUGH_FREE,
+            f"the pod asks for {asked} {resource}, and of its {offered} there are {free} free",
+            f"wait until pods free {asked - free} {resource} more{instead}"
+            if asked <= offered
+            else f"ask for at most {free} {resource}"
+            if free
+            else f"ask for at most {offered} {resource}, and wait until pods free them",
+            _PASSES if asked <= offered else _ADAPT,
+            asked - free,
+        )
+
+
+def _explain_not_offered(resource: str, place: Place) -> Rejection:
+    pool, plan = place.pool, place.plan
+    if pool.name and resource not in pool.offers:
+        offers = ", ".join(sorted(pool.offers)) or "nothing"
+        return Rejection(
+            Reason.RESOURCE_NOT_OFFERED,
+            f"it offers no {resource}: the mode {pool.schedule} of its pool has none",
+            f"ask for what mode {pool.schedule} offers ({offers})",
+            _ADAPT,
+        )
+    held_up = plan is not None and plan.state in (NodeState.BLOCKED, NodeState.FAILED)
+    why = f" ({plan.reason}: {plan.message})" if plan is not None and held_up else ""
+    return Rejection(
+        Reason.RESOURCE_NOT_OFFERED,
+        f"it offers no {resource}{why}",
+        f"have its device plugin serve {resource} (gpushare explain node {place.node.name})",
+        _MEND,
+    )
+
+
+def _list(free: Sequence[int]) -> str:
+    shown = [str(units) for units in free[:8]]
+    return ", ".join(shown) + (" ..." if len(free) > len(shown) else "")

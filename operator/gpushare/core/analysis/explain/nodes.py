@@ -1,0 +1,289 @@
+"""One node: whose it is, what its labels say, what its plugins really serve, and what is wrong."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition, Pool
+from gpushare.core.analysis.inspect.pools import Card, view_cards
+from gpushare.core.analysis.setup import Setup
+from gpushare.core.deviceplugin.findings import find_competing_plugins, find_plugin_problem
+from gpushare.core.deviceplugin.verification import verify_mode
+from gpushare.core.nodechange.blockers import find_mig, find_missing_daemonset, find_other_edition
+from gpushare.core.ownership.claims import find_owner
+from gpushare.core.planner.planner import Planner
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+from gpushare.core.snapshot.isolation import NodeIsolation, observe_isolation
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.editions.mode import (
+    INSTALLERS,
+    MODES,
+    Mode,
+    find_edition,
+    find_mode,
+    find_schedule,
+    settled_labels,
+)
+from gpushare.editions.plugins import SERVED, identify_plugin, is_plugin_of, may_offer
+from gpushare.names import Reason
+
+_VENDORS = ("alibabacloud.com/nodepool-id", "aliyun.accelerator/", "ack.node.gpu.")
+"""How labels begin that the vendor writes on GPU nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLine:
+    """A label that matters to how the node's GPUs are given out."""
+
+    key: str
+    value: str | None
+    wanted: str | None
+    """What its pool wants there; None where no pool says."""
+    owner: str
+    """Field manager of a label of ours; empty where nobody is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginLine:
+    """A device plugin or another component that runs on the node."""
+
+    name: str
+    """Of its DaemonSet, or what the static pod is called."""
+    pod: str
+    serves: tuple[str, ...]
+    is_ready: bool
+    ready_since: datetime | None
+    restarts: int
+    is_of_mode: bool
+    """It belongs to the mode that the labels stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLine:
+    """A GPU resource."""
+
+    name: str
+    offered: int
+    """Allocatable."""
+    requested: int | None
+    """By the pods that are bound to the node; None where those are not known."""
+    is_of_mode: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A pool that claims the node, or still has something of its on it."""
+
+    pool: str
+    priority: int | None
+    """None where there is no such pool any more."""
+    has_it: bool
+    plan: StepResult
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, or under way."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """All of it."""
+
+    node: Node
+    records: NodeRecords
+    pool: str | None
+    """The one that has it; empty where that is gone, None where none does."""
+    claimants: tuple[Claimant, ...] | None
+    """Who has it first, then by name; None where what is planned is not known."""
+    edition: Edition | None
+    """Of its pool, or else of its labels; None where nothing says."""
+    labelled: str
+    """The mode that its labels stand for in that edition; empty where nothing says."""
+    mode: Mode | None
+    """That mode; None where nobody knows it."""
+    labels: tuple[LabelLine, ...]
+    plugins: tuple[PluginLine, ...]
+    resources: tuple[ResourceLine, ...]
+    isolation: NodeIsolation | None
+    """None where the pods are not known."""
+    findings: tuple[Finding, ...]
+    cards: tuple[Card, ...]
+
+    @property
+    def owner(self) -> Claimant | None:
+        """The pool that has it."""
+        return next((claimant for claimant in self.claimants or () if claimant.has_it), None)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether anything on it speaks of GPUs."""
+        return bool(self.edition or self.resources or self.plugins or self.node.gpu_count)
+
+
+def explain_node(
+    snapshot: ClusterSnapshot,
+    setup: Setup,
+    planner: Planner | None,
+    name: str,
+    now: datetime,
+    *,
+    has_pods: bool = True,
+) -> NodeExplanation:
+    """The node `name` of `snapshot`, for which `planner`, which is set so, has planned.
+
+    Without a planner `snapshot` lacks what a plan needs, and without `has_pods` what runs on the
+    node: then only the node itself tells.
+    """
+    context = build_node_context(snapshot, name)
+    node, pods, records = context.seen.node, context.seen.pods, context.seen.records
+    claimants = _find_claimants(snapshot, planner, name) if planner is not None else None
+    owner = next((each for each in claimants or () if each.has_it), None)
+    has_it = owner.pool if owner is not None else None
+    if planner is None:
+        has_it = find_owner(node, records)
+    pool = next((p for p in snapshot.pools if p.name == has_it), None)
+    edition = pool.spec.edition if pool is not None else find_edition(node.labels)
+    labelled = find_schedule(edition, node.labels) if edition is not None else ""
+    mode = find_mode(edition, labelled) if edition is not None else None
+    ctx = setup.build_reconcile_context(snapshot, now)
+    findings = [*_tell_of_pools(snapshot, context.remembered_pools)]
+    if context.unreadable is not None:
+        findings.append(Finding(context.unreadable.reason, context.unreadable.message))
+    if owner is not None and owner.plan.state is not NodeState.READY:
+        findings.append(Finding(owner.plan.reason, owner.plan.message))
+    is_changing = records.change is not None and records.change.is_under_way
+    findings += _find_label_problems(node, edition, labelled)
+    if mode is not None and planner is not None:
+        findings += _find_daemonset_problem(pods, mode, ctx)
+        if not is_changing:
+            # What a change lacks, its plan says.
+            findings += _find_plugin_problems(node, pods, mode, ctx)
+    return NodeExplanation(
+        node=node,
+        records=records,
+        pool=has_it,
+        claimants=claimants,
+        edition=edition,
+        labelled=labelled,
+        mode=mode,
+        labels=tuple(_list_labels(node, pool)),
+        plugins=tuple(_list_plugins(pods, mode, ctx)),
+        resources=tuple(_list_resources(node, pods if has_pods else None, mode)),
+        isolation=observe_isolation(context.seen) if has_pods else None,
+        findings=tuple({finding.reason: finding for finding in reversed(findings)}.values())[::-1],
+        cards=view_cards(node, pods, context.seen.unhealthy_cards) if has_pods else (),
+    )
+
+
+def _find_claimants(snapshot: ClusterSnapshot, planner: Planner, name: str) -> tuple[Claimant, ...]:
+    priorities = {pool.name: pool.spec.priority for pool in snapshot.pools}
+    found = (
+        Claimant(
+            pool,
+            priorities.get(pool),
+            book.plans[name].reason is not Reason.OWNED_BY_OTHER_POOL,
+            book.plans[name],
+        )
+        for pool, book in planner.books.items()
+        if name in book.plans
+    )
+    return tuple(sorted(found, key=lambda each: (not each.has_it, each.pool)))
+
+
+def _tell_of_pools(snapshot: ClusterSnapshot, remembered: frozenset[str]) -> Iterator[Finding]:
+    for pool in sorted(remembered & snapshot.unreadable_pools):
+        yield Finding(
+            Reason.SPEC_INVALID,
+            f"the spec of its pool {pool} can't be read, so it is left exactly as it is",
+        )
+
+
+def _find_label_problems(node: Node, edition: Edition | None, labelled: str) -> Iterator[Finding]:
+    """What is wrong with the labels themselves, whatever runs."""
+    if edition is None:
+        return
+    if (other := find_other_edition(node, edition)) is not None:
+        yield Finding(other.reason, other.message)
+    mode = find_mode(edition, labelled)
+    if mode is None:
+        yield Finding(
+            Reason.REQUIRES_MANUAL_ACTION,
+            f"its labels say {labelled!r}, which is no mode of the {edition} edition",
+        )
+    elif names.RESOURCE_GPU_MEMORY in mode.resources and (mig := find_mig(node)) is not None:
+        yield Finding(mig.reason, mig.message)
+
+
+def _find_daemonset_problem(
+    pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
+) -> Iterator[Finding]:
+    """Whether what would run the mode's plugin is missing."""
+    if (missing := find_missing_daemonset(mode, pods, ctx)) is not None:
+        yield Finding(missing.reason, missing.message)
+
+
+def _find_plugin_problems(
+    node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
+) -> Iterator[Finding]:
+    """What the node's plugins lack to be what its labels say."""
+    lack = verify_mode(node, pods, mode, ctx)
+    trouble = find_plugin_problem(node, pods, mode, ctx)
+    if trouble is not None and trouble.wait is not None:
+        # Too early to call it one.
+        trouble = None
+    for each in (lack, find_competing_plugins(node, pods, mode, ctx), trouble):
+        if each is not None:
+            yield Finding(each.reason, each.message)
+
+
+def _list_labels(node: Node, pool: Pool | None) -> Iterator[LabelLine]:
+    wanted = settled_labels(pool.name, pool.spec) if pool is not None else {}
+    ours = sorted((names.NODE_LABELS & node.labels.keys()) | wanted.keys())
+    for key in ours:
+        owner = names.FIELD_MANAGER if key in node.owned else node.managers.get(key, "")
+        yield LabelLine(key, node.labels.get(key), wanted.get(key), owner)
+    for key, value in sorted(node.labels.items()):
+        if key.startswith(_VENDORS) and key not in ours:
+            yield LabelLine(key, value, None, "")
+
+
+def _list_plugins(
+    pods: Sequence[Pod], mode: Mode | None, ctx: ReconcileContext
+) -> Iterator[PluginLine]:
+    components = frozenset(mode.components) if mode is not None else frozenset()
+    every = INSTALLERS.union(*(each.components for each in MODES.values()))
+    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
+        plugin = identify_plugin(pod)
+        if not plugin and pod.daemonset not in every:
+            continue
+        yield PluginLine(
+            name=ctx.name_of(plugin or pod.daemonset),
+            pod=f"{pod.namespace}/{pod.name}",
+            serves=tuple(sorted(SERVED.get(plugin, ()))),
+            is_ready=pod.ready and not pod.deleting,
+            ready_since=pod.ready_since,
+            restarts=pod.restarts,
+            is_of_mode=pod.daemonset in components
+            or (mode is not None and is_plugin_of(pod, mode)),
+        )
+
+
+def _list_resources(
+    node: Node, pods: Sequence[Pod] | None, mode: Mode | None
+) -> Iterator[ResourceLine]:
+    expected = frozenset(mode.resources) if mode is not None else frozenset()
+    may = may_offer(mode) if mode is not None else frozenset()
+    for name in sorted(expected | {key for key, amount in node.allocatable.items() if amount}):
+        requested = None
+        if pods is not None:
+            requested = sum(pod.requests.get(name, 0) for pod in pods if pod.is_live)
+        yield ResourceLine(name, node.allocatable.get(name, 0), requested, name in expected | may)

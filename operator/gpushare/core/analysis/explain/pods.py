@@ -1,0 +1,232 @@
+"""One pod: where admission sends it, by what the other pools lose, and on which nodes it fits."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gpushare import names
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.k8s.pod_request import PodRequest, read_pod_request
+from gpushare.api.k8s.pod_shape import PodShape, Spec
+from gpushare.api.k8s.taint import Taint
+from gpushare.api.past_decision import PastDecision
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.admission import Decision, PoolView, decide
+from gpushare.core.admission.fit import Fit
+from gpushare.core.admission.request import NO_RESERVATIONS, AdmissionRequest
+from gpushare.core.admission.warnings import find_card_trouble
+from gpushare.core.analysis.explain.admitted_pod import apply_decision, parse_past, rewind
+from gpushare.core.analysis.explain.node_fit import (
+    NodeFit,
+    Place,
+    Seeker,
+    add_scheduler_rejection,
+    find_smallest_change,
+    judge_place,
+)
+from gpushare.core.analysis.explain.verdicts import Verdict, judge_pools
+from gpushare.core.analysis.inspect.pools import Why
+from gpushare.core.analysis.setup import Setup
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.snapshot.actions import StepResult
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.status.unschedulable_pods import tell_to_recreate
+from gpushare.editions.mode import find_edition
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All that a pod's way depends on."""
+
+    snapshot: ClusterSnapshot
+    books: Mapping[str, Book]
+    """By pool, what stands planned for its nodes."""
+    pools: tuple[PoolView, ...]
+    """As admission sees them."""
+    namespaces: Mapping[str, Namespace]
+    taints: Mapping[str, tuple[Taint, ...]]
+    """By node, those that keep pods away."""
+    setup: Setup
+    can_decide: bool = True
+    """Whether all pools, and the pod's namespace, are known; else it is not known where the pod
+    would be sent."""
+    has_nodes: bool = True
+    """Whether `snapshot` and `books` are complete; else it is not known where a pod would fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodExplanation:
+    """All of it."""
+
+    namespace: str
+    name: str
+    written: PodShape
+    """As its owner wrote it, as far as can be told."""
+    request: PodRequest
+    """What it asks for."""
+    decision: Decision | None
+    """What admission decides of it now; None where the pools or the namespace are not known."""
+    verdicts: tuple[Verdict, ...]
+    past: PastDecision | None = None
+    """What was decided when it was created."""
+    found: Pod | None = None
+    """None for one that does not exist yet."""
+    waits: Why | None = None
+    """Why it has no pool or no node, or does not start on its node."""
+    fits: tuple[NodeFit, ...] = ()
+    """On the nodes where it may go; none for a pod that has one, or that goes nowhere."""
+
+    @property
+    def smallest_change(self) -> str | None:
+        """What would let it in; None where it needs nothing, or nothing is known."""
+        least, found, decision = find_smallest_change(self.fits), self.found, self.decision
+        if found is None or found.node or decision is None or decision.pool in (None, *found.pools):
+            return least
+        chosen = next((each for each in self.verdicts if each.pool == decision.pool), None)
+        figures = chosen.figures if chosen is not None else None
+        if figures is None or figures.fit > Fit.CARD or any(fit.fits for fit in self.fits):
+            return least
+        anew = (
+            f"create it anew, and it is sent to pool {decision.pool}, which has room: "
+            f"{tell_to_recreate(found)}"
+        )
+        return anew if least is None else f"{least}; or {anew}"
+
+    @property
+    def is_as_then(self) -> bool | None:
+        """Whether it would go the same way now; None where nobody knows of a way before."""
+        past, decision = self.past, self.decision
+        if past is None or decision is None:
+            return None
+        return (past.reason, past.pool) == (str(decision.reason), decision.pool)
+
+
+def explain_new_pod(
+    pod: PodShape, namespace: str, name: str, around: Surroundings
+) -> PodExplanation:
+    """A pod that is about to be created: the webhook's own decision, on what the webhook knows."""
+    request, decision, verdicts = _decide(pod, namespace, around)
+    seeker = _seek(apply_decision(pod, decision))
+    fits = () if decision.is_refused else tuple(_find_fits(seeker, decision, around))
+    return PodExplanation(
+        namespace, name, pod, request, decision, verdicts, past=parse_past(pod), fits=fits
+    )
+
+
+def explain_found_pod(
+    pod: PodShape, found: Pod | None, waits: Why | None, around: Surroundings,
+    *, namespace: str, name: str,
+) -> PodExplanation:  # fmt: skip
+    """A pod that exists: what is decided of one like it that is created now, and if it has no
+    node, where it fits as it is. `found` is None where it asks for nothing that nodes give."""
+    written = rewind(pod, around.pools)
+    decision: Decision | None
+    request, decision, verdicts = _decide(written, namespace, _leave_out(found, around))
+    if not around.can_decide:
+        decision, verdicts = None, ()
+    fits: tuple[NodeFit, ...] = ()
+    waits_for_node = found is not None and not found.node and found.is_live and not found.deleting
+    if waits_for_node and around.has_nodes:
+        fits = tuple(_find_fits(_seek(pod), None, around))
+        if waits is not None and waits.reason in (
+            Reason.SCHEDULER_UNAVAILABLE,
+            Reason.EXTENDER_STALE,
+        ):
+            fits = add_scheduler_rejection(fits, Reason(waits.reason), waits.message)
+    return PodExplanation(
+        namespace, name, written, request, decision, verdicts,
+        past=parse_past(pod), found=found, waits=waits or _find_stuck(found, request, around),
+        fits=fits,
+    )  # fmt: skip
+
+
+def _find_stuck(found: Pod | None, request: PodRequest, around: Surroundings) -> Why | None:
+    """Why a pod that has a node does not start there: the plugin finds no card for it."""
+    node = around.snapshot.nodes.get(found.node) if found is not None else None
+    if found is None or node is None or found.phase != "Pending" or node.gpu_count < 2:
+        return None
+    trouble = find_card_trouble(request, _find_edition(node))
+    return None if trouble is None else Why(str(trouble[0]), trouble[1])
+
+
+def _find_edition(node: Node) -> Edition:
+    return find_edition(node.labels) or Edition.PROFESSIONAL
+
+
+def _leave_out(found: Pod | None, around: Surroundings) -> Surroundings:
+    """As it was before this pod: one that waits is in the figures of the pools that it selects,
+    once these are younger."""
+    if found is None or found.node or not found.gpu_memory or found.created is None:
+        return around
+    pools = []
+    for view in around.pools:
+        counts = view.name in found.pools and view.observed_at >= found.created.isoformat()
+        pools.append(view.without_pending(found.gpu_memory) if counts else view)
+    return replace(around, pools=tuple(pools))
+
+
+def _decide(
+    pod: PodShape, namespace: str, around: Surroundings
+) -> tuple[PodRequest, Decision, tuple[Verdict, ...]]:
+    asked = read_pod_request(pod)
+    where = around.namespaces.get(namespace) or Namespace(namespace)
+    decision = decide(asked, where, around.pools, around.setup.rules)
+    request = AdmissionRequest(asked, where, around.pools, around.setup.rules, NO_RESERVATIONS)
+    return asked, decision, judge_pools(request, decision)
+
+
+def _seek(pod: PodShape) -> Seeker:
+    return Seeker(read_pod_request(pod), (pod.spec or Spec()).tolerations or ())
+
+
+def _find_fits(
+    seeker: Seeker, decision: Decision | None, around: Surroundings
+) -> Iterator[NodeFit]:
+    """For each node of the pools that the pod selects; where it selects none, that offer what it
+    asks for."""
+    if not seeker.request.requests:
+        return
+    sent = decision.pool if decision is not None else None
+    views = {pool.name: pool for pool in around.pools}
+    for name, node in sorted(around.snapshot.nodes.items()):
+        pool, plan = _find_plan(name, around.books)
+        if not _is_candidate(node, pool, sent, seeker):
+            continue
+        yield judge_place(
+            seeker,
+            Place(
+                node=node,
+                taints=around.taints.get(name, ()),
+                pods=around.snapshot.pods.get(name, ()),
+                pool=views.get(pool) or PoolView("", Schedule.SHARE, edition=_find_edition(node)),
+                plan=plan,
+                is_changing=plan is not None and plan.under_way,
+                unit=around.setup.memory_unit,
+                unhealthy_cards=around.snapshot.unhealthy_cards.get(name, ()),
+            ),
+        )
+
+
+def _is_candidate(node: Node, pool: str, sent: str | None, seeker: Seeker) -> bool:
+    """Whether it is worth a word that the pod does not fit on `node`, which is of `pool`.
+
+    A pod that is `sent` to a pool by the labels of its mode may land on others' nodes, too.
+    """
+    selection = seeker.selection
+    if named := selection.find_values(names.LABEL_POOL):
+        return pool in named or node.labels.get(names.LABEL_POOL) in named
+    if sent is not None and pool == sent:
+        return True
+    offers = any(node.allocatable.get(resource) for resource in seeker.request.requests)
+    return selection.admits(node.name, node.labels) and (offers or bool(selection.chosen_keys))
+
+
+def _find_plan(node: str, books: Mapping[str, Book]) -> tuple[str, StepResult | None]:
+    """The pool that has the node, and what is planned for it there."""
+    for name, book in books.items():
+        plan = book.plans.get(node)
+        if plan is not None and plan.reason is not Reason.OWNED_BY_OTHER_POOL:
+            return name, plan
+    return "", None

@@ -1,0 +1,128 @@
+"""One pool: its conditions as they would be told now, its nodes by what they wait for, and who
+waits for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.api.status import ConditionStatus, PoolCapacity, PoolStatus
+from gpushare.core.capacity.pool_capacity import Capacity, sum_capacity
+from gpushare.core.planner.planner import Planner
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.status.pool_status import build_status
+from gpushare.core.status.unschedulable_pods import group_by_pool
+from gpushare.names import Condition, Reason
+
+_URGENCY = (
+    NodeState.FAILED,
+    NodeState.BLOCKED,
+    NodeState.UPDATING,
+    NodeState.WAITING,
+    NodeState.READY,
+)
+_HEALTHY: Mapping[str, str] = {Condition.CONFLICTING: "False"}
+"""Of the others it is True."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionLine:
+    """A condition as it would be told now, beside what the controller told last."""
+
+    now: ConditionStatus
+    told: ConditionStatus | None
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.now.status == _HEALTHY.get(self.now.type, "True")
+
+    @property
+    def is_told(self) -> bool:
+        """The controller says the same."""
+        told = self.told
+        return told is not None and (told.status, told.reason) == (self.now.status, self.now.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that are at the same point for the same reason."""
+
+    state: NodeState
+    reason: Reason
+    plans: tuple[StepResult, ...]
+    """By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolExplanation:
+    """All of it."""
+
+    pool: Pool
+    conditions: tuple[ConditionLine, ...]
+    groups: tuple[NodeGroup, ...]
+    """The most urgent first."""
+    status: PoolStatus
+    """As it would be written now; as it was written last, where the world is not known."""
+    out_of_service: tuple[str, ...]
+    """Nodes that use the rollout's budget up."""
+    releasing: int
+    """Nodes that must still be given back by a pool that is being deleted."""
+    capacity: Capacity | PoolCapacity | None
+    hears_nothing: bool
+    """No controller has acted on the spec as it is."""
+    is_unheard: bool
+    """No controller has ever said anything of it."""
+    is_recalled: bool = False
+    """Nodes and pods are not known: this is what the controller told last."""
+
+
+def recall_pool(pool: Pool) -> PoolExplanation:
+    """What the controller told of `pool` last: for who may read nothing else."""
+    told = pool.status
+    return PoolExplanation(
+        pool=pool,
+        conditions=tuple(ConditionLine(each, each) for each in told.conditions),
+        groups=(),
+        status=told,
+        out_of_service=(),
+        releasing=told.releasing.nodes if told.releasing is not None else 0,
+        capacity=told.capacity,
+        hears_nothing=told.observed_generation < pool.generation or not told.conditions,
+        is_unheard=not told.conditions,
+        is_recalled=True,
+    )
+
+
+def explain_pool(
+    pool: Pool, planner: Planner, unbound: Sequence[Pod], now: datetime
+) -> PoolExplanation:
+    """The `pool` for whose nodes `planner` has planned; `unbound` are pods without a node."""
+    book = planner.books[pool.name]
+    pending = group_by_pool(unbound).get(pool.name, ())
+    releasing = planner.releases.count(pool.name)
+    status = build_status(pool, book, now, held=releasing, pending=pending)
+    told = {condition.type: condition for condition in pool.status.conditions}
+    return PoolExplanation(
+        pool=pool,
+        conditions=tuple(ConditionLine(each, told.get(each.type)) for each in status.conditions),
+        groups=tuple(_group(list(book.plans.values()))),
+        status=status,
+        out_of_service=tuple(sorted(book.unavailable)),
+        releasing=releasing,
+        capacity=sum_capacity(book.capacities.values(), pending),
+        hears_nothing=pool.status.observed_generation < pool.generation or not told,
+        is_unheard=not told,
+    )
+
+
+def _group(plans: Sequence[StepResult]) -> list[NodeGroup]:
+    def rank(plan: StepResult) -> tuple[int, str]:
+        return _URGENCY.index(plan.state), plan.reason
+
+    ranked = sorted(plans, key=lambda plan: (*rank(plan), plan.node))
+    return [
+        NodeGroup(first.state, first.reason, (first, *rest))
+        for _, (first, *rest) in groupby(ranked, key=rank)
+    ]

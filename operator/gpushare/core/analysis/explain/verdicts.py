@@ -1,0 +1,217 @@
+"""What each pool had to say to a pod: which got it, by what the others lost, by which number."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpushare import names
+from gpushare.api.suggestion import suggest
+from gpushare.core.admission.decision import Decision
+from gpushare.core.admission.filter import explain_rejection, find_misfit, find_rejection
+from gpushare.core.admission.fit import Fit, ask_per_card, free_share, needs_whole_card
+from gpushare.core.admission.pool_view import PoolView
+from gpushare.core.admission.request import AdmissionRequest
+from gpushare.names import Reason
+
+
+class PoolOutcome(StrEnum):
+    """How a pool came out."""
+
+    CHOSEN = "chosen"
+    """It gets the pod."""
+    SELECTED = "selected"
+    """The pod's owner chose it, perhaps with others."""
+    LOST = "lost"
+    ASIDE = "aside"
+    """It was not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers that pools are compared by; memory in `unit`."""
+
+    fit: Fit
+    asked: int
+    """Of each of `cards` cards."""
+    cards: int
+    largest_free: int
+    """The largest free block."""
+    free: int
+    """Less what pods ask for that wait; below 0 where that is more."""
+    total: int
+    largest_card: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One pool's."""
+
+    pool: str
+    outcome: PoolOutcome
+    reason: Reason | None
+    """What it lost by."""
+    message: str
+    view: PoolView | None = None
+    """None for a pool that there is not."""
+    figures: Figures | None = None
+    """None where the pod asks for no GPU memory, or the pool's room is not known."""
+
+
+def judge_pools(request: AdmissionRequest, decision: Decision) -> tuple[Verdict, ...]:
+    """A verdict for each pool of `request`, on which `decision` was made, and for those that are
+    asked for and do not exist; the one that gets the pod first, then by name."""
+    verdicts = [*_judge_all(request, decision), *_judge_missing(request, decision)]
+    return tuple(sorted(verdicts, key=lambda v: (v.outcome is not PoolOutcome.CHOSEN, v.pool)))
+
+
+def _judge_all(request: AdmissionRequest, decision: Decision) -> Iterator[Verdict]:
+    lost = {name: reason for reason, name in decision.lost}
+    winner = request.find(decision.pool) if decision.pool is not None else None
+    for pool in request.pools:
+        if pool is winner:
+            outcome, reason, message = (
+                PoolOutcome.CHOSEN,
+                None,
+                _explain_win(request, pool, decision),
+            )
+        elif pool.name in lost:
+            reason = lost[pool.name]
+            outcome, message = PoolOutcome.LOST, _explain_loss(request, pool, winner, reason)
+        elif decision.reason is Reason.ALREADY_SELECTS:
+            outcome, reason, message = _judge_selected(request, pool)
+        else:
+            outcome, reason, message = PoolOutcome.ASIDE, None, _explain_aside(request, decision)
+        yield Verdict(pool.name, outcome, reason, message, pool, measure(request, pool))
+
+
+def _judge_missing(request: AdmissionRequest, decision: Decision) -> Iterator[Verdict]:
+    known = [pool.name for pool in request.pools]
+    asked = {name for _, name in decision.lost} | request.pod.selection.find_values(
+        names.LABEL_POOL
+    )
+    for name in asked.difference(known):
+        message = f"there is no such pool{suggest(name, known)}"
+        yield Verdict(name, PoolOutcome.LOST, Reason.POOL_NOT_FOUND, message)
+
+
+def measure(request: AdmissionRequest, pool: PoolView) -> Figures | None:
+    """The numbers of one pool for the pod of `request`."""
+    room = pool.room
+    if room is None or not request.pod.memory:
+        return None
+    asked, cards = ask_per_card(request.pod, pool)
+    return Figures(
+        fit=request.judge_fit(pool),
+        asked=asked,
+        cards=cards,
+        largest_free=room.free_blocks[0][0] if room.free_blocks else 0,
+        free=room.free - request.booked.get(pool.name, 0),
+        total=room.total,
+        largest_card=room.largest_card,
+        unit=room.unit,
+    )
+
+
+def _explain_win(request: AdmissionRequest, pool: PoolView, decision: Decision) -> str:
+    match decision.reason:
+        case Reason.ROUTED_ON_REQUEST:
+            why = f"the pod's annotation {names.ANNOTATION_POOL} asks for it"
+        case Reason.ROUTED_BY_NAMESPACE:
+            why = f"namespace {request.namespace.name} sends its pods there"
+        case _:
+            losers = (request.find(name) for _, name in decision.lost)
+            could = any(loser and _is_candidate(request, loser) for loser in losers)
+            why = "it is ranked first" if could else "no other takes it"
+    return f"{why}; {_explain_fit(request, pool)}" if request.pod.memory else why
+
+
+def _is_candidate(request: AdmissionRequest, pool: PoolView) -> bool:
+    """Whether it was ranked; what was not has an obstacle, or waits to be asked for."""
+    return find_rejection(request, pool) is None and not pool.on_request
+
+
+def _explain_loss(
+    request: AdmissionRequest, pool: PoolView, winner: PoolView | None, reason: Reason
+) -> str:
+    if winner is None or not _is_candidate(request, pool):
+        return explain_rejection(reason, request, pool)
+    match reason:
+        case Reason.NOT_ISOLATED:
+            return (
+                f"its mode {pool.schedule} keeps no container to its share, and that of "
+                f"{winner.name} ({winner.schedule}) does"
+            )
+        case Reason.ISOLATED:
+            return (
+                f"its mode {pool.schedule} isolates, the pod switches that off, and {winner.name} "
+                f"({winner.schedule}) does not isolate"
+            )
+        case Reason.NO_ROOM | Reason.RESERVED | Reason.CAPACITY_UNKNOWN:
+            return (
+                f"{_explain_fit(request, pool)}; of {winner.name}: {_explain_fit(request, winner)}"
+            )
+        case Reason.LOWER_PRIORITY:
+            return f"its priority is {pool.priority}, that of {winner.name} {winner.priority}"
+        case Reason.LESS_FULL:
+            return f"{_compare_free(request, pool, winner)}; the fullest with room is filled first"
+        case Reason.FULLER:
+            return (
+                f"{_compare_free(request, pool, winner)}; where others may come first, the "
+                "emptiest is chosen"
+            )
+        case _:
+            return f"equal to {winner.name} in room, priority and fill, and its name comes later"
+
+
+def _judge_selected(
+    request: AdmissionRequest, pool: PoolView
+) -> tuple[PoolOutcome, Reason | None, str]:
+    if not request.pod.selection.may_hold(pool.known):
+        reason = Reason.EXCLUDED_BY_POD
+        return PoolOutcome.LOST, reason, explain_rejection(reason, request, pool)
+    if (misfit := find_misfit(request.pod, pool)) is not None:
+        return PoolOutcome.LOST, misfit, explain_rejection(misfit, request, pool)
+    message = "the pod's own node selector or affinity selects it"
+    if request.pod.memory:
+        message = f"{message}; {_explain_fit(request, pool)}"
+    return PoolOutcome.SELECTED, None, message
+
+
+def _explain_aside(request: AdmissionRequest, decision: Decision) -> str:
+    asked = request.pod.pool
+    if asked and asked in (decision.pool, *(name for _, name in decision.lost)):
+        return f"not looked at: the pod asks for {asked}"
+    if decision.reason is Reason.ROUTED_BY_NAMESPACE:
+        return f"not looked at: {request.namespace.default_pool} is its namespace's"
+    return f"not looked at ({decision.reason})"
+
+
+def _explain_fit(request: AdmissionRequest, pool: PoolView) -> str:
+    """What room `pool` has for the pod, with the number that says so."""
+    if pool.nodes == 0:
+        return "it has no nodes yet"
+    if pool.room is None or (figures := measure(request, pool)) is None:
+        return "what room it has is not known yet"
+    asked, unit = f"{figures.asked} {figures.unit}", figures.unit
+    if needs_whole_card(request.pod, pool):
+        asked = f"a card of its own with {asked}"
+    if figures.cards > 1:
+        asked = f"{asked} on each of {figures.cards} cards"
+    largest = f"the largest free block is {figures.largest_free} {unit}"
+    match figures.fit:
+        case Fit.ROOM:
+            return f"there is room for {asked}: {largest}"
+        case Fit.CARD:
+            return f"there is a card for {asked} ({largest}), and others may come first"
+        case Fit.TOO_LARGE:
+            return f"no card is large enough for {asked}: the largest has {figures.largest_card}"
+        case _:
+            return f"no room for {asked} now: {largest}"
+
+
+def _compare_free(request: AdmissionRequest, pool: PoolView, winner: PoolView) -> str:
+    def tell(one: PoolView) -> str:
+        return f"{free_share(one.room, request.booked.get(one.name, 0)):.0%}"
+
+    return f"{tell(pool)} of its memory is free, of that of {winner.name} {tell(winner)}"

@@ -1,0 +1,100 @@
+"""How long a rollout takes: from what this cluster's plugins took, and never from a guess."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from statistics import median
+
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.core.analysis.forecast.steps import NodeForecast
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.snapshot.node import Timing
+from gpushare.editions.mode import MODES
+from gpushare.editions.transitions import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the steps of a change take, by the installation's settings."""
+
+    recheck: timedelta
+    """Between two readings of a cordoned node's pods."""
+    timing: Timing = field(default_factory=Timing)
+
+
+@dataclass(frozen=True, slots=True)
+class DurationForecast:
+    """How long the changes of a pool take that have a wave."""
+
+    waves: int
+    expected: timedelta | None
+    """None where something is part of it that nobody has measured."""
+    longest: timedelta | None
+    """Each wave at its deadline; None where it waits for pods or a person, who have none."""
+    basis: str
+    """How both are reckoned, in a sentence."""
+
+
+def forecast_duration(
+    pool: Pool, steps: Collection[NodeForecast], snapshot: ClusterSnapshot, pace: Pace
+) -> DurationForecast | None:
+    """None where no change of the pool has a wave."""
+    name_of = snapshot.plugin_daemonsets.name_of
+    changing = [step for step in steps if step.wave is not None and step.kind is not None]
+    waves = len({step.wave for step in changing})
+    if not waves:
+        return None
+    left_out = sum(step.kind is not None for step in steps) - len(changing)
+    basis = "1 wave" if waves == 1 else f"{waves} waves, one after another"
+    if left_out:
+        basis += f", without {_count(left_out)} that must wait for something else"
+    if held_up := sum(bool(step.pods) for step in changing):
+        basis += f"; on {_count(held_up)} pods must go first, and nobody knows when"
+        return DurationForecast(waves, None, None, basis)
+    if any(step.tears_down for step in changing):
+        basis += "; nobody has measured how long it takes until a kernel module is gone"
+        return DurationForecast(waves, None, None, basis)
+    deadline = pace.timing.ready_timeout
+    if (own := pool.spec.rollout.ready_timeout_seconds) is not None:
+        deadline = timedelta(seconds=own)
+    longest = waves * (pace.recheck + deadline)
+    mode = MODES[pool.spec.edition, pool.spec.schedule]
+    starts = measure_starts(mode.daemonsets, snapshot.pods)
+    if missing := [name_of(name) for name in mode.daemonsets if name not in starts]:
+        basis += f"; no pod of {' and '.join(missing)} runs here by which a start could be measured"
+        return DurationForecast(waves, None, longest, basis)
+    restarts = any(s.kind.outcome is Outcome.APPLY_AND_RESTART for s in changing if s.kind)
+    look, settle = pace.recheck, pace.timing.settle if restarts else timedelta()
+    each = look + settle
+    basis += f"; for each {each.total_seconds():g} s that the settings' defaults take"
+    if starts:
+        slowest = max(starts, key=lambda name: (starts[name], name))
+        each += timedelta(seconds=starts[slowest])
+        basis += (
+            f" and {starts[slowest]:g} s until {name_of(slowest)} is Ready (median of its pods "
+            "here, from creation on)"
+        )
+    return DurationForecast(waves, waves * each, longest, basis)
+
+
+def measure_starts(
+    daemonsets: Collection[str], pods: Mapping[str, Sequence[Pod]]
+) -> dict[str, float]:
+    """By DaemonSet, the median of the seconds from creation to Ready of its pods.
+
+    One that restarted is left out: it was Ready for the first time before.
+    """
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for pod in (pod for each in pods.values() for pod in each):
+        known = pod.created is not None and pod.ready_since is not None and not pod.restarts
+        if pod.daemonset in daemonsets and known:
+            assert pod.created is not None
+            assert pod.ready_since is not None
+            found[pod.daemonset].append((pod.ready_since - pod.created).total_seconds())
+    return {name: median(seconds) for name, seconds in found.items()}
+
+
+def _count(nodes: int) -> str:
+    return f"{nodes} node{'s' if nodes > 1 else ''}"

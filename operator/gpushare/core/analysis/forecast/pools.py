@@ -1,0 +1,195 @@
+"""What the controller will do for pools that are there, or would be after an apply."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
+from gpushare.api.status import PoolPlan, PoolStatus
+from gpushare.core.analysis.doctor.finding import Finding
+from gpushare.core.analysis.doctor.limits import judge_cgpu_nodes
+from gpushare.core.analysis.forecast.duration import DurationForecast, Pace, forecast_duration
+from gpushare.core.analysis.forecast.steps import NodeForecast, forecast_leaver, forecast_member
+from gpushare.core.analysis.forecast.waves import order_waves
+from gpushare.core.analysis.setup import Setup
+from gpushare.core.ownership.claims import find_owner
+from gpushare.core.planner.decisions import Decision
+from gpushare.core.planner.planner import Planner
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.simulation import settle
+from gpushare.core.rollout.change_kinds import hash_kinds
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.core.status.plan_status import build_plan
+from gpushare.core.status.pool_status import build_status
+from gpushare.editions.mode import MODES
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class PoolForecast:
+    """What will be done for one pool."""
+
+    pool: Pool
+    status: PoolStatus
+    """As the controller would write it now."""
+    plan: PoolPlan
+    steps: tuple[NodeForecast, ...]
+    """Nodes that are not as the pool says, or leave it; by wave and name."""
+    forecast_duration: DurationForecast | None
+    limits: tuple[Finding, ...] = ()
+    """What its mode can't do on the nodes of its steps."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is to be done to any node."""
+        return not any(step.is_change for step in self.steps)
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """Nothing of it begins before somebody agrees."""
+        return any(step.plan.reason is Reason.WAITING_FOR_APPROVAL for step in self.steps)
+
+
+def forecast_pools(
+    snapshot: ClusterSnapshot, asked: Collection[str], setup: Setup, now: datetime
+) -> tuple[PoolForecast, ...]:
+    """What the controller will do for the pools `asked`, decided by its own planner.
+
+    Waves are told as if everything was agreed to that must be.
+    """
+    planner = setup.build_planner()
+    decisions = planner.update(snapshot, None, now).decisions
+    if (noted := _note_approvals(snapshot, planner.books)) is not snapshot:
+        snapshot, decisions = noted, planner.update(noted, None, now).decisions
+    ctx = setup.build_reconcile_context(snapshot, now)
+    first = tuple(_list_steps(snapshot, planner, decisions, ctx))
+    snapshot, settled = settle(planner, snapshot, decisions, asked, now)
+    steps = _join(first, _list_steps(snapshot, planner, settled, ctx))
+    told = {
+        pool.name: (_build_status(pool, planner, now), _build_plan(pool, planner.books[pool.name]))
+        for pool in snapshot.pools
+        if pool.name in asked
+    }
+    agreed = _agree_to_all(snapshot, planner.books)
+    waves = order_waves(planner, agreed, planner.update(agreed, None, now).decisions, now)
+    found = []
+    for pool in sorted(snapshot.pools, key=lambda pool: pool.name):
+        if pool.name in told:
+            own = [_number(step, waves) for step in steps if _concerns(step, pool.name, asked)]
+            own.sort(key=lambda step: (step.wave is None, step.wave, step.node))
+            estimated = forecast_duration(pool, own, snapshot, Pace(setup.recheck, setup.timing))
+            limits = tuple(_find_limits(pool, own, snapshot))
+            found.append(PoolForecast(pool, *told[pool.name], tuple(own), estimated, limits))
+    return tuple(found)
+
+
+def _find_limits(
+    pool: Pool, steps: Iterable[NodeForecast], snapshot: ClusterSnapshot
+) -> Iterator[Finding]:
+    if MODES[pool.spec.edition, pool.spec.schedule].isolated:
+        enters = (step for step in steps if step.pool == pool.name and not step.leaves)
+        yield from judge_cgpu_nodes(snapshot.nodes[step.node] for step in enters)
+
+
+# Approval.
+
+
+def _note_approvals(snapshot: ClusterSnapshot, books: Mapping[str, Book]) -> ClusterSnapshot:
+    """`snapshot` once the controller has written into statuses what specs agree to."""
+    pools = []
+    for pool in snapshot.pools:
+        before, plan = pool.status.plan, build_plan(pool, books[pool.name])
+        approved = plan.approved if plan is not None else None
+        same = approved == (before.approved if before is not None else None)
+        pools.append(pool if same else _with_plan(pool, plan))
+    if all(new is old for new, old in zip(pools, snapshot.pools, strict=True)):
+        return snapshot
+    return replace(snapshot, pools=tuple(pools))
+
+
+def _agree_to_all(snapshot: ClusterSnapshot, books: Mapping[str, Book]) -> ClusterSnapshot:
+    """`snapshot` once somebody has agreed to all that is left to do."""
+    pools = []
+    for pool in snapshot.pools:
+        kinds = books[pool.name].kinds
+        if pool.spec.rollout.approval is ApprovalPolicy.MANUAL and kinds:
+            rollout = pool.spec.rollout.model_copy(update={"approved_plan": hash_kinds(kinds)})
+            spec = pool.spec.model_copy(update={"rollout": rollout})
+            meant = pool.model_copy(update={"spec": spec})
+            pool = _with_plan(meant, build_plan(meant, books[pool.name]))
+        pools.append(pool)
+    return replace(snapshot, pools=tuple(pools))
+
+
+def _with_plan(pool: Pool, plan: PoolPlan | None) -> Pool:
+    status = pool.status.model_copy(update={"plan": plan})
+    return pool.model_copy(update={"status": status})
+
+
+# What is told.
+
+
+def _build_status(pool: Pool, planner: Planner, now: datetime) -> PoolStatus:
+    held = planner.releases.count(pool.name)
+    return build_status(pool, planner.books[pool.name], now, held=held)
+
+
+def _build_plan(pool: Pool, book: Book) -> PoolPlan:
+    return build_plan(pool, book) or PoolPlan(summary="nothing is left to change")
+
+
+def _list_steps(
+    snapshot: ClusterSnapshot,
+    planner: Planner,
+    decisions: Iterable[Decision],
+    ctx: ReconcileContext,
+) -> Iterator[NodeForecast]:
+    """Of all nodes that are not as a pool says, or leave one."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    told = set()
+    for decision in decisions:
+        name, plan = decision.plan.node, decision.plan
+        told.add((decision.pool, name))
+        context, pool = build_node_context(snapshot, name), pools.get(decision.pool)
+        owner = find_owner(context.seen.node, context.seen.records) or ""
+        if pool is None or (name in planner.releases and decision.pool == owner):
+            step = forecast_leaver(context, pool, plan, ctx)
+        else:
+            step = forecast_member(context, pool, plan, may_evict=ctx.may_evict)
+        if step.is_change or plan.state is not NodeState.READY:
+            yield step
+    for name, book in planner.books.items():
+        for plan in book.plans.values():
+            # It claims the node, and another pool has it.
+            if (name, plan.node) not in told:
+                yield NodeForecast(name, plan)
+
+
+def _join(first: Iterable[NodeForecast], then: Iterable[NodeForecast]) -> tuple[NodeForecast, ...]:
+    """All steps of a node: those of `first`, and what shows once its quiet writes are done."""
+    later = {(step.pool, step.node): step for step in then}
+    joined = []
+    for step in first:
+        shown = later.get((step.pool, step.node))
+        if shown is None or shown.plan == step.plan or shown.plan.state is NodeState.READY:
+            joined.append(step)
+            continue
+        removed = tuple(sorted({*step.removed, *shown.removed}))
+        labels = {**step.labels, **shown.labels}
+        joined.append(replace(shown, owner=step.owner, labels=labels, removed=removed))
+    return tuple(joined)
+
+
+def _number(step: NodeForecast, waves: Mapping[str, int]) -> NodeForecast:
+    wave = waves.get(step.node)
+    if wave is None and step.plan.action is not None and not step.plan.in_line:
+        wave = 0
+    return replace(step, wave=wave)
+
+
+def _concerns(step: NodeForecast, pool: str, asked: Collection[str]) -> bool:
+    """Whether the node is the pool's, or goes from it to one that nobody asked for."""
+    return step.pool == pool or (step.owner == pool and step.pool not in asked)

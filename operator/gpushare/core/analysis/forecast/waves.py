@@ -1,0 +1,158 @@
+"""In which order a rollout goes over its nodes: the planner's own answer, asked again and again.
+
+Nodes whose change the planner begins are taken for done, and it is asked who is next. So budgets,
+canaries, halts and names count as they will.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Pool, Schedule
+from gpushare.core.planner.decisions import Decision
+from gpushare.core.planner.planner import Planner
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.core.records.node_records import NodeRecords, extend_initial_values
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.cluster import ClusterSnapshot, build_node_context
+from gpushare.editions.mode import MODES, Mode, settled_labels
+
+MOST_ASKED = 20
+"""Waves for which the planner is asked; those after are alike, and as large as the last."""
+
+
+def order_waves(
+    planner: Planner, snapshot: ClusterSnapshot, decisions: Collection[Decision], now: datetime
+) -> Mapping[str, int]:
+    """By node, in which wave its change begins; left out where nobody knows whether it will.
+
+    `decisions` are what `planner`, which is used up, made of `snapshot`. Nodes whose change is
+    under way are in wave 0, and those of the first wave begin beside them.
+    """
+    waves: dict[str, int] = {}
+    for decision in decisions:
+        if decision.plan.under_way and decision.plan.state is not NodeState.FAILED:
+            waves[decision.plan.node] = 0
+    ending = [each for each in decisions if each.plan.node in waves]
+    last: dict[str, int] = {}
+    wave = 0
+    for _ in range(MOST_ASKED):
+        begun = [each for each in decisions if _begins(each.plan) and each.plan.node not in waves]
+        if not begun and not ending:
+            break
+        wave += bool(begun)
+        waves |= dict.fromkeys((each.plan.node for each in begun), wave)
+        last |= _count_by_pool(begun)
+        done = [*ending, *begun]
+        snapshot, ending = _finish(planner, snapshot, done), []
+        decisions = planner.update(snapshot, {each.plan.node for each in done}, now).decisions
+    else:
+        begins = {each.plan.node: each.pool for each in decisions if _begins(each.plan)}
+        _number_rest(planner, begins, waves, wave, last)
+    return waves
+
+
+def _begins(plan: StepResult) -> bool:
+    return plan.in_line and plan.action is not None
+
+
+def _count_by_pool(decisions: Iterable[Decision]) -> dict[str, int]:
+    sizes: defaultdict[str, int] = defaultdict(int)
+    for each in decisions:
+        sizes[each.pool] += 1
+    return sizes
+
+
+def _number_rest(
+    planner: Planner,
+    begins: Mapping[str, str],
+    waves: dict[str, int],
+    last: int,
+    sizes: Mapping[str, int],
+) -> None:
+    """Number the nodes that begin next, each with its pool, and those that are still in line, as
+    many to a wave as there were in the last."""
+    for pool, size in sizes.items():
+        next_ones = {node for node, its_pool in begins.items() if its_pool == pool}
+        rest = sorted((planner.books[pool].in_line.keys() | next_ones) - waves.keys())
+        for place, node in enumerate(rest):
+            waves[node] = last + 1 + place // size
+
+
+def _finish(
+    planner: Planner, snapshot: ClusterSnapshot, done: Iterable[Decision]
+) -> ClusterSnapshot:
+    """`snapshot` once these nodes are what their pools want, or nobody's."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    nodes, pods = dict(snapshot.nodes), dict(snapshot.pods)
+    for each in done:
+        name = each.plan.node
+        if name in planner.releases or each.pool not in pools:
+            nodes[name] = _release(nodes[name])
+            continue
+        pool = pools[each.pool]
+        mode = MODES[pool.spec.edition, pool.spec.schedule]
+        pods[name] = tuple(_build_component(name, daemonset) for daemonset in mode.daemonsets)
+        nodes[name] = _finish_member(snapshot, name, pool, each.plan)
+    return replace(snapshot, nodes=nodes, pods=pods)
+
+
+def _release(node: Node) -> Node:
+    gone = {names.LABEL_POOL, names.LABEL_ISOLATION_VERIFIED}
+    labels = {key: value for key, value in node.labels.items() if key not in gone}
+    return replace(_uncordon(node), labels=labels, annotations={}, owned=frozenset())
+
+
+def _finish_member(snapshot: ClusterSnapshot, name: str, pool: Pool, plan: StepResult) -> Node:
+    seen, wanted = build_node_context(snapshot, name).seen, settled_labels(pool.name, pool.spec)
+    node, mode = seen.node, MODES[pool.spec.edition, pool.spec.schedule]
+    kept = {k: v for k, v in node.labels.items() if k not in names.NODE_LABELS & node.owned}
+    applied = LastApplied(
+        pool=pool.name,
+        edition=mode.edition,
+        schedule=mode.schedule,
+        boot_id=node.boot_id,
+        plugins={_name_component(name, mode.plugin): 0} if mode.plugin else {},
+        from_mode=None if plan.initializes else mode.schedule,
+    )
+    found = extend_initial_values(seen.records.initial_values, node, frozenset(wanted))
+    annotations = NodeRecords(initial_values=found, applied=applied).annotations()
+    return replace(
+        _uncordon(node),
+        labels={**kept, **wanted},
+        annotations=annotations,
+        owned=frozenset(wanted) | frozenset(annotations),
+        allocatable=_offer(mode),
+    )
+
+
+def _uncordon(node: Node) -> Node:
+    """What a person cordoned stays so."""
+    ours = node.owns_cordon
+    return replace(node, unschedulable=node.unschedulable and not ours, owns_cordon=False)
+
+
+def _offer(mode: Mode) -> dict[str, int]:
+    if mode.schedule is Schedule.DEFAULT:
+        return {names.RESOURCE_WHOLE_GPU: 1}
+    return dict.fromkeys(mode.resources, 1)
+
+
+def _build_component(node: str, daemonset: str) -> Pod:
+    return Pod(
+        names.PLUGIN_NAMESPACE,
+        _name_component(node, daemonset),
+        _name_component(node, daemonset),
+        node=node,
+        phase="Running",
+        ready=True,
+        daemonset=daemonset,
+    )
+
+
+def _name_component(node: str, daemonset: str) -> str:
+    return f"{daemonset}-{node}"

@@ -1,0 +1,121 @@
+"""How much memory the card has that a pod would get."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.node_selection import ANYWHERE, CHOOSING, NodeSelection
+from gpushare.core.analysis.migration.finding import Code, Finding
+from gpushare.core.capacity.pool_capacity import MIB_PER_GIB, observe_node_capacity, tell_unit
+
+_MIB = re.compile(r"(\d{1,9})(?:MiB)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CardNode:
+    """A node with GPUs; all of its cards count as equal, as they do for the device plugin."""
+
+    name: str
+    labels: Mapping[str, str]
+    memory: int | None
+    """Of one card, in the plugin's unit; None where nothing tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The cards of a cluster."""
+
+    nodes: tuple[CardNode, ...] = ()
+    per_gib: int = 1
+    """The device plugin's units in a GiB."""
+    memory_everywhere: int | None = None
+    """What a person said that each card has, whatever the nodes are."""
+
+    @property
+    def unit(self) -> str:
+        return "GiB" if self.per_gib == 1 else "MiB"
+
+    @property
+    def memory_of_any(self) -> int | None:
+        """Where all cards are known to have the same."""
+        found = self.find_memory(ANYWHERE)
+        return found if isinstance(found, int) else None
+
+    def find_memory(self, selection: NodeSelection) -> int | Finding:
+        """Memory of each card that a pod with this selection may get; else why that is unknown.
+
+        Nodes are looked for in the mode that it selects; where none is in it yet, in any.
+        """
+        if self.memory_everywhere is not None:
+            return self.memory_everywhere
+        nodes = self._list_nodes(selection)
+        if not nodes:
+            return Finding(Code.NO_GPU_NODE, "no node with a GPU has the labels that it selects")
+        unknown = [node.name for node in nodes if node.memory is None]
+        if unknown:
+            return Finding(
+                Code.CARD_MEMORY_UNKNOWN,
+                f"node {unknown[0]} tells nowhere how much memory its cards have, neither by "
+                f"{names.RESOURCE_GPU_MEMORY} nor by the label {names.LABEL_CARD_MEMORY}",
+            )
+        sizes = Counter(node.memory for node in nodes)
+        if len(sizes) > 1:
+            shown = " and ".join(
+                f"{size} {self.unit} ({sizes[size]})" for size in sorted(sizes, key=str)
+            )
+            return Finding(
+                Code.CARDS_DIFFER,
+                f"it may run on nodes with cards of {shown}; have it select one kind of them",
+            )
+        (size,) = sizes
+        assert size is not None
+        return size
+
+    def find_largest(self, selection: NodeSelection) -> int | None:
+        """Memory of the largest card that it may get; None where that is not known of all."""
+        if self.memory_everywhere is not None:
+            return self.memory_everywhere
+        known = [node.memory for node in self._list_nodes(selection)]
+        return None if None in known else max((size for size in known if size), default=None)
+
+    def _list_nodes(self, selection: NodeSelection) -> list[CardNode]:
+        for ignored in (frozenset[str](), CHOOSING):
+            found = [n for n in self.nodes if selection.admits(n.name, n.labels, ignored)]
+            if found:
+                return found
+        return []
+
+
+def assume_cards(memory_gib: int) -> Cards:
+    """Cards of which nothing is known but what a person says."""
+    return Cards(memory_everywhere=memory_gib)
+
+
+def observe_cards(nodes: Iterable[Node], unit: str) -> Cards:
+    """The cards of these nodes; pods ask in `unit`, which is one for the whole cluster.
+
+    A node that shares memory offers what its plugin counts; of others the labels tell: that of the
+    vendor's clusters, or that of NVIDIA's GPU feature discovery. The plugin counts whole GiB, or
+    MiB: then a card has more than 1024.
+    """
+    per_gib = MIB_PER_GIB if unit == "MiB" else 1
+    return Cards(
+        tuple(
+            CardNode(node.name, node.labels, _read_memory(node, per_gib))
+            for node in nodes
+            if node.has_gpus and not node.offers_mig
+        ),
+        per_gib,
+    )
+
+
+def _read_memory(node: Node, per_gib: int) -> int | None:
+    if offered := observe_node_capacity(node, ()).card_total:
+        return offered * per_gib // (MIB_PER_GIB if tell_unit(offered) == "MiB" else 1)
+    for key in (names.LABEL_CARD_MEMORY, names.LABEL_CARD_MEMORY_NVIDIA):
+        if found := _MIB.fullmatch(node.labels.get(key, "")):
+            return int(found[1]) * per_gib // MIB_PER_GIB or None
+    return None

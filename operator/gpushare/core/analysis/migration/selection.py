@@ -1,0 +1,169 @@
+"""A pod's selection of nodes by an older edition's labels, as the Professional edition says it.
+
+`gpushare=true` becomes `ack.node.gpu.schedule=share` and `cgpu=true` becomes `=cgpu`, as the
+vendor's own migration maps them ("Upgrade cGPU Basic Edition to cGPU Professional Edition").
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from gpushare import names
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.analysis.migration.finding import Code, Finding
+from gpushare.core.analysis.migration.mapping import map_schedule
+from gpushare.editions.mode import FALSE, TRUE, find_schedule
+
+Json = dict[str, Any]
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_BASIC = frozenset({names.LABEL_CGPU, names.LABEL_CGPU_DISABLE_ISOLATION})
+_SHARE, _CGPU, _WHOLE = str(Schedule.SHARE), str(Schedule.CGPU), str(Schedule.DEFAULT)
+_AVOIDED = {names.LABEL_GPUSHARE: [_SHARE], names.LABEL_CGPU: [_CGPU, _SHARE]}
+"""The modes of those nodes that have the label with the value `true`."""
+
+
+class _UnclearError(Exception):
+    """It has no counterpart; the message says why."""
+
+
+class _WholeCardsError(Exception):
+    """Nothing would be left of a term, for a pod that is to share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """How a pod's selection is rewritten.
+
+    A pod that is to share can't stay on whole cards: a node selector for them is taken out, so
+    that a pool is chosen for it. An affinity for them is a finding (`WHOLE_CARD_AFFINITY`), since
+    without that term it would say something else.
+    """
+
+    is_to_share: bool = False
+    unisolated: Schedule = Schedule.CGPU
+    """What nodes with `cgpu.disable.isolation=true` become."""
+
+    def rewrite(self, spec: Json) -> tuple[Json, tuple[Finding, ...]]:
+        """`spec`, of the API's shape, rewritten; and what of it could not be."""
+        findings = []
+        found = dict(spec)
+        if selector := spec.get("nodeSelector"):
+            try:
+                found["nodeSelector"] = self._rewrite_selector(selector)
+            except _UnclearError as error:
+                findings.append(Finding(Code.SELECTION_UNCLEAR, f"its nodeSelector stays: {error}"))
+            if not found["nodeSelector"]:
+                del found["nodeSelector"]
+        affinity = spec.get("affinity") or {}
+        if nodes := affinity.get("nodeAffinity"):
+            try:
+                rewritten = self._rewrite_affinity(nodes)
+                found["affinity"] = affinity | {"nodeAffinity": rewritten}
+            except _UnclearError as error:
+                findings.append(Finding(Code.SELECTION_UNCLEAR, f"its nodeAffinity stays: {error}"))
+            except _WholeCardsError:
+                message = "its nodeAffinity wants nodes that give whole cards; take that out"
+                findings.append(Finding(Code.WHOLE_CARD_AFFINITY, message))
+        return found, tuple(findings)
+
+    def _rewrite_selector(self, selector: Json) -> Json:
+        asked = {key: (value,) for key, value in selector.items() if key in names.MODE_LABELS}
+        modes = self._translate(asked)
+        if modes is None:
+            return selector
+        kept = {key: value for key, value in selector.items() if key not in asked}
+        if not modes:
+            return kept
+        first = next(iter(asked))
+        order = (names.LABEL_SCHEDULE if key == first else key for key in selector)
+        found = kept | {names.LABEL_SCHEDULE: modes[0]}
+        return {key: found[key] for key in order if key in found}
+
+    def _rewrite_affinity(self, nodes: Json) -> Json:
+        found = dict(nodes)
+        if required := nodes.get(REQUIRED):
+            terms = map(self._rewrite_term, required.get("nodeSelectorTerms") or ())
+            found[REQUIRED] = required | {"nodeSelectorTerms": list(terms)}
+        if preferred := nodes.get(PREFERRED):
+            # What is only preferred does no harm where no node has it.
+            wish = replace(self, is_to_share=False)
+            found[PREFERRED] = [
+                each | {"preference": wish._rewrite_term(each.get("preference") or {})}
+                for each in preferred
+            ]
+        return found
+
+    def _rewrite_term(self, term: Json) -> Json:
+        expressions = term.get("matchExpressions") or []
+        chosen = [each for each in expressions if _chooses_mode(each)]
+        asked = {each["key"]: tuple(each.get("values") or ()) for each in chosen}
+        if len(asked) < len(chosen):
+            raise _UnclearError("a term asks twice for one label")
+        modes = self._translate(asked)
+        rewritten = []
+        for each in expressions:
+            if modes is None or not _chooses_mode(each):
+                rewritten.append(_rewrite_other(each))
+            elif each is chosen[0]:
+                if not modes:
+                    raise _WholeCardsError
+                rewritten.append(each | {"key": names.LABEL_SCHEDULE, "values": list(modes)})
+        return term | {"matchExpressions": rewritten} if expressions else term
+
+    def _translate(self, asked: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
+        """The modes that are asked for, by label the values that will do; None where they may stay
+        as they are asked for."""
+        if not asked or (not self.is_to_share and asked.keys().isdisjoint(names.OLD_MODE_LABELS)):
+            return None
+        labels = (dict(zip(asked, each, strict=True)) for each in product(*asked.values()))
+        modes = list(dict.fromkeys(map(self._find_mode, labels)))
+        left = [mode for mode in modes if not (self.is_to_share and mode == _WHOLE)]
+        stays = asked.keys() == {names.LABEL_SCHEDULE} and left == modes
+        return None if stays else left
+
+    def _find_mode(self, labels: Mapping[str, str]) -> str:
+        """What a node becomes that has these labels."""
+        found = {labels[names.LABEL_SCHEDULE]} if names.LABEL_SCHEDULE in labels else set()
+        if any(labels.get(key, TRUE) not in (TRUE, FALSE) for key in names.OLD_MODE_LABELS):
+            raise _UnclearError(f"{_show(labels)} has a value that no edition knows")
+        if names.LABEL_GPUSHARE in labels:
+            found.add(find_schedule(Edition.OPEN_SOURCE, labels))
+        if not labels.keys().isdisjoint(_BASIC):
+            # The switch of isolation is on shared nodes only, and pods select by it alone.
+            mode = Schedule(find_schedule(Edition.BASIC, {names.LABEL_CGPU: TRUE, **labels}))
+            found.add(map_schedule(Edition.BASIC, mode, self.unisolated))
+        if len(found) > 1:
+            shown = " and ".join(sorted(found))
+            raise _UnclearError(f"{_show(labels)} is of two modes ({shown})")
+        return str(found.pop())
+
+
+def avoids_isolation(spec: Json) -> bool:
+    """Whether a pod of this spec asks for nodes of the Basic edition whose isolation is off."""
+    key = names.LABEL_CGPU_DISABLE_ISOLATION
+    nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    return (spec.get("nodeSelector") or {}).get(key) == TRUE or any(
+        _chooses_mode(each) and each["key"] == key and TRUE in (each.get("values") or ())
+        for term in terms
+        for each in term.get("matchExpressions") or ()
+    )
+
+
+def _chooses_mode(expression: Json) -> bool:
+    return expression.get("key") in names.MODE_LABELS and expression.get("operator") == "In"
+
+
+def _rewrite_other(expression: Json) -> Json:
+    key, values = expression.get("key"), expression.get("values")
+    if key not in names.OLD_MODE_LABELS:
+        return expression
+    if expression.get("operator") != "NotIn" or values != [TRUE] or key not in _AVOIDED:
+        raise _UnclearError(f"what it asks of the label {key} has no counterpart")
+    return expression | {"key": names.LABEL_SCHEDULE, "values": list(_AVOIDED[key])}
+
+
+def _show(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in labels.items())

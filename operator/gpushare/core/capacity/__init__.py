@@ -1,0 +1,1 @@
+"""What cards offer, and what of it is given out."""

@@ -1,0 +1,83 @@
+"""The cards of one node, as the scheduler extender counts them.
+
+Source: pkg/cache of AliyunContainerService/gpushare-scheduler-extender. Status, `inspect --pools`,
+`explain` and admission all count by `measure_cards`.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.k8s.node import MAX_CARDS, Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.editions.mode import find_edition, find_mode, find_schedule
+
+MAX_CGPU_PODS = 20
+"""That one card serves under cGPU, by the vendor's page on its limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardMemory:
+    """One card."""
+
+    total: int
+    used: int = 0
+    free_pods: int | None = None
+    """How many more pods it serves; None where nothing but its memory limits that."""
+    is_unhealthy: bool = False
+
+    @property
+    def free(self) -> int:
+        """What one more pod can get of it."""
+        is_closed = self.is_unhealthy or self.free_pods == 0
+        return 0 if is_closed else max(self.total - self.used, 0)
+
+
+def measure_cards(
+    node: Node, pods: Collection[Pod], unhealthy: Collection[int] = ()
+) -> tuple[CardMemory, ...]:
+    """The cards of `node`, on which `pods` run; none while it offers no memory.
+
+    The extender divides the capacity, which keeps the memory of cards that are unhealthy, and
+    gives out no card of `unhealthy`, which it has from a ConfigMap. What is given of a card that
+    the node has not counts nowhere. A pod that is being deleted counts, as with kube-scheduler:
+    its containers hold their memory until they are gone.
+    """
+    memory, gpus = node.allocatable.get(names.RESOURCE_GPU_MEMORY, 0), node.gpu_count
+    if not memory or not gpus:
+        return ()
+    total = max(node.memory_capacity, memory) // gpus
+    is_limited = _is_isolated(node)
+    used = count_used(pods)
+    holders = Counter(card for held in _list_held(pods) for card in held if held[card])
+    return tuple(
+        [
+            CardMemory(
+                total,
+                used.get(card, 0),
+                max(MAX_CGPU_PODS - holders[card], 0) if is_limited else None,
+                card in unhealthy,
+            )
+            for card in range(min(gpus, MAX_CARDS))
+        ]
+    )
+
+
+def _is_isolated(node: Node) -> bool:
+    edition = find_edition(node.labels)
+    mode = edition and find_mode(edition, find_schedule(edition, node.labels))
+    return bool(mode and mode.isolated)
+
+
+def count_used(pods: Iterable[Pod]) -> dict[int, int]:
+    """Units of GPU memory that the ledger gives to the pods of one node, by index of the card."""
+    used: dict[int, int] = {}
+    for cards in _list_held(pods):
+        for card, units in cards.items():
+            used[card] = used.get(card, 0) + units
+    return used
+
+
+def _list_held(pods: Iterable[Pod]) -> list[Mapping[int, int]]:
+    return [pod.cards for pod in pods if pod.gpu_memory and pod.is_live]

@@ -1,0 +1,1 @@
+"""Whether the device plugins of a node do what its mode says."""

@@ -1,0 +1,246 @@
+"""What is wrong with the plugins of a node, and what mends it: that is said first, since a status
+shows the beginning of a message.
+
+A plugin registers a moment after its pod is Ready, and the kubelet reports resources late: what may
+be on its way is not called a trouble before it had its time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.capacity.pool_capacity import tell_unit
+from gpushare.core.deviceplugin.scheduler_errors import RESTART
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.editions.mode import Mode
+from gpushare.editions.plugins import (
+    SERVED,
+    STATIC_PLUGIN,
+    find_competing,
+    identify_plugin,
+    is_plugin_of,
+    may_offer,
+)
+from gpushare.names import Reason
+
+SHOWN = 3
+STATIC_MANIFEST = "/etc/kubernetes/manifests/nvidia-device-plugin.yml"
+RESTART_STATIC_PLUGIN = (
+    f"on the node, copy {STATIC_MANIFEST} out of that folder, remove it, wait 5 s, move the copy "
+    "back (never leave a copy in the folder; deleting its pod restarts nothing)"
+)
+"""The vendor's steps (page on updating and restarting the device plugin)."""
+REMOVE_STATIC_PLUGIN = (
+    f"move {STATIC_MANIFEST} out of that folder on the node (deleting the pod ends nothing)"
+)
+RETURN_STATIC_PLUGIN = (
+    f"move nvidia-device-plugin.yml back to {STATIC_MANIFEST} on the node, from wherever it was "
+    "moved to"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """What a node lacks, in a sentence; `wait` is when to look again without an event."""
+
+    reason: Reason
+    message: str
+    wait: timedelta | None = None
+
+
+TOLD = frozenset(
+    {Reason.WHOLE_CARD_PLUGIN_MISSING, Reason.LEFT_OVER_RESOURCE, Reason.MEMORY_UNIT_DIFFERS}
+)
+"""Said of nodes that are in their mode all the same: nothing waits for it but a person."""
+
+
+def find_plugin_problem(
+    node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
+) -> NotYet | None:
+    """The first trouble of a node at rest that has all that `mode` needs.
+
+    With a `wait` it is too early to call it one.
+    """
+    return (
+        find_missing_whole_card(node, mode)
+        or find_left_over(node, pods, mode, ctx)
+        or find_other_unit(node, ctx)
+        or find_stale_extender(node, pods, mode)
+    )
+
+
+def find_missing_whole_card(node: Node, mode: Mode) -> NotYet | None:
+    """Whether a node that shares its cards no more offers whole ones, where nobody owes us that.
+
+    Open-source gpushare brings no whole-card plugin: leaving share is complete without it (pods
+    that ask for gpu-mem go elsewhere), but a node that offers no GPU at all is worth a word.
+    """
+    whole_cards = (mode.edition, mode.schedule) == (Edition.OPEN_SOURCE, Schedule.DEFAULT)
+    if not whole_cards or node.allocatable.get(names.RESOURCE_WHOLE_GPU):
+        return None
+    return NotYet(
+        Reason.WHOLE_CARD_PLUGIN_MISSING,
+        f"sharing is off, and no plugin offers {names.RESOURCE_WHOLE_GPU} on the node; put the "
+        "whole-card plugin back",
+    )
+
+
+def find_left_over(
+    node: Node, pods: Sequence[Pod], mode: Mode, ctx: ReconcileContext
+) -> NotYet | None:
+    """A resource of another mode that the node still offers, served by no plugin that is known."""
+    left = [
+        resource
+        for resource, amount in node.allocatable.items()
+        if amount and resource in names.GPU_RESOURCES and resource not in may_offer(mode)
+    ]
+    if not left:
+        return None
+    message = (
+        "take off the node what serves a mode that is left (a plugin of another namespace, a file "
+        "in /etc/kubernetes/manifests), or, where nothing does, restart the kubelet: the node "
+        f"still offers {' and '.join(sorted(left))}, which mode {mode.schedule} has not, and its "
+        "cards can be given out twice"
+    )
+    plugins = [pod for pod in pods if identify_plugin(pod)]
+    if any(pod.deleting and SERVED[identify_plugin(pod)].intersection(left) for pod in plugins):
+        # It goes with its plugin, and that is an event.
+        return NotYet(Reason.LEFT_OVER_RESOURCE, message, ctx.timing.settle)
+    since = [pod.ready_since for pod in plugins if pod.ready_since]
+    return NotYet(Reason.LEFT_OVER_RESOURCE, message, _left_of(ctx.timing.settle, since, ctx))
+
+
+def find_other_unit(node: Node, ctx: ReconcileContext) -> NotYet | None:
+    """Whether the node's plugin counts memory in another unit than the installation says."""
+    memory = node.allocatable.get(names.RESOURCE_GPU_MEMORY)
+    if not memory or not node.gpu_count:
+        return None
+    per_card = memory // node.gpu_count
+    unit = tell_unit(per_card)
+    if unit == ctx.memory_unit:
+        return None
+    return NotYet(
+        Reason.MEMORY_UNIT_DIFFERS,
+        f"run the plugins of all nodes with --memory-unit={ctx.memory_unit} and restart this one, "
+        f"or, where all of them count {unit}, set the installation's memory unit to that: a card "
+        f"offers {per_card} {names.RESOURCE_GPU_MEMORY}, so its plugin counts {unit}, the "
+        f"installation {ctx.memory_unit}, and what pods ask means something else on this node",
+    )
+
+
+def find_stale_extender(node: Node, pods: Sequence[Pod], mode: Mode) -> NotYet | None:
+    """Whether pods have cards that the node has not; Professional has no extender."""
+    if mode.edition is Edition.PROFESSIONAL or names.RESOURCE_GPU_MEMORY not in mode.resources:
+        return None
+    named = sorted(
+        f"{pod.namespace}/{pod.name} (card {card})"
+        for pod in pods
+        if pod.is_live
+        and not pod.deleting
+        and (card := max(pod.cards, default=0)) >= node.gpu_count > 0
+    )
+    if not named:
+        return None
+    return NotYet(
+        Reason.EXTENDER_STALE,
+        "delete the pods whose card the node does not have, then restart the scheduler extender "
+        f"({RESTART}): {list_few(named)}; the node has {node.gpu_count} cards (from 0 on). It "
+        "has lost cards, which the extender goes on giving out until it restarts, or somebody "
+        "edited the annotation of those pods",
+    )
+
+
+def find_competing_plugins(
+    node: Node,
+    pods: Sequence[Pod],
+    mode: Mode,
+    ctx: ReconcileContext,
+    previous_mode: Mode | None = None,
+) -> NotYet | None:
+    """Other plugins that give out the cards of a node in `mode`, but those of `previous_mode`."""
+    own, competing = find_competing(node, pods, mode, previous_mode)
+    if not competing:
+        return None
+    other, served = ctx.name_of(competing[0]), SERVED[competing[0]]
+    if same := sorted(served & may_offer(mode)):
+        what = (
+            f"{ctx.name_of(own)} and {other} both serve {' and '.join(same)} on the node, and "
+            "its kubelet asks the one that registered last. When one of them ends, nothing is "
+            "offered (Kubernetes up to 1.36), or the other takes over (1.37 and newer)"
+        )
+    else:
+        what = (
+            f"{other} serves {' and '.join(sorted(served))} on a node in mode "
+            f"{mode.schedule}: its cards can be given out twice"
+        )
+    return NotYet(Reason.COMPETING_PLUGINS, f"{tell_how_to_remove(competing, ctx)}: {what}")
+
+
+def explain_zero(
+    node: Node, serving: Sequence[Pod], mode: Mode, resource: str, ctx: ReconcileContext
+) -> NotYet:
+    """Why a node whose plugin is Ready (`serving`, where the mode has one) offers no `resource`.
+
+    The plugin writes the number of cards on the node before it registers, and one that finds none
+    waits for ever, Running (open-source gpushare-device-plugin). Where they were found, the kubelet
+    may have lost the resource (NVIDIA/k8s-device-plugin, issue 1228).
+    """
+    unclear = f"the node does not offer {resource} (allocatable is 0)"
+    if serving and all(pod.is_static_plugin for pod in serving):
+        cause = NotYet(
+            Reason.STATIC_PLUGIN,
+            f"{RESTART_STATIC_PLUGIN}: {STATIC_PLUGIN} is Ready, and {unclear}",
+        )
+    elif serving and names.RESOURCE_GPU_MEMORY in mode.resources and not node.gpu_count:
+        cause = NotYet(
+            Reason.NO_CARDS,
+            "mend the driver, then delete the plugin's pod, which looks for cards only when it "
+            f"starts: {ctx.name_of(mode.plugin)} is Ready and found no card "
+            f"({names.RESOURCE_GPU_COUNT} is 0, {resource} too), and its log says why",
+        )
+    elif not serving and mode.relies_on_recoverer(ctx.daemonsets):
+        told = f"look at the log of {ctx.name_of(mode.recoverer)}, or {RETURN_STATIC_PLUGIN}"
+        return NotYet(Reason.RESOURCE_NOT_READY, f"{told}: {STATIC_PLUGIN} is missing; {unclear}")
+    else:
+        return NotYet(Reason.RESOURCE_NOT_READY, unclear)
+    since = [pod.ready_since for pod in serving if pod.ready_since]
+    left = _left_of(ctx.timing.zero_patience, since, ctx)
+    return cause if left is None else NotYet(Reason.RESOURCE_NOT_READY, unclear, left)
+
+
+def explain_still_offered(pods: Sequence[Pod], of: Mode, resource: str) -> NotYet:
+    """A node that has left mode `of`, and still offers its `resource`."""
+    message = f"the node still offers {resource}; its cards could be given out twice"
+    if any(pod.is_static_plugin and is_plugin_of(pod, of) for pod in pods):
+        message = f"{REMOVE_STATIC_PLUGIN}: {STATIC_PLUGIN} is Ready, and {message}"
+    return NotYet(Reason.RESOURCE_NOT_READY, message)
+
+
+def tell_how_to_remove(competing: Sequence[str], ctx: ReconcileContext) -> str:
+    """What a person does so that these plugins leave a node."""
+    daemonsets = [ctx.name_of(other) for other in competing if other != STATIC_PLUGIN]
+    steps = []
+    if daemonsets:
+        listed = " and ".join(daemonsets)
+        steps.append(f"keep the DaemonSet {listed} off the node by its node selector, or remove it")
+    if STATIC_PLUGIN in competing:
+        steps.append(REMOVE_STATIC_PLUGIN)
+    return "; ".join(steps)
+
+
+def list_few(told: Sequence[str], shown: int = SHOWN) -> str:
+    """The first `shown`, and how many more there are."""
+    more = f" and {len(told) - shown} more" if len(told) > shown else ""
+    return ", ".join(told[:shown]) + more
+
+
+def _left_of(
+    patience: timedelta, since: Sequence[datetime], ctx: ReconcileContext
+) -> timedelta | None:
+    """What is left of `patience`, which runs from the last of `since`; None where it is over."""
+    left = max(since) + patience - ctx.now if since else timedelta()
+    return left if left > timedelta() else None

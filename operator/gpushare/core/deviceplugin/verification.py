@@ -1,0 +1,105 @@
+"""Whether a node has become what its mode says."""
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.core.deviceplugin.findings import (
+    NotYet,
+    explain_still_offered,
+    explain_zero,
+    find_competing_plugins,
+)
+from gpushare.core.records.change_record import Change
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.editions.mode import MODES, Mode
+from gpushare.editions.plugins import find_serving
+from gpushare.names import Reason
+
+
+def verify_mode(
+    node: Node,
+    pods: Sequence[Pod],
+    mode: Mode,
+    ctx: ReconcileContext,
+    *,
+    replaced: Collection[str] = (),
+    previous_mode: Mode | None = None,
+) -> NotYet | None:
+    """What `node` still lacks to be in `mode`; pods with a UID in `replaced` do not count.
+
+    Of one that is not ready that goes first: nothing else on it is known, or comes about.
+    """
+    missing = _find_missing(node, pods, mode, ctx, replaced, previous_mode)
+    if missing is None or node.ready:
+        return missing
+    message = f"the node is not Ready: look at its kubelet; besides, {missing.message}"
+    return NotYet(Reason.NODE_NOT_READY, message, missing.wait)
+
+
+def _find_missing(
+    node: Node,
+    pods: Sequence[Pod],
+    mode: Mode,
+    ctx: ReconcileContext,
+    replaced: Collection[str],
+    previous_mode: Mode | None,
+) -> NotYet | None:
+    """The first thing that it lacks.
+
+    A plugin's pod that is Ready proves nothing: the resource must be allocatable, and nobody else
+    may serve it, but for the plugin of `previous_mode`.
+    """
+    serving = find_serving(pods, mode, replaced)
+    by_recoverer = mode.relies_on_recoverer(ctx.daemonsets)
+    recoverer = (mode.recoverer,) if by_recoverer and not serving else ()
+    for component in (*mode.components, *recoverer):
+        if not any(pod.daemonset == component and pod.ready and not pod.deleting for pod in pods):
+            message = f"{ctx.name_of(component)} is not Ready on the node"
+            return NotYet(Reason.COMPONENT_NOT_READY, message)
+    if mode.plugin and not serving and not by_recoverer:
+        message = f"{ctx.name_of(mode.plugin)} is not Ready on the node"
+        return NotYet(Reason.PLUGIN_RESTARTING, message)
+    for resource in mode.resources:
+        if not node.allocatable.get(resource):
+            return explain_zero(node, serving, mode, resource, ctx)
+    return find_competing_plugins(node, pods, mode, ctx, previous_mode)
+
+
+def verify_return(
+    node: Node, pods: Sequence[Pod], *, change: Change, was_zero: bool, ctx: ReconcileContext
+) -> NotYet | None:
+    """What `node` still lacks for `change` to be complete; None when nothing does.
+
+    The kubelet reports a resource late, so a value that could be left from the old plugin is
+    believed only after it went through zero (`was_zero`), or when the new plugin has been Ready
+    for `Timing.settle`. What the old mode offered must be gone.
+    """
+    from_mode, to = MODES[change.edition, change.from_mode], MODES[change.edition, change.to]
+    replaced = {plugin.uid for plugin in change.plugins}
+    missing = verify_mode(node, pods, to, ctx, replaced=replaced, previous_mode=from_mode)
+    if missing is not None:
+        return missing
+    serving = find_serving(pods, to, replaced)
+    if change.restart and serving and not was_zero:
+        settle = ctx.timing.settle
+        ready_since = max(pod.ready_since for pod in serving if pod.ready_since)
+        if (left := ready_since + settle - ctx.now) > timedelta():
+            return NotYet(
+                Reason.RESOURCE_NOT_READY,
+                f"{ctx.name_of(to.plugin)} is Ready; {to.resource} is believed "
+                f"{settle.total_seconds():g} s after that",
+                left,
+            )
+    if (
+        from_mode.plugin
+        and from_mode.plugin != to.plugin
+        and any(pod.daemonset == from_mode.plugin for pod in pods)
+    ):
+        message = f"{ctx.name_of(from_mode.plugin)} is still on the node"
+        return NotYet(Reason.PLUGIN_RESTARTING, message)
+    for resource in from_mode.resources:
+        if resource not in to.resources and node.allocatable.get(resource):
+            return explain_still_offered(pods, from_mode, resource)
+    return None

@@ -1,0 +1,193 @@
+"""What must be gone from a node before its mode may change."""
+
+from collections.abc import Iterable, Mapping
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import FORMER
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition
+from gpushare.core.deviceplugin.findings import RETURN_STATIC_PLUGIN, list_few, tell_how_to_remove
+from gpushare.core.snapshot.actions import Blocker, EvictedPod
+from gpushare.core.snapshot.node import ReconcileContext
+from gpushare.editions.mode import Mode, find_other_edition_labels
+from gpushare.editions.plugin_daemonsets import CHART_VALUE
+from gpushare.editions.plugins import STATIC_PLUGIN, is_plugin_of
+from gpushare.editions.transitions import Transition
+from gpushare.names import Reason
+
+_VERIFIED = (names.LABEL_ISOLATION_VERIFIED, names.VERIFIED)
+
+
+def find_blocking_pods(
+    transition: Transition, from_mode: Mode, to: Mode, pods: Iterable[Pod]
+) -> Blocker | None:
+    """The first kind of pod on the node that the change would harm.
+
+    In every change: pods that select what the node will not have, and pods that are bound but not
+    started: the kubelet asks the plugin for devices when a pod starts, and fails it for good while
+    the plugin is away. Where running pods keep what they have (the Basic edition's isolation flip,
+    a plugin's restart), those that require isolation hold up leaving it. In all other changes,
+    every live pod that asked for the old mode's resource, as the vendor's common rule says.
+    """
+    live = [pod for pod in pods if pod.is_live]
+    groups = [
+        (
+            [pod for pod in live if _selects_lost(pod, from_mode, to)],
+            f"select the mode {from_mode.schedule}",
+        ),
+        ([pod for pod in live if pod.phase == "Pending" and pod.requests], "have yet to start"),
+    ]
+    if not transition.keeps_workloads:
+        users = [pod for pod in live if from_mode.resource and from_mode.resource in pod.requests]
+        groups.append((users, f"use {from_mode.resource}"))
+    elif not to.isolated:
+        strict = [pod for pod in live if pod.requires_isolation and pod.requests]
+        groups.append((strict, f"require isolation ({names.ANNOTATION_ISOLATION})"))
+    for blocking, what in groups:
+        if blocking:
+            every = {pod.uid: pod for group, _ in groups for pod in group}
+            return Blocker(
+                Reason.WORKLOADS_PRESENT,
+                f"pods that {what} must finish or be moved first: {_listed(blocking)}",
+                tuple(every.values()),
+            )
+    return None
+
+
+def find_evictable_pods(transition: Transition, pods: Iterable[Pod]) -> tuple[EvictedPod, ...]:
+    """Which of the `pods` that hold a change up may be asked to go: those that hold the resource.
+
+    A DaemonSet's pods would come back at once, and mirror pods belong to the kubelet
+    (API-initiated Eviction, Kubernetes documentation). Where running pods keep what they have,
+    those that have yet to start are waited for.
+    """
+    return tuple(
+        EvictedPod(pod.namespace, pod.name, pod.uid)
+        for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))
+        if pod.requests
+        and pod.is_evictable
+        and not pod.deleting
+        and not (transition.keeps_workloads and pod.phase == "Pending")
+    )
+
+
+def find_pods_of_another_mode(to: Mode, pods: Iterable[Pod]) -> Blocker | None:
+    """Live pods that hold GPUs which the labels of `to` would give away a second time.
+
+    The labels alone need not tell: deleting one switches no mode off.
+    """
+    users = [
+        pod for pod in pods if pod.is_live and pod.requests and to.resource not in pod.requests
+    ]
+    if not users or not to.resource:
+        return None
+    return Blocker(
+        Reason.WORKLOADS_PRESENT,
+        f"pods that use another mode's GPUs must finish or be moved first: {_listed(users)}",
+    )
+
+
+def find_pods_of_another_pool(node: Node, pool: str, pods: Iterable[Pod]) -> Blocker | None:
+    """Live pods that select the pool that the node would leave for `pool`.
+
+    A kubelet that restarts rejects pods whose node selector its node does not match any more.
+    """
+    current = node.labels.get(names.LABEL_POOL, pool)
+    users = [pod for pod in pods if pod.is_live and (names.LABEL_POOL, current) in pod.selects]
+    if current == pool or not users:
+        return None
+    return Blocker(
+        Reason.WORKLOADS_PRESENT,
+        f"pods that select pool {current} must finish or be moved first: {_listed(users)}",
+    )
+
+
+def find_mig(node: Node) -> Blocker | None:
+    """That the node's cards are cut into MIG devices, which nobody can share besides."""
+    if not node.offers_mig:
+        return None
+    message = "the node offers MIG devices (nvidia.com/mig-*); it is left alone"
+    return Blocker(Reason.MIG_NODE, message)
+
+
+def find_other_edition(node: Node, edition: Edition) -> Blocker | None:
+    """Labels of another edition by which the node's GPUs are shared too."""
+    others = find_other_edition_labels(edition, node.labels)
+    if not others:
+        return None
+    shown = ", ".join(f"{key}={value}" for key, value in sorted(others.items()))
+    message = f"labels of another edition share this node's GPUs ({shown}); remove them"
+    return Blocker(Reason.OTHER_EDITION_LABELS, message)
+
+
+def find_missing_daemonset(to: Mode, pods: Iterable[Pod], ctx: ReconcileContext) -> Blocker | None:
+    """A DaemonSet without which the node would never become what the mode says.
+
+    A plugin that runs on the node as a static pod needs none, and none but the recoverer where one
+    is to put that pod's manifest back.
+    """
+    missing = [name for name in to.daemonsets if name not in ctx.daemonsets]
+    is_static = to.relies_on_recoverer(ctx.daemonsets) or any(is_plugin_of(pod, to) for pod in pods)
+    if to.plugin in missing and is_static:
+        missing.remove(to.plugin)
+    if not missing:
+        return None
+    needs = f"mode {to.schedule} of the {to.edition} edition needs the DaemonSet"
+    if to.recoverer:
+        either = (to.plugin, to.recoverer)
+        message = (
+            f"{needs} {' or '.join(map(ctx.name_of, either))} in the cluster, or {STATIC_PLUGIN} "
+            f"on the node, and there is none. Install one of the two{_suggest(either, ctx)}. For "
+            "the static pod cordon the node, wait until its GPU pods have ended, "
+            f"{RETURN_STATIC_PLUGIN}, and uncordon it when it is ready in its pool"
+        )
+    else:
+        message = (
+            f"{needs} {' and '.join(map(ctx.name_of, missing))}, which is not in the cluster; "
+            f"install it, nothing was changed{_suggest(missing, ctx)}"
+        )
+    return Blocker(Reason.COMPONENT_MISSING, message)
+
+
+def find_left_over_plugin(
+    node: Node, to: Mode, wanted: Mapping[str, str], pods: Iterable[Pod], ctx: ReconcileContext
+) -> Blocker | None:
+    """A DaemonSet of the name that the plugin of `to` had before, which would run beside it.
+
+    It stays on the node, or comes to it, with the labels `wanted`. One that the labels admit now
+    and that has no pod is kept off by something else, such as a taint.
+    """
+    former = f"{FORMER}{to.plugin}"
+    left = ctx.plugin_daemonsets.find(former)
+    if left is None or not left.selection.admits(node.name, {**node.labels, **wanted}):
+        return None
+    runs = any(pod.daemonset == former for pod in pods)
+    if not runs and left.selection.admits(node.name, node.labels):
+        return None
+    return Blocker(
+        Reason.COMPETING_PLUGINS,
+        f"{tell_how_to_remove([former], ctx)}: it would serve {to.resource} on the node beside "
+        f"{ctx.name_of(to.plugin)}; nothing was changed",
+    )
+
+
+def _suggest(missing: Iterable[str], ctx: ReconcileContext) -> str:
+    """DaemonSets that these may be, and how to say so; empty where none looks like it."""
+    return "".join(
+        f"; if it is called {' or '.join(found)} here, set the chart's value {CHART_VALUE}.{name}"
+        for name in missing
+        if (found := ctx.plugin_daemonsets.suggest(name))
+    )
+
+
+def _selects_lost(pod: Pod, from_mode: Mode, to: Mode) -> bool:
+    if from_mode.isolated and not to.isolated and _VERIFIED in pod.selects:
+        return True
+    return any(
+        from_mode.labels.get(key) == value != to.labels.get(key) for key, value in pod.selects
+    )
+
+
+def _listed(pods: list[Pod]) -> str:
+    return list_few(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))

@@ -1,0 +1,323 @@
+"""An isolation change on one node, step by step; each step is one write, readable from the node.
+
+    blockers gone -> cordon -> second look -> labels -> plugin's pods recorded -> deleted
+    -> verified return -> uncordon
+
+Where isolation must go for good, a teardown and a reboot stand in place of the plugin's restart.
+The steps are `Change.phase`. A process that starts anew goes on wherever the node says.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.core.nodechange.blockers import find_evictable_pods
+from gpushare.core.nodechange.completion import plan_completion
+from gpushare.core.nodechange.failure import judge_progress, plan_overdue_recheck, plan_resumed
+from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.ongoing_change import (
+    change_labels,
+    find_late_pods,
+    owned_labels,
+    plan_wait_cordoned,
+    transition_of,
+)
+from gpushare.core.nodechange.revert_in_change import plan_revert_in_change
+from gpushare.core.nodechange.teardown import plan_progress, plan_teardown, spend_word
+from gpushare.core.ownership.drift import Claim, judge_drift
+from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
+from gpushare.core.records.node_records import extend_initial_values
+from gpushare.core.snapshot.actions import (
+    ApplyNode,
+    Blocker,
+    DeletePlugins,
+    EvictPods,
+    NodeState,
+    RecheckPods,
+    RecordPlugins,
+    StepResult,
+    build_apply,
+)
+from gpushare.core.snapshot.admissions import record_boot
+from gpushare.core.snapshot.change_policy import Policy
+from gpushare.core.snapshot.effective_mode import is_replaced, running_plugins
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.editions.mode import MODES, find_schedule
+from gpushare.editions.transitions import Outcome, find_transition
+from gpushare.names import Reason
+
+
+def plan_cordon(seen: NodeSnapshot, change: Change) -> ApplyNode:
+    """Step 2: the cordon and the record of the change, in one write."""
+    records = seen.records.model_copy(update={"change": change})
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        note_module(seen, records, MODES[change.edition, change.from_mode]),
+        cordon=True,
+        message=f"cordoned for {change.from_mode} -> {change.to}",
+    )
+
+
+def plan_let_go(seen: NodeSnapshot, *, why: str, change: Change | None = None) -> ApplyNode:
+    """Back to before the cordon; `change` is what is to be remembered, if anything."""
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        seen.records.model_copy(update={"change": change}),
+        cordon=False,
+        message=f"uncordoned: {why}",
+    )
+
+
+def plan_give_way(
+    seen: NodeSnapshot, *, why: str, now: datetime, not_before: datetime | None = None
+) -> ApplyNode:
+    """End a change whose labels are not written: let go, and with `not_before` try again then.
+
+    Where the change follows one that failed, the node goes back to that: it stays cordoned until
+    the mode that its labels say is verified.
+    """
+    change = seen.records.change
+    assert change is not None
+    if change.labelled_at is not None:
+        restart = _may_serve_another(seen, change)
+        back = {
+            "to": change.from_mode,
+            "phase": ChangePhase.LABELLED,
+            "restart": restart,
+            "plugins": (),
+        }
+        back |= {"labelled_at": now, "teardown": None}
+        if change.rolls_back is not None:
+            # The change that was to be taken back failed, and has still failed.
+            back |= {"from_mode": change.to, "failure": change.rolls_back, "rolls_back": None}
+        records = seen.records.model_copy(update={"change": change.model_copy(update=back)})
+        return build_apply(
+            seen.node,
+            owned_labels(seen.node),
+            records,
+            cordon=True,
+            message=f"still waiting: {why}",
+        )
+    if not_before is None:
+        return plan_let_go(seen, why=why)
+    deferred = {"phase": ChangePhase.DEFERRED, "since": now, "not_before": not_before}
+    return plan_let_go(seen, why=why, change=change.model_copy(update=deferred))
+
+
+def _may_serve_another(seen: NodeSnapshot, change: Change) -> bool:
+    """Whether the plugin may not have read the labels that are on the node.
+
+    The change that wrote them failed, and nothing says whether before the restart or after it.
+    """
+    applied = seen.records.applied
+    running = running_plugins(seen.pods, MODES[change.edition, change.from_mode])
+    if applied is None or applied.edition is not change.edition:
+        # No record says what the plugin that runs has read.
+        return bool(running)
+    if applied.schedule is change.from_mode:
+        # What failed was the restart of one that had read foreign labels.
+        return bool(running) and running != applied.plugins
+    transition = find_transition(change.edition, applied.schedule, change.from_mode)
+    return transition.outcome is Outcome.APPLY_AND_RESTART
+
+
+def plan_after_recheck(
+    seen: NodeSnapshot,
+    now: datetime,
+    timing: Timing,
+    *,
+    stays: bool = False,
+    may_restart: bool = True,
+) -> ApplyNode | None:
+    """Steps 3 and 4: `seen.pods` were read from the API server after the cordon.
+
+    A pod among them that the change would harm was bound while the cordon went out: let go and
+    wait, since it must start on a node that still is what the scheduler took it for. None where
+    the node `stays` cordoned until such pods are gone.
+    """
+    change = seen.records.change
+    assert change is not None
+    blocker = find_late_pods(seen, change)
+    if blocker is not None and stays:
+        return None
+    if blocker is not None:
+        return plan_give_way(seen, why=blocker.message, not_before=now + timing.backoff, now=now)
+    is_early = _has_come_early(seen, change)
+    if is_early and not may_restart:
+        why = "its plugin came by another's label, and devicePlugin.restart is Never"
+        return plan_give_way(seen, why=why, not_before=now + timing.backoff, now=now)
+    labels = change_labels(seen, change)
+    # A foreign value counts when it is replaced: not at the cordon, which may be let go of again.
+    verdict = judge_drift(seen.node, seen.records, labels, Claim(change.claim, force=True), now)
+    records = seen.records.model_copy(
+        update={
+            "drift": verdict.record if verdict.puts_back else seen.records.drift,
+            "initial_values": extend_initial_values(
+                seen.records.initial_values, seen.node, frozenset(labels)
+            ),
+            "change": change.model_copy(
+                update={
+                    "phase": ChangePhase.LABELLED,
+                    "labelled_at": now,
+                    "restart": change.restart or is_early,
+                    "teardown": change.teardown and spend_word(seen.node, change.teardown),
+                    **record_boot(seen),
+                }
+            ),
+        }
+    )
+    # Before an installer can come.
+    records = note_module(seen, records, MODES[change.edition, change.to])
+    return build_apply(seen.node, labels, records, cordon=True, message=f"labelled for {change.to}")
+
+
+def _has_come_early(seen: NodeSnapshot, change: Change) -> bool:
+    """Whether the plugin of the mode to come may have read another mode, by somebody's label.
+
+    It serves nothing yet. One that is recorded for that mode has read it; on the way back from a
+    change that failed, it may never have left. A reboot restarts it anyway.
+    """
+    from_mode, to = MODES[change.edition, change.from_mode], MODES[change.edition, change.to]
+    if change.teardown is not None or from_mode.plugin == to.plugin or not to.reads_label:
+        return False
+    applied = seen.records.applied
+    is_known = (
+        applied is not None
+        and applied.is_of(to)
+        and not applied.needs_restart
+        and not is_replaced(seen.node, seen.pods, applied)
+    )
+    said = find_schedule(change.edition, seen.node.labels)
+    return not is_known and said != change.to and bool(running_plugins(seen.pods, to))
+
+
+def plan_restart(seen: NodeSnapshot) -> ApplyNode | None:
+    """Step 5: record which pods of the plugin will be deleted; `seen.pods` were read just now.
+
+    Whatever started before the labels is among them. A process that resumes deletes only what
+    is recorded, so that each is deleted once. None where the node is not safe for it now.
+    """
+    change = seen.records.change
+    assert change is not None
+    if not seen.is_out_of_service or find_late_pods(seen, change) is not None:
+        return None
+    plugin = MODES[change.edition, change.to].plugin
+    recorded = change.model_copy(
+        update={
+            "phase": ChangePhase.RESTARTING,
+            "plugins": tuple(
+                PluginPod(name=pod.name, uid=pod.uid)
+                for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+                if pod.daemonset == plugin
+            ),
+            **record_boot(seen),
+        }
+    )
+    return build_apply(
+        seen.node,
+        change_labels(seen, change),
+        seen.records.model_copy(update={"change": recorded}),
+        cordon=True,
+        message=f"recorded {len(recorded.plugins)} plugin pod(s) to restart",
+    )
+
+
+def plan_step(seen: NodeSnapshot, policy: Policy, ctx: ReconcileContext) -> StepResult:
+    """What a change that is under way (not Deferred) needs next."""
+    return replace(_plan_step(seen, policy, ctx), under_way=True)
+
+
+def _plan_step(seen: NodeSnapshot, policy: Policy, ctx: ReconcileContext) -> StepResult:
+    change = seen.records.change
+    assert change is not None
+    if change.phase is ChangePhase.CORDONED:
+        return _plan_cordoned(seen, change, policy, ctx)
+    if (again := plan_resumed(seen, change, policy, ctx)) is not None:
+        return again
+    if (moved := plan_progress(seen, change, policy, ctx)) is not None:
+        return moved
+    plan = _plan_labelled(seen, change, policy, ctx)
+    return judge_progress(seen, change, plan, policy, ctx)
+
+
+def _plan_cordoned(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> StepResult:
+    """Wait for pods under the cordon where the pool says so; then look again."""
+    if not seen.is_out_of_service:
+        # Somebody uncordoned it by hand during our change: their wish counts.
+        why = "a person uncordoned the node"
+        not_before = ctx.now + ctx.timing.backoff
+        action = plan_give_way(seen, why=why, not_before=not_before, now=ctx.now)
+        return seen.plan(NodeState.UPDATING, Reason.CORDONED, "giving way", action)
+    if not seen.node.ready:
+        # Its plugin would not return, and a machine that died would halt the pool.
+        action = plan_give_way(seen, why="the node is not ready", now=ctx.now)
+        return seen.plan(NodeState.UPDATING, Reason.NODE_NOT_READY, "giving way", action)
+    if policy.stays_cordoned and (blocker := find_late_pods(seen, change)) is not None:
+        return _plan_emptied(seen, change, blocker, policy, ctx)
+    message = f"cordoned; looking for pods that were bound meanwhile ({change.to})"
+    look = RecheckPods(seen.node.name, stays=policy.stays_cordoned, may_restart=policy.may_restart)
+    plan = seen.plan(NodeState.UPDATING, Reason.CORDONED, message, look)
+    return plan_overdue_recheck(seen, change, plan, policy, ctx)
+
+
+def _plan_emptied(
+    seen: NodeSnapshot,
+    change: Change,
+    blocker: Blocker,
+    policy: Policy,
+    ctx: ReconcileContext,
+) -> StepResult:
+    """Pods are on a node that is cordoned: they are waited for, or evicted."""
+    plan = plan_wait_cordoned(seen, blocker)
+    if policy.workloads is not WorkloadPolicy.EVICT:
+        return plan
+    if not ctx.may_evict:
+        return plan_eviction_disabled(seen, blocker)
+    pods = find_evictable_pods(transition_of(change), blocker.pods)
+    return replace(plan, action=EvictPods(seen.node.name, pods)) if pods else plan
+
+
+def plan_eviction_disabled(seen: NodeSnapshot, blocker: Blocker) -> StepResult:
+    """The pool wants pods evicted, and the installation does not allow it."""
+    message = (
+        f"{blocker.message}; rollout.workloads is Evict, which this installation does not allow "
+        "(the chart's value eviction.enabled)"
+    )
+    return seen.plan(NodeState.BLOCKED, Reason.EVICTION_DISABLED, message)
+
+
+def _plan_labelled(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> StepResult:
+    """Steps 5 to 7, and whatever somebody undid meanwhile."""
+    if (revert := plan_revert_in_change(seen, change, policy.claim, ctx)) is not None:
+        return revert
+    if (teardown := plan_teardown(seen, change, policy, ctx)) is not None:
+        return teardown
+    if change.phase is ChangePhase.LABELLED and change.restart:
+        if (late := find_late_pods(seen, change)) is not None:
+            return plan_wait_cordoned(seen, late)
+        return seen.plan(
+            NodeState.UPDATING,
+            Reason.LABELLED,
+            "labelled; the plugin is restarted next",
+            RecordPlugins(seen.node.name),
+        )
+    # Only what is a plugin's pod indeed: whoever may write annotations must not choose victims.
+    plugin, recorded = MODES[change.edition, change.to].plugin, {p.uid for p in change.plugins}
+    if remaining := tuple(
+        PluginPod(name=pod.name, uid=pod.uid)
+        for pod in sorted(seen.pods, key=lambda pod: pod.uid)
+        if plugin and pod.daemonset == plugin and pod.uid in recorded and not pod.deleting
+    ):
+        return seen.plan(
+            NodeState.UPDATING,
+            Reason.PLUGIN_RESTARTING,
+            "restarting the device plugin",
+            DeletePlugins(seen.node.name, remaining),
+        )
+    return plan_completion(seen, change, ctx)

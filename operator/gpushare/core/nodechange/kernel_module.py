@@ -1,0 +1,125 @@
+"""What is known of the cGPU kernel module on a node: it outlives the mode that brought it.
+
+A plugin that reads `share` isolates all the same while the module is loaded (vendor's guide on node
+pools, Professional edition). Neither a label that was set by hand, nor another boot, nor another
+pool unloads it; only a teardown shows that it is gone, or a replaced system disk (`system_disk`).
+"""
+
+from dataclasses import replace
+
+from gpushare import names
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.nodechange.ongoing_change import owned_labels
+from gpushare.core.records.change_record import Change
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.snapshot.actions import StepResult, build_apply
+from gpushare.core.snapshot.admissions import find_admissions, write_admissions
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.mode import INSTALLERS, MODES, Mode, find_schedule
+
+
+def may_have_module(seen: NodeSnapshot, mode: Mode) -> bool:
+    """Whether the module may be loaded on a node that is in `mode`, or on its way there.
+
+    An installer that runs loads it, whoever brought it there; so did the one that came with the
+    label that is found on a node. Professional only: on Basic share is what its plugin gives.
+    """
+    if seen.records.module:
+        return True
+    if mode.edition is not Edition.PROFESSIONAL:
+        return False
+    return mode.isolated or _is_known(seen) or _is_installing(seen)
+
+
+def is_isolation_left(seen: NodeSnapshot, to: Mode) -> bool:
+    """Whether isolation may stay on although `to` has none: it takes a teardown and a reboot."""
+    shares = (to.edition, to.schedule) == (Edition.PROFESSIONAL, Schedule.SHARE)
+    return shares and may_have_module(seen, to)
+
+
+def note_module(
+    seen: NodeSnapshot, records: NodeRecords, mode: Mode, ctx: ReconcileContext | None = None
+) -> NodeRecords:
+    """`records` as they are to be written on a node that is in `mode`, or on its way there.
+
+    From now on nobody knows what a plugin that reads `share` gives; who came before is known. A
+    write that may find the labels of others there says when it goes out (`ctx`).
+    """
+    is_unseen = ctx is not None and _is_newly_unknown(seen, records, mode, ctx)
+    is_known = may_have_module(seen, mode) or is_unseen
+    if records.module or not is_known:
+        return records
+    update: dict[str, object] = {"module": True}
+    applied = records.applied
+    if applied is not None and applied.schedule is Schedule.SHARE:
+        update["applied"] = applied.model_copy(update=write_admissions(find_admissions(seen)))
+    return records.model_copy(update=update)
+
+
+def is_left_loaded(seen: NodeSnapshot, change: Change) -> bool:
+    """Whether the module may be loaded once `change` has come to its end."""
+    if change.teardown is not None:
+        # Since it was seen to be gone, only an installer can have brought it back.
+        return _is_installing(seen)
+    return may_have_module(seen, MODES[change.edition, change.to])
+
+
+def plan_module_noted(seen: NodeSnapshot, plan: StepResult, mode: Mode) -> StepResult:
+    """`plan`; where it does nothing, and the record of the module does not hold any more, a write.
+
+    An installer is there of which no record says, or the system disk or kernel is another than was
+    noted. Whatever the node waits for: by then the installer may have left, or both may differ.
+    """
+    if plan.action is not None or mode.edition is not Edition.PROFESSIONAL:
+        return plan
+    noted = seen.node.annotations.get(names.ANNOTATION_MODULE)
+    is_news = noted is None and _is_installing(seen) and not _is_known(seen)
+    is_outdated = noted is not None and not (seen.records.module and noted == seen.records.disk)
+    if not (is_news or is_outdated):
+        return plan
+    records = note_module(seen, seen.records, mode)
+    message = f"the cGPU kernel module {'may be' if records.module else 'is not'} loaded"
+    action = build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        records,
+        cordon=seen.node.owns_cordon,
+        message=message,
+    )
+    return replace(plan, action=action, in_line=False)
+
+
+def _is_known(seen: NodeSnapshot) -> bool:
+    """Whether the records of modes say it, or before there are any the label that was found."""
+    change, applied = seen.records.change, seen.records.applied
+    if change is None and applied is None:
+        found = find_schedule(Edition.PROFESSIONAL, seen.node.labels)
+        return found in set(Schedule) and MODES[Edition.PROFESSIONAL, Schedule(found)].isolated
+    modes = [] if applied is None else [MODES[applied.edition, applied.schedule]]
+    if change is not None:
+        modes.append(MODES[change.edition, change.from_mode])
+        if change.is_labelled:
+            modes.append(MODES[change.edition, change.to])
+    return any(mode.isolated for mode in modes)
+
+
+def _is_newly_unknown(
+    seen: NodeSnapshot, records: NodeRecords, mode: Mode, ctx: ReconcileContext
+) -> bool:
+    """Whether the mode's label went while nobody looked: an installer may have come and gone."""
+    applied, was, node = records.applied, seen.records.applied, seen.node
+    if mode.edition is not Edition.PROFESSIONAL or applied is None or was is None:
+        return False
+    if mode.labels.keys() <= node.owned or not applied.mode_unknown or was.mode_unknown:
+        return False
+    foreign = [key for key, value in mode.labels.items() if node.labels.get(key) != value]
+    is_seen = bool(foreign) and all(ctx.saw(node.written_at.get(key)) for key in foreign)
+    return seen.is_mode_unsaved or not is_seen
+
+
+def _is_installing(seen: NodeSnapshot) -> bool:
+    """Whether an installer has run; ready or leaving already, it may have loaded it in between.
+
+    One that was bound for a moment, under a label that was put back at once, loaded nothing.
+    """
+    return any(pod.daemonset in INSTALLERS and pod.phase != "Pending" for pod in seen.pods)

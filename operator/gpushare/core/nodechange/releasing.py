@@ -1,0 +1,184 @@
+"""What a node needs that no pool claims any more, until nothing on it is ours."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from gpushare import names
+from gpushare.api.pool import (
+    EDITION_SCHEDULES,
+    DeletionPolicy,
+    Edition,
+    Placement,
+    Pool,
+    ReconcilePolicy,
+    Schedule,
+)
+from gpushare.api.rollout import FailurePolicy
+from gpushare.core.deviceplugin.findings import TOLD
+from gpushare.core.nodechange.blockers import find_pods_of_another_pool
+from gpushare.core.nodechange.change_phases import plan_give_way, plan_let_go, plan_step
+from gpushare.core.nodechange.kernel_module import note_module
+from gpushare.core.nodechange.last_applied import note_readings
+from gpushare.core.nodechange.ongoing_change import owned_labels
+from gpushare.core.nodechange.reconcile_node import plan_node
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.records.node_records import extend_initial_values
+from gpushare.core.rollout.budget import CLOSED, Turn
+from gpushare.core.snapshot.actions import (
+    ApplyNode,
+    NodeState,
+    ReleaseNode,
+    StepResult,
+    build_apply,
+)
+from gpushare.core.snapshot.change_policy import build_policy
+from gpushare.core.snapshot.effective_mode import is_mode_unknown
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.mode import MODES, desired_labels, find_schedule
+from gpushare.names import Reason
+
+
+def has_stalled(pool: Pool, now: datetime, patience: timedelta) -> bool:
+    """Whether no node of a pool that is being deleted finished for so long."""
+    releasing = pool.status.releasing
+    return pool.deleting and releasing is not None and now - releasing.since >= patience
+
+
+def plan_release(
+    seen: NodeSnapshot, pool: Pool | None, ctx: ReconcileContext, turn: Turn = CLOSED
+) -> StepResult | None:
+    """What the node needs that `pool` had; None where nothing of ours is on it.
+
+    Retain: every label stays, ownership and records go. WholeCard and Restore: the node first
+    goes through the same change as a member would. A change whose labels are written is finished
+    in any case: half-way, the node would say one thing and do another. In all of them it stays
+    on the node that the kernel module may be loaded.
+    """
+    if not seen.node.carries_ours:
+        return None
+    change = seen.records.change
+    keeps = pool is None or _policy_of(pool) is DeletionPolicy.RETAIN
+    if change is not None and change.is_labelled:
+        if keeps and change.failure is not None:
+            # Its cards could be given out twice: whoever takes the node over must look first.
+            return _plan_release(seen, ctx, (), "it stays cordoned: its last change failed")
+        if change.failure is None:
+            policy = build_policy(pool, seen.node, ctx.timing)
+            return plan_step(seen, replace(policy, rolls_back=False), ctx)
+    if pool is not None and not keeps:
+        return _plan_given_back(seen, pool, ctx, turn)
+    if seen.node.owns_cordon:
+        cordoned = change is not None and change.phase is ChangePhase.CORDONED
+        # A node whose change failed before is not put in service unverified.
+        why = "the node leaves its pool"
+        action = (
+            plan_give_way(seen, why=why, now=ctx.now) if cordoned else plan_let_go(seen, why=why)
+        )
+        return seen.plan(NodeState.UPDATING, Reason.RELEASING, "letting go", action)
+    return _plan_release(seen, ctx, ())
+
+
+def find_left(
+    seen: NodeSnapshot, pool: Pool | None
+) -> tuple[dict[str, str], frozenset[str]] | None:
+    """Labels that are ours before `pool` lets go of the node, and those of them that go then.
+
+    None where every label stays as it is.
+    """
+    if pool is None or _policy_of(pool) is DeletionPolicy.RETAIN:
+        return None
+    target, removed = _find_target(seen, pool)
+    if target is None:
+        return None
+    labels = desired_labels(pool.name, target.spec)
+    return labels, frozenset(removed) & labels.keys()
+
+
+def _policy_of(pool: Pool) -> DeletionPolicy:
+    """A pool that does not act does not change nodes that leave it either."""
+    enforces = pool.spec.reconcile is ReconcilePolicy.ENFORCE
+    return pool.spec.deletion_policy if enforces else DeletionPolicy.RETAIN
+
+
+def _plan_given_back(
+    seen: NodeSnapshot, pool: Pool, ctx: ReconcileContext, turn: Turn
+) -> StepResult:
+    """The node as a member of a pool that wants what the node is to be left with."""
+    target, removed = _find_target(seen, pool)
+    if target is None:
+        found = dict(seen.records.initial_values or {})
+        message = f"what was found on the node is no mode that can be restored ({found})"
+        return seen.plan(NodeState.BLOCKED, Reason.REQUIRES_MANUAL_ACTION, message)
+    if seen.records.change is None and (
+        blocker := find_pods_of_another_pool(seen.node, "", seen.pods)
+    ):
+        return seen.plan(NodeState.BLOCKED, blocker.reason, blocker.message)
+    plan = plan_node(seen, target, ctx, turn)
+    is_done = plan.state is NodeState.READY or (plan.reason in TOLD and plan.action is None)
+    if is_done:
+        return _plan_release(seen, ctx, removed)
+    return plan if plan.state is not NodeState.UPDATING else replace(plan, reason=Reason.RELEASING)
+
+
+def _find_target(seen: NodeSnapshot, pool: Pool) -> tuple[Pool | None, tuple[str, ...]]:
+    """The pool that says what the node shall become, and the labels to be removed after that."""
+    if pool.spec.deletion_policy is DeletionPolicy.WHOLE_CARD:
+        return _derive(pool, Schedule.DEFAULT, None), (names.LABEL_POOL,)
+    # A key that was never ours says what was found, too: the mode that is restored may write it.
+    found = extend_initial_values(seen.records.initial_values, seen.node, names.MODE_LABELS)
+    labels = {key: value for key, value in found.items() if value is not None}
+    schedule, placement = find_schedule(pool.spec.edition, labels), found.get(names.LABEL_PLACEMENT)
+    known = schedule in set(EDITION_SCHEDULES[pool.spec.edition])
+    if not known or placement not in {None, *Placement}:
+        return None, ()
+    target = _derive(pool, Schedule(schedule), Placement(placement) if placement else None)
+    absent = {key for key, value in found.items() if value is None}
+    if found.get(names.LABEL_POOL) != pool.name:
+        absent.add(names.LABEL_POOL)
+    return target, tuple(sorted(absent))
+
+
+def _derive(pool: Pool, schedule: Schedule, placement: Placement | None) -> Pool:
+    allowed = placement if pool.spec.edition is Edition.PROFESSIONAL else None
+    # A node that leaves is not rolled back to what it is to leave.
+    rollout = pool.spec.rollout.model_copy(update={"on_failure": FailurePolicy.HALT})
+    update = {"schedule": schedule, "placement": allowed, "rollout": rollout}
+    spec = pool.spec.model_copy(update=update)
+    return pool.model_copy(update={"spec": spec})
+
+
+def _plan_release(
+    seen: NodeSnapshot, ctx: ReconcileContext, removed: tuple[str, ...], note: str = ""
+) -> StepResult:
+    labels = seen.node.labels
+    if (action := _note_unknown(seen, ctx)) is not None:
+        return seen.plan(NodeState.UPDATING, Reason.RELEASING, action.message, action)
+    remove = {key: labels[key] for key in removed if key in labels and key in seen.node.owned}
+    if (said := labels.get(names.LABEL_ISOLATION_VERIFIED)) is not None:
+        # Whoever wrote it: from now on nobody vouches for what it says.
+        remove[names.LABEL_ISOLATION_VERIFIED] = said
+    release = ReleaseNode(seen.node.name, seen.node.uid, remove, note)
+    parts = ["ownership is given up", f"removed: {', '.join(remove)}" if remove else "", note]
+    message = "; ".join(part for part in parts if part)
+    return seen.plan(NodeState.UPDATING, Reason.RELEASING, message, release)
+
+
+def _note_unknown(seen: NodeSnapshot, ctx: ReconcileContext) -> ApplyNode | None:
+    """The write after which whoever has the node next does not believe its labels; None where they
+    can be believed, or it is written."""
+    applied = seen.records.applied
+    if applied is None or seen.records.mode_unknown:
+        return None
+    readings = note_readings(seen, applied, ctx)
+    is_unknown = applied.needs_restart or is_mode_unknown(seen.node, seen.pods, applied)
+    if not (is_unknown or readings.get("mode_unknown")):
+        return None
+    noted = {"mode_unknown": True, "applied": applied.model_copy(update=readings)}
+    records = seen.records.model_copy(update=noted)
+    return build_apply(
+        seen.node,
+        owned_labels(seen.node),
+        note_module(seen, records, MODES[applied.edition, applied.schedule], ctx),
+        cordon=seen.node.owns_cordon,
+        message="that its mode is unknown is left on the node",
+    )

@@ -1,0 +1,397 @@
+"""A teardown: what is left of a change once its labels are written, and isolation must go for good.
+
+    Labelled -> the module's files removed (Uninstalled) -> another boot (Rebooted)
+    -> no module seen in it (Restarting) -> verified return, as in any change
+
+With Manual a person does all of that, and Uninstalled is passed over. We never reboot: another boot
+is read from the node. Whatever happened while no operator ran is understood from node and Jobs. A
+person's word, and a Job's, counts for the boot of which it was said.
+"""
+
+import hashlib
+from dataclasses import replace
+
+from gpushare import names
+from gpushare.api.k8s.job import Job, JobState
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.api.teardown import RebootPolicy, TeardownPolicy
+from gpushare.core.nodechange.ongoing_change import find_late_pods, owned_labels, plan_wait_cordoned
+from gpushare.core.records.change_record import Change, ChangePhase, Teardown
+from gpushare.core.rollout.approval import is_approved
+from gpushare.core.snapshot.actions import (
+    Blocker,
+    CreateJob,
+    JobPhase,
+    NodeState,
+    RecordPlugins,
+    StepResult,
+    build_apply,
+)
+from gpushare.core.snapshot.admissions import record_boot
+from gpushare.core.snapshot.change_policy import Policy
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext
+from gpushare.editions.mode import INSTALLERS
+from gpushare.editions.transitions import Outcome
+from gpushare.names import Reason
+
+MODULE_FAILURES = frozenset({Reason.TEARDOWN_FAILED, Reason.MODULE_STILL_LOADED})
+"""The module is where it was: only trying again from the beginning helps."""
+_HASH_CHARACTERS = 20
+_WORD_CHARACTERS = 20
+"""As much is shown of an annotation that says something else than was expected."""
+_START = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_START}"
+_DONE = f"{names.ANNOTATION_TEARDOWN}={names.TEARDOWN_DONE}"
+_SENTINEL = "sentinel"
+_SWITCH = "the chart's value teardown.jobs.enabled"
+
+
+def find_refusal(node: Node, policy: Policy, ctx: ReconcileContext) -> Blocker | None:
+    """Why no teardown may begin on `node`; None where it may."""
+    if policy.teardown is TeardownPolicy.MANUAL:
+        if node.teardown == names.TEARDOWN_START:
+            return None
+        return Blocker(
+            Reason.REQUIRES_TEARDOWN,
+            f"{_tell_word(node)}annotate the node {_START} to begin: in its turn it is emptied, "
+            "cordoned and labelled, then says what to type on it, and ends with a reboot",
+        )
+    return None if ctx.may_tear_down else Blocker(Reason.TEARDOWN_DISABLED, _tell_switch())
+
+
+def agree_on_policy(seen: NodeSnapshot, pool: Pool, policy: Policy) -> Policy:
+    """`policy`, but for a teardown that began by hand and that nobody agreed to leave to Jobs.
+
+    Where a Job has removed the module, somebody did.
+    """
+    change = seen.records.change
+    if change is None or change.teardown is None or change.phase is ChangePhase.UNINSTALLED:
+        return policy
+    if any(_does(job, JobPhase.UNINSTALL) for job in seen.jobs.values()):
+        return policy
+    kind = policy.kind_of(change.from_mode, change.to, Outcome.REQUIRES_TEARDOWN)
+    if is_approved(pool, kind):
+        return policy
+    return replace(policy, teardown=TeardownPolicy.MANUAL, reboot=RebootPolicy.MANUAL)
+
+
+def name_job(node: Node, change: Change, phase: JobPhase) -> str:
+    """The name of the Job of one phase: the same for as long as it is the same attempt.
+
+    One that looks for the module says something of the boot it looked in, and of no other.
+    """
+    assert change.teardown is not None
+    since = change.since.isoformat(timespec="milliseconds")
+    unique = f"{node.uid}/{since}/{change.teardown.attempt}"
+    if phase is JobPhase.VERIFY:
+        unique += f"/{node.boot_id}"
+    digest = hashlib.sha256(unique.encode()).hexdigest()[:_HASH_CHARACTERS]
+    return f"gpushare-{phase}-{digest}"
+
+
+def is_job_due(seen: NodeSnapshot, job: CreateJob) -> bool:
+    """Whether `job` may be made on the node; `seen` was read just now, unlike what it was planned
+    on: it stops the container runtime of a node that may be in service again."""
+    change = seen.records.change
+    if change is None or change.teardown is None or not seen.is_out_of_service:
+        return False
+    if job.phase is JobPhase.UNINSTALL and find_late_pods(seen, change) is not None:
+        return False
+    return job.name == name_job(seen.node, change, job.phase)
+
+
+def resume(seen: NodeSnapshot, change: Change) -> dict[str, object]:
+    """What of a teardown that failed is another one when it is tried again.
+
+    Where the module stayed, it begins anew: a boot that was can't have removed it. Else it goes on
+    where it was, also where the node booted once more since the module was seen.
+    """
+    assert change.teardown is not None
+    assert change.failure is not None
+    again = {"attempt": change.teardown.attempt + 1, "not_ready": None}
+    teardown, reason = change.teardown.model_copy(update=again), change.failure.reason
+    if reason in MODULE_FAILURES:
+        teardown = spend_word(seen.node, teardown)
+    update: dict[str, object] = {"teardown": teardown}
+    may_be_gone = reason == Reason.MODULE_STILL_LOADED and has_rebooted(seen, change)
+    if reason in MODULE_FAILURES and not may_be_gone:
+        update |= {"phase": ChangePhase.LABELLED, **record_boot(seen)}
+    return update
+
+
+def asks_for_commands(plan: StepResult) -> bool:
+    """Whether a person is to remove the module now, by what is typed on the node."""
+    return (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.MODULE_REMOVAL)
+
+
+def waits_for_user(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> bool:
+    """Whether the next step is a person's, or kured's: that has no deadline.
+
+    It has one while the node is not ready: it reboots, or it never comes back.
+    """
+    teardown = change.teardown
+    return (
+        teardown is not None
+        and not teardown.not_ready
+        and _is_left_alone(seen, change, policy, ctx)
+    )
+
+
+def plan_progress(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> StepResult | None:
+    """What happened by itself is written on the node; None where nothing has."""
+    teardown, node = change.teardown, seen.node
+    if teardown is None or change.phase is ChangePhase.RESTARTING:
+        return None
+    up = teardown.model_copy(update={"not_ready": None})
+    if (consumed := _is_consumed(seen, change, teardown)) is not bool(teardown.consumed):
+        message = "a person's word is too early" if consumed else "it stands there no more"
+        told = teardown.model_copy(update={"consumed": consumed or None})
+        # What people write to it and take away again is no reason for a longer deadline.
+        since = change.labelled_at
+        return _plan_write(seen, change, ctx, message, teardown=told, labelled_at=since)
+    if not change.boot_id and node.boot_id:
+        return _plan_write(seen, change, ctx, "its boot is known", boot_id=node.boot_id)
+    if change.phase is not ChangePhase.REBOOTED and has_rebooted(seen, change):
+        return _plan_write(
+            seen, change, ctx, "another boot", phase=ChangePhase.REBOOTED, teardown=up
+        )
+    if teardown.not_ready and node.ready:
+        return _plan_write(seen, change, ctx, "ready again in the same boot", teardown=up)
+    if not (node.ready or teardown.not_ready) and _is_left_alone(seen, change, policy, ctx):
+        not_ready = teardown.model_copy(update={"not_ready": True})
+        return _plan_write(
+            seen, change, ctx, "not ready: it reboots, or it died", teardown=not_ready
+        )
+    if change.phase is ChangePhase.LABELLED and _is_complete(
+        _find_job(seen, change, JobPhase.UNINSTALL)
+    ):
+        message = "the kernel module's files are removed"
+        return _plan_write(seen, change, ctx, message, phase=ChangePhase.UNINSTALLED, teardown=up)
+    if (
+        change.phase is ChangePhase.REBOOTED
+        and not change.restart
+        and _is_gone(seen, change, policy)
+    ):
+        message = "no kernel module is loaded"
+        return _plan_write(seen, change, ctx, message, phase=ChangePhase.RESTARTING, plugins=())
+    return None
+
+
+def has_rebooted(seen: NodeSnapshot, change: Change) -> bool:
+    """Whether the node is in another boot than when the teardown's labels were written."""
+    boots = change.boot_id, seen.node.boot_id
+    return all(boots) and boots[0] != boots[1]
+
+
+def spend_word(node: Node, teardown: Teardown) -> Teardown:
+    """`teardown`, of which a `done` that stands on the node by now says nothing."""
+    is_said = node.teardown == names.TEARDOWN_DONE
+    return teardown.model_copy(update={"consumed": True if is_said else None})
+
+
+def plan_teardown(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> StepResult | None:
+    """What the teardown needs next, or waits for; None once the module was shown to be gone."""
+    if change.teardown is None or change.phase is ChangePhase.RESTARTING:
+        return None
+    if change.phase is ChangePhase.UNINSTALLED:
+        return _plan_reboot(seen, change, policy)
+    if change.teardown.not_ready:
+        return _plan_not_ready(seen)
+    if change.phase is ChangePhase.REBOOTED:
+        return _plan_verification(seen, change, policy, ctx)
+    return _plan_removal(seen, change, policy, ctx)
+
+
+def _plan_removal(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> StepResult:
+    """At Labelled: the module's files are to be removed."""
+    reason, node = Reason.MODULE_REMOVAL, seen.node.name
+    job = _find_job(seen, change, JobPhase.UNINSTALL)
+    if job is not None and job.state is JobState.FAILED:
+        message = f"the module was not removed: {_tell_failed(job)}"
+        return seen.plan(NodeState.FAILED, Reason.TEARDOWN_FAILED, message)
+    if job is not None:
+        return seen.plan(NodeState.UPDATING, reason, f"Job {job} removes the module")
+    if (late := find_late_pods(seen, change)) is not None:
+        return plan_wait_cordoned(seen, late)
+    if installer := _find_installer(seen):
+        message = f"{ctx.name_of(installer)} must leave first, or it loads the module again"
+        return seen.plan(NodeState.UPDATING, reason, message)
+    if policy.teardown is TeardownPolicy.MANUAL:
+        # What helps comes first: the end is what is cut where names are long.
+        message = (
+            f"remove the kernel module by hand, reboot, and then annotate the node {_DONE}: "
+            f"`gpushare render teardown {node}` and the node's Event say what to type"
+        )
+        return seen.plan(NodeState.BLOCKED, reason, message)
+    if not ctx.may_tear_down:
+        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
+    if change.failure is not None:
+        return seen.plan(NodeState.UPDATING, reason, "no Job is made again by itself")
+    job_name = name_job(seen.node, change, JobPhase.UNINSTALL)
+    leaves = policy.reboot is RebootPolicy.SENTINEL
+    create = CreateJob(node, job_name, JobPhase.UNINSTALL, leaves_sentinel=leaves)
+    return seen.plan(NodeState.UPDATING, reason, "a Job is made that removes the module", create)
+
+
+def _plan_reboot(seen: NodeSnapshot, change: Change, policy: Policy) -> StepResult:
+    """At Uninstalled: somebody else reboots the node, in a window of theirs."""
+    assert change.teardown is not None
+    if change.teardown.not_ready:
+        return _plan_not_ready(seen)
+    who, removal = "reboot it", _find_job(seen, change, JobPhase.UNINSTALL)
+    is_sentinel = policy.reboot is RebootPolicy.SENTINEL
+    if _SENTINEL in removal.args if removal is not None else is_sentinel:
+        who = "kured reboots it in its window, as /var/run/reboot-required asks; or reboot it"
+    elif is_sentinel:
+        who = "reboot it: the Job was made with reboot: Manual, and left nothing for kured"
+    message = f"the module's files are removed from {seen.node.name}, and it is still loaded: {who}"
+    return seen.plan(NodeState.BLOCKED, Reason.REBOOT_NEEDED, message)
+
+
+def _plan_not_ready(seen: NodeSnapshot) -> StepResult:
+    message = f"{seen.node.name} is not ready: it reboots, or it died"
+    return seen.plan(NodeState.UPDATING, Reason.REBOOT_NEEDED, message)
+
+
+def _plan_verification(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> StepResult:
+    """At Rebooted: the module is to be seen to be gone."""
+    reason, node = Reason.MODULE_UNVERIFIED, seen.node.name
+    if _is_gone(seen, change, policy):
+        # A plugin may have started under foreign labels meanwhile.
+        if (late := find_late_pods(seen, change)) is not None:
+            return plan_wait_cordoned(seen, late)
+        message = "no kernel module is loaded; the plugin is restarted next"
+        return seen.plan(NodeState.UPDATING, Reason.LABELLED, message, RecordPlugins(node))
+    job = _find_job(seen, change, JobPhase.VERIFY)
+    if job is not None and job.state is JobState.FAILED:
+        message = f"the module is not seen to be gone after the reboot: {_tell_failed(job)}"
+        return seen.plan(NodeState.FAILED, Reason.MODULE_STILL_LOADED, message)
+    if job is not None:
+        return seen.plan(NodeState.UPDATING, reason, f"Job {job} looks for the module")
+    is_manual = policy.teardown is TeardownPolicy.MANUAL
+    if not (is_manual or ctx.may_tear_down):
+        return seen.plan(NodeState.BLOCKED, Reason.TEARDOWN_DISABLED, _tell_switch())
+    # Also one of a former attempt: it may just begin.
+    if running := sorted(str(job) for job in seen.jobs.values() if _is_removing(job)):
+        return seen.plan(NodeState.UPDATING, reason, f"Job {running[0]} must end first")
+    if installer := _find_installer(seen):
+        message = f"{ctx.name_of(installer)} must leave first: it loads the module"
+        return seen.plan(NodeState.UPDATING, reason, message)
+    if is_manual:
+        message = _tell_verification(seen.node, change)
+        return seen.plan(NodeState.BLOCKED, reason, message)
+    if not seen.node.ready:
+        return seen.plan(NodeState.UPDATING, reason, f"{node} has rebooted, and is not ready yet")
+    if change.failure is not None and change.failure.phase is ChangePhase.REBOOTED:
+        return seen.plan(NodeState.UPDATING, reason, "no Job is made again by itself")
+    create = CreateJob(node, name_job(seen.node, change, JobPhase.VERIFY), JobPhase.VERIFY)
+    return seen.plan(NodeState.UPDATING, reason, "a Job is made that looks for the module", create)
+
+
+def _is_left_alone(
+    seen: NodeSnapshot, change: Change, policy: Policy, ctx: ReconcileContext
+) -> bool:
+    """Whether nothing of ours is under way on the node, and nothing is ours to do."""
+    is_ours = policy.teardown is TeardownPolicy.JOB and ctx.may_tear_down
+    if change.phase is ChangePhase.LABELLED:
+        removal = _find_job(seen, change, JobPhase.UNINSTALL)
+        return removal is None and not is_ours and not has_rebooted(seen, change)
+    if change.phase is ChangePhase.REBOOTED:
+        verification = _find_job(seen, change, JobPhase.VERIFY)
+        return verification is None and not is_ours and not _is_gone(seen, change, policy)
+    return change.phase is ChangePhase.UNINSTALLED
+
+
+def _is_gone(seen: NodeSnapshot, change: Change, policy: Policy) -> bool:
+    """Whether the module was seen to be gone in the boot that followed its removal."""
+    assert change.teardown is not None
+    if _is_complete(_find_job(seen, change, JobPhase.VERIFY)):
+        return True
+    is_said = seen.node.teardown == names.TEARDOWN_DONE
+    is_manual = policy.teardown is TeardownPolicy.MANUAL
+    return is_manual and is_said and not _is_consumed(seen, change, change.teardown)
+
+
+def _is_consumed(seen: NodeSnapshot, change: Change, teardown: Teardown) -> bool:
+    """Whether the `done` that stands there is not a word about the module in this very boot."""
+    if seen.node.teardown != names.TEARDOWN_DONE:
+        return False
+    if teardown.consumed:
+        return True
+    if change.phase is not ChangePhase.REBOOTED:
+        return not has_rebooted(seen, change)
+    # It was shown to be there, or may be loaded just now.
+    verification = _find_job(seen, change, JobPhase.VERIFY)
+    is_seen = verification is not None and verification.state is JobState.FAILED
+    return is_seen or bool(_find_installer(seen))
+
+
+def _find_job(seen: NodeSnapshot, change: Change, phase: JobPhase) -> Job | None:
+    """The Job of this phase; not one of its name that does something else."""
+    job = seen.jobs.get(name_job(seen.node, change, phase))
+    return job if job is not None and _does(job, phase) else None
+
+
+def _does(job: Job, phase: JobPhase) -> bool:
+    return job.args[:1] == (phase,)
+
+
+def _is_removing(job: Job) -> bool:
+    return job.state is JobState.RUNNING and _does(job, JobPhase.UNINSTALL)
+
+
+def _is_complete(job: Job | None) -> bool:
+    return job is not None and job.state is JobState.COMPLETE
+
+
+def _find_installer(seen: NodeSnapshot) -> str:
+    """A DaemonSet that is still on the node and would put the module back; empty without one."""
+    return min((pod.daemonset for pod in seen.pods if pod.daemonset in INSTALLERS), default="")
+
+
+def _tell_failed(job: Job) -> str:
+    return f"`kubectl logs -n {job.namespace} job/{job.name}` says why ({job.message})"
+
+
+def _tell_verification(node: Node, change: Change) -> str:
+    assert change.teardown is not None
+    message = f"rebooted: see that no cGPU module is loaded, then annotate the node {_DONE}"
+    if change.teardown.consumed:
+        return f"{message}; the one that stands there was said too early: annotate it start first"
+    return f"{_tell_word(node)}{message}"
+
+
+def _tell_word(node: Node) -> str:
+    """What stands there in place of a word of ours, with what follows it."""
+    if node.teardown in ("", names.TEARDOWN_START):
+        return ""
+    said = ascii(node.teardown[:_WORD_CHARACTERS])[: 2 * _WORD_CHARACTERS]
+    return f"{names.ANNOTATION_TEARDOWN} is {said}, which is not what is expected now; "
+
+
+def _tell_switch() -> str:
+    return (
+        "isolationTeardown.policy is Job, and this installation makes no such Jobs "
+        f"({_SWITCH}); switch them on, or set the policy to Manual"
+    )
+
+
+def _plan_write(
+    seen: NodeSnapshot, change: Change, ctx: ReconcileContext, message: str, **update: object
+) -> StepResult:
+    """Write how far it is, and let the deadline run anew."""
+    moved = change.model_copy(update={"labelled_at": ctx.now, **update})
+    records = seen.records.model_copy(update={"change": moved})
+    labels = owned_labels(seen.node)
+    action = build_apply(seen.node, labels, records, cordon=True, message=message)
+    return seen.plan(NodeState.UPDATING, Reason.UPDATING, message, action)

@@ -1,0 +1,1 @@
+"""Which pool a node belongs to, and what becomes of labels that others write."""

@@ -1,0 +1,61 @@
+"""Which nodes a pool claims, and which pool gets a node that several claim."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Nodes, Pool
+from gpushare.api.selector import matches_selector
+from gpushare.core.records.node_records import NodeRecords
+
+
+def is_member(nodes: Nodes, node: Node) -> bool:
+    """Whether a pool with this membership claims `node`.
+
+    A control-plane node only when it is named: a selector that is too wide must not reach it.
+    """
+    if node.name in nodes.excluded:
+        return False
+    if node.name in nodes.named:
+        return True
+    selector = nodes.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return False
+    return matches_selector(selector, node.labels) and not node.is_control_plane
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who gets a node, and who else wanted it."""
+
+    winner: Pool
+    losers: tuple[Pool, ...] = ()
+
+
+def decide_claim(node: Node, owner: str | None, pools: Sequence[Pool]) -> Claim | None:
+    """Who gets `node`, which `owner` has now, of the pools that claim it; None where none does.
+
+    The higher priority wins; equal priorities keep the current owner, so that a new pool takes
+    no node away; without an owner the older pool wins.
+    """
+    claimants = [pool for pool in pools if not pool.deleting and is_member(pool.spec.nodes, node)]
+    if not claimants:
+        return None
+    ranked = sorted(
+        claimants,
+        key=lambda pool: (-pool.spec.priority, pool.name != owner, pool.created, pool.name),
+    )
+    return Claim(ranked[0], tuple(ranked[1:]))
+
+
+def find_owner(node: Node, records: NodeRecords) -> str | None:
+    """Name of the pool that has `node` now.
+
+    Its label where that is ours, else what is recorded: a label that somebody removed or wrote by
+    hand does not move a node.
+    """
+    if names.LABEL_POOL in node.owned and names.LABEL_POOL in node.labels:
+        return node.labels[names.LABEL_POOL]
+    record = records.change or records.applied
+    return record.pool if record is not None else None

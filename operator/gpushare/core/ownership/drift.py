@@ -1,0 +1,175 @@
+"""Labels of ours that somebody else changed: put back, unless it turns out to be a fight.
+
+A foreign change is drift, and is put back at once. The third by the same manager on the same node
+and key within ten minutes makes that manager a rival: `Report` gives way and says so, `Force` goes
+on at a slow pace. What is counted is kept on the node, so that a restart does not begin anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.core.records.drift_record import Drift, DriftRevert, LabelConflict
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.editions.mode import MODES
+
+WINDOW = timedelta(minutes=10)
+"""Changes by the same manager within this time belong together."""
+PATIENCE = 2
+"""So many are put back within it; the next one makes a rival."""
+PACE = timedelta(minutes=1)
+WRITES_PER_PACE = 6
+_KEPT_REVERTS = 12
+UNNAMED = "a manager that left no name (the key was removed)"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """For whom labels are held, and how hard."""
+
+    spec: str = ""
+    """The pool, and the generation of its spec."""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done about foreign changes on one node."""
+
+    given_up: frozenset[str] = frozenset()
+    """Keys that are left to a rival."""
+    fought_over: frozenset[str] = frozenset()
+    """Keys that a rival keeps writing, given up or not."""
+    conflicts: tuple[LabelConflict, ...] = ()
+    puts_back: bool = False
+    """A foreign value is to be replaced by ours."""
+    record: Drift | None = None
+    """What a write that goes out now must leave on the node."""
+    wait: timedelta | None = None
+    """Not before that, where we wrote often of late."""
+    calm_after: timedelta | None = None
+    """How long until a fight that nobody continues is over."""
+
+    @property
+    def message(self) -> str:
+        return "; ".join(describe_conflict(conflict) for conflict in self.conflicts)
+
+
+def describe_conflict(conflict: LabelConflict) -> str:
+    """Who writes what, against which value of ours."""
+    theirs = "removes it" if conflict.theirs is None else f"writes {conflict.theirs!r}"
+    return (
+        f"{conflict.manager or UNNAMED} keeps changing the label {conflict.key}: it {theirs}, "
+        f"the pool says {conflict.ours!r}"
+    )
+
+
+def describe_revert(revert: DriftRevert, ours: str) -> str:
+    """Who had written what, which value of ours is there again, and what to do about it."""
+    theirs = "had removed it" if revert.theirs is None else f"had written {revert.theirs!r}"
+    return (
+        f"put the label {revert.key} back to {ours!r}: {revert.manager or UNNAMED} {theirs}. If "
+        "that came with the labels of a node pool, give that node pool the same value, or take the "
+        "label out of it"
+    )
+
+
+def judge_drift(
+    node: Node, records: NodeRecords, wanted: Mapping[str, str], claim: Claim, now: datetime
+) -> Verdict:
+    """What to do about the labels of `wanted` that were ours and are not any more."""
+    once_ours = _once_ours(node, records) & wanted.keys()
+    lost = {key: wanted[key] for key in sorted(once_ours) if key not in node.owned}
+    if not lost and records.drift is None:
+        return Verdict()
+    began = records.drift or Drift(claim=claim.spec, retry=node.retry)
+    drift = began
+    if (began.claim, began.retry) != (claim.spec, node.retry):
+        # The spec is another one, or a person asks to try again.
+        drift = Drift(claim=claim.spec, retry=node.retry)
+    foreign = {key: ours for key, ours in lost.items() if node.labels.get(key) != ours}
+    unresolved = () if claim.force else tuple(r for r in drift.conflicts if r.key in foreign)
+    given_way = {conflict.key for conflict in unresolved}
+    reverts = [revert for revert in drift.reverts if abs(now - revert.at) < WINDOW]
+    conflicts, reverted = list(unresolved), False
+    for key, ours in foreign.items():
+        if key in given_way:
+            continue
+        theirs = node.labels.get(key)
+        manager = node.managers.get(key, "") if theirs is not None else ""
+        flip = DriftRevert(key=key, manager=manager, theirs=theirs, at=now)
+        may_give_way = not claim.force and key != names.LABEL_ISOLATION_VERIFIED
+        if may_give_way and _count(reverts, flip) >= PATIENCE:
+            # A time that is on the node already, so that equal snapshots give equal plans.
+            began_at = min(revert.at for revert in reverts if _is_same(revert, flip))
+            conflicts.append(_build_conflict(flip.model_copy(update={"at": began_at}), ours))
+        else:
+            reverts.append(flip)
+            reverted = True
+    given_up = frozenset(conflict.key for conflict in conflicts)
+    remembered = (
+        *conflicts,
+        *(conflict for conflict in drift.conflicts if conflict.key not in wanted),
+    )
+    record = records.drift
+    if reverted or lost.keys() - foreign.keys() or remembered != began.conflicts:
+        record = drift.model_copy(
+            update={
+                "reverts": tuple(reverts[-_KEPT_REVERTS:]),
+                "conflicts": remembered,
+                "writes": (*drift.writes, now)[-WRITES_PER_PACE:],
+            }
+        )
+    conflicts += [
+        _build_conflict(flip, wanted[flip.key])
+        for flip in {(r.key, r.manager): r for r in reverts}.values()
+        if _count(reverts, flip) > PATIENCE and flip.key in wanted
+    ]
+    return Verdict(
+        given_up=given_up,
+        fought_over=frozenset(conflict.key for conflict in conflicts),
+        conflicts=tuple(conflicts),
+        puts_back=reverted,
+        record=record,
+        wait=_find_wait(drift, now) if record is not records.drift else None,
+        calm_after=max((r.at + WINDOW - now for r in reverts), default=None),
+    )
+
+
+def _once_ours(node: Node, records: NodeRecords) -> frozenset[str]:
+    """Keys that we have put on the node: of those a lost one is drift, not the first take-over."""
+    change, applied = records.change, records.applied
+    ours = {names.LABEL_POOL, names.LABEL_PLACEMENT}
+    if change is not None and change.is_labelled:
+        ours |= MODES[change.edition, change.to].labels.keys()
+    elif applied is not None:
+        ours |= MODES[applied.edition, applied.schedule].labels.keys()
+    is_labelled = applied is not None or (change is not None and change.is_labelled)
+    # Whoever had it before has no right to it. Where it is absent it was never written yet.
+    verified = {names.LABEL_ISOLATION_VERIFIED} if is_labelled else set()
+    return frozenset(records.initial_values or ()) & ours | (verified & node.labels.keys())
+
+
+def _count(reverts: Sequence[DriftRevert], flip: DriftRevert) -> int:
+    """How often the same manager changed the same key."""
+    return sum(_is_same(revert, flip) for revert in reverts)
+
+
+def _is_same(revert: DriftRevert, flip: DriftRevert) -> bool:
+    return (revert.key, revert.manager) == (flip.key, flip.manager)
+
+
+def _build_conflict(flip: DriftRevert, ours: str) -> LabelConflict:
+    return LabelConflict(
+        key=flip.key, manager=flip.manager, ours=ours, theirs=flip.theirs, since=flip.at
+    )
+
+
+def _find_wait(drift: Drift, now: datetime) -> timedelta | None:
+    """How long until one more write keeps the pace."""
+    if len(drift.writes) < WRITES_PER_PACE:
+        return None
+    left = min(drift.writes[0] + PACE - now, PACE)
+    return left if left > timedelta() else None

@@ -1,0 +1,1 @@
+"""The decisions for all pools, made again for the nodes to which something happened."""

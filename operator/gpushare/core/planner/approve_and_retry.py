@@ -1,0 +1,162 @@
+"""What a person says to a rollout: that it may begin, and that what failed is tried again.
+
+Each word is judged before it is written: one that is not called for would count for something else
+later.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
+from gpushare.core.nodechange.failure import describe_failure
+from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.records.change_record import Failure
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.records.record import RecordError
+from gpushare.core.snapshot.change_policy import build_attempt, build_claim
+from gpushare.names import Condition, Reason
+
+_WAITING = frozenset({Reason.WAITING_FOR_APPROVAL, Reason.ROLLOUT_HALTED})
+"""Where the condition RolloutComplete says this, an agreement may be missing."""
+
+
+class NotCalledForError(Exception):
+    """There is nothing to say it to; the message is a sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What is to be written, and what it is for; nothing where it stands there already."""
+
+    value: str
+    about: str
+
+
+def judge_approval(pool: Pool, seen_hash: str) -> Word:
+    """The hash to be agreed to, which must be `seen_hash` where a person gives one.
+
+    An empty one stands already. Raises `NotCalledForError`.
+    """
+    rollout, plan = pool.spec.rollout, pool.status.plan
+    if pool.deleting:
+        raise NotCalledForError(f"pool {pool.name} is being deleted, which waits for no agreement")
+    if rollout.approval is ApprovalPolicy.AUTOMATIC:
+        raise NotCalledForError(
+            f"rollout.approval of pool {pool.name} is Automatic: its changes wait for no agreement"
+        )
+    if pool.status.observed_generation != pool.generation:
+        raise NotCalledForError(
+            f"the controller has not read the latest spec of pool {pool.name} yet, so that its "
+            "plan may be another one; try again in a moment, and see that a controller runs"
+        )
+    current = plan.hash if plan is not None else ""
+    if seen_hash and current and seen_hash != current:
+        raise NotCalledForError(
+            f"the plan of pool {pool.name} is {current} by now, and not {seen_hash}; read it "
+            f"(gpushare plan pool {pool.name}) before you agree to it"
+        )
+    if plan is None or not current:
+        raise NotCalledForError(f"pool {pool.name} has nothing left to change")
+    if rollout.approved_plan == current:
+        return Word("", plan.summary)
+    if _find_reason(pool) not in _WAITING:
+        raise NotCalledForError(
+            f"nothing in the plan {current} of pool {pool.name} waits for an agreement: "
+            f"{plan.summary}"
+        )
+    return Word(current, plan.summary)
+
+
+def _find_reason(pool: Pool) -> str:
+    conditions = pool.status.conditions
+    return next((c.reason for c in conditions if c.type == Condition.ROLLOUT_COMPLETE), "")
+
+
+def judge_pool_retry(pool: Pool, nodes: Iterable[Node], now: str) -> Word:
+    """The value `now` for the pool's annotation; empty where all that failed is tried again.
+
+    Raises `NotCalledForError`.
+    """
+    failed: list[str] = []
+    tried: list[str] = []
+    for node in nodes:
+        records = _read(node)
+        failure = _find_failure(records)
+        if failure is None or find_owner(node, records) != pool.name:
+            continue
+        is_current = failure.attempt == build_attempt(pool, node.retry)
+        (failed if is_current else tried).append(node.name)
+    if failed:
+        return Word(now, f"{', '.join(sorted(failed))} failed")
+    if tried:
+        return Word("", f"{', '.join(sorted(tried))} failed")
+    raise NotCalledForError(f"no change of a node of pool {pool.name} has failed")
+
+
+def judge_told_retry(pool: Pool, now: str) -> Word:
+    """The same, for who may not list nodes: by what the controller told last.
+
+    Raises `NotCalledForError`.
+    """
+    failed = pool.status.nodes.failed
+    if not failed and _find_reason(pool) != Reason.ROLLOUT_HALTED:
+        raise NotCalledForError(
+            f"the controller told last that no node of pool {pool.name} has failed; nodes, which "
+            "say it themselves, can't be listed"
+        )
+    return Word(now, f"{failed} nodes failed, as the controller told last")
+
+
+def judge_node_retry(node: Node, pool: Pool, now: str) -> Word:
+    """The value `now` for the node's annotation; empty where what failed is tried again.
+
+    `pool` is the one that has the node. Raises `NotCalledForError`.
+    """
+    records = _read(node)
+    failure, drift = _find_failure(records), records.drift
+    if failure is not None:
+        about = describe_failure(node.name, failure)
+        is_current = failure.attempt == build_attempt(pool, node.retry)
+        return Word(now if is_current else "", about)
+    claim = build_claim(pool).spec
+    if drift is not None and drift.conflicts and (drift.claim, drift.retry) == (claim, node.retry):
+        keys = ", ".join(sorted({conflict.key for conflict in drift.conflicts}))
+        return Word(now, f"{keys} was left to {drift.conflicts[0].manager}")
+    raise NotCalledForError(
+        f"no change of node {node.name} has failed, and no label of it was left to anybody; "
+        f"gpushare plan pool {pool.name} says what it waits for"
+    )
+
+
+def explain_no_pool(node: Node, pools: Iterable[Pool]) -> NotCalledForError:
+    """Why nothing can be tried again of a node that none of all `pools` has."""
+    claim = decide_claim(node, None, [pool for pool in pools if pool.observes])
+    if claim is None:
+        return NotCalledForError(f"node {node.name} belongs to no pool: nothing of it can fail")
+    return NotCalledForError(
+        f"pool {claim.winner.name} only observes node {node.name} (its reconcile is Observe): it "
+        "changes nothing, and nothing of it can fail"
+    )
+
+
+def find_pool_of(node: Node) -> str | None:
+    """Name of the pool that has it. Raises `NotCalledForError` where its records can't be read."""
+    return find_owner(node, _read(node))
+
+
+def _read(node: Node) -> NodeRecords:
+    try:
+        return parse_records(node)
+    except RecordError as error:
+        raise NotCalledForError(f"node {node.name} is left alone: {error}") from error
+
+
+def _find_failure(records: NodeRecords) -> Failure | None:
+    """What failed on a node last: of its change, or of one that was taken back."""
+    change, applied = records.change, records.applied
+    of_change = None
+    if change is not None and change.is_under_way:
+        of_change = change.failure or change.rolls_back
+    return of_change or (applied.failure if applied is not None else None)

@@ -1,0 +1,383 @@
+"""All decisions, for all pools: made anew for the nodes that something happened to.
+
+What was decided is kept in a book for each pool, so an event costs the same at any size. Equal
+snapshots give equal plans, whatever the order of the events.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy, Rollout
+from gpushare.core.capacity.pool_capacity import NodeCapacity, observe_node_capacity
+from gpushare.core.nodechange.reconcile_node import plan_node
+from gpushare.core.nodechange.releasing import has_stalled, plan_release
+from gpushare.core.ownership.claims import decide_claim, find_owner
+from gpushare.core.ownership.releases import Releases
+from gpushare.core.planner.decisions import Decision, Plan
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.planner.requeue import RequeueQueue
+from gpushare.core.planner.suppressed import explain_refusal, keep_waiting, plan_ceded, suppress
+from gpushare.core.rollout.approval import is_approved
+from gpushare.core.rollout.budget import OPEN, UNAPPROVED, Progress, Turn, plan_turn
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
+from gpushare.core.snapshot.isolation import NOTHING_SHARED, observe_isolation
+from gpushare.core.snapshot.node import ReconcileContext, Timing
+from gpushare.names import Reason
+
+LONGEST_WAIT_SECONDS = 600.0
+"""Every node is looked at again after this."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    context: NodeContext
+    is_member: bool
+
+
+class Planner:
+    """The books of all pools, and what they are kept up to date with."""
+
+    def __init__(
+        self,
+        timing: Timing,
+        *,
+        may_evict: bool = False,
+        may_tear_down: bool = False,
+        memory_unit: str = "GiB",
+    ):
+        self.books: dict[str, Book] = {}
+        self._timing = timing
+        self._may_evict = may_evict
+        self._may_tear_down = may_tear_down
+        self._memory_unit = memory_unit
+        self._listed: tuple[Pool, ...] | None = None
+        self._pools: dict[str, Pool] = {}
+        self._acting: list[Pool] = []
+        self._observing: list[Pool] = []
+        self._deleting: list[Pool] = []
+        self._versions: list[object] = []
+        self._basis: object = None
+        """What all decisions rest on: where it changes, all are made anew."""
+        self._entered: dict[str, frozenset[str]] = {}
+        """By node, the pools whose books it is in."""
+        self.seen: set[str] = set()
+        """Nodes of which the last pass may have changed what the books say."""
+        self.releases = Releases()
+        self._requeue = RequeueQueue()
+
+    def update(
+        self, snapshot: ClusterSnapshot, changed: Collection[str] | None, now: datetime
+    ) -> Plan:
+        """Decide anew for the nodes `changed` (None: all), and for those that depend on them."""
+        self._sort(snapshot.pools)
+        basis = (self._versions, snapshot.unreadable_pools, snapshot.plugin_daemonsets)
+        self.seen = set()
+        if changed is None or basis != self._basis:
+            self._basis = basis
+            self.seen.update(self._entered)
+            self._begin_anew()
+            changed = snapshot.nodes.keys()
+        ctx = ReconcileContext(
+            now,
+            self._timing,
+            snapshot.plugin_daemonsets,
+            may_evict=self._may_evict,
+            may_tear_down=self._may_tear_down,
+            memory_unit=self._memory_unit,
+        )
+        decisions = list(self._decide(snapshot, {*changed, *self._requeue.take_due(now)}, ctx))
+        return Plan(
+            decisions=tuple(decisions),
+            release=tuple(p for p in self._deleting if self._is_over(p, now)),
+            requeue_at=self._requeue.find_next(),
+        )
+
+    # The order of a pass.
+
+    def _decide(
+        self, snapshot: ClusterSnapshot, changed: set[str], ctx: ReconcileContext
+    ) -> Iterator[Decision]:
+        tasks: defaultdict[str, dict[str, _Task]] = defaultdict(dict)
+        touched: set[str] = set()
+        self.seen |= changed
+        for name in sorted(changed):
+            was_in = self._entered.pop(name, frozenset())
+            touched |= was_in
+            self.releases.enter(name)
+            self._requeue.stop(name)
+            entered = set()
+            if name in snapshot.nodes:
+                context = build_node_context(snapshot, name)
+                for pool, task in self._place(context, snapshot):
+                    entered.add(pool)
+                    if isinstance(task, StepResult):
+                        self.books[pool].cede(task)
+                        continue
+                    touched.add(pool)
+                    tasks[pool][name] = task
+                    self._serve(context, pool)
+            for pool in was_in - entered:
+                self.books[pool].forget(name)
+            if entered:
+                self._entered[name] = frozenset(entered)
+        for pool in sorted(touched):
+            yield from self._decide_pool(pool, tasks[pool], snapshot, ctx)
+
+    def _decide_pool(
+        self, name: str, tasks: dict[str, _Task], snapshot: ClusterSnapshot, ctx: ReconcileContext
+    ) -> Iterator[Decision]:
+        """First what every node needs; then whose turn it is, since that depends on all of them."""
+        book, pool = self.books[name], self._pools.get(name)
+        ctx = replace(ctx, acting_since=snapshot.acting_since.get(name))
+        # A pool that only tells what it would do has no turns to wait for.
+        acts = pool is None or pool.acts
+        first = self._find_first_turn(name)
+        planned: dict[str, StepResult] = {}
+        for node in sorted(tasks):
+            plan = self._plan(tasks[node], pool, ctx, first if acts else OPEN)
+            if plan is None:
+                book.strike(node)
+                continue
+            self._enter(book, pool, tasks[node], plan, ctx)
+            planned[node] = plan
+        if acts and self._find_turn(name).is_halted != first.is_halted:
+            planned |= self._plan_under_way(name, tasks, snapshot, ctx)
+        for _, plan in sorted(planned.items()):
+            if not (plan.in_line and acts):
+                yield Decision(name, plan)
+        self.seen.update(planned)
+        if not acts:
+            return
+        shared = self._find_turn(name)
+        # Those out of service have a turn of their own each, which the sums decide; all others the
+        # same one.
+        moved = shared != book.told or self._count(name) != book.told_at
+        own = {*tasks, *(book.unavailable | book.under_way if moved else ())}
+        waiting = book.in_line.keys() if shared != book.told else book.in_line.keys() & own
+        # One that the API server refuses goes last: it would take the turn of all others for ever.
+        for node in sorted(waiting, key=lambda name: (name in snapshot.refusals, name)):
+            if node not in own and shared == book.told:
+                continue
+            self.seen.add(node)
+            waits = book.in_line[node]
+            turn = self._find_turn_of(waits, name)
+            if not (turn.may_join if waits.initializes else turn.may_begin):
+                plan = keep_waiting(waits, turn)
+                book.queue(plan)
+                book.enter(plan)
+                if node in tasks:
+                    yield Decision(name, plan)
+                continue
+            task = tasks.get(node) or self._find_task(snapshot, node)
+            plan = self._plan(task, pool, ctx, OPEN)
+            if plan is None:
+                book.strike(node)
+                continue
+            self._enter(book, pool, task, plan, ctx)
+            # It has had its turn: what comes of it is an event of its own.
+            book.in_line.pop(node, None)
+            if plan.takes_slot:
+                book.occupy(node)
+                shared = self._find_turn(name)
+            yield Decision(name, plan)
+        book.told, book.told_at = shared, self._count(name)
+
+    def _plan_under_way(
+        self,
+        name: str,
+        tasks: Mapping[str, _Task],
+        snapshot: ClusterSnapshot,
+        ctx: ReconcileContext,
+    ) -> dict[str, StepResult]:
+        """The pool is halted from now on, and nodes that were only cordoned are let go of; or it
+        is not any more."""
+        book, pool = self.books[name], self._pools.get(name)
+        planned: dict[str, StepResult] = {}
+        for node in sorted(book.under_way):
+            task = tasks.get(node) or self._find_task(snapshot, node)
+            plan = self._plan(task, pool, ctx, self._find_first_turn(name))
+            if plan is not None:
+                self._enter(book, pool, task, plan, ctx)
+                planned[node] = plan
+        return planned
+
+    # Whose turn it is.
+
+    def _find_turn(self, name: str, node: str = "", *, is_out: bool = False) -> Turn:
+        """Whether one more node of a pool may begin; what `node` itself takes up is not counted.
+
+        One that `is_out` of service for a change that failed takes nothing more: nodes that failed
+        together must not wait for each other's place.
+        """
+        pool, progress = self._pools.get(name), self._count(name, node)
+        if is_out:
+            progress = replace(progress, unavailable=0, changing=0)
+        if pool is not None and not pool.deleting:
+            return plan_turn(pool.spec.rollout, progress)
+        # What is given back waits for its own kind only: nothing else must hold a deletion up.
+        rollout = pool.spec.rollout if pool is not None else Rollout()
+        alone = replace(progress, total=self.releases.count(name), halted_by="")
+        return plan_turn(rollout.model_copy(update={"canary": 0}), alone)
+
+    def _count(self, name: str, node: str = "") -> Progress:
+        book = self._book(name)
+        return Progress(
+            total=len(book.capacities),
+            unavailable=len(book.unavailable) - (node in book.unavailable),
+            changing=len(book.changing) - (node in book.changing),
+            verified=len(book.verified),
+            halted_by=book.halting[min(book.halting)].halts if book.halting else "",
+        )
+
+    def _find_first_turn(self, name: str) -> Turn:
+        """Before turns are given out nobody begins; who joins waits only where a person must agree
+        to each kind of change."""
+        pool = self._pools.get(name)
+        may_join = pool is None or pool.spec.rollout.approval is ApprovalPolicy.AUTOMATIC
+        return replace(self._find_turn(name), may_begin=False, may_join=may_join)
+
+    def _find_turn_of(self, plan: StepResult, name: str) -> Turn:
+        """Whether the change of a node that is in line may begin."""
+        pool, kind = self._pools.get(name), plan.kind
+        member = pool is not None and plan.node not in self.releases
+        if member and kind is not None and not is_approved(self._pools[name], kind):
+            return UNAPPROVED
+        return self._find_turn(name, plan.node, is_out=plan.under_way)
+
+    def _serve(self, context: NodeContext, name: str) -> None:
+        """Enter whether a node is in service."""
+        book, pool = self._book(name), self._pools.get(name)
+        book.serve(context.name)
+        if context.is_in_change:
+            book.changing.add(context.name)
+        # A pool that is being deleted waits only for its own changes: a node that is down must
+        # not keep the healthy ones from being given back.
+        deleting = pool is not None and pool.deleting
+        if context.is_in_change if deleting else context.is_unavailable:
+            book.unavailable.add(context.name)
+
+    def _find_task(self, snapshot: ClusterSnapshot, node: str) -> _Task:
+        return _Task(build_node_context(snapshot, node), node not in self.releases)
+
+    def _enter(
+        self, book: Book, pool: Pool | None, task: _Task, plan: StepResult, ctx: ReconcileContext
+    ) -> None:
+        book.queue(plan)
+        if plan.requeue_after_seconds is not None:
+            seconds = min(plan.requeue_after_seconds, LONGEST_WAIT_SECONDS)
+            self._requeue.set(plan.node, ctx.now + timedelta(seconds=seconds))
+        if task.is_member:
+            book.enter(plan)
+            book.measure(plan.node, _measure(task.context, plan))
+            book.claim(plan.node, observe_isolation(task.context.seen))
+            if plan.takes_slot and not plan.in_line:
+                # It began earlier, and nothing on the node says so.
+                book.occupy(plan.node)
+            return
+        book.measure(plan.node, None)
+        book.claim(plan.node, NOTHING_SHARED)
+        # A node that is just being let go of says nothing; one that can't leave does.
+        if plan.state is NodeState.UPDATING and not (pool is not None and pool.deleting):
+            book.strike(plan.node)
+        else:
+            book.enter(plan)
+
+    # One node.
+
+    def _place(
+        self, context: NodeContext, snapshot: ClusterSnapshot
+    ) -> Iterator[tuple[str, _Task | StepResult]]:
+        """The pools that a node matters to, each with what is to be planned or is clear already."""
+        node, remembered = context.seen.node, context.remembered_pools
+        if remembered & snapshot.unreadable_pools:
+            self.releases.enter(context.name, remembered)
+            return
+        owner = find_owner(node, context.seen.records)
+        # A pool that turned to observing keeps its nodes; one that never had them takes none.
+        acting = [*self._acting, *(pool for pool in self._observing if pool.name == owner)]
+        if claim := decide_claim(node, owner, acting):
+            yield claim.winner.name, _Task(context, is_member=True)
+            for loser in claim.losers:
+                yield loser.name, plan_ceded(context.name, claim.winner, loser)
+        elif remembered or node.carries_ours:
+            self.releases.enter(context.name, remembered)
+            yield owner or "", _Task(context, is_member=False)
+        for pool in self._observing:
+            if pool.name != owner and (claim := decide_claim(node, owner, [*acting, pool])):
+                if claim.winner is pool:
+                    yield pool.name, _Task(context, is_member=True)
+                elif pool in claim.losers:
+                    yield pool.name, plan_ceded(context.name, claim.winner, pool)
+
+    def _plan(
+        self, task: _Task, pool: Pool | None, ctx: ReconcileContext, turn: Turn
+    ) -> StepResult | None:
+        context = task.context
+        try:
+            plan = context.unreadable or _plan_task(task, pool, ctx, turn)
+        except Exception as error:
+            # One node that can't be judged must stop neither the others nor the process.
+            message = f"not understood, and left alone; please report this: {error!r}"
+            plan = StepResult(context.name, NodeState.BLOCKED, Reason.INTERNAL_ERROR, message)
+        if plan is None:
+            return None
+        if pool is not None:
+            plan = suppress(plan, context, pool)
+        return explain_refusal(plan, context)
+
+    # What is kept between passes.
+
+    def _sort(self, pools: tuple[Pool, ...]) -> None:
+        """Sort the pools by what they do, where they are others than before."""
+        if pools is self._listed:
+            return
+        self._listed = pools
+        ordered = sorted(pools, key=lambda pool: pool.name)
+        self._pools = {pool.name: pool for pool in ordered}
+        # Before our finalizer is on it, a pool takes nobody's nodes.
+        self._acting = [p for p in ordered if not p.observes and p.has_our_finalizer]
+        self._observing = [pool for pool in ordered if pool.observes]
+        self._deleting = [p for p in ordered if p.deleting and p.has_our_finalizer]
+        self._versions = [
+            (p.uid, p.name, p.generation, p.has_our_finalizer, p.retry, p.status.approval)
+            for p in ordered
+        ]
+
+    def _begin_anew(self) -> None:
+        self.books = {name: self._book(name).begin_anew() for name in self._pools}
+        self._entered.clear()
+        self.releases = Releases()
+        self._requeue = RequeueQueue()
+
+    def _book(self, pool: str) -> Book:
+        return self.books.setdefault(pool, Book())
+
+    def _is_over(self, pool: Pool, now: datetime) -> bool:
+        """Whether a pool that is being deleted is done, or waits for nothing."""
+        return self.releases.count(pool.name) == 0 or has_stalled(
+            pool, now, self._timing.release_patience
+        )
+
+
+def _plan_task(
+    task: _Task, pool: Pool | None, ctx: ReconcileContext, turn: Turn
+) -> StepResult | None:
+    if not task.is_member:
+        plan = plan_release(task.context.seen, pool, ctx, turn)
+        if plan is None or pool is None or pool.deleting:
+            return plan
+        # What is given back needs nobody's agreement: it is no part of the plan for the members.
+        return replace(plan, kind=None)
+    assert pool is not None
+    return plan_node(task.context.seen, pool, ctx, turn)
+
+
+def _measure(context: NodeContext, plan: StepResult) -> NodeCapacity:
+    """What a member offers; of one that is not understood, nothing is known."""
+    if plan.reason is Reason.INTERNAL_ERROR:
+        return NodeCapacity()
+    return observe_node_capacity(context.seen.node, context.seen.pods, context.seen.unhealthy_cards)

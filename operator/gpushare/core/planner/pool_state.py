@@ -1,0 +1,171 @@
+"""What stands planned for the nodes of one pool, kept up to date node by node."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gpushare.core.capacity.pool_capacity import NodeCapacity
+from gpushare.core.rollout.budget import Progress, Turn
+from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.isolation import NOTHING_SHARED, NodeIsolation
+from gpushare.names import Reason
+
+_WAITS = frozenset({NodeState.WAITING, NodeState.BLOCKED, NodeState.FAILED})
+
+
+@dataclass(slots=True)
+class Book:
+    """The plans of one pool's nodes, with the sums that its status tells.
+
+    To enter or to strike out a node costs the same whatever the pool's size.
+    """
+
+    plans: dict[str, StepResult] = field(default_factory=dict)
+    """Nodes that the pool claims, also where another has them, and nodes that can't leave it."""
+    counts: Counter[NodeState] = field(default_factory=Counter)
+    unready: dict[str, StepResult] = field(default_factory=dict)
+    warned: dict[str, StepResult] = field(default_factory=dict)
+    """Nodes that are ready with something to tell."""
+    unlabelled: dict[str, StepResult] = field(default_factory=dict)
+    conflicting: dict[str, StepResult] = field(default_factory=dict)
+    capacities: dict[str, NodeCapacity] = field(default_factory=dict)
+    isolations: dict[str, NodeIsolation] = field(default_factory=dict)
+    """Of the nodes on which containers share cards."""
+    in_line: dict[str, StepResult] = field(default_factory=dict)
+    """Nodes whose plan depends on the others: whether it may begin."""
+    pending: dict[str, StepResult] = field(default_factory=dict)
+    """Nodes that need a change which has not begun."""
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    """Of those changes."""
+    halting: dict[str, StepResult] = field(default_factory=dict)
+    """Nodes whose change failed: no other may begin."""
+    verified: set[str] = field(default_factory=set)
+    """Nodes that a change brought to the pool's mode."""
+    moved: dict[str, Reason | None] = field(default_factory=dict)
+    """Nodes whose plan is another one, with the reason that was last counted."""
+    under_way: set[str] = field(default_factory=set)
+    """Nodes whose change has begun and is not over, those included that join."""
+    changing: set[str] = field(default_factory=set)
+    """Nodes in their change, or about to be, but for those that join."""
+    unavailable: set[str] = field(default_factory=set)
+    """Nodes out of service: they use the budget up."""
+    told: Turn | None = None
+    """The turn that those in line have who are in service: for as long as it is the same they need
+    not be asked again."""
+    told_at: Progress | None = None
+    """What was counted then: it decides the turns of those out of service."""
+    is_stale: bool = True
+    """Something changed since the status was built from it."""
+
+    def enter(self, plan: StepResult) -> None:
+        """What is planned for a node now."""
+        old = self.plans.get(plan.node)
+        if old == plan:
+            return
+        self.strike(plan.node)
+        self.is_stale = True
+        self.plans[plan.node] = plan
+        self.counts[plan.state] += 1
+        if plan.state is not NodeState.READY:
+            self.unready[plan.node] = plan
+        if plan.warns:
+            self.warned[plan.node] = plan
+        if not plan.labelled:
+            self.unlabelled[plan.node] = plan
+        if plan.conflicts:
+            self.conflicting[plan.node] = plan
+        if plan.kind is not None:
+            self.pending[plan.node] = plan
+            self.kinds[plan.kind] += 1
+        if plan.halts:
+            self.halting[plan.node] = plan
+        if plan.verified:
+            self.verified.add(plan.node)
+        if plan.under_way:
+            self.under_way.add(plan.node)
+        self.moved.setdefault(plan.node, old.reason if old is not None else None)
+
+    def strike(self, node: str) -> None:
+        """Nothing is planned for a node any more."""
+        plan = self.plans.pop(node, None)
+        if plan is None:
+            return
+        self.is_stale = True
+        self.counts[plan.state] -= 1
+        for group in (
+            *(self.unready, self.warned, self.unlabelled),
+            *(self.conflicting, self.pending, self.halting),
+        ):
+            group.pop(node, None)
+        self.verified.discard(node)
+        self.under_way.discard(node)
+        if plan.kind is not None:
+            self.kinds -= Counter({plan.kind: 1})
+
+    def measure(self, node: str, capacity: NodeCapacity | None) -> None:
+        """What a node offers and gives out; None where it is the pool's no more."""
+        if self.capacities.get(node) == capacity:
+            return
+        self.is_stale = True
+        if capacity is None:
+            del self.capacities[node]
+        else:
+            self.capacities[node] = capacity
+
+    def claim(self, node: str, isolation: NodeIsolation) -> None:
+        """What isolation the containers on a node have."""
+        if self.isolations.get(node, NOTHING_SHARED) == isolation:
+            return
+        self.is_stale = True
+        if isolation == NOTHING_SHARED:
+            del self.isolations[node]
+        else:
+            self.isolations[node] = isolation
+
+    def queue(self, plan: StepResult) -> None:
+        """Remember whether this node must be looked at again when the others have moved on."""
+        if plan.in_line:
+            self.in_line[plan.node] = plan
+        else:
+            self.in_line.pop(plan.node, None)
+
+    def cede(self, plan: StepResult) -> None:
+        """The pool claims the node, and another has it; `plan` says which."""
+        self.enter(plan)
+        self.measure(plan.node, None)
+        self.claim(plan.node, NOTHING_SHARED)
+        self.in_line.pop(plan.node, None)
+        self.serve(plan.node)
+
+    def take_turned(self) -> Counter[Reason]:
+        """How many nodes came to wait for each reason, since this was asked last."""
+        moved, self.moved = self.moved, {}
+        plans = ((self.plans.get(node), counted) for node, counted in moved.items())
+        return Counter(
+            plan.reason
+            for plan, counted in plans
+            if plan is not None and plan.state in _WAITS and plan.reason is not counted
+        )
+
+    def begin_anew(self) -> "Book":
+        """An empty book, in which what was counted is not counted again."""
+        counted: dict[str, Reason | None] = {n: plan.reason for n, plan in self.plans.items()}
+        return Book(moved=counted | self.moved)
+
+    def forget(self, node: str) -> None:
+        """The node has nothing to do with the pool any more."""
+        self.strike(node)
+        self.measure(node, None)
+        self.claim(node, NOTHING_SHARED)
+        self.in_line.pop(node, None)
+        self.serve(node)
+
+    def occupy(self, node: str) -> None:
+        """The node is taken out of service by its pool."""
+        self.unavailable.add(node)
+        self.changing.add(node)
+
+    def serve(self, node: str) -> None:
+        """The node is not out of service."""
+        self.unavailable.discard(node)
+        self.changing.discard(node)

@@ -1,0 +1,96 @@
+"""What is planned and does not come about: because the pool only looks on, the API server
+refuses, or another pool has the node."""
+
+from dataclasses import replace
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.core.rollout.budget import Turn
+from gpushare.core.snapshot.actions import ApplyNode, NodeState, StepResult
+from gpushare.core.snapshot.cluster import NodeContext
+from gpushare.core.snapshot.effective_mode import describe_unknown, is_mode_unknown
+from gpushare.editions.mode import settled_labels
+from gpushare.names import Reason
+
+
+def suppress(plan: StepResult, context: NodeContext, pool: Pool) -> StepResult:
+    """What becomes of a plan where the pool does not act: it is told, and not done."""
+    change = context.seen.records.change
+    if plan.action is None or pool.acts:
+        return plan
+    would = plan.message
+    if isinstance(plan.action, ApplyNode):
+        would += f"; {_list_labels(context, pool)}"
+    if pool.observes:
+        reason, message = Reason.WOULD_CHANGE, f"reconcile is Observe; it would: {would}"
+    elif change is not None and change.is_under_way and not plan.in_line:
+        # Finished, also while the pool is paused; what would follow one that failed is new.
+        return plan
+    else:
+        reason, message = Reason.PAUSED, f"reconcile is Paused; it would: {would}"
+    applied, node = context.seen.records.applied, context.seen.node
+    if applied is not None and is_mode_unknown(node, context.seen.pods, applied):
+        reason, message = Reason.MODE_UNKNOWN, f"{describe_unknown(applied)}; {message}"
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=reason,
+        message=message,
+        action=None,
+        takes_slot=False,
+        in_line=False,
+    )
+
+
+def _list_labels(context: NodeContext, pool: Pool) -> str:
+    """The labels that would be different in the end."""
+    node, labels = context.seen.node, settled_labels(pool.name, pool.spec)
+    written = [f"{k}={v}" for k, v in sorted(labels.items()) if node.labels.get(k) != v]
+    # An apply drops what is ours and left out.
+    removed = sorted(names.NODE_LABELS & node.owned & node.labels.keys() - labels.keys())
+    listed = f"labels to be written: {', '.join(written) or 'none'}"
+    return f"{listed}; to be removed: {', '.join(removed)}" if removed else listed
+
+
+def explain_refusal(plan: StepResult, context: NodeContext) -> StepResult:
+    """`plan`, or why nothing comes of it just now."""
+    if context.refusal is not None and plan.action is not None:
+        plan = replace(
+            plan,
+            state=NodeState.BLOCKED,
+            reason=context.refusal.reason,
+            message=context.refusal.message,
+        )
+    # What is being done to it is not seen yet: decided again when that is done.
+    return replace(plan, action=None) if context.is_busy and plan.action is not None else plan
+
+
+def plan_ceded(node: str, winner: Pool, loser: Pool) -> StepResult:
+    if winner.spec.priority > loser.spec.priority:
+        why = f"its priority is higher ({winner.spec.priority} > {loser.spec.priority})"
+    else:
+        why = "it had the node first, or is the older one (equal priority)"
+    return StepResult(
+        node,
+        NodeState.BLOCKED,
+        Reason.OWNED_BY_OTHER_POOL,
+        f"belongs to pool {winner.name}: {why}; change a priority, or exclude the node in one",
+    )
+
+
+def keep_waiting(plan: StepResult, turn: Turn) -> StepResult:
+    """The plan of a node whose turn it is not, with why."""
+    if plan.state is NodeState.WAITING:
+        return replace(plan, reason=turn.reason, message=turn.message)
+    if plan.state is NodeState.FAILED:
+        # That it waits makes it no less failed.
+        return replace(plan, message=turn.message)
+    # The turn was taken since, and what it was for has not been done.
+    return replace(
+        plan,
+        state=NodeState.WAITING,
+        reason=turn.reason,
+        message=turn.message,
+        action=None,
+        takes_slot=False,
+    )

@@ -1,0 +1,1 @@
+"""What the operator remembers on a node, in annotations."""

@@ -1,0 +1,71 @@
+"""The record of the mode that was last applied to a node, and of what ran then."""
+
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
+from gpushare.core.records.change_record import Failure
+from gpushare.core.records.record import PoolName, Record
+from gpushare.editions.mode import Mode
+
+
+class LastApplied(Record):
+    """What was last applied, and what ran at that time."""
+
+    v: Literal[2] = 2
+    pool: PoolName
+    edition: Edition
+    schedule: Schedule
+    boot_id: str = Field(default="", alias="bootID")
+    plugins: Mapping[str, int] = {}
+    """The plugin's pods at that time: UID and container restarts."""
+    before: tuple[str, ...] = ()
+    """UIDs of the GPU pods that were bound before this mode was in force: they still have the
+    isolation that they were admitted with. None of them outlives the boot."""
+    admitted: Mapping[str, Schedule] | None = None
+    """The mode under which those of them were admitted of which that is known."""
+    restart_pending: bool = False
+    """The labels are written, and the pool leaves restarting the plugin to a person. It gives the
+    mode before until its kubelet restarts, of which nothing tells."""
+    mode_unknown: Literal[True] | None = None
+    """Its plugin may have read somebody else's label: nobody knows which mode it gives, until it is
+    another process than `plugins` says."""
+    reverted: Literal["SamePlugin", "OtherPlugin"] | None = None
+    """Somebody else's label was replaced a moment ago: a plugin that is told of from now on may
+    have started before that. With a mode of another plugin that is only one that restarted: this
+    one's pods come back when its own label does."""
+    from_mode: Schedule | None = Field(default=None, alias="from")
+    """The mode that a change left for this one; absent where none was needed, or it joined."""
+    failure: Failure | None = None
+    """That change failed: it was rolled back, or came to its end too late."""
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether the plugin must read the labels before anybody knows what it gives."""
+        return bool(self.restart_pending or self.mode_unknown)
+
+    def is_of(self, mode: Mode) -> bool:
+        """Whether it is this very mode that was applied."""
+        return (self.edition, self.schedule) == (mode.edition, mode.schedule)
+
+    def is_of_another_boot(self, node: Node) -> bool:
+        """Whether the node has booted since; where no boot was recorded nobody knows."""
+        return self.boot_id not in ("", node.boot_id)
+
+    def left(self, mode: Mode) -> bool:
+        """Whether it was `mode` that was left for this one, as a rollback does."""
+        return (self.edition, self.from_mode) == (mode.edition, mode.schedule) and not self.is_of(
+            mode
+        )
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.schedule not in EDITION_SCHEDULES[self.edition]:
+            raise ValueError(f"the {self.edition} edition has no mode {self.schedule}")
+        return self

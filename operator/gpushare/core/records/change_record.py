@@ -1,0 +1,111 @@
+"""The record of an isolation change: its phase, and what it still needs to know."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from gpushare.api.pool import EDITION_SCHEDULES, Edition, Schedule
+from gpushare.core.records.record import Moment, PoolName, Record
+
+
+class ChangePhase(StrEnum):
+    """How far an isolation change on a node is."""
+
+    DEFERRED = "Deferred"
+    """A pod arrived while the node was being cordoned; let go, and waiting for another try."""
+    CORDONED = "Cordoned"
+    LABELLED = "Labelled"
+    RESTARTING = "Restarting"
+    UNINSTALLED = "Uninstalled"
+    """The kernel module's files are removed, and it is gone with the next boot."""
+    REBOOTED = "Rebooted"
+
+
+class PluginPod(Record):
+    """A device plugin's pod, named so that just this one can be deleted."""
+
+    name: str
+    uid: str
+
+
+class Failure(Record):
+    """Why a change failed. It halts the pool until the attempt is another one."""
+
+    attempt: str
+    """The pool's spec and the retry annotations for which it failed."""
+    phase: ChangePhase
+    reason: str
+    message: Annotated[str, Field(max_length=400)]
+    at: Moment
+
+
+class Teardown(Record):
+    """Of a change that ends only in another boot, in which no kernel module is loaded."""
+
+    attempt: int = 1
+    """Jobs are named by it, so that each is made once."""
+    not_ready: Literal[True] | None = None
+    """The node is not ready: it reboots, or it died. The deadline runs from when that was seen."""
+    consumed: Literal[True] | None = None
+    """The person's `done` that stands on the node was said of something else: of a teardown before
+    this one, of a boot before this one, or before something may have loaded the module again."""
+
+
+class Change(Record):
+    """An isolation change under way."""
+
+    v: Literal[2] = 2
+    pool: PoolName
+    edition: Edition
+    from_mode: Schedule = Field(alias="from")
+    to: Schedule
+    phase: ChangePhase
+    since: Moment
+    claim: str = ""
+    """Spec for which it began; drift is counted by it."""
+    restart: bool = False
+    """The plugin's pod must be deleted."""
+    initializing: bool = False
+    """The node has just come: it takes no capacity away, so it uses no budget."""
+    labelled_at: Moment | None = None
+    """The deadline runs from here. Already set at the cordon: the change follows one that failed,
+    so the node was out of service before, and is not let go unverified."""
+    not_before: Moment | None = None
+    plugins: tuple[PluginPod, ...] = ()
+    """The plugin's pods of this change: these are deleted, each once, and no others."""
+    before: tuple[str, ...] = ()
+    """UIDs of the GPU pods that were bound when the labels were written or the plugin replaced."""
+    admitted: Mapping[str, Schedule] | None = None
+    """The mode under which those of them were admitted of which that is known."""
+    boot_id: str | None = Field(default=None, alias="bootID")
+    """The boot in which that was so: no GPU pod outlives it."""
+    teardown: Teardown | None = None
+    restarted_again: Literal[True] | None = None
+    """The plugin was restarted once more, since it had come back without its resource."""
+    failure: Failure | None = None
+    """It failed. It is finished all the same, if its plugin returns after all."""
+    rolls_back: Failure | None = None
+    """It takes a change back that failed."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        for schedule in (self.from_mode, self.to):
+            if schedule not in EDITION_SCHEDULES[self.edition]:
+                raise ValueError(f"the {self.edition} edition has no mode {schedule}")
+        if self.is_labelled and self.labelled_at is None:
+            raise ValueError(f"labelledAt is missing in phase {self.phase}")
+        return self
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.phase is not ChangePhase.DEFERRED
+
+    @property
+    def is_labelled(self) -> bool:
+        """The labels of `to` are on the node."""
+        return self.phase not in (ChangePhase.DEFERRED, ChangePhase.CORDONED)

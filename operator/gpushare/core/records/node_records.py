@@ -1,0 +1,109 @@
+"""What we remember on a node: the annotations `initial-values`, `change`, `applied` and others.
+
+Nothing about a node is remembered in the process. Each record carries its version: a record of
+another one is left alone rather than misread. Within a version fields may be added: one that this
+operator does not know is ignored, and kept for the newer operator that wrote it.
+"""
+
+from collections.abc import Mapping
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+)
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.core.records.change_record import Change
+from gpushare.core.records.drift_record import Drift
+from gpushare.core.records.record import RecordError
+from gpushare.core.records.system_disk import describe_disk, is_disk_replaced
+
+_INITIAL_VALUES: TypeAdapter[dict[str, str | None]] = TypeAdapter(dict[str, str | None])
+
+
+class NodeRecords(BaseModel):
+    """The records of one node."""
+
+    model_config = ConfigDict(frozen=True)
+
+    initial_values: Mapping[str, str | None] | None = None
+    change: Change | None = None
+    applied: LastApplied | None = None
+    drift: Drift | None = None
+    module: bool = False
+    """The cGPU kernel module may be loaded, and nobody has shown since that it is gone. Nodes that
+    an older operator brought to a mode that isolates do not say so, but by their mode."""
+
+    disk: str = names.MODULE_LOADED
+    """The system disk that the node runs from: written where `module` is."""
+    mode_unknown: bool = False
+    """The pool that had the node before left it with a plugin that may give another mode than its
+    labels say."""
+
+    def annotations(self) -> dict[str, str]:
+        """The annotations that say the same."""
+        result: dict[str, str] = {}
+        if self.initial_values is not None:
+            result[names.ANNOTATION_INITIAL_VALUES] = _INITIAL_VALUES.dump_json(
+                dict(self.initial_values)
+            ).decode()
+        if self.change is not None:
+            result[names.ANNOTATION_CHANGE] = self.change.dump()
+        if self.applied is not None:
+            result[names.ANNOTATION_APPLIED] = self.applied.dump()
+        if self.drift is not None:
+            result[names.ANNOTATION_DRIFT] = self.drift.dump()
+        if self.module:
+            result[names.ANNOTATION_MODULE] = self.disk
+        if self.mode_unknown:
+            result[names.ANNOTATION_MODE_UNKNOWN] = "true"
+        return result
+
+
+def parse_records(node: Node) -> NodeRecords:
+    """Read the records of `node`.
+
+    Raises `RecordError` for one that is not ours or of another version: somebody edited it, or
+    another version of the operator was here, and acting on a guess could restart what must not.
+    """
+    found, change, applied, drift = (
+        node.annotations.get(key)
+        for key in (
+            names.ANNOTATION_INITIAL_VALUES,
+            names.ANNOTATION_CHANGE,
+            names.ANNOTATION_APPLIED,
+            names.ANNOTATION_DRIFT,
+        )
+    )
+    try:
+        return NodeRecords(
+            initial_values=_INITIAL_VALUES.validate_json(found) if found else None,
+            change=Change.model_validate_json(change) if change else None,
+            applied=LastApplied.model_validate_json(applied) if applied else None,
+            drift=Drift.model_validate_json(drift) if drift else None,
+            # Whatever it says, unless it is proven that it is said of another disk.
+            module=names.ANNOTATION_MODULE in node.annotations and not is_disk_replaced(node),
+            disk=describe_disk(node),
+            mode_unknown=names.ANNOTATION_MODE_UNKNOWN in node.annotations,
+        )
+    except ValidationError as error:
+        where = error.title
+        raise RecordError(
+            f"node {node.name}: the annotations {names.GROUP}/initial-values, /change, /applied "
+            f"and /drift can't be read ({where}: {error.errors()[0]['msg']}). If an operator "
+            "of another version wrote them, run that one; else remove the broken annotation."
+        ) from error
+
+
+def extend_initial_values(
+    found: Mapping[str, str | None] | None, node: Node, keys: frozenset[str]
+) -> dict[str, str | None]:
+    """`found`, with the values that `keys` have on `node` before we own them."""
+    result = dict(found or {})
+    for key in sorted(keys - node.owned):
+        result.setdefault(key, node.labels.get(key))
+    return result

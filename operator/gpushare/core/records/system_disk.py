@@ -1,0 +1,45 @@
+"""Whether a node's system disk was replaced since the cGPU kernel module was noted on it.
+
+A replaced disk keeps the node's name, and may keep its Node object, labels and annotations; the
+module is gone. This is proven only by both at once:
+
+- another `machineID`: it is written to the system disk when the system first starts from it;
+- another `kernelVersion`: a running kernel is not exchanged without a reboot, and the module's
+  files are built for one kernel, so the old ones could not be loaded into this one.
+
+Neither proves it alone: a `machineID` can be written anew by hand, and a kernel is upgraded in
+place. `bootID`, `osImage` and `systemUUID` prove nothing: a reboot, an upgrade of a package, or
+nothing at all changes them. Besides, the mode label and the note must still be ours: a label that
+somebody wrote meanwhile may have brought an installer to the new disk. In doubt the module stays
+noted.
+"""
+
+import json
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+
+_KEYS = (names.LABEL_SCHEDULE, names.ANNOTATION_MODULE)
+
+
+def describe_disk(node: Node) -> str:
+    """The value of `gpushare.io/module`: on which system disk and kernel it may be loaded.
+
+    Where the kubelet has not told, what was noted before stays.
+    """
+    if not (node.machine_id and node.kernel_version):
+        return node.annotations.get(names.ANNOTATION_MODULE, names.MODULE_LOADED)
+    disk = {"v": 1, "machineID": node.machine_id, "kernelVersion": node.kernel_version}
+    return json.dumps(disk, separators=(",", ":"))
+
+
+def is_disk_replaced(node: Node) -> bool:
+    """Whether it is proven that the disk on which the module was noted is not this one."""
+    try:
+        noted = json.loads(node.annotations.get(names.ANNOTATION_MODULE, ""))
+        version, machine, kernel = (noted[key] for key in ("v", "machineID", "kernelVersion"))
+    except (ValueError, TypeError, KeyError):
+        return False
+    pairs = ((machine, node.machine_id), (kernel, node.kernel_version))
+    differs = all(then and now and then != now for then, now in pairs)
+    return version == 1 and differs and node.owned.issuperset(_KEYS)

@@ -1,0 +1,1 @@
+"""Which nodes of a pool may change now."""

@@ -1,0 +1,39 @@
+"""Whether a user agreed to the changes of a rollout, where `rollout.approval` asks for it."""
+
+from collections.abc import Collection
+
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import ApprovalPolicy
+from gpushare.api.status import Approval
+from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+
+
+def find_approval(pool: Pool, kinds: Collection[Kind]) -> Approval | None:
+    """What a person has agreed to, where that is needed: the kinds of the plan whose hash it says.
+
+    It is kept as it was given, so that neither progress nor nodes that come need another one, for
+    as long as `approvedPlan` says the same.
+    """
+    rollout = pool.spec.rollout
+    if rollout.approval is ApprovalPolicy.AUTOMATIC or not rollout.approved_plan:
+        return None
+    if rollout.approved_plan == hash_kinds(kinds):
+        agreed = sorted(str(kind) for kind in kinds if kind.is_done)
+        return Approval(hash=rollout.approved_plan, kinds=tuple(agreed))
+    plan = pool.status.plan
+    if plan is None or plan.approved is None or plan.approved.hash != rollout.approved_plan:
+        return None
+    return plan.approved
+
+
+def is_approved(pool: Pool, kind: Kind) -> bool:
+    """Whether a change may begin: what was agreed to counts once it stands in the pool's status.
+
+    Nobody has to agree to what is not done by itself, nor to what a deletion gives back.
+    """
+    rollout, plan = pool.spec.rollout, pool.status.plan
+    if rollout.approval is ApprovalPolicy.AUTOMATIC or pool.deleting or not kind.is_done:
+        return True
+    if plan is None or plan.approved is None or plan.approved.hash != rollout.approved_plan:
+        return False
+    return str(kind) in plan.approved.kinds

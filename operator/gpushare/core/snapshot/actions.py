@@ -1,0 +1,209 @@
+"""What can be done to a node or a pool: values, carried out elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.core.records.change_record import PluginPod
+from gpushare.core.records.drift_record import LabelConflict
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.snapshot.isolation_label import find_isolation_label
+from gpushare.names import Reason
+
+READY_WITH_WARNING = frozenset({Reason.EXTENDER_STALE})
+"""Reasons that hold no node up: it is ready, and a person should know of it all the same. Whoever
+may edit pods can forge the sign of a stale extender."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """Why a node can't change now, and a sentence that says what would unblock it."""
+
+    reason: Reason
+    message: str
+    pods: tuple[Pod, ...] = ()
+    """Those that hold the change up; empty where it is something else."""
+
+
+class NodeState(StrEnum):
+    """Where a member is; the counts in a pool's status."""
+
+    READY = "ready"
+    UPDATING = "updating"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyNode:
+    """One server-side apply: labels, records and cordon together, all that we own on the node.
+
+    What is left out and was ours before is removed by the API server.
+    """
+
+    node: str
+    uid: str
+    resource_version: str
+    """Version that this was decided on: where the node has moved on, it is decided anew."""
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    cordon: bool
+    message: str
+    """What this write does, for the log."""
+    is_mode_unsaved: bool = False
+    """It says that nobody knows which mode the plugin gives. Until it is stored the controller
+    remembers that: what stands on the node by then need not show it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckPods:
+    """Read the cordoned node's pods from the API server, twice, and go on or let go."""
+
+    node: str
+    stays: bool = False
+    """Where pods are found it stays cordoned and waits for them, instead of letting go."""
+    may_restart: bool = True
+    """Where a plugin is found that may have read another's label, it may be restarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedPod:
+    """A pod that is asked to go, and only while it has this UID."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPods:
+    """Evict these pods from the cordoned node, each unless its disruption budget forbids it."""
+
+    node: str
+    pods: tuple[EvictedPod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlugins:
+    """Read the plugin's pods now, and write on the node which of them will be deleted."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePlugins:
+    """Delete these pods, and only while they have these UIDs."""
+
+    node: str
+    plugins: tuple[PluginPod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseNode:
+    """Give up what we own on the node; every label stays as it is, but those to be removed."""
+
+    node: str
+    uid: str
+    remove: Mapping[str, str] = field(default_factory=dict)
+    """Labels to take away in the same write, where they still are ours and have this value."""
+    note: str = ""
+    """What a person must know of the node, since nothing on it will say so."""
+
+
+class JobPhase(StrEnum):
+    """What a teardown's Job does; its argument."""
+
+    UNINSTALL = "uninstall"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateJob:
+    """Make the Job of one phase of the node's teardown, unless there is one of this name."""
+
+    node: str
+    name: str
+    phase: JobPhase
+    leaves_sentinel: bool = False
+    """It leaves the file that kured watches."""
+
+
+Action = (
+    ApplyNode | RecheckPods | EvictPods | RecordPlugins | DeletePlugins | ReleaseNode | CreateJob
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Where one member is, why, and what is to be done next, if anything."""
+
+    node: str
+    state: NodeState
+    reason: Reason
+    message: str
+    action: Action | None = None
+    takes_slot: bool = field(default=False)
+    """The action takes the node out of service, within the pool's budget."""
+    in_line: bool = False
+    """Whether it may begin depends on the pool's other nodes, or on a person."""
+    initializes: bool = False
+    """It has just come, and takes no capacity away: it waits for nobody but a person."""
+    requeue_after_seconds: float | None = None
+    """When to decide again even if nothing happens."""
+    labelled: bool = False
+    """Every label that the pool wants is there, and ours unless it only observes."""
+    conflicts: tuple[LabelConflict, ...] = ()
+    """Other managers that keep writing those labels."""
+    kind: Kind | None = None
+    """The isolation change that the node needs and that has not begun."""
+    under_way: bool = False
+    """Its isolation change has begun, and is not over."""
+    pods: int = 0
+    """Pods on the node that hold that change up."""
+    deadline: datetime | None = None
+    """When it counts as failed."""
+    halts: str = ""
+    """Why no other node of the pool may begin: what failed here, in a sentence."""
+    verified: bool = False
+    """The pool's mode was reached by a change, and verified: what a canary is for."""
+
+    @property
+    def warns(self) -> bool:
+        return self.state is NodeState.READY and self.reason in READY_WITH_WARNING
+
+
+def build_apply(
+    node: Node,
+    labels: Mapping[str, str],
+    records: NodeRecords,
+    *,
+    cordon: bool,
+    message: str,
+) -> ApplyNode:
+    """An apply to `node` that leaves exactly this of ours on it.
+
+    Whether its isolation is verified follows from the rest, so that one write says both.
+    """
+    key = names.LABEL_ISOLATION_VERIFIED
+    ours = {k: v for k, v in labels.items() if k != key} | find_isolation_label(
+        node, labels, records
+    )
+    return ApplyNode(
+        node=node.name,
+        uid=node.uid,
+        resource_version=node.resource_version,
+        labels=dict(sorted(ours.items())),
+        annotations=records.annotations(),
+        cordon=cordon,
+        message=message,
+        is_mode_unsaved=records.applied is not None and bool(records.applied.mode_unknown),
+    )

@@ -1,0 +1,93 @@
+"""Under which mode each pod of a node was admitted: that settles what it gets, for all its life.
+
+The kubelet and the device plugin admit a pod once, and its containers keep what they got then, also
+when they restart. No GPU pod outlives a boot: its kubelet admits it before the plugin is back, and
+it fails (UnexpectedAdmissionError, seen on a kubelet 1.37). No time of either is looked at, since
+clocks differ.
+"""
+
+from collections.abc import Mapping
+
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.core.records.change_record import Change, ChangePhase
+from gpushare.core.snapshot.effective_mode import (
+    find_effective_mode,
+    is_mode_unknown,
+    may_have_misread,
+)
+from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.editions.mode import MODES
+
+_SHARE = MODES[Edition.PROFESSIONAL, Schedule.SHARE]
+Admissions = Mapping[str, Schedule | None]
+"""By a pod's UID; None where nobody knows."""
+
+
+def find_admissions(seen: NodeSnapshot, *, is_brief: bool = False) -> Admissions:
+    """Of each live pod on the node that holds GPUs, the mode under which it was admitted.
+
+    It is written down before anything is done that changes what later pods get. A foreign label
+    that `is_brief`, since it is put back at once, was read by nobody.
+    """
+    known, others = _read_records(seen, is_brief=is_brief)
+    uids = sorted(pod.uid for pod in seen.pods if pod.is_live and pod.requests)
+    return {uid: known.get(uid, others) for uid in uids}
+
+
+def write_admissions(admissions: Admissions) -> dict[str, object]:
+    """The same as fields of a record: of `Change` and of `LastApplied`."""
+    known = {uid: mode for uid, mode in admissions.items() if mode is not None}
+    return {"before": tuple(admissions), "admitted": known or None}
+
+
+def record_boot(seen: NodeSnapshot) -> dict[str, object]:
+    """The boot that is, and what is known of the pods in it, as fields of a `Change`."""
+    return {"boot_id": seen.node.boot_id, **write_admissions(find_admissions(seen))}
+
+
+def _read_records(seen: NodeSnapshot, *, is_brief: bool) -> tuple[Admissions, Schedule | None]:
+    """Pods of which it is written down, and the mode that all others met."""
+    change, applied = seen.records.change, seen.records.applied
+    if change is not None and (change.is_labelled or change.boot_id is not None):
+        if change.boot_id in ("", seen.node.boot_id):
+            # Between labels and the plugin's return nobody knows which of two a new pod met.
+            return change.admitted or {}, None
+        return dict.fromkeys(change.before), _find_met_in_new_boot(seen, change)
+    if applied is None:
+        return {}, None
+    served = _find_served(seen, applied, is_brief=is_brief)
+    # Of the boot before, they are dead, and only listed still.
+    is_stale = applied.is_of_another_boot(seen.node)
+    admitted = {} if is_stale or applied.admitted is None else applied.admitted
+    return {uid: admitted.get(uid) for uid in applied.before}, served
+
+
+def _find_met_in_new_boot(seen: NodeSnapshot, change: Change) -> Schedule | None:
+    """What every pod met that came since the node booted in the middle of `change`."""
+    if change.boot_id is None:
+        return None
+    is_torn_down = change.teardown is not None and change.phase is ChangePhase.RESTARTING
+    is_beside_module = seen.records.module and MODES[change.edition, change.to] is _SHARE
+    if not is_torn_down and (change.teardown is not None or is_beside_module):
+        # The module may have outlived the reboot.
+        return None
+    labels = MODES[change.edition, change.to].labels
+    intact = labels.items() <= seen.node.labels.items() and labels.keys() <= seen.node.owned
+    # Every plugin started in this boot, and read the labels that were there already.
+    return change.to if change.is_labelled and intact else None
+
+
+def _find_served(seen: NodeSnapshot, applied: LastApplied, *, is_brief: bool) -> Schedule | None:
+    """The mode that pods get which come now."""
+    if applied.needs_restart:
+        # Also in another boot, until that is noted: who is listed may have come before it.
+        return None
+    if seen.records.module and applied.is_of(_SHARE):
+        # What a plugin that reads `share` gives beside a loaded module, nobody outside knows.
+        return None
+    is_unsure = may_have_misread if is_brief else is_mode_unknown
+    if is_unsure(seen.node, seen.pods, applied):
+        return None
+    effective_mode = find_effective_mode(applied.edition, seen.node, seen.pods, applied)
+    return applied.schedule if effective_mode == applied.schedule else None

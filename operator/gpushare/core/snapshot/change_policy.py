@@ -1,0 +1,78 @@
+"""How a pool wants one of its nodes changed, and what counts as another attempt at it."""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import ConflictPolicy, Pool, RestartPolicy
+from gpushare.api.rollout import FailurePolicy, WorkloadPolicy
+from gpushare.api.teardown import RebootPolicy, TeardownPolicy
+from gpushare.core.ownership.drift import Claim
+from gpushare.core.rollout.change_kinds import Kind
+from gpushare.core.snapshot.node import Timing
+from gpushare.editions.transitions import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a pool's spec says about the change of one node."""
+
+    claim: Claim = field(default_factory=Claim)
+    attempt: str = ""
+    """A change that failed is tried again once this is another one."""
+    ready_timeout: timedelta = timedelta(minutes=10)
+    workloads: WorkloadPolicy = WorkloadPolicy.WAIT
+    rolls_back: bool = False
+    """A change that failed is taken back."""
+    may_restart: bool = True
+    """The device plugin may be restarted."""
+    teardown: TeardownPolicy = TeardownPolicy.MANUAL
+    reboot: RebootPolicy = RebootPolicy.MANUAL
+
+    @property
+    def stays_cordoned(self) -> bool:
+        """Pods that hold a change up are waited for under the cordon, not before it."""
+        return self.workloads is not WorkloadPolicy.WAIT
+
+    def kind_of(self, from_mode: str, to: str, outcome: Outcome) -> Kind:
+        """The kind of a change: who agreed to one by hand did not agree to privileged Jobs."""
+        teardown = ""
+        if outcome is Outcome.REQUIRES_TEARDOWN:
+            teardown = f"teardown {self.teardown}"
+            if self.teardown is TeardownPolicy.JOB:
+                teardown += f", reboot {self.reboot}"
+        return Kind(from_mode, to, outcome, self.workloads, teardown)
+
+
+def build_policy(pool: Pool | None, node: Node, timing: Timing) -> Policy:
+    """What holds for `node`; without a pool, what holds where nobody says anything."""
+    if pool is None:
+        return Policy(ready_timeout=timing.ready_timeout)
+    rollout = pool.spec.rollout
+    seconds = rollout.ready_timeout_seconds
+    return Policy(
+        claim=build_claim(pool),
+        attempt=build_attempt(pool, node.retry),
+        ready_timeout=timing.ready_timeout if seconds is None else timedelta(seconds=seconds),
+        workloads=rollout.workloads,
+        rolls_back=rollout.on_failure is FailurePolicy.ROLLBACK,
+        may_restart=pool.spec.device_plugin.restart is not RestartPolicy.NEVER,
+        teardown=pool.spec.isolation_teardown.policy,
+        reboot=pool.spec.isolation_teardown.reboot,
+    )
+
+
+def build_claim(pool: Pool) -> Claim:
+    """For what the labels of `pool` are held."""
+    force = pool.spec.conflicts is ConflictPolicy.FORCE
+    return Claim(spec=f"{pool.name}/{pool.generation}", force=force)
+
+
+def build_attempt(pool: Pool, node_retry: str) -> str:
+    """The spec's generation, with a mark of what people's retry annotations say."""
+    spec = f"{pool.name}/{pool.generation}"
+    if not (pool.retry or node_retry):
+        return spec
+    mark = hashlib.sha256(f"{pool.retry}\n{node_retry}".encode()).hexdigest()[:8]
+    return f"{spec}/{mark}"

@@ -1,0 +1,112 @@
+"""Everything that decisions look at, at one moment."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gpushare.api.k8s.job import Job
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.core.ownership.claims import find_owner
+from gpushare.core.records.node_records import NodeRecords, parse_records
+from gpushare.core.records.record import RecordError
+from gpushare.core.snapshot.actions import Blocker, NodeState, StepResult
+from gpushare.core.snapshot.node import NodeSnapshot
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Complete: no cache in it is still being filled."""
+
+    pools: tuple[Pool, ...] = ()
+    unreadable_pools: frozenset[str] = frozenset()
+    """Names of pools whose spec we can't read: their nodes are left exactly as they are."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
+    """By node."""
+    jobs: Mapping[str, Mapping[str, Job]] = field(default_factory=dict)
+    """By node and name, the Jobs of teardowns."""
+    plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
+    busy: Collection[str] = frozenset()
+    """Nodes to which something is being done just now."""
+    starting: Collection[str] = frozenset()
+    """Those of them whose change begins with that: they use the budget up already."""
+    zeroed: Collection[str] = frozenset()
+    """Nodes whose resource was seen at zero during their change."""
+    refusals: Mapping[str, Blocker] = field(default_factory=dict)
+    """By node, what the API server says to our last write, for as long as it does."""
+    mode_unsaved: Collection[str] = frozenset()
+    """Nodes on which a write is not stored yet that says that their mode is unknown."""
+    unhealthy_cards: Mapping[str, Collection[int]] = field(default_factory=dict)
+    """By node, the cards that the scheduler extender gives to nobody."""
+    acting_since: Mapping[str, datetime] = field(default_factory=dict)
+    """By pool that acts, since when the controller has put back what others wrote to its nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """A node, and where its records can't be read the plan that leaves it alone."""
+
+    seen: NodeSnapshot
+    is_busy: bool
+    is_starting: bool = False
+    refusal: Blocker | None = None
+    unreadable: StepResult | None = None
+
+    @property
+    def name(self) -> str:
+        return self.seen.node.name
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Out of service, whoever did it; a node that joins never was in service."""
+        node, change = self.seen.node, self.seen.records.change
+        under_way = change is not None and change.is_under_way
+        if change is not None and under_way and change.initializing:
+            return False
+        return under_way or not node.ready or node.unschedulable or self.is_starting
+
+    @property
+    def is_in_change(self) -> bool:
+        """We took it out of service ourselves, or are about to."""
+        change = self.seen.records.change
+        under_way = change is not None and change.is_under_way and not change.initializing
+        return under_way or self.is_starting
+
+    @property
+    def remembered_pools(self) -> frozenset[str]:
+        """Pools that the node still carries something of."""
+        records = self.seen.records
+        pools = {record.pool for record in (records.change, records.applied) if record is not None}
+        if owner := find_owner(self.seen.node, records):
+            pools.add(owner)
+        return frozenset(pools)
+
+
+def build_node_context(snapshot: ClusterSnapshot, name: str) -> NodeContext:
+    """The node `name` of `snapshot`, with its records."""
+    node, pods, unreadable = snapshot.nodes[name], snapshot.pods.get(name, ()), None
+    try:
+        seen = NodeSnapshot(
+            node,
+            pods,
+            parse_records(node),
+            was_zero=name in snapshot.zeroed,
+            jobs=snapshot.jobs.get(name, {}),
+            is_refused=name in snapshot.refusals,
+            is_mode_unsaved=name in snapshot.mode_unsaved,
+            unhealthy_cards=snapshot.unhealthy_cards.get(name, ()),
+        )
+    except RecordError as error:
+        seen = NodeSnapshot(node, pods, NodeRecords())
+        unreadable = StepResult(name, NodeState.BLOCKED, Reason.RECORD_UNREADABLE, str(error))
+    return NodeContext(
+        seen,
+        is_busy=name in snapshot.busy,
+        is_starting=name in snapshot.starting,
+        refusal=snapshot.refusals.get(name),
+        unreadable=unreadable,
+    )

@@ -1,0 +1,43 @@
+"""The node label that pods which require isolation select: whether it is known to be in force."""
+
+from collections.abc import Mapping
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.editions.mode import MODES, Mode
+
+
+def find_isolation_label(
+    node: Node, labels: Mapping[str, str], records: NodeRecords
+) -> dict[str, str]:
+    """That label, as it belongs beside `labels` and `records` on `node`; empty where none does.
+
+    In a mode that isolates it says so or not, rather than being absent: a value that came with the
+    node, or by another's hand, must not stay.
+    """
+    mode, is_verified = _read_records(records)
+    is_labelled = mode is not None and mode.labels.items() <= labels.items()
+    if mode is not None and mode.isolated:
+        is_true = is_verified and is_labelled
+        return {names.LABEL_ISOLATION_VERIFIED: names.VERIFIED if is_true else names.UNVERIFIED}
+    # Labelled, and no record says so yet.
+    isolating = (each for each in MODES.values() if each.isolated)
+    is_strange = names.LABEL_ISOLATION_VERIFIED in node.labels.keys() - node.owned
+    if is_strange or any(each.labels.items() <= labels.items() for each in isolating):
+        return {names.LABEL_ISOLATION_VERIFIED: names.UNVERIFIED}
+    return {}
+
+
+def _read_records(records: NodeRecords) -> tuple[Mode | None, bool]:
+    """The mode that the node is in or on its way to, and whether that is verified.
+
+    Until a change has written its labels, what was in force still is; unless it follows one that
+    failed.
+    """
+    change, applied = records.change, records.applied
+    if change is not None and change.is_under_way and change.labelled_at is not None:
+        return MODES[change.edition, change.to], False
+    if applied is None:
+        return None, False
+    return MODES[applied.edition, applied.schedule], not applied.needs_restart

@@ -1,0 +1,126 @@
+"""One node with all that decisions about it look at, and how long steps may take."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from gpushare.api.k8s.job import Job
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.core.ownership.drift import WRITES_PER_PACE, Verdict
+from gpushare.core.records.node_records import NodeRecords
+from gpushare.core.snapshot.actions import Action, NodeState, StepResult
+from gpushare.editions.plugin_daemonsets import PluginDaemonSets
+from gpushare.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long the steps take at least and at most."""
+
+    backoff: timedelta = timedelta(seconds=30)
+    ready_timeout: timedelta = timedelta(minutes=10)
+    settle: timedelta = timedelta(seconds=12)
+    release_patience: timedelta = timedelta(minutes=10)
+    """A pool that is being deleted waits so long for the next of its nodes to finish."""
+    zero_patience: timedelta = timedelta(minutes=1)
+    """A plugin that is Ready without its resource is restarted once more after this."""
+    reread: timedelta = timedelta(seconds=10)
+    """A foreign mode label that stood for longer may have been read: a kubelet that restarts has
+    its plugins read their labels again, and nothing tells of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileContext:
+    """What holds for all decisions of one pass."""
+
+    now: datetime
+    timing: Timing = Timing()
+    plugin_daemonsets: PluginDaemonSets = field(default_factory=PluginDaemonSets)
+    may_evict: bool = False
+    """The installation allows that pods are evicted."""
+    may_tear_down: bool = False
+    """The installation allows the Jobs of teardowns."""
+    memory_unit: str = "GiB"
+    """In what the cluster's plugins count GPU memory."""
+    acting_since: datetime | None = None
+    """Of what others wrote to the pool's nodes before that, nobody saw what followed."""
+
+    @property
+    def daemonsets(self) -> Collection[str]:
+        """Standard names of those in the device plugins' namespace."""
+        return self.plugin_daemonsets.standard
+
+    def name_of(self, daemonset: str) -> str:
+        """What the cluster calls the DaemonSet of this standard name."""
+        return self.plugin_daemonsets.name_of(daemonset)
+
+    def saw(self, moment: datetime | None) -> bool:
+        """Whether the controller acted already when somebody wrote; None is at a time unknown."""
+        since = self.acting_since
+        return since is None or (moment is not None and moment > since)
+
+    def is_brief(self, moment: datetime | None) -> bool:
+        """Whether what somebody wrote then, by the API server's clock, has been seen at once.
+
+        So has what nobody can date (None), once the controller has looked on for a while.
+        """
+        since = self.acting_since
+        if since is not None and (moment or self.now - self.timing.reread) <= since:
+            return False
+        return moment is None or abs(self.now - moment) <= self.timing.reread
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSnapshot:
+    """One node, its pods and its records, at one moment."""
+
+    node: Node
+    pods: Sequence[Pod]
+    records: NodeRecords
+    was_zero: bool = False
+    """The resource was seen at zero since the plugin's pods were deleted."""
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    """The Jobs of its teardown, by name."""
+    is_refused: bool = False
+    """The API server refuses what we last tried on the node."""
+    is_mode_unsaved: bool = False
+    """A write that says so is not stored yet (`ApplyNode.is_mode_unsaved`)."""
+    unhealthy_cards: Collection[int] = ()
+    """Those that the scheduler extender gives to nobody."""
+
+    @property
+    def is_out_of_service(self) -> bool:
+        """Nothing new is bound to the node."""
+        return self.node.unschedulable
+
+    def plan(
+        self, state: NodeState, reason: Reason, message: str, action: Action | None = None
+    ) -> StepResult:
+        return StepResult(self.node.name, state, reason, message, action)
+
+    def plan_conflict(self, verdict: Verdict) -> StepResult:
+        """The plan that says who fights for this node's labels; its action is still to be added."""
+        wakes = [wait for wait in (verdict.wait, verdict.calm_after) if wait is not None]
+        return StepResult(
+            self.node.name,
+            NodeState.BLOCKED,
+            Reason.LABEL_CONFLICT,
+            verdict.message,
+            requeue_after_seconds=min(wakes).total_seconds() if wakes else None,
+            conflicts=verdict.conflicts,
+        )
+
+    def plan_pause(self, verdict: Verdict, now: datetime) -> StepResult:
+        """The plan that lets some time pass, where labels were put back too often of late."""
+        assert verdict.wait is not None
+        if verdict.conflicts:
+            return self.plan_conflict(verdict)
+        then = (now + verdict.wait).isoformat(timespec="seconds")
+        return StepResult(
+            self.node.name,
+            NodeState.WAITING,
+            Reason.LABEL_CONFLICT,
+            f"labels were put back {WRITES_PER_PACE} times within a minute; done again at {then}",
+            requeue_after_seconds=verdict.wait.total_seconds(),
+        )

@@ -1,0 +1,101 @@
+"""Which Events are news, which are the same again, and which are too many."""
+
+from dataclasses import dataclass, field
+
+from gpushare.names import Reason
+
+SAME_SECONDS = 120.0
+"""An Event that comes again within this time is counted on the one that is there."""
+ONCE_SECONDS = 600.0
+"""What is told once is posted again then: an API server forgets Events after an hour, unless told
+otherwise, and refuses those that it has still."""
+AT_ONCE = 25
+"""Events of one object in a row, as client-go's limit."""
+REFILL_SECONDS = 10.0
+"""One more each so many seconds: a pool that flaps has the same few things to tell."""
+
+
+WORDED_BY_TENANTS = frozenset(
+    {Reason.EXTENDER_STALE, Reason.WORKLOADS_PRESENT, Reason.STALE_ISOLATION}
+)
+"""Whoever edits pods changes what these say: other words are no further Event of the object."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One Event, and how often it came."""
+
+    until: float
+    """Until then what comes is the same again."""
+    count: int = 1
+    path: str = ""
+    """Where it is in the cluster; empty before it is there."""
+    shown: int = 1
+    """What its count is there."""
+    is_busy: bool = False
+    """Somebody sees to it that `shown` becomes `count`."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    room: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What makes two Events the same: the object, and what is said of it."""
+
+    uid: str
+    reason: str
+    note: str
+    """Empty where the words do not count."""
+
+
+@dataclass(slots=True)
+class EventCorrelator:
+    """What was told lately. Times are seconds of one clock."""
+
+    _series: dict[Key, Series] = field(default_factory=dict)
+    _buckets: dict[str, _Bucket] = field(default_factory=dict)
+    _swept: float = 0.0
+
+    def admit(self, key: Key, now: float, *, once: bool = False) -> Series | None:
+        """The series that an Event belongs to, counted; None where its object has had too many.
+
+        With `once`, and where the words do not count, it lasts no longer for being told again.
+        """
+        self._sweep(now)
+        series = self._series.get(key)
+        if series is not None and now < series.until:
+            series.count += 1
+            if key.note and not once:
+                series.until = now + SAME_SECONDS
+            return series
+        if not self._take(key.uid, now):
+            return None
+        series = Series(until=now + (ONCE_SECONDS if once else SAME_SECONDS))
+        self._series[key] = series
+        return series
+
+    def forget(self, key: Key) -> None:
+        """The Event is not in the cluster: the next one of `key` is news."""
+        self._series.pop(key, None)
+
+    def _take(self, uid: str, now: float) -> bool:
+        bucket = self._buckets.setdefault(uid, _Bucket(AT_ONCE, now))
+        bucket.room = min(bucket.room + (now - bucket.since) / REFILL_SECONDS, AT_ONCE)
+        bucket.since = now
+        if bucket.room < 1:
+            return False
+        bucket.room -= 1
+        return True
+
+    def _sweep(self, now: float) -> None:
+        """What is over is not remembered."""
+        if now - self._swept < SAME_SECONDS:
+            return
+        self._swept = now
+        self._series = {k: s for k, s in self._series.items() if now < s.until}
+        full = AT_ONCE * REFILL_SECONDS
+        self._buckets = {k: b for k, b in self._buckets.items() if now - b.since < full}

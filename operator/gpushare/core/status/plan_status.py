@@ -1,0 +1,131 @@
+"""What is left to do for a pool, to be read before it is done: `status.plan`, and how far it is."""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from gpushare import names
+from gpushare.api.pool import Pool
+from gpushare.api.status import PlanStep, PoolPlan
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.rollout.approval import find_approval, is_approved
+from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.editions.transitions import Outcome
+from gpushare.names import Reason
+
+MAX_STEPS = 20
+MAX_STEP_BYTES = 4096
+"""Of all steps; where node names are long, fewer are shown."""
+MAX_KINDS = 4
+"""In the summary: nodes may carry any number of modes that nobody knows."""
+Model = TypeVar("Model", bound=BaseModel)
+_TURNS = frozenset(
+    {
+        Reason.WAITING_FOR_BUDGET,
+        Reason.WAITING_FOR_CANARY,
+        Reason.WAITING_FOR_APPROVAL,
+        Reason.ROLLOUT_HALTED,
+    }
+)
+
+
+def build_plan(pool: Pool, book: Book, room: int = 2 * MAX_STEP_BYTES) -> PoolPlan | None:
+    """The changes that have not begun; None where there are none and nobody agreed to any.
+
+    In at most `room` bytes: steps are left out where they do not fit.
+    """
+    approval = find_approval(pool, book.kinds.keys())
+    if not book.kinds and approval is None:
+        return None
+    plan = PoolPlan(hash=hash_kinds(book.kinds), summary=_summarise(book), approved=approval)
+    left = min(MAX_STEP_BYTES, room - count_bytes(plan))
+    return plan.model_copy(update={"steps": fit(_build_steps(book.pending.values()), left)})
+
+
+def count_bytes(model: BaseModel) -> int:
+    """What it takes in a status."""
+    return len(model.model_dump_json(by_alias=True).encode())
+
+
+def fit(models: Iterable[Model], room: int) -> tuple[Model, ...]:
+    """The first of these, as many as there is room for, in bytes."""
+    fitting = []
+    for model in models:
+        room -= count_bytes(model) + len(",")
+        if room < 0:
+            break
+        fitting.append(model)
+    return tuple(fitting)
+
+
+def judge_rollout(pool: Pool, book: Book) -> tuple[bool, Reason, str]:
+    """Whether no isolation change is under way or left to do, and if not, what it waits for."""
+    changing, left = len(book.under_way), sum(book.kinds.values())
+    halted = book.halting[min(book.halting)].halts if book.halting else ""
+    if halted and (left or changing or book.counts[NodeState.FAILED]):
+        # What helps comes first: the end is what is cut.
+        message = (
+            f"halted until the spec, or the annotation {names.ANNOTATION_RETRY} on the pool, "
+            f"changes; {left} nodes are left to change; {halted}"
+        )
+        return False, Reason.ROLLOUT_HALTED, message
+    unapproved = [kind for kind in book.kinds if not is_approved(pool, kind)]
+    if unapproved:
+        listed = "; ".join(sorted(map(str, unapproved)))
+        message = (
+            f"not agreed to yet: {listed}. Read status.plan, and set rollout.approvedPlan to "
+            f"{hash_kinds(book.kinds)}"
+        )
+        return False, Reason.WAITING_FOR_APPROVAL, message
+    if not (changing or left):
+        return True, Reason.NOTHING_LEFT, "no isolation change is under way or left to do"
+    message = f"{changing} nodes are in their change, {left} are left"
+    first = book.pending[min(book.pending)] if left else None
+    if changing or first is None or first.reason in _TURNS:
+        return False, Reason.UPDATING, message
+    return False, first.reason, f"{message}; {first.node}: {first.message}"
+
+
+def _summarise(book: Book) -> str:
+    if not book.kinds:
+        return "nothing is left to change"
+    held_up = Counter(
+        plan.kind for plan in book.pending.values() if plan.reason is Reason.WORKLOADS_PRESENT
+    )
+    kinds = sorted(book.kinds, key=lambda kind: (not kind.is_done, kind))
+    told = [_summarise_kind(kind, book.kinds[kind], held_up[kind]) for kind in kinds[:MAX_KINDS]]
+    if len(kinds) > MAX_KINDS:
+        told.append(f"and {len(kinds) - MAX_KINDS} more kinds of change")
+    return "; ".join(told)
+
+
+def _summarise_kind(kind: Kind, nodes: int, held_up: int) -> str:
+    needs = {
+        Outcome.APPLY: "the plugins follow the labels",
+        Outcome.APPLY_AND_RESTART: "the device plugin restarts",
+        Outcome.REQUIRES_TEARDOWN: f"the kernel module goes, with a reboot ({kind.teardown})",
+        Outcome.REQUIRES_MANUAL_ACTION: "needs a person, and is not done by itself",
+    }[kind.outcome]
+    waits = f"; {held_up} wait{'s' if held_up == 1 else ''} for pods to finish" if held_up else ""
+    return f"{kind.change} on {nodes} node{'s' if nodes > 1 else ''}: {needs}{waits}"
+
+
+def _build_steps(plans: Iterable[StepResult]) -> Iterator[PlanStep]:
+    """The first of them, in the order in which they will be changed."""
+    for plan in heapq.nsmallest(MAX_STEPS, plans, key=lambda plan: plan.node):
+        assert plan.kind is not None
+        begins = plan.state is NodeState.UPDATING
+        yield PlanStep(
+            node=plan.node,
+            change=plan.kind.change,
+            outcome=plan.kind.outcome,
+            restarts_plugin=plan.kind.restarts_plugin,
+            reboots=plan.kind.reboots,
+            pods=plan.pods,
+            # Not by its action: that goes while it is carried out.
+            blocker="" if plan.reason in _TURNS or begins else plan.reason,
+        )

@@ -1,0 +1,334 @@
+"""A pool's status, from what stands planned for its nodes: at most 16 KiB, whatever its size."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Literal
+
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Pool
+from gpushare.api.status import (
+    ConditionStatus,
+    FreeBlock,
+    Isolation,
+    NodeCounts,
+    NodeSample,
+    PoolCapacity,
+    PoolStatus,
+    Releasing,
+    StaleSample,
+)
+from gpushare.core.capacity.pool_capacity import sum_capacity
+from gpushare.core.ownership.drift import describe_conflict
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.isolation import Claim, NodeIsolation, sum_isolation
+from gpushare.core.status.plan_status import build_plan, count_bytes, fit, judge_rollout
+from gpushare.names import Condition, Reason
+
+MAX_SAMPLES = 20
+MAX_MESSAGE_BYTES = 512
+MAX_SAMPLE_BYTES = 256
+MAX_SAMPLES_BYTES = 8 * 1024
+MAX_STALE_BYTES = 3 * 1024
+"""Of all samples of one kind; where names are long, fewer are shown."""
+MAX_STATUS_BYTES = 16 * 1024
+CAPACITY_PERIOD = timedelta(seconds=2)
+"""Pods come and go all the time: their sums are written no more often than this."""
+SHOWN = 3
+_URGENCY = (
+    NodeState.FAILED,
+    NodeState.BLOCKED,
+    NodeState.UPDATING,
+    NodeState.WAITING,
+    NodeState.READY,
+)
+
+
+def build_status(
+    pool: Pool,
+    book: Book,
+    now: datetime,
+    *,
+    held: int = 0,
+    pending: Iterable[Pod] = (),
+    refusal: str | None = None,
+) -> PoolStatus:
+    """The status that says what `book` says; times stay where nothing changed.
+
+    `held` nodes must still be given back by a pool that is being deleted; `pending` pods select
+    the pool and have no node; a `refusal` is why our finalizer is not on it. Equal to
+    `pool.status` where there is nothing new, so that it need not be written.
+    """
+    total = len(book.plans)
+    shown = _find_shown(book)
+    ready = _judge_ready(pool, book, shown[0] if book.unready else None, held)
+    if refusal is not None:
+        ready = False, Reason.WRITE_REFUSED, f"nothing is done before it has a finalizer: {refusal}"
+    nodes = NodeCounts(
+        matched=total,
+        ready=book.counts[NodeState.READY],
+        updating=book.counts[NodeState.UPDATING],
+        waiting=book.counts[NodeState.WAITING],
+        blocked=book.counts[NodeState.BLOCKED],
+        failed=book.counts[NodeState.FAILED],
+    )
+    # Sums of nodes that have just become ready belong beside their count: pods are sent by them.
+    is_due = is_capacity_due(pool, now) or nodes != pool.status.nodes
+    claims = sum_isolation(book.isolations.values())
+    isolation = _build_isolation(pool, claims, is_due=is_due)
+    status = PoolStatus(
+        observed_generation=pool.generation,
+        conditions=(
+            _condition(pool, now, Condition.READY, *ready),
+            _condition(pool, now, Condition.NODES_LABELLED, *_judge_labelled(book)),
+            _condition(pool, now, Condition.ROLLOUT_COMPLETE, *judge_rollout(pool, book)),
+            _condition(pool, now, Condition.CONFLICTING, *_judge_conflicting(book)),
+            _condition(pool, now, Condition.ISOLATION_CONSISTENT, *_judge_isolation(claims)),
+        ),
+        nodes=nodes,
+        samples=_build_samples(pool, book, shown, now),
+        capacity=_build_capacity(
+            pool, book, pending, now, is_beside_news=isolation != pool.status.isolation
+        )
+        if is_due
+        else pool.status.capacity,
+        isolation=isolation,
+        releasing=_build_releasing(pool, held, now),
+    )
+    plan = build_plan(pool, book, MAX_STATUS_BYTES - count_bytes(status))
+    return status.model_copy(update={"plan": plan})
+
+
+def build_unreadable_status(
+    status: PoolStatus, generation: int, error: str, now: datetime
+) -> PoolStatus:
+    """`status` as it was, but for Ready: its spec can't be read, and what it said before holds."""
+    message = f"the spec can't be read, and its nodes are left as they are: {error}"
+    previous = {condition.type: condition for condition in status.conditions}
+    ready = _build_condition(
+        previous.get(Condition.READY), Condition.READY, generation, now,
+        holds=False, reason=Reason.SPEC_INVALID, message=message,
+    )  # fmt: skip
+    others = (c for c in status.conditions if c.type != Condition.READY)
+    return status.model_copy(update={"conditions": (ready, *others)})
+
+
+def is_capacity_due(pool: Pool, now: datetime) -> bool:
+    """Whether the pool's sums may be written anew."""
+    capacity = pool.status.capacity
+    # The time is kept in whole seconds, rounded down.
+    return capacity is None or _to_second(now) - capacity.observed_at > CAPACITY_PERIOD
+
+
+def _rank(plan: StepResult) -> tuple[int, str]:
+    return _URGENCY.index(plan.state), plan.node
+
+
+def _find_shown(book: Book) -> list[StepResult]:
+    """Nodes that are not ready or warn: one for each reason, then others; most urgent first.
+
+    What comes first stays where the status is full."""
+    plans = sorted([*book.unready.values(), *book.warned.values()], key=_rank)
+    firsts: dict[Reason, StepResult] = {}
+    for plan in plans:
+        firsts.setdefault(plan.reason, plan)
+    chosen = {plan.node for plan in firsts.values()}
+    return [*firsts.values(), *(plan for plan in plans if plan.node not in chosen)][:MAX_SAMPLES]
+
+
+def _judge_ready(
+    pool: Pool, book: Book, first_plan: StepResult | None, held: int
+) -> tuple[bool, Reason, str]:
+    total, ready = len(book.plans), book.counts[NodeState.READY]
+    if pool.deleting:
+        first = f"; {first_plan.node}: {first_plan.message}" if first_plan is not None else ""
+        return (
+            False,
+            Reason.RELEASING,
+            f"being deleted; {held} nodes are still to be given back{first}",
+        )
+    if not total:
+        return True, Reason.NO_NODES, "no node matches yet; nodes that come are taken in"
+    if first_plan is None:
+        return True, Reason.ALL_NODES_READY, f"all {total} nodes are as the spec says"
+    waits_for_others = first_plan.state is NodeState.UPDATING or (
+        first_plan.reason in (Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY)
+    )
+    reason = Reason.UPDATING if waits_for_others else first_plan.reason
+    message = f"{ready} of {total} nodes are ready; {first_plan.node}: {_tell(first_plan, book)}"
+    return False, reason, message
+
+
+def _judge_labelled(book: Book) -> tuple[bool, Reason, str]:
+    total, without = len(book.plans), len(book.unlabelled)
+    if not total:
+        return True, Reason.NO_NODES, "no node matches yet"
+    if not without:
+        return True, Reason.ALL_NODES_LABELLED, f"all {total} nodes carry the pool's labels"
+    first = min(book.unlabelled)
+    message = (
+        f"{without} of {total} nodes do not carry all of the pool's labels yet, such as {first}"
+    )
+    return False, Reason.LABELS_MISSING, message
+
+
+def _judge_conflicting(book: Book) -> tuple[bool, Reason, str]:
+    if not book.conflicting:
+        return False, Reason.NO_CONFLICT, "nobody else keeps writing the pool's labels"
+    first = book.conflicting[min(book.conflicting)]
+    message = (
+        f"{describe_conflict(first.conflicts[0])}; on {len(book.conflicting)} nodes, such as "
+        f"{first.node}"
+    )
+    return True, Reason.LABEL_CONFLICT, message
+
+
+def _judge_isolation(claims: NodeIsolation) -> tuple[bool | None, Reason, str]:
+    """Whether every container has the isolation that its node's mode gives.
+
+    How many there are stands beside it, at a slower pace: pods come and go all the time.
+    """
+    if claims.stale:
+        first = claims.samples[0]
+        has = "is" if first.isolated else "is not"
+        message = (
+            f"containers keep an isolation that their node's mode does not give: {first.container} "
+            f"of pod {first.pod.namespace}/{first.pod.name} on {first.node} {has} isolated: it was "
+            f"admitted under {first.admitted}, and the node is {first.mode}. Delete such pods, or "
+            "set rollout.staleWorkloads to Evict"
+        )
+        return False, Reason.STALE_ISOLATION, message
+    if claims.unknown:
+        message = (
+            "there are containers of which nobody recorded under which mode they were admitted; "
+            "of new pods in their place it is known, unless a kernel module may be loaded"
+        )
+        return None, Reason.ISOLATION_UNKNOWN, message
+    message = "every container that shares a card is as its node's mode says"
+    return True, Reason.ISOLATION_AS_LABELLED, message
+
+
+def _build_isolation(pool: Pool, claims: NodeIsolation, *, is_due: bool) -> Isolation | None:
+    """Pods come and go all the time: counts alone are written no more often than capacity."""
+    previous = pool.status.isolation
+    if not claims.containers and previous is None:
+        return None
+    current = Isolation(
+        containers=claims.containers,
+        isolated=claims.isolated,
+        stale=claims.stale,
+        opted_out=claims.opted_out,
+        unknown=claims.unknown,
+        samples=fit(map(_build_stale_sample, claims.samples), MAX_STALE_BYTES),
+    )
+    is_news = current.samples != (previous.samples if previous is not None else ())
+    return current if is_due or is_news else previous
+
+
+def _build_stale_sample(claim: Claim) -> StaleSample:
+    return StaleSample(
+        node=claim.node,
+        pod=f"{claim.pod.namespace}/{claim.pod.name}",
+        container=claim.container,
+        admitted=str(claim.admitted),
+        isolated=claim.isolated is True,
+    )
+
+
+def _tell(plan: StepResult, book: Book) -> str:
+    """The plan's message; of one that waits for its turn, with those that it waits for."""
+    others = sorted(book.unavailable - {plan.node})
+    if plan.reason is not Reason.WAITING_FOR_BUDGET or not others:
+        return plan.message
+    return f"{plan.message} ({', '.join(others[:SHOWN])})"
+
+
+def _condition(
+    pool: Pool, now: datetime, kind: Condition, holds: bool | None, reason: Reason, message: str
+) -> ConditionStatus:
+    previous = next((c for c in pool.status.conditions if c.type == kind), None)
+    return _build_condition(
+        previous, kind, pool.generation, now, holds=holds, reason=reason, message=message
+    )
+
+
+def _build_condition(
+    previous: ConditionStatus | None,
+    kind: Condition,
+    generation: int,
+    now: datetime,
+    *,
+    holds: bool | None,
+    reason: Reason,
+    message: str,
+) -> ConditionStatus:
+    status: Literal["True", "False", "Unknown"] = (
+        "Unknown" if holds is None else "True" if holds else "False"
+    )
+    stays = previous is not None and previous.status == status
+    return ConditionStatus(
+        type=kind,
+        status=status,
+        observed_generation=generation,
+        last_transition_time=(
+            previous.last_transition_time if previous is not None and stays else _to_second(now)
+        ),
+        reason=reason,
+        message=_cut(message, MAX_MESSAGE_BYTES),
+    )
+
+
+def _build_samples(
+    pool: Pool, book: Book, plans: Sequence[StepResult], now: datetime
+) -> tuple[NodeSample, ...]:
+    since = {(sample.node, sample.reason): sample.since for sample in pool.status.samples}
+    samples = (
+        NodeSample(
+            node=plan.node,
+            reason=plan.reason,
+            since=since.get((plan.node, plan.reason), _to_second(now)),
+            message=_cut(_tell(plan, book), MAX_SAMPLE_BYTES),
+            deadline=_to_second(plan.deadline) if plan.deadline is not None else None,
+        )
+        for plan in plans
+    )
+    fitting = zip(plans, fit(samples, MAX_SAMPLES_BYTES), strict=False)
+    return tuple(sample for _, sample in sorted(fitting, key=lambda pair: _rank(pair[0])))
+
+
+def _build_capacity(
+    pool: Pool, book: Book, pending: Iterable[Pod], now: datetime, *, is_beside_news: bool
+) -> PoolCapacity:
+    """The sums; `is_beside_news`: others that keep its pace are written now."""
+    previous = pool.status.capacity
+    sums = asdict(sum_capacity(book.capacities.values(), pending))
+    sums["summary"] = f"{sums['memory_allocated']}/{sums['memory_total']}"
+    blocks = [FreeBlock(size=size, cards=cards) for size, cards in sums["free_blocks"]]
+    capacity = PoolCapacity.model_validate(
+        {**sums, "free_blocks": blocks, "observed_at": _to_second(now)}
+    )
+    if is_beside_news or previous is None:
+        return capacity
+    if capacity == previous.model_copy(update={"observed_at": capacity.observed_at}):
+        return previous
+    return capacity
+
+
+def _build_releasing(pool: Pool, held: int, now: datetime) -> Releasing | None:
+    if not pool.deleting:
+        return None
+    previous = pool.status.releasing
+    if previous is not None and held >= previous.nodes:
+        return previous.model_copy(update={"nodes": held})
+    return Releasing(nodes=held, since=_to_second(now))
+
+
+def _cut(text: str, limit: int) -> str:
+    """`text` in at most `limit` bytes of UTF-8, with a sign where it was cut."""
+    raw = text.encode(errors="replace")
+    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
+
+
+def _to_second(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)

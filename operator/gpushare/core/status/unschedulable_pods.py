@@ -1,0 +1,221 @@
+"""Pods that ask for GPUs and were sent to no pool, or have no node: which, and why."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from shlex import join
+
+from gpushare import names
+from gpushare.api.k8s.pod import SCHEDULER_ERROR, Pod
+from gpushare.core.capacity.pool_capacity import Capacity, NodeCapacity, sum_capacity
+from gpushare.core.deviceplugin.scheduler_errors import (
+    RESTART,
+    count_refused,
+    explain_scheduler_error,
+)
+from gpushare.core.planner.pool_state import Book
+from gpushare.core.snapshot.actions import NodeState
+from gpushare.names import Reason
+
+GRACE = timedelta(seconds=5)
+"""A pod this young may still get its node, or be gone again."""
+REASONS = (
+    *(Reason.UNROUTED, Reason.POOL_NOT_FOUND, Reason.POOL_HAS_NO_NODES),
+    *(Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK),
+    *(Reason.UNSCHEDULABLE, Reason.SCHEDULER_UNAVAILABLE, Reason.EXTENDER_STALE),
+)
+"""All that a pod may be unschedulable for."""
+_ELSEWHERE = (Reason.LARGER_THAN_ANY_CARD, Reason.POOL_NOT_READY, Reason.NO_FREE_BLOCK)
+"""Of these, those that another pool mends."""
+
+
+@dataclass(frozen=True)
+class PoolRoom:
+    """What a pool has for a pod that waits."""
+
+    nodes: int
+    ready: int
+    capacity: Capacity
+    by_node: Mapping[str, NodeCapacity] = field(default_factory=dict)
+
+    @cached_property
+    def largest(self) -> Sequence[tuple[int, str]]:
+        """The largest free block of each node that takes pods, and the node: largest first."""
+        free = ((max(node.free_blocks, default=0), name) for name, node in self.by_node.items())
+        return sorted(free, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UnschedulablePod:
+    """A pod that stays unschedulable, with a sentence that says what would unblock it."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str
+    """UID of what it is one of many of; its own where it is alone."""
+    pool: str
+    """The one that it is for; empty where that is none that there is, or one of several."""
+    reason: Reason
+    message: str
+
+
+def judge_pod(
+    pod: Pod,
+    pools: Mapping[str, PoolRoom | None],
+    now: datetime,
+    *,
+    opted_out: bool = False,
+    grace: timedelta = GRACE,
+) -> UnschedulablePod | None:
+    """Why `pod` is unschedulable; None where it is not, or where it is too early to say.
+
+    `opted_out`: its namespace asks that its pods be sent nowhere. `pools` are all that exist, by
+    name; None for one that is not understood. A pod that waits is judged once the scheduler has
+    tried and failed. Where several reasons hold, the one that waiting does not mend goes first.
+    """
+    if (pod.node and not pod.unrouted) or pod.deleting or not pod.is_live:
+        return None
+    if pod.created is not None and now - pod.created < grace:
+        return None
+    if pod.unrouted and pools and not opted_out:
+        cause = Reason.UNROUTED, _explain_unrouted(pod)
+    elif pod.node or not pod.unschedulable:
+        return None
+    elif pod.pools:
+        cause = _find_cause(pod, [pools[name] for name in pod.pools if name in pools])
+    elif not pod.requests.keys().isdisjoint(names.SHARED_RESOURCES):
+        cause = _quote_scheduler(pod, "")
+    else:
+        return None
+    if cause[0] in _ELSEWHERE and (hint := _find_other_pool(pod, pools)):
+        cause = cause[0], f"{cause[1]}. {hint}"
+    known = [name for name in pod.pools if name in pools]
+    pool = known[0] if len(known) == 1 else ""
+    return UnschedulablePod(pod.namespace, pod.name, pod.uid, pod.owner or pod.uid, pool, *cause)
+
+
+def group_by_pool(pods: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
+    """The pods that select pools, by the name of each; none for a pool that nobody selects."""
+    groups: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        for pool in pod.pools:
+            groups[pool].append(pod)
+    return groups
+
+
+def find_room(book: Book, pending: Iterable[Pod] = ()) -> PoolRoom:
+    """What the pool of that `book` has; `pending` pods select it and have no node."""
+    return PoolRoom(
+        nodes=len(book.capacities),
+        ready=book.counts[NodeState.READY],
+        capacity=sum_capacity(book.capacities.values(), pending),
+        by_node=book.capacities,
+    )
+
+
+def tell_to_recreate(pod: Pod) -> str:
+    """How a pod is created anew, so that it is sent to a pool again."""
+    command = join(["kubectl", "-n", pod.namespace, "delete", "pod", pod.name])
+    return command if pod.owner else f"{command}, and create it from its manifest again"
+
+
+def _find_other_pool(pod: Pod, pools: Mapping[str, PoolRoom | None]) -> str:
+    """Which other pool has room now, of those that could take the pod when it was created."""
+    for name in pod.ranked_pools:
+        room = pools.get(name)
+        free = room.capacity.largest_free if room is not None else 0
+        if room is not None and name not in pod.pools and free >= pod.gpu_memory_per_card > 0:
+            return (
+                f"Pool {name}, which could take it too, has {free} {room.capacity.unit} free on "
+                f"one card: to have it sent there, {tell_to_recreate(pod)}"
+            )
+    return ""
+
+
+def _quote_scheduler(pod: Pod, where: str) -> tuple[Reason, str]:
+    if pod.unscheduled[0] == SCHEDULER_ERROR:
+        return explain_scheduler_error(pod.unschedulable)
+    return Reason.UNSCHEDULABLE, f"the scheduler finds no node{where}: {pod.unschedulable}"
+
+
+def _explain_unrouted(pod: Pod) -> str:
+    if not pod.node:
+        where = "it may get any node that has room"
+    elif pod.cards:
+        where = f"it runs on {pod.node}"
+    else:
+        where = f"it is on {pod.node} without a card of its own, as after a nodeName set by hand"
+    return (
+        "asks for shared GPU and selects no pool: it is older than the pools, or none took it, or "
+        "the webhook was away or is never asked about its namespace (kube-system and the "
+        f"operator's own); {where}. Create it anew, or give its template a node selector on "
+        f"{names.LABEL_POOL}"
+    )
+
+
+def _find_cause(pod: Pod, found: Sequence[PoolRoom | None]) -> tuple[Reason, str]:
+    """Why a pod that selects pools, of which these exist, got no node."""
+    selected = f"pool {' or '.join(pod.pools)}"
+    by_scheduler = _quote_scheduler(pod, f" in {selected}")
+    if not found:
+        return Reason.POOL_NOT_FOUND, (
+            f"selects {selected}, which does not exist; create it, or create the pod anew with "
+            f"another {names.LABEL_POOL} in its node selector"
+        )
+    rooms = [room for room in found if room is not None]
+    if len(rooms) < len(found):
+        return by_scheduler
+    if not any(room.nodes for room in rooms):
+        return Reason.POOL_HAS_NO_NODES, (
+            f"{selected} has no node yet; add one that its spec.nodes selects. A node pool that "
+            f"scales from zero must itself carry {names.LABEL_POOL} and the label of the mode"
+        )
+    asked = pod.gpu_memory_per_card
+    cards = [room.capacity.largest_card for room in rooms]
+    unit = rooms[0].capacity.unit
+    if all(cards) and asked > max(cards):
+        return Reason.LARGER_THAN_ANY_CARD, (
+            f"asks for {asked} {unit} on one card, and the largest of {selected} has {max(cards)}; "
+            "ask for less, or add nodes with larger cards"
+        )
+    if pod.unscheduled[0] == SCHEDULER_ERROR:
+        # It had found nodes: what they have is not what the pod waits for.
+        return by_scheduler
+    if not any(room.ready for room in rooms):
+        return Reason.POOL_NOT_READY, (
+            f"no node of {selected} is ready; it goes on by itself when one is. "
+            f"`kubectl describe gsp {pod.pools[0]}` says what they wait for"
+        )
+    free = max(room.capacity.largest_free for room in rooms)
+    if asked > free and any(room.capacity.memory_total for room in rooms):
+        return Reason.NO_FREE_BLOCK, (
+            f"asks for {asked} {unit} on one card, and no card of {selected} has more than {free} "
+            "free on a node that takes pods; it goes on by itself when others finish"
+        )
+    return _find_stale_extender(pod, rooms, unit) or by_scheduler
+
+
+def _find_stale_extender(
+    pod: Pod, rooms: Sequence[PoolRoom], unit: str
+) -> tuple[Reason, str] | None:
+    """Whether the extender refused more nodes than have no room by what it wrote on pods.
+
+    A node outside the pool may carry its label still: it counts among the refused alone.
+    """
+    asked = pod.gpu_memory_per_card
+    nodes = [each for room in rooms for each in room.largest]
+    roomy = [(free, name) for free, name in nodes if free >= asked]
+    refused, others = count_refused(pod.unschedulable)
+    if refused <= len(nodes) - len(roomy) or others >= len(roomy):
+        return None
+    free, name = max(roomy)
+    few = "" if len(roomy) == 1 else f", or another of {len(roomy)} nodes"
+    return Reason.EXTENDER_STALE, (
+        f"the scheduler extender refused {refused} nodes for lack of GPU memory on one card, and "
+        f"by what pods hold there is room on {name} ({free} {unit} on one card){few}. If that "
+        "lasts for more than a minute, the extender has missed a change of the node's cards, or "
+        f"counts units that no pod holds. Restart it: {RESTART}"
+    )

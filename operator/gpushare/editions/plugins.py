@@ -1,0 +1,105 @@
+"""The device plugins on a node: which pods are one, what each serves, and which serve a mode.
+
+Two of them never know of each other: of two that register one resource the kubelet takes the last,
+and two that give out the same cards under different resources each give out all of them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from gpushare import names
+from gpushare.api.k8s.daemonset import FORMER
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.editions.mode import MODES, Mode
+
+NVIDIA_DAEMONSET = "nvidia-device-plugin-daemonset"
+"""As NVIDIA's own manifest names it; no edition brings it, and it serves whole cards too."""
+MIG_DAEMONSET = "migparted-device-plugin"
+"""ACK's for MIG devices: of the resources that are known here it serves none."""
+STATIC_PLUGIN = "the static pod nvidia-device-plugin"
+"""Whole cards up to Kubernetes 1.31, and what an upgrade left over of it (vendor's page on updating
+the device plugin): a file on the node, which its kubelet alone starts and ends."""
+_WHOLE_CARDS = frozenset({names.RESOURCE_WHOLE_GPU})
+
+
+def _collect_served() -> Iterator[tuple[str, frozenset[str]]]:
+    for plugin in sorted({mode.plugin for mode in MODES.values() if mode.plugin}):
+        modes = [mode for mode in MODES.values() if mode.plugin == plugin]
+        served = frozenset(resource for mode in modes for resource in mode.resources)
+        yield from ((plugin, served), (f"{FORMER}{plugin}", served))
+
+
+SERVED: Mapping[str, frozenset[str]] = {
+    **dict(_collect_served()),
+    NVIDIA_DAEMONSET: _WHOLE_CARDS,
+    MIG_DAEMONSET: frozenset(),
+    STATIC_PLUGIN: _WHOLE_CARDS,
+}
+"""What each known plugin registers."""
+
+
+def identify_plugin(pod: Pod) -> str:
+    """The plugin, a key of `SERVED`, that `pod` runs; empty where it runs none."""
+    if pod.is_static_plugin:
+        return STATIC_PLUGIN
+    return pod.daemonset if pod.daemonset in SERVED else ""
+
+
+def is_plugin_of(pod: Pod, mode: Mode) -> bool:
+    """Whether `pod` is what serves `mode`; whole cards may come from a static pod instead."""
+    if not mode.plugin:
+        return False
+    static = pod.is_static_plugin and mode.resource == names.RESOURCE_WHOLE_GPU
+    return static or pod.daemonset == mode.plugin
+
+
+def find_serving(pods: Sequence[Pod], mode: Mode, replaced: Collection[str] = ()) -> list[Pod]:
+    """The Ready plugin pods of `mode`; those with a UID in `replaced` do not count."""
+    return [
+        pod
+        for pod in pods
+        if pod.ready and not pod.deleting and pod.uid not in replaced and is_plugin_of(pod, mode)
+    ]
+
+
+def may_offer(mode: Mode) -> frozenset[str]:
+    """What a node in `mode` may offer; without a resource of its own, whole cards from others.
+
+    Those are OpenSource's whole cards, and a plugin that somebody brings to a `disabled` node.
+    """
+    return frozenset(mode.resources) or _WHOLE_CARDS
+
+
+def find_competing(
+    node: Node, pods: Sequence[Pod], mode: Mode, previous_mode: Mode | None = None
+) -> tuple[str, tuple[str, ...]]:
+    """The plugin that serves `mode` on `node`, and those that give out its cards besides.
+
+    One that only could do so under another resource, of which the node offers none, does no harm.
+    What is being deleted, or served `previous_mode`, is on its way.
+    """
+    running = {
+        identify_plugin(pod)
+        for pod in pods
+        if (pod.daemonset in SERVED or pod.is_static_plugin)
+        and pod.phase == "Running"
+        and not pod.deleting
+    }
+    if running <= {mode.plugin}:
+        return mode.plugin, ()
+    if previous_mode is not None:
+        running = {plugin for plugin in running if not _is_terminating(plugin, previous_mode, mode)}
+    offers = may_offer(mode)
+    same = {plugin for plugin in running if SERVED[plugin] & offers}
+    # Where no DaemonSet of the edition is it, whoever brought one has its own.
+    expected = (mode.plugin, STATIC_PLUGIN, *sorted(same))
+    own = next((plugin for plugin in expected if plugin in same), mode.plugin)
+    twice = {p for p in running - same if any(node.allocatable.get(r) for r in SERVED[p])}
+    return own, (*sorted(same - {own}), *sorted(twice))
+
+
+def _is_terminating(plugin: str, previous_mode: Mode, mode: Mode) -> bool:
+    if plugin in (previous_mode.plugin, mode.plugin):
+        return plugin != mode.plugin
+    served = SERVED[plugin]
+    return not served.isdisjoint(previous_mode.resources) and served.isdisjoint(may_offer(mode))

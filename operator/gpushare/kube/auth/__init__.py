@@ -1,0 +1,1 @@
+"""Credentials for the API server: the ServiceAccount of the Pod, or a kubeconfig."""

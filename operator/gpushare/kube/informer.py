@@ -1,0 +1,234 @@
+"""A copy in memory of one kind of object, kept by a list and a watch.
+
+Kopf's index of nodes costs quadratic time and never notices what vanished while a watch was cut;
+this one pages its lists, keeps small records, and after a relist reports exactly the difference.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
+
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.errors import (
+    CALL_FAILURES,
+    ApiError,
+    MalformedAnswerError,
+    SilentWatchError,
+    describe_failure,
+)
+from gpushare.kube.pagination import list_pages
+from gpushare.kube.watch_health import WATCH_SECONDS, WatchHealth
+
+log = logging.getLogger(__name__)
+
+RETURN_SECONDS = 2.0
+"""The first watch after a failure: where nothing changes, its end alone says that all is well."""
+HEALTHY_SECONDS = 1.0
+"""A watch that ends sooner has failed, however politely: else it would be opened in a hot loop."""
+REMEMBERED_DELETIONS = 1000
+"""So that an old list does not bring a deleted object back to life; the oldest are forgotten."""
+BACKOFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+Record = TypeVar("Record")
+
+
+class Listener(Protocol):
+    """Told of each record that appeared (`old` is None), changed, or is gone (`new` is None)."""
+
+    def __call__(self, key: str, old: Any, new: Any) -> None: ...
+
+
+class Informer(Generic[Record]):
+    """Records of the objects under `path`, by `namespace/name` (or name alone).
+
+    `project` makes the record, or None for objects that are of no interest. Records compare by
+    value: an event that changes nothing in the record reaches nobody.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        path: str,
+        project: Callable[[Json], Record | None],
+        *,
+        on_change: Listener = lambda key, old, new: None,
+        on_alive: Callable[[], None] = lambda: None,
+        params: Mapping[str, str] = MappingProxyType({}),
+        refusal_seconds: float | None = None,
+    ):
+        self._api = api
+        self._path = path
+        self._project = project
+        self._on_change = on_change
+        self._on_alive = on_alive
+        self._params = dict(params)
+        self._refusal_seconds = refusal_seconds
+        """How long it waits after a refusal, where the right is not sure to be there; what was
+        known until then is forgotten."""
+        self.tried = asyncio.Event()
+        """Set once the first list is complete, or failed."""
+        self._records: dict[str, Record] = {}
+        self._versions: dict[str, int] = {}
+        self._gone: dict[str, int] = {}
+        self._last_event = 0
+        """Whatever was there at this version is known."""
+        self._version: str | None = None
+        self.watch_health = WatchHealth(path)
+        self.synced = asyncio.Event()
+        """Set once the first list is complete; never before, and no more after a refusal where
+        the right is not sure to be there."""
+
+    @property
+    def records(self) -> Mapping[str, Record]:
+        return MappingProxyType(self._records)
+
+    async def run(self) -> None:
+        """List and watch for ever; every failure is met by waiting a little and going on."""
+        failures = 0
+        while True:
+            watched_since: float | None = None
+            try:
+                if self._version is None:
+                    self._version = await self._list()
+                    self.synced.set()
+                self.tried.set()
+                watched_since = time.monotonic()
+                await self._watch(self._version, RETURN_SECONDS if failures else WATCH_SECONDS)
+            except CALL_FAILURES as error:
+                if _asks_for_a_list(error):
+                    self._version = None
+                if not isinstance(error, SilentWatchError):
+                    self.watch_health.note()
+                reason = describe_failure(error)
+                log.warning("watch of %s interrupted: %s", self._path, reason)
+                self.tried.set()
+                if self._refusal_seconds and isinstance(error, ApiError) and error.status == 403:
+                    self._forget()
+                    await asyncio.sleep(self._refusal_seconds)
+                    continue
+            if watched_since is not None and time.monotonic() - watched_since >= HEALTHY_SECONDS:
+                failures = 0
+                continue
+            await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+            failures += 1
+
+    def _forget(self) -> None:
+        """Nothing is known any more: what is there must be listed anew, once that is allowed."""
+        if self.synced.is_set():
+            log.warning("nothing is known of %s until it may be read again", self._path)
+        self._version = None
+        self.synced.clear()
+        known = dict(self._records)
+        self._records.clear()
+        self._versions.clear()
+        for key, record in known.items():
+            self._on_change(key, record, None)
+
+    async def relist(self) -> None:
+        """Take in all objects as they are now, whatever the watch, which goes on, has told so far.
+
+        Tries until it succeeds.
+        """
+        failures = 0
+        while True:
+            try:
+                await self._list()
+                return
+            except CALL_FAILURES as error:
+                log.warning("%s not read: %s", self._path, describe_failure(error))
+            await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+            failures += 1
+
+    def offer(self, raw: Json) -> None:
+        """Take in an object that a write of ours was answered with, ahead of the watch's echo.
+
+        Deciding on a copy that does not show our own writes yet would send them again. One that is
+        unknown, and not newer than what the watch told, was deleted meanwhile.
+        """
+        meta = raw["metadata"]
+        if _key(meta) in self._versions or int(meta["resourceVersion"]) > self._last_event:
+            self._take(raw, deleted=False)
+
+    async def _list(self) -> str:
+        seen: set[str] = set()
+        version = ""
+        async for page in list_pages(self._api, self._path, **self._params):
+            self.watch_health.note()
+            self._on_alive()
+            for raw in page.items:
+                seen.add(_key(raw["metadata"]))
+                self._take(raw, deleted=False)
+            version = version or page.version
+        for key in self._versions.keys() - seen:
+            # What this process wrote after the list was taken is newer than the list.
+            if self._versions[key] <= int(version):
+                self._drop(key, int(version))
+        self._last_event = max(self._last_event, int(version))
+        return version
+
+    async def _watch(self, version: str, seconds: float) -> None:
+        started = time.monotonic()
+        stream = self._api.watch(
+            self._path, timeout_seconds=seconds, resourceVersion=version, **self._params
+        )
+        async with contextlib.aclosing(stream) as events:
+            async for event in events:
+                raw = event["object"]
+                if event["type"] == "ERROR":
+                    raise ApiError.from_status(raw, what=f"watch {self._path}")
+                if event["type"] != "BOOKMARK":
+                    self._take(raw, deleted=event["type"] == "DELETED")
+                self._version = raw["metadata"]["resourceVersion"]
+                self._last_event = max(self._last_event, int(self._version))
+                self.watch_health.note()
+                self._on_alive()
+        self.watch_health.note()
+        # Where nothing changes the server may send no bookmark either.
+        if time.monotonic() - started >= HEALTHY_SECONDS:
+            self._on_alive()
+
+    def _take(self, raw: Json, *, deleted: bool) -> None:
+        meta = raw["metadata"]
+        key = _key(meta)
+        version = int(meta["resourceVersion"])
+        if version < self._versions.get(key, 0) or version <= self._gone.get(key, 0):
+            return
+        if deleted:
+            self._drop(key, version)
+            return
+        if version == self._versions.get(key):
+            # The echo of our own write, whose answer was taken in already.
+            return
+        self._versions[key] = version
+        record, previous = self._project(raw), self._records.get(key)
+        if record is not None:
+            self._records[key] = record
+        elif previous is not None:
+            del self._records[key]
+        if record != previous:
+            self._on_change(key, previous, record)
+
+    def _drop(self, key: str, version: int) -> None:
+        self._versions.pop(key, None)
+        self._gone.pop(key, None)
+        self._gone[key] = version
+        if len(self._gone) > REMEMBERED_DELETIONS:
+            del self._gone[next(iter(self._gone))]
+        if (previous := self._records.pop(key, None)) is not None:
+            self._on_change(key, previous, None)
+
+
+def _asks_for_a_list(error: Exception) -> bool:
+    """Whether a watch from the same place would fail for ever: too old, or an event too long."""
+    return isinstance(error, MalformedAnswerError) or (
+        isinstance(error, ApiError) and error.is_expired
+    )
+
+
+def _key(metadata: Json) -> str:
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

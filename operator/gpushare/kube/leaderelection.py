@@ -1,0 +1,209 @@
+"""One active controller: a lock on a Lease.
+
+The rules are those of client-go's leader election: who holds the Lease renews it; others take it
+once it was silent for its duration, measured by their own clock from when they last saw it change.
+A holder gives up well before that, so two never hold it at once.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.errors import CALL_FAILURES, ApiError, KubeError, describe_failure
+from gpushare.settings import LONGEST_LEASE_SECONDS
+
+log = logging.getLogger(__name__)
+
+
+RELEASE_SECONDS = 3.0
+"""A stop waits no longer for the API server: then others wait until the Lease has expired."""
+
+
+_MOST_TRANSITIONS = 2**31 - 1
+"""An int32 in the API, which refuses more."""
+
+
+class LeaseLostError(KubeError):
+    """We held the Lease and could not renew it in time: stop at once, another may hold it."""
+
+
+def boot_clock() -> float:
+    """Seconds on a clock that goes on while the machine or the process is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionConfig:
+    """How a Lease is held."""
+
+    namespace: str
+    name: str
+    identity: str
+    duration_seconds: float
+    renew_seconds: float
+
+    @property
+    def deadline_seconds(self) -> float:
+        """A holder stops this long after its last renewal: before others may take over."""
+        return self.duration_seconds * 0.7
+
+
+class LeaderElector:
+    """The lock; `acquire`, then `keep` in a task, and check `is_held` before each write."""
+
+    def __init__(
+        self, api: ApiClient, config: LeaderElectionConfig, clock: Callable[[], float] = boot_clock
+    ):
+        self._api = api
+        self._config = config
+        self._clock = clock
+        self._seen: tuple[str, str] | None = None
+        self._seen_at = 0.0
+        self._renewed_at: float | None = None
+        self._has_claimed = False
+        """Nobody has answered our last claim; the API server may have stored it."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we hold it now, by a clock that counts suspended time."""
+        return (
+            self._renewed_at is not None
+            and self._clock() - self._renewed_at < self._config.deadline_seconds
+        )
+
+    async def acquire(self, find_unsynced: Callable[[], str | None] = lambda: None) -> None:
+        """Wait until it is ours; others have it while `find_unsynced` says why we can't use it."""
+        waiting_for: str | None = None
+        was_unsynced = False
+        while True:
+            try:
+                unsynced = find_unsynced()
+                if unsynced is not None and not was_unsynced:
+                    log.warning("Lease %s is left to others: %s", self._config.name, unsynced)
+                was_unsynced = unsynced is not None
+                if not was_unsynced and await self._try():
+                    return
+                holder = self._seen[0] if self._seen else None
+                if holder != waiting_for:
+                    waiting_for = holder
+                    log.info("standing by; the Lease is held by %s", holder)
+            except CALL_FAILURES as error:
+                log.warning("Lease %s: %s", self._config.name, describe_failure(error))
+            await asyncio.sleep(self._config.renew_seconds / 2)
+
+    async def keep(self) -> None:
+        """Renew for ever; `LeaseLostError` as soon as it can no longer be ours for sure."""
+        while True:
+            await asyncio.sleep(self._config.renew_seconds)
+            try:
+                async with asyncio.timeout(self._config.renew_seconds):
+                    if await self._try():
+                        continue
+                if (
+                    self._seen is not None
+                    and self._seen[0] == self._config.identity
+                    and self.is_held
+                ):
+                    # Somebody else wrote to the Lease meanwhile, and left it ours.
+                    continue
+                raise LeaseLostError(f"Lease {self._config.name} was taken by another controller")
+            except CALL_FAILURES as error:
+                log.warning("Lease %s not renewed: %s", self._config.name, describe_failure(error))
+            if not self.is_held:
+                raise LeaseLostError(
+                    f"Lease {self._config.name} could not be renewed for "
+                    f"{self._config.deadline_seconds:g} s"
+                )
+
+    async def release(self) -> None:
+        """Let the next one in at once, at a graceful stop; best effort, and soon given up."""
+        if not (self.is_held or self._has_claimed):
+            return
+        self._renewed_at, self._has_claimed = None, False
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                # Again where a renewal that was in hand at the stop came in between.
+                while not await self._vacate():
+                    pass
+        except CALL_FAILURES as error:
+            log.warning("Lease %s not released: %s", self._config.name, describe_failure(error))
+
+    async def _vacate(self) -> bool:
+        lease = await self._api.get(self._path(self._config.name))
+        spec = lease.get("spec") or {}
+        if spec.get("holderIdentity") != self._config.identity:
+            return True
+        lease["spec"] = {**spec, "holderIdentity": ""}
+        return await self._write(lease)
+
+    async def _try(self) -> bool:
+        started = self._clock()
+        try:
+            lease = await self._api.get(self._path(self._config.name))
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            return await self._send_claim(started, self._new(), create=True)
+        # Its last renewal may be as young as the answer: a slow answer must not cut its time short.
+        answered = self._clock()
+        spec = lease.get("spec") or {}
+        holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
+        if (holder, renewed) != self._seen:
+            self._seen, self._seen_at = (holder, renewed), answered
+        silent = answered - self._seen_at
+        duration = spec.get("leaseDurationSeconds") or self._config.duration_seconds
+        duration = min(duration, LONGEST_LEASE_SECONDS)
+        if holder not in ("", self._config.identity) and silent < duration:
+            return False
+        lease["spec"] = {**spec, **self._claim(spec)}
+        return await self._send_claim(started, lease)
+
+    async def _send_claim(self, started: float, lease: Json, *, create: bool = False) -> bool:
+        self._has_claimed = True
+        is_ours = await self._write(lease, create=create)
+        self._has_claimed = False
+        if is_ours:
+            self._renewed_at = started
+        return is_ours
+
+    async def _write(self, lease: Json, *, create: bool = False) -> bool:
+        """Whether it went through; somebody else may have been faster."""
+        try:
+            if create:
+                await self._api.create(self._path(), lease)
+            else:
+                await self._api.replace(self._path(self._config.name), lease)
+        except ApiError as error:
+            if error.is_conflict:
+                return False
+            raise
+        return True
+
+    def _claim(self, previous: Json) -> Json:
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        changed = previous.get("holderIdentity") != self._config.identity
+        return {
+            "holderIdentity": self._config.identity,
+            "leaseDurationSeconds": max(1, round(self._config.duration_seconds)),
+            "renewTime": now,
+            "acquireTime": now if changed else previous.get("acquireTime", now),
+            "leaseTransitions": min(
+                (previous.get("leaseTransitions") or 0) + int(changed), _MOST_TRANSITIONS
+            ),
+        }
+
+    def _new(self) -> Json:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._config.name, "namespace": self._config.namespace},
+            "spec": self._claim({}),
+        }
+
+    def _path(self, name: str = "") -> str:
+        base = f"apis/coordination.k8s.io/v1/namespaces/{self._config.namespace}/leases"
+        return f"{base}/{name}" if name else base

@@ -1,0 +1,1 @@
+"""The objects that the operator reads and writes, a module a kind."""

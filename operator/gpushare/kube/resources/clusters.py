@@ -1,0 +1,132 @@
+"""A cluster, read once: whole or not at all."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from gpushare import names
+from gpushare.api.pruned.cluster import Cluster, Json, Kind, MalformedObjectError, keep_object
+from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import CALL_FAILURES, ApiError, MalformedAnswerError, OtherVersionError
+from gpushare.kube.pagination import list_pages
+from gpushare.kube.resources.deployments import list_deployments
+
+ATTEMPTS = 3
+PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0
+"""Who waits at a terminal wants to know why, and may try again."""
+PATHS: Mapping[Kind, str] = {
+    Kind.NODES: "api/v1/nodes",
+    Kind.PODS: "api/v1/pods",
+    Kind.POOLS: f"apis/{names.API_VERSION}/{names.PLURAL}",
+    Kind.DAEMONSETS: f"apis/apps/v1/namespaces/{names.PLUGIN_NAMESPACE}/daemonsets",
+    Kind.NAMESPACES: "api/v1/namespaces",
+    Kind.CONFIGMAPS: f"api/v1/namespaces/{names.EXTENDER_NAMESPACE}/configmaps",
+}
+
+_NODE_FIELDS = {Kind.NODES: "metadata.name", Kind.PODS: "spec.nodeName"}
+"""By what these are selected for one node."""
+_SPECIAL = re.compile(r"[\\,=]")
+
+Found = TypeVar("Found")
+
+
+async def read_cluster(
+    api: ApiClient, kinds: Collection[Kind], now: datetime, *, node: str = ""
+) -> Cluster:
+    """What the cluster has of these kinds; with `node`, of nodes and pods, that one and those bound
+    to it.
+
+    A list that breaks off is begun anew, a few times. Raises what a call may raise. A cluster
+    without pools' API has None of them, and there are None of the operator's Deployments where one
+    may not read those. ConfigMaps that one may not list are `unread`.
+    """
+    found, unread = {}, {}
+    for kind in kinds:
+        try:
+            found[kind] = await _try(partial(_read_kind, api, kind, node))
+        except ApiError as error:
+            if kind is not Kind.CONFIGMAPS or error.status != 403:
+                raise
+            unread[kind] = error.message
+    return Cluster(now, unread=unread, **found)  # type: ignore[arg-type]
+
+
+async def read_object(api: ApiClient, kind: Kind, path: str) -> tuple[Json, ...]:
+    """The object at `path`; nothing where there is none, or a pod that has nothing to do with GPUs.
+
+    Raises what a call may raise.
+    """
+    raw = await _try(partial(api.find, path))
+    return () if raw is None else _keep(kind, (raw,))
+
+
+async def _try(read: Callable[[], Awaitable[Found]]) -> Found:
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return await read()
+        except CALL_FAILURES as error:
+            if not _is_worth_another_try(error):
+                raise
+        await asyncio.sleep(PAUSE_SECONDS)
+    return await read()
+
+
+def _is_worth_another_try(error: Exception) -> bool:
+    """Whether it takes no longer than a person waits without a word."""
+    if isinstance(error, ApiError):
+        pause = error.retry_after_seconds or 0.0
+        return (error.is_overload or error.is_expired) and pause <= LONGEST_PAUSE_SECONDS
+    return not isinstance(error, TimeoutError)
+
+
+async def _read_kind(api: ApiClient, kind: Kind, node: str) -> tuple[Json, ...] | None:
+    if kind is Kind.DEPLOYMENTS:
+        found = await list_deployments(api)
+        return None if isinstance(found, Unseen) else tuple(_keep(kind, found))
+    wanted = {"fieldSelector": _build_selector(_NODE_FIELDS[kind], node)} if node else {}
+    kept: list[Json] = []
+    try:
+        async for page in list_pages(api, PATHS[kind], **wanted):
+            kept += _keep(kind, page.items)
+    except ApiError as error:
+        if kind is not Kind.POOLS or not error.is_not_found:
+            raise
+    else:
+        return tuple(kept)
+    await _expect_no_group(api)
+    return None
+
+
+async def _expect_no_group(api: ApiClient) -> None:
+    """Raise `OtherVersionError` where there are pools, and this program can't read them."""
+    try:
+        group = await api.get(f"apis/{names.GROUP}")
+    except ApiError as error:
+        if error.status in (403, 404):
+            return
+        raise
+    versions = group.get("versions") or ()
+    served = [
+        str(each["version"]) for each in versions if isinstance(each, dict) and "version" in each
+    ]
+    if served and names.VERSION not in served:
+        raise OtherVersionError(served)
+
+
+def _build_selector(field: str, value: str) -> str:
+    """A field selector for this value, whatever is in it ("Field Selectors" in the Kubernetes
+    documentation; escaped as in apimachinery's fields package)."""
+    return f"{field}={_SPECIAL.sub(lambda found: chr(92) + found[0], value)}"
+
+
+def _keep(kind: Kind, items: Collection[Json]) -> tuple[Json, ...]:
+    try:
+        kept = (keep_object(kind, raw) for raw in items)
+        return tuple(raw for raw in kept if raw is not None)
+    except MalformedObjectError as error:
+        raise MalformedAnswerError(f"list {PATHS.get(kind, kind)}: {error}") from error

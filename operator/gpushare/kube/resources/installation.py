@@ -1,0 +1,145 @@
+"""What is in a cluster of the operator itself: read part by part, each as far as one may."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from gpushare import names
+from gpushare.api.variables import Variable
+from gpushare.core.analysis.doctor.finding import Unseen
+from gpushare.core.analysis.doctor.grants import CONTROLLER, Grant, Scope, list_grants
+from gpushare.core.analysis.doctor.installation import Deployment, Leader
+from gpushare.core.analysis.doctor.report import Installation
+from gpushare.core.analysis.doctor.rights import GrantedRights
+from gpushare.core.analysis.doctor.webhook_names import NAME
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.partial_read import see
+from gpushare.kube.resources.deployments import find_namespace, parse_deployment
+from gpushare.kube.resources.webhook_configurations import read_configuration
+
+_CRD = f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.PLURAL}.{names.GROUP}"
+LOOK_SECONDS = 0.5
+"""Between two looks at a Lease."""
+_RBAC = "apis/rbac.authorization.k8s.io/v1"
+
+
+async def read_installation(
+    api: ApiClient, listed: tuple[Json, ...] | Unseen, namespace: str | None
+) -> Installation:
+    """The installation in `namespace`, or in the one where its account is, or the usual one; of the
+    operator's Deployments those are `listed` that one may see."""
+    configuration = await see(read_configuration(api, NAME))
+    deployments = listed if isinstance(listed, Unseen) else _parse(listed, namespace)
+    if namespace is None:
+        seen = () if isinstance(deployments, Unseen) else deployments
+        namespace = seen[0].namespace if seen else await find_namespace(api)
+    found = configuration if isinstance(configuration, dict) else {}
+    service = _find_service(found)
+    settings: dict[str, str | None] = {}
+    if not isinstance(deployments, Unseen):
+        for each in deployments:
+            settings.update(each.settings)
+    return Installation(
+        namespace=namespace,
+        deployments=deployments,
+        leader=await see(read_leader(api, namespace)),
+        crd=await see(api.find(_CRD)),
+        configuration=configuration,
+        service=service,
+        endpoints=await see(_count_endpoints(api, service)) if service else 0,
+        accounts=tuple(
+            [
+                await _read_granted(api, grant, namespace, settings)
+                for grant in list_grants(settings)
+            ]
+        ),
+    )
+
+
+def _parse(listed: tuple[Json, ...], namespace: str | None) -> tuple[Deployment, ...]:
+    """Those in `namespace`; None: all."""
+    deployments = map(parse_deployment, listed)
+    return tuple(each for each in deployments if namespace in (None, each.namespace))
+
+
+async def read_leader(api: ApiClient, namespace: str) -> Leader | None:
+    """Who holds the Lease; one that may be renewed or not is looked at until that is known."""
+    within = f"namespaces/{quote(namespace, safe='')}"
+    path = f"apis/coordination.k8s.io/v1/{within}/leases/{CONTROLLER}"
+    first = leader = _parse_leader(await api.find(path))
+    watched = 0.0
+    while leader is not None and leader.must_be_watched(datetime.now(UTC)):
+        await asyncio.sleep(LOOK_SECONDS)
+        leader = _parse_leader(await api.find(path))
+        if leader != first:
+            break
+        watched += LOOK_SECONDS
+        if leader is not None:
+            leader = replace(leader, watched_seconds=watched)
+    return leader
+
+
+def _parse_leader(lease: Json | None) -> Leader | None:
+    if lease is None:
+        return None
+    spec = lease.get("spec") or {}
+    renewed = spec.get("renewTime")
+    return Leader(
+        spec.get("holderIdentity") or "",
+        datetime.fromisoformat(renewed) if renewed else None,
+        float(spec.get("leaseDurationSeconds") or 0),
+    )
+
+
+def _find_service(configuration: Json) -> str:
+    """Namespace and name of the Service that is called; empty where it is a URL."""
+    for webhook in configuration.get("webhooks") or ():
+        if service := webhook["clientConfig"].get("service"):
+            return f"{service['namespace']}/{service['name']}"
+    return ""
+
+
+async def _count_endpoints(api: ApiClient, service: str) -> int:
+    namespace, _, name = service.partition("/")
+    answer = await api.get(
+        f"apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",
+        labelSelector=f"kubernetes.io/service-name={name}",
+    )
+    endpoints = (e for slice_ in answer.get("items") or () for e in slice_.get("endpoints") or ())
+    return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
+
+
+async def _read_granted(
+    api: ApiClient, grant: Grant, namespace: str, settings: Mapping[str, str | None]
+) -> GrantedRights:
+    where = _find_scope(grant.scope, namespace, settings)
+    path = f"{_RBAC}/namespaces/{quote(where, safe='')}/role" if where else f"{_RBAC}/clusterrole"
+    role = await see(api.find(f"{path}s/{grant.role}"))
+    binding = await see(api.find(f"{path}bindings/{grant.role}"))
+    return GrantedRights(
+        grant,
+        where,
+        tuple(role.get("rules") or ()) if isinstance(role, dict) else role,
+        _list_subjects(binding) if isinstance(binding, dict) else binding,
+    )
+
+
+def _find_scope(scope: Scope, namespace: str, settings: Mapping[str, str | None]) -> str:
+    match scope:
+        case Scope.CLUSTER:
+            return ""
+        case Scope.INSTALLATION:
+            return namespace
+        case Scope.PLUGINS:
+            return settings.get(Variable.PLUGIN_NAMESPACE) or names.PLUGIN_NAMESPACE
+        case Scope.EXTENDER:
+            return names.EXTENDER_NAMESPACE
+        case Scope.TEARDOWN:
+            return settings.get(Variable.TEARDOWN_NAMESPACE) or "gpushare-teardown"
+
+
+def _list_subjects(binding: Json) -> frozenset[tuple[str, str]]:
+    subjects = binding.get("subjects") or ()
+    return frozenset((each.get("namespace", ""), each["name"]) for each in subjects)

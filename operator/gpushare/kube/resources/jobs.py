@@ -1,0 +1,23 @@
+"""Jobs of teardowns, in their namespace."""
+
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.errors import ApiError
+
+
+def jobs_path(namespace: str) -> str:
+    """Where the Jobs of `namespace` are."""
+    return f"apis/batch/v1/namespaces/{namespace}/jobs"
+
+
+async def create_job(api: ApiClient, manifest: Json) -> tuple[Json, bool]:
+    """The Job of this name as it is now, and whether it was made just now; raises `ApiError`.
+
+    One that was there already may have been made by a process that did not live to say so.
+    """
+    path = jobs_path(manifest["metadata"]["namespace"])
+    try:
+        return await api.create(path, manifest), True
+    except ApiError as error:
+        if not error.is_conflict:
+            raise
+    return await api.get(f"{path}/{manifest['metadata']['name']}"), False

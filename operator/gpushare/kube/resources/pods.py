@@ -1,0 +1,55 @@
+"""Pods: read anew where a copy in memory would not do, deleted or evicted one by one."""
+
+from collections.abc import Callable
+
+from gpushare.api.k8s.pod import Pod
+from gpushare.core.records.change_record import PluginPod
+from gpushare.core.snapshot.actions import EvictedPod
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.errors import ApiError, EvictionRefusedError
+
+PATH = "api/v1/pods"
+
+
+async def list_pods_on_node(
+    api: ApiClient, node: str, parse: Callable[[Json], Pod | None]
+) -> tuple[Pod, ...]:
+    """The pods bound to `node` that decisions depend on, as the API server has them now.
+
+    Without a resourceVersion the answer is up to date, not from a cache.
+    """
+    answer = await api.get(PATH, fieldSelector=f"spec.nodeName={node}")
+    return tuple(pod for raw in answer["items"] if (pod := parse(raw)) is not None)
+
+
+async def delete_plugin(api: ApiClient, namespace: str, plugin: PluginPod) -> Json:
+    """Delete just this pod; a pod of the same name that came after it is left alone.
+
+    Raises `ApiError`: not found or conflict mean that it is gone already.
+    """
+    return await api.delete(f"api/v1/namespaces/{namespace}/pods/{plugin.name}", uid=plugin.uid)
+
+
+async def evict_pod(api: ApiClient, pod: EvictedPod) -> bool:
+    """Evict just this pod, as `kubectl drain` would; False where it is gone already.
+
+    Raises `EvictionRefusedError` where a PodDisruptionBudget, a policy or a missing right keeps
+    it, and `ApiError` where the call failed for another reason.
+    """
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": pod.namespace, "name": pod.name},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    }
+    path = f"api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    try:
+        await api.create(path, body)
+    except ApiError as error:
+        # A pod of the same name that came after it is a conflict.
+        if error.is_not_found or error.is_conflict:
+            return False
+        if (why := error.keeps_pod) is None:
+            raise
+        raise EvictionRefusedError(f"the eviction of pod {pod} was refused: {why}") from error
+    return True

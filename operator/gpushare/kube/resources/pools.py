@@ -1,0 +1,198 @@
+"""GPUSharePools: listed, adopted, given up, and told how they are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from gpushare import names
+from gpushare.api.pool import Nodes, Pool, PoolSpec, Schedule
+from gpushare.api.status import PoolStatus
+from gpushare.api.unreadable_pool import UnreadablePool
+from gpushare.kube.client import JSON_PATCH, ApiClient, Json
+from gpushare.kube.errors import ApiError, CrdMissingError, MalformedAnswerError
+from gpushare.kube.pagination import Page, list_pages
+
+PATH = f"apis/{names.API_VERSION}/{names.PLURAL}"
+
+
+async def check_crd(api: ApiClient) -> None:
+    """Raise `CrdMissingError` where the API server does not serve GPUSharePools, or tells nobody.
+
+    Asked for pools, not for the CRD: one that was just created is not served yet. And asked what it
+    serves, each part of which follows by itself: by that Kopf finds what it watches, once.
+    """
+    await _get(api, PATH, limit="1")
+    groups = (await _get(api, "apis"))["groups"]
+    resources = (await _get(api, f"apis/{names.API_VERSION}"))["resources"]
+    told = {item["name"] for item in (*groups, *resources)}
+    if not {names.GROUP, names.PLURAL} <= told:
+        raise CrdMissingError
+
+
+async def _list(api: ApiClient) -> list[Page]:
+    try:
+        return [page async for page in list_pages(api, PATH)]
+    except ApiError as error:
+        if error.is_not_found:
+            raise CrdMissingError from error
+        raise
+
+
+async def _get(api: ApiClient, path: str, **params: str) -> Json:
+    try:
+        return await api.get(path, **params)
+    except ApiError as error:
+        if error.is_not_found:
+            raise CrdMissingError from error
+        raise
+
+
+_NO_SPEC = PoolSpec(nodes=Nodes(), schedule=Schedule.DEFAULT)
+"""In place of the spec of a pool that is being deleted: it claims nothing, and retains labels."""
+
+
+_METADATA = "metadata"
+_PARTS = {PoolSpec.__name__: "spec", PoolStatus.__name__: "status"}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolList:
+    """All pools at one moment: those that can be read, and the others."""
+
+    version: int
+    """resourceVersion of the list; a later list has none that is lower."""
+    pools: tuple[Pool | UnreadablePool, ...]
+
+
+async def list_pools(api: ApiClient) -> PoolList:
+    """The pools as the API server has them now. Raises `CrdMissingError`."""
+    pages = await _list(api)
+    items = [raw for page in pages for raw in page.items]
+    return PoolList(int(pages[0].version), tuple(map(parse_pool, items)))
+
+
+def parse_pools(
+    items: Iterable[Json],
+) -> tuple[tuple[Pool, ...], tuple[UnreadablePool, ...]]:
+    """The pools in these objects that can be read, and the others."""
+    parsed = [parse_pool(raw) for raw in items]
+    return (
+        tuple(pool for pool in parsed if isinstance(pool, Pool)),
+        tuple(pool for pool in parsed if isinstance(pool, UnreadablePool)),
+    )
+
+
+def parse_pool(raw: Json) -> Pool | UnreadablePool:
+    """The pool in this object, or what can be read of it.
+
+    Raises `MalformedAnswerError` where it is no object: from such a list nothing is concluded.
+    """
+    meta = raw.get("metadata") if isinstance(raw, dict) else None
+    if not (isinstance(meta, dict) and meta.get("name") and meta.get("uid")):
+        raise MalformedAnswerError("a GPUSharePool without a name or a UID")
+    try:
+        return Pool.parse(raw)
+    except ValidationError as error:
+        unreadable = _describe_unreadable(raw, error)
+    if "deletionTimestamp" in meta and unreadable.part != _METADATA:
+        return _parse_without_spec(raw)
+    return unreadable
+
+
+async def list_pools_for_removal(api: ApiClient) -> tuple[Pool, ...]:
+    """Every pool, whichever version wrote it: what can't be read of one is left out.
+
+    Raises `CrdMissingError`.
+    """
+    return tuple(_parse_leniently(raw) for page in await _list(api) for raw in page.items)
+
+
+def _parse_leniently(raw: Json) -> Pool:
+    try:
+        return Pool.parse(raw)
+    except ValidationError:
+        return _parse_without_spec(raw)
+
+
+def _parse_without_spec(raw: Json) -> Pool:
+    pool = Pool.parse({"metadata": raw["metadata"]}, _NO_SPEC)
+    return pool.model_copy(update={"status": _parse_status(raw)})
+
+
+def _describe_unreadable(raw: Json, error: ValidationError) -> UnreadablePool:
+    meta, (first, *_) = raw["metadata"], error.errors()
+    part = _PARTS.get(error.title, _METADATA)
+    where = ".".join(map(str, first["loc"]))
+    return UnreadablePool(
+        name=meta["name"],
+        uid=meta["uid"],
+        generation=meta.get("generation", 0),
+        status=_parse_status(raw),
+        error=f"{part}.{where}: {first['msg']}",
+        resource_version=int(meta.get("resourceVersion", 0)),
+    )
+
+
+def _parse_status(raw: Json) -> PoolStatus:
+    try:
+        return PoolStatus.model_validate(raw.get("status") or {})
+    except ValidationError:
+        return PoolStatus()
+
+
+async def apply_finalizer(api: ApiClient, pool: Pool) -> Json:
+    """Add our finalizer; those of others stay. The pool as it is then."""
+    body = _identify(pool)
+    body["metadata"]["finalizers"] = [names.FINALIZER]
+    return await api.apply(f"{PATH}/{pool.name}", body)
+
+
+async def drop_finalizer(api: ApiClient, pool: Pool) -> bool:
+    """Take our finalizer away, whoever put it there: a restored pool brings it along.
+
+    Whether it was there. An apply could only drop what it owns. Raises `ApiError`: a conflict or
+    an invalid patch where the pool changed meanwhile.
+    """
+    try:
+        raw = await api.get(f"{PATH}/{pool.name}")
+    except ApiError as error:
+        if error.is_not_found:
+            return False
+        raise
+    finalizers = raw["metadata"].get("finalizers") or []
+    if raw["metadata"]["uid"] != pool.uid or names.FINALIZER not in finalizers:
+        return False
+    path = f"/metadata/finalizers/{finalizers.index(names.FINALIZER)}"
+    patch = [
+        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
+        {"op": "test", "path": path, "value": names.FINALIZER},
+        {"op": "remove", "path": path},
+    ]
+    await api.patch(f"{PATH}/{pool.name}", patch, content_type=JSON_PATCH)
+    return True
+
+
+async def delete_pool(api: ApiClient, pool: Pool) -> None:
+    """Have the pool deleted, unless it is gone. Raises `ApiError`, a conflict for a later one."""
+    try:
+        await api.delete(f"{PATH}/{pool.name}", uid=pool.uid)
+    except ApiError as error:
+        if not error.is_not_found:
+            raise
+
+
+async def apply_status(api: ApiClient, pool: Pool | UnreadablePool, status: PoolStatus) -> Json:
+    """Write the whole status; what is left out is removed. The pool as it is then."""
+    body = _identify(pool) | {
+        "status": status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    }
+    return await api.apply(f"{PATH}/{pool.name}/status", body)
+
+
+def _identify(pool: Pool | UnreadablePool) -> Json:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": pool.name, "uid": pool.uid},
+    }

@@ -1,0 +1,69 @@
+"""Secrets with one owner: read, created and replaced as a whole."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpushare.kube.client import ApiClient, Json
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A Secret as it was read, so that a replacement meets just that version."""
+
+    data: dict[str, bytes] = field(repr=False)
+    raw: Json = field(repr=False)
+
+
+async def read_secret(api: ApiClient, namespace: str, name: str) -> Secret | None:
+    """The Secret, or None where there is none; what is not base64 in it reads as empty."""
+    raw = await api.find(_path(namespace, name))
+    if raw is None:
+        return None
+    return Secret({key: _decode(value) for key, value in (raw.get("data") or {}).items()}, raw)
+
+
+async def create_secret(
+    api: ApiClient,
+    namespace: str,
+    name: str,
+    data: Mapping[str, bytes],
+    *,
+    kind: str,
+    labels: Mapping[str, str],
+) -> None:
+    """A new Secret of type `kind`; a 409 says that somebody else was first."""
+    await api.create(
+        _path(namespace),
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+            "type": kind,
+            "data": _encode(data),
+        },
+    )
+
+
+async def replace_secret(
+    api: ApiClient, namespace: str, name: str, secret: Secret, data: Mapping[str, bytes]
+) -> None:
+    """New data in `secret`, its type and metadata kept; a 409 says that it changed meanwhile."""
+    await api.replace(_path(namespace, name), {**secret.raw, "data": _encode(data)})
+
+
+def _path(namespace: str, name: str = "") -> str:
+    return f"api/v1/namespaces/{namespace}/secrets" + (f"/{name}" if name else "")
+
+
+def _encode(data: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(value).decode() for key, value in data.items()}
+
+
+def _decode(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""

@@ -1,0 +1,107 @@
+"""What the webhook knows: pools and namespaces, as two watches last told."""
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpushare import names
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.core.admission import PoolView
+from gpushare.names import Reason
+
+POOLS = names.PLURAL
+NAMESPACES = "namespaces"
+NAMESPACE_SECONDS = 2.0
+"""A namespace and its pods are often created together. The API server gives up after 3 s, and a
+busy one may take most of them to tell of the namespace."""
+
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class UnsyncedCache:
+    """Why memory can't be answered from."""
+
+    reason: Reason
+    message: str
+
+
+class PoolCache:
+    """Pools and namespaces. The watches write it by `put_*` and `note_event`; calls only read.
+
+    Not listed yet is not the same as empty, and what was not heard of for `stale_seconds` may be
+    long gone: both are gaps. `clock` tells seconds, and never goes back.
+    """
+
+    def __init__(self, stale_seconds: float, clock: Callable[[], float]) -> None:
+        self._stale_seconds = stale_seconds
+        self._clock = clock
+        self._last_event: dict[str, float | None] = {POOLS: None, NAMESPACES: None}
+        self._stale_at = -math.inf
+        """There is no gap before."""
+        self._pools: dict[str, PoolView] = {}
+        self._snapshot: tuple[PoolView, ...] | None = ()
+        self._namespaces: dict[str, Namespace] = {}
+        self._came = asyncio.Event()
+
+    @property
+    def pools(self) -> tuple[PoolView, ...]:
+        if self._snapshot is None:
+            self._snapshot = tuple(self._pools.values())
+        return self._snapshot
+
+    def find_unsynced(self) -> UnsyncedCache | None:
+        """Why it can't be answered from now; None where it can."""
+        now = self._clock()
+        if now < self._stale_at:
+            return None
+        for kind, last_events in self._last_event.items():
+            if last_events is None:
+                return UnsyncedCache(Reason.NOT_SYNCED, f"{kind} are not known yet")
+            if now - last_events > self._stale_seconds:
+                return UnsyncedCache(
+                    Reason.STALE_CACHE,
+                    f"{kind} were last heard of {now - last_events:.0f} s ago, more than "
+                    f"{self._stale_seconds:g} s: check the connection to the API server",
+                )
+        return None
+
+    def find_namespace(self, name: str) -> Namespace | None:
+        """The namespace; None while it is unknown."""
+        return self._namespaces.get(name)
+
+    async def wait_for_namespace(self, name: str) -> None:
+        """Return when it is known, or after 2 s."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NAMESPACE_SECONDS):
+                while name not in self._namespaces:
+                    await self._came.wait()
+
+    def note_event(self, kind: str) -> None:
+        """Note that the watch of `kind`, whose first list is complete, is alive."""
+        self._last_event[kind] = self._clock()
+        last_events = [-math.inf if each is None else each for each in self._last_event.values()]
+        self._stale_at = min(last_events) + self._stale_seconds
+
+    def put_pool(self, key: str, old: PoolView | None, new: PoolView | None) -> None:
+        """Take in a pool that came, changed or went; a listener of its informer."""
+        _put(self._pools, key, new)
+        self._snapshot = None
+
+    def put_namespace(self, key: str, old: Namespace | None, new: Namespace | None) -> None:
+        """Take in a namespace that came, changed or went; a listener of its informer."""
+        _put(self._namespaces, key, new)
+        if old is None:
+            self._came.set()
+            self._came = asyncio.Event()
+
+
+def _put(records: dict[str, Record], key: str, record: Record | None) -> None:
+    if record is None:
+        records.pop(key, None)
+    else:
+        records[key] = record

@@ -1,0 +1,245 @@
+"""Keeps the webhook's certificate good: in its Secret, in the configuration, in live TLS."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from gpushare.certs.identity import Identity
+from gpushare.certs.ownership import LABELS, TLS, find_other_owner
+from gpushare.certs.rotation import Lifetimes, Trust, choose_served, renew
+from gpushare.certs.validation import find_foreign_problem, is_vouched_for
+from gpushare.kube.auth.tls import load_pair
+from gpushare.kube.client import ApiClient, Json
+from gpushare.kube.errors import CALL_FAILURES, ApiError, describe_failure
+from gpushare.kube.resources.secrets import Secret, create_secret, read_secret, replace_secret
+from gpushare.kube.resources.webhook_configurations import (
+    apply_ca_bundle,
+    list_ca_bundles,
+    read_configuration,
+)
+from gpushare.observe.metrics import Metrics
+from gpushare.settings import Settings
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+"""From one check to the next while nothing can be served at all."""
+_ATTEMPTS = 5
+"""Of one check, each after another process was faster."""
+
+
+class Certificate:
+    """The certificate of one process, and the TLS context that serves it.
+
+    Several processes share one Secret: who comes second adopts what the first one wrote. In the
+    modes `cert-manager` and `provided` somebody else writes it, and this only reads.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        settings: Settings,
+        metrics: Metrics,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ):
+        self._api = api
+        self._mode = settings.certificate_mode
+        self._namespace = settings.namespace
+        self._secret = settings.certificate_secret
+        self._configuration = settings.webhook_configuration
+        self._lifetimes = Lifetimes(
+            timedelta(seconds=settings.certificate_lifetime_seconds),
+            timedelta(seconds=settings.authority_lifetime_seconds),
+        )
+        self._metrics = metrics
+        self._clock = clock
+        self._identity: Identity | None = None
+        self._trust = Trust((), clock())
+        self._installed: bool | None = None
+        self._refusal: str | None = None
+        self._serving: ssl.SSLContext | None = None
+        self.hosts = list_hosts(settings)
+        """Where the API server may reach the webhook, its Service's name first."""
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.tls.sni_callback = self._choose_context
+        """For the listener. Each handshake takes the newest certificate, with its key as one: a
+        context that is loaded twice can pair the old one's with the new. Until there is one,
+        handshakes fail."""
+
+    @property
+    def trust_pem(self) -> bytes | None:
+        """The CAs by which the API server knows us, as it was last seen; None where the
+        configuration names none, so that it takes those of its own machine."""
+        trusted = self._trust.list_authorities(self._clock())
+        return b"".join(ca.public_bytes(Encoding.PEM) for ca in trusted) or None
+
+    def find_problem(self) -> str | None:
+        """Why calls of the API server fail; None where they don't."""
+        if self._identity is None:
+            return self._refusal or "no certificate yet"
+        if not self._installed:
+            return f"MutatingWebhookConfiguration {self._configuration} is not installed"
+        if self._identity.expires <= self._clock():
+            return f"the certificate expired at {self._identity.expires.isoformat()}"
+        return self._find_distrust(self._identity)
+
+    async def run(self) -> None:
+        """Check for ever; a failure is logged and met by the next check."""
+        while True:
+            try:
+                await self.ensure()
+            except CALL_FAILURES as error:
+                log.warning("certificate not checked: %s", describe_failure(error))
+            seconds = self._lifetimes.check.total_seconds()
+            await asyncio.sleep(seconds if self._identity else RETRY_SECONDS)
+
+    async def ensure(self) -> None:
+        """One check: Secret, live TLS context, caBundle, in this order.
+
+        Raises `ApiError` and connection errors; a configuration that is not installed is a
+        warning only, since it may come later.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                await self._check()
+            except ApiError as error:
+                if not error.is_conflict:
+                    raise
+                log.debug("another process was first (%s); checking again", error)
+            else:
+                return
+        await self._check()
+
+    async def _check(self) -> None:
+        # Read before the Secret and written after it, at this version only: whoever reads it newer
+        # reads a newer Secret too, so a bundle never goes back to an older one.
+        configuration = await read_configuration(self._api, self._configuration)
+        self._observe_configuration(configuration)
+        secret = await read_secret(self._api, self._namespace, self._secret)
+        if self._mode == "self":
+            stored, refusal = await self._renew(secret)
+            identity = stored and self._choose(stored)
+        else:
+            stored, refusal = self._adopt(secret)
+            identity = stored
+        refusal = self._serve(identity) or refusal
+        self._note_refusal(refusal)
+        if refusal:
+            # What is held is served on; its CA is put back only where somebody took it away.
+            held = self._identity
+            stored = held if held and self._find_distrust(held) else None
+        # In its mode cert-manager's own injector writes there; where the Secret has no CA, the
+        # chart's value stands.
+        bundle = b"" if stored is None else stored.trust_pem
+        if configuration is None or self._mode == "cert-manager" or not bundle:
+            return
+        if await apply_ca_bundle(self._api, self._configuration, configuration, bundle):
+            log.info("wrote the caBundle of %s", self._configuration)
+        self._observe_trust((bundle,))
+
+    async def _renew(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
+        """The identity of mode `self`, stored where it had to be, and why it could not be."""
+        held, now = self._identity, self._clock()
+        stored = Identity.from_secret_data(secret.data) if secret else None
+        identity, reason = renew(stored, held, self._trust, self.hosts, now, self._lifetimes)
+        if reason is None:
+            return identity, None
+        name, data = f"{self._namespace}/{self._secret}", identity.to_secret_data()
+        if secret is None or stored is None:
+            await create_secret(
+                self._api, self._namespace, self._secret, data, kind=TLS, labels=LABELS
+            )
+        elif owner := find_other_owner(secret.raw, stored):
+            is_ours = bool(stored.authority.key_pem)
+            serves = is_ours and find_foreign_problem(stored, self.hosts, now) is None
+            return (stored if serves else held), (
+                f"Secret {name} is not renewed ({reason}), since {owner}: delete it, or set the "
+                "certificate's mode to who writes it (cert-manager or provided)"
+            )
+        else:
+            await replace_secret(self._api, self._namespace, self._secret, secret, data)
+        log.info("wrote Secret %s: %s", name, reason)
+        return identity, None
+
+    def _choose(self, stored: Identity) -> Identity:
+        now = self._clock()
+        return choose_served(stored, self._identity, self._trust, self.hosts, now, self._lifetimes)
+
+    def _adopt(self, secret: Secret | None) -> tuple[Identity | None, str | None]:
+        """The identity that somebody else wrote; what is held goes on where it is of no use."""
+        name = f"{self._namespace}/{self._secret}"
+        if secret is None:
+            return self._identity, f"Secret {name} does not exist: {self._mode} is to write it"
+        stored = Identity.from_secret_data(secret.data)
+        # Only what the API server asks for: what others issue need not know this machine's names.
+        problem = find_foreign_problem(stored, self.hosts[:1], self._clock())
+        if problem is None:
+            return stored, None
+        return self._identity, f"Secret {name} is refused ({problem}): have it issued anew"
+
+    def _serve(self, identity: Identity | None) -> str | None:
+        """Serve with `identity` from the next handshake on; why not, where TLS takes it not."""
+        if identity is None or identity == self._identity:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            load_identity(context, identity)
+        except ssl.SSLError as error:
+            return f"the certificate of Secret {self._namespace}/{self._secret} is refused: {error}"
+        self._identity, self._serving = identity, context
+        self._metrics.certificate_expiry.set(identity.expires.timestamp())
+        log.info("serving with a certificate until %s", identity.expires.isoformat())
+        return None
+
+    def _choose_context(
+        self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext
+    ) -> int | None:
+        if self._serving is None:
+            return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
+        connection.context = self._serving
+        return None
+
+    def _find_distrust(self, identity: Identity) -> str | None:
+        bundles = self._trust.bundles
+        if self._mode == "provided" and bundles == (b"",):
+            return None
+        now = self._clock()
+        if all(is_vouched_for(identity.certificate_pem, bundle, now) for bundle in bundles):
+            return None
+        return f"{self._configuration} does not trust our CA yet"
+
+    def _observe_configuration(self, configuration: Json | None) -> None:
+        if configuration is None and self._installed is not False:
+            log.warning(
+                "MutatingWebhookConfiguration %s is not installed: no pod is sent here",
+                self._configuration,
+            )
+        self._installed = configuration is not None
+        self._observe_trust(list_ca_bundles(configuration) if configuration else ())
+
+    def _observe_trust(self, bundles: tuple[bytes, ...]) -> None:
+        if bundles != self._trust.bundles:
+            self._trust = Trust(bundles, self._clock())
+
+    def _note_refusal(self, refusal: str | None) -> None:
+        if refusal != self._refusal:
+            log.log(logging.WARNING if refusal else logging.INFO, refusal or "the Secret is good")
+        self._refusal = refusal
+        self._metrics.certificate_refused.set(refusal is not None)
+
+
+def list_hosts(settings: Settings) -> tuple[str, ...]:
+    """Where the API server may reach the webhook: its Service, this machine, and what is set."""
+    service = f"{settings.webhook_service}.{settings.namespace}.svc"
+    return (service, f"{service}.cluster.local", "127.0.0.1", *settings.webhook_dns_names)
+
+
+def load_identity(tls: ssl.SSLContext, identity: Identity) -> None:
+    """Put the certificate of `identity` into a TLS context. Raises `ssl.SSLError` where it is of
+    no use there."""
+    load_pair(tls, identity.certificate_pem, identity.key_pem)

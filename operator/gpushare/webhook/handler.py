@@ -1,0 +1,147 @@
+"""Answers the API server's questions about pods and workloads. It calls nobody: it knows enough."""
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gpushare.api.k8s.namespace import Namespace
+from gpushare.api.k8s.pod_request import read_pod_request
+from gpushare.api.k8s.pod_shape import PodShape
+from gpushare.core.admission import Decision, PoolView, Rules, decide
+from gpushare.core.admission.decision import cut
+from gpushare.core.admission.reservations import Reservations
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics
+from gpushare.webhook.cache import PoolCache, UnsyncedCache
+from gpushare.webhook.codec import build_answer, parse_pod_review, parse_workload_review
+from gpushare.webhook.decision_log import DecisionLog
+from gpushare.webhook.patch import plan_patch
+from gpushare.webhook.pod_template import PODS, WorkloadShape, find_template
+
+
+class UndecidedError(Exception):
+    """Any answer would be a guess: the API server's failurePolicy decides. Carries why."""
+
+    def __init__(self, unsynced: UnsyncedCache) -> None:
+        super().__init__(unsynced.message)
+        self.unsynced = unsynced
+
+
+class UnknownNamespaceError(UndecidedError):
+    """The namespace, `name`, may come any moment: it and its pods are often created together."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            UnsyncedCache(Reason.UNKNOWN_NAMESPACE, f"namespace {name} is not known yet")
+        )
+        self.name = name
+
+
+def _nothing() -> None:
+    return None
+
+
+class Answered(NamedTuple):
+    """An answer's body, and what is left to do: counting and noting it, for which nobody waits."""
+
+    body: bytes
+    account: Callable[[], object] = _nothing
+
+
+class AdmissionHandler:
+    """Decides on what the API server asks about, from memory.
+
+    Its methods take the body of a request and give what is answered. They raise
+    `MalformedReviewError`, `MalformedPodError` and `NoTemplateError` for what is no question, and
+    `UndecidedError` where memory has a gap.
+    """
+
+    def __init__(
+        self,
+        cache: PoolCache,
+        decision_log: DecisionLog,
+        metrics: Metrics,
+        *,
+        rules: Rules,
+        replicas: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cache = cache
+        self._decision_log = decision_log
+        self._rules = rules
+        self._reservations = Reservations(replicas)
+        self._clock = clock
+        # Looking a series up costs more than counting in it.
+        self._pods = functools.cache(metrics.admissions.labels)
+        self._workloads = functools.cache(metrics.workload_admissions.labels)
+
+    def mutate_pod(self, body: bytes) -> Answered:
+        """Send a pod that is being created to its pool, or say why not."""
+        review = parse_pod_review(body)
+        if review.operation != "CREATE" or review.resource != PODS or review.sub_resource:
+            return Answered(build_answer(review.uid))
+        pod = review.object or PodShape()
+        namespace, pools = self._recall(review.namespace or "")
+        now = self._clock()
+        booked = self._reservations.count(pools, now)
+        decision = decide(read_pod_request(pod), namespace, pools, self._rules, booked)
+        patch = plan_patch(pod, decision)
+        if decision.pool is not None and decision.booked and not review.dry_run:
+            self._reservations.book(decision.pool, decision.booked, now)
+        refusal = decision.refusal
+        changes = bool(patch or refusal) and not review.dry_run
+        return Answered(
+            build_answer(review.uid, patch=patch, warnings=decision.warnings, refusal=refusal),
+            functools.partial(self._account, namespace.name, _name(pod), decision, changes),
+        )
+
+    def warn_of_workload(self, body: bytes) -> Answered:
+        """Say where a workload's pods will go; it is allowed, and changed, in no case."""
+        review = parse_workload_review(body)
+        if review.operation not in ("CREATE", "UPDATE") or review.sub_resource:
+            return Answered(build_answer(review.uid))
+        template = find_template(review.resource, review.object or WorkloadShape())
+        if template is None:
+            return Answered(build_answer(review.uid))
+        namespace, pools = self._recall(review.namespace or "")
+        pod = read_pod_request(template)
+        booked = self._reservations.count(pools, self._clock())
+        decision = decide(pod, namespace, pools, self._rules, booked)
+        answer = build_answer(review.uid, warnings=_warn(decision, pools))
+        return Answered(answer, self._workloads(decision.reason).inc)
+
+    def _account(self, namespace: str, pod: str, decision: Decision, changes: bool) -> None:
+        """Count a decision, and note it for the log."""
+        self._pods(decision.reason).inc()
+        level = logging.WARNING if decision.is_refused else logging.INFO
+        self._decision_log.note(level if changes else logging.DEBUG, namespace, pod, decision)
+
+    async def wait_for_namespace(self, name: str) -> None:
+        """Return when the namespace is known, or after 2 s."""
+        await self._cache.wait_for_namespace(name)
+
+    def _recall(self, name: str) -> tuple[Namespace, Sequence[PoolView]]:
+        if unsynced := self._cache.find_unsynced():
+            raise UndecidedError(unsynced)
+        namespace = self._cache.find_namespace(name)
+        if namespace is None:
+            raise UnknownNamespaceError(name)
+        return namespace, self._cache.pools
+
+
+def _name(pod: PodShape) -> str:
+    """As far as it is known before the pod is there: what a controller makes has the beginning of
+    a name, which ends with a dash."""
+    metadata = pod.metadata
+    return (metadata.name or metadata.generate_name or "") if metadata is not None else ""
+
+
+def _warn(decision: Decision, pools: Sequence[PoolView]) -> tuple[str, ...]:
+    if refusal := decision.refusal:
+        return (cut(f"its pods will be refused: {refusal}"), *decision.warnings)
+    if decision.pool is None:
+        return decision.warnings
+    schedule = next(pool.schedule for pool in pools if pool.name == decision.pool)
+    return (f"its pods go to pool {decision.pool} ({schedule})", *decision.warnings)

@@ -1,0 +1,73 @@
+"""The pods that a workload will create, told from its template."""
+
+from msgspec.structs import replace
+
+from gpushare import names
+from gpushare.api.k8s.pod_shape import Metadata, Owner, PodShape, Shape
+
+
+class Resource(Shape, frozen=True):
+    """A kind of object, as in a URL of the API."""
+
+    group: str | None = None
+    version: str | None = None
+    resource: str | None = None
+
+
+class WorkloadSpec(Shape, frozen=True):
+    """Of most workloads a template of their pods; of a CronJob one of its Jobs."""
+
+    template: PodShape | None = None
+    job_template: "WorkloadShape | None" = None
+
+
+class WorkloadShape(Shape, frozen=True):
+    """What creates pods."""
+
+    metadata: Metadata | None = None
+    spec: WorkloadSpec | None = None
+
+
+class NoTemplateError(ValueError):
+    """A workload must have a template of its pods."""
+
+
+PODS = Resource("", "v1", "pods")
+_DAEMONSETS = Resource("apps", "v1", "daemonsets")
+_CRONJOBS = Resource("batch", "v1", "cronjobs")
+_WORKLOADS = frozenset(
+    {
+        Resource("apps", "v1", "deployments"),
+        Resource("apps", "v1", "statefulsets"),
+        _DAEMONSETS,
+        Resource("batch", "v1", "jobs"),
+        _CRONJOBS,
+    }
+)
+
+
+def find_template(resource: Resource, workload: WorkloadShape) -> PodShape | None:
+    """A pod as `workload` will create it; None for what is no workload.
+
+    Its pods are known by more than the template: a DaemonSet owns them and chooses their nodes, and
+    Kueue holds back those of a workload (or of a CronJob's Job) that carries its labels. Raises
+    `NoTemplateError`.
+    """
+    if resource not in _WORKLOADS:
+        return None
+    queued = _find_queue(workload)
+    if resource == _CRONJOBS:
+        workload = (workload.spec and workload.spec.job_template) or WorkloadShape()
+        queued |= _find_queue(workload)
+    if workload.spec is None or (template := workload.spec.template) is None:
+        raise NoTemplateError("the workload has no template of a pod")
+    metadata = template.metadata or Metadata()
+    metadata = replace(metadata, labels=queued | (metadata.labels or {}))
+    if resource == _DAEMONSETS:
+        metadata = replace(metadata, owner_references=(Owner("DaemonSet", True),))
+    return PodShape(metadata, template.spec)
+
+
+def _find_queue(workload: WorkloadShape) -> dict[str, str]:
+    labels = (workload.metadata and workload.metadata.labels) or {}
+    return {key: value for key, value in labels.items() if key.startswith(names.KUEUE_PREFIX)}

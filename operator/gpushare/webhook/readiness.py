@@ -1,0 +1,66 @@
+"""A call to our own port, made as the API server makes its own: what it can't do, nobody can."""
+
+import asyncio
+import ssl
+from typing import Protocol
+
+import aiohttp
+
+from gpushare.kube.errors import describe_failure
+
+PATH = "/healthz"
+PERIOD_SECONDS = 5.0
+RETRY_SECONDS = 0.1
+"""After a failure: who waits for us to be ready waits for the next call."""
+TIMEOUT_SECONDS = 3.0
+
+
+class Trust(Protocol):
+    """What the API server trusts, and whom it calls."""
+
+    @property
+    def trust_pem(self) -> bytes | None:
+        """CAs; None where it takes those of its own machine."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the webhook, its Service's first."""
+
+
+class ReadinessCall:
+    """Calls our own server again and again, over real TLS."""
+
+    def __init__(self, trust: Trust, host: str) -> None:
+        self._trust = trust
+        self._host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+        self._problem: str | None = "not called yet"
+
+    def find_problem(self) -> str | None:
+        """What went wrong with the last call; None where nothing did. A check for /readyz."""
+        return self._problem and f"a call to ourselves failed: {self._problem}"
+
+    async def run(self, port: int) -> None:
+        """Call `port` for ever."""
+        while True:
+            self._problem = await self._call(port)
+            await asyncio.sleep(RETRY_SECONDS if self._problem else PERIOD_SECONDS)
+
+    async def _call(self, port: int) -> str | None:
+        bundle = self._trust.trust_pem
+        try:
+            # Without a bundle the machine's own CAs, as the API server takes them then.
+            tls = ssl.create_default_context(cadata=None if bundle is None else bundle.decode())
+            async with (
+                aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(ssl=tls, force_close=True),
+                    timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS),
+                ) as session,
+                session.get(
+                    f"https://{self._host}:{port}{PATH}", server_hostname=self._trust.hosts[0]
+                ) as answer,
+            ):
+                return None if answer.status == 200 else f"it was answered {answer.status}"
+        except TimeoutError:
+            return f"it was not answered within {TIMEOUT_SECONDS:g} s"
+        except (aiohttp.ClientError, ssl.SSLError, ValueError) as error:
+            return describe_failure(error)

@@ -1,0 +1,128 @@
+"""What who creates a pod is told about it, wherever it goes."""
+
+from typing import Any
+
+import pytest
+
+from gpushare.api.k8s.namespace import Namespace
+from tests.kit.values.manifests import CORE, MEMORY, build_container, build_pod
+from tests.kit.values.pool_views import Json, a_room, a_view, admit
+
+COUNT = "aliyun.com/gpu-count"
+
+
+def _labelled(gib: int, count: str) -> Json:
+    pod = build_pod("a", gib=gib)
+    pod["metadata"]["labels"] = {COUNT: count}
+    return pod
+
+
+def _with(container: Json, **more: Any) -> Json:
+    pod = build_pod("a", **more)
+    pod["spec"]["containers"].append(container)
+    return pod
+
+
+def _limited(**limits: str) -> Json:
+    return {"name": "b", "resources": {"limits": limits}}
+
+
+def _labelled_with_two(gib: int, container: Json, **more: Any) -> Json:
+    pod = _with(container, gib=gib, **more)
+    pod["metadata"]["labels"] = {COUNT: "2"}
+    return pod
+
+
+WHOLE_CARD = build_pod("a")
+WHOLE_CARD["metadata"]["labels"] = {"ack.gpushare.placement": "require-whole-device"}
+INIT_ONLY = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})])
+SEES_ALL = build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "all"})
+
+
+@pytest.mark.parametrize(
+    ("pod", "pool", "words"),
+    [
+        (build_pod("a", gib=None, core=30), a_view(schedule="core_mem"), "both"),
+        (build_pod("a", core=33), a_view(schedule="core_mem"), "a multiple of 5"),
+        (
+            _with(build_container("b", memory="3", core="3"), core=2),
+            a_view(schedule="core_mem"),
+            "a multiple of 5",
+        ),
+        (build_pod("a"), a_view(schedule="mps"), "hostIPC: true"),
+        (_with(_limited(**{COUNT: "1"})), a_view(), "gives no card"),
+        (_with(SEES_ALL), a_view(), "other cards"),
+        (_labelled(8, "many"), a_view(), "a whole number above 0"),
+        (_labelled(8, "0"), a_view(), "a whole number above 0"),
+        (_labelled(8, "3"), a_view(), "divisible"),
+        (
+            _labelled_with_two(3, _limited(**{MEMORY: "1", CORE: "10"}), core=10),
+            a_view(schedule="core_mem"),
+            "divisible",
+        ),
+        (WHOLE_CARD, a_view(room=a_room([(10, 2)])), "no card is wholly free now"),
+        (_labelled(8, "2"), a_view(edition="Basic"), "means nothing"),
+        (_with(build_container("b", memory="1")), a_view(edition="Basic"), "let one container ask"),
+        (INIT_ONLY, a_view(edition="Basic"), "only init containers ask"),
+        (build_pod("a"), a_view(schedule="share"), "does not isolate GPU memory"),
+        (build_pod("a", env={"CGPU_DISABLE": "1"}), a_view(), "others count on isolation"),
+    ],
+)
+def test_who_creates_a_doubtful_pod_is_warned(pod: Json, pool: Any, words: str) -> None:
+    decision = admit(pod, pool)
+    assert decision.pool == "training"
+    (warning,) = decision.warnings
+    assert words in warning
+
+
+@pytest.mark.parametrize(
+    ("pod", "pool"),
+    [
+        (build_pod("a"), a_view()),
+        (build_pod("a", annotations={"gpushare.io/inject": "enabled"}), a_view()),
+        (build_pod("a", env={"CGPU_DISABLE": "true"}), a_view(schedule="share")),
+        (build_pod("a", annotations={"gpushare.io/isolation": "none"}), a_view(schedule="share")),
+        (build_pod("a", core=30), a_view(schedule="core_mem")),
+        (build_pod("a", hostIPC=True), a_view(schedule="mps")),
+        (_labelled(8, "2"), a_view()),
+        (INIT_ONLY, a_view()),
+        (_with(build_container("b", memory="1")), a_view()),
+        (_with(build_container("b", env={"NVIDIA_VISIBLE_DEVICES": "none"})), a_view()),
+    ],
+)
+def test_a_pod_that_gets_what_it_asks_for_draws_no_warning(pod: Json, pool: Any) -> None:
+    assert admit(pod, pool).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "words"),
+    [
+        ({"isolation": "maybe"}, {}, "annotation gpushare.io/isolation is not required or none"),
+        ({"isolation": "Required"}, {}, "annotation gpushare.io/isolation is not required or none"),
+        ({"inject": "Disabled"}, {}, "annotation gpushare.io/inject is not disabled or enabled"),
+        ({}, {"inject": "DISABLED"}, "label gpushare.io/inject of namespace a is not disabled"),
+        ({}, {"on-no-pool": "Deny"}, "label gpushare.io/on-no-pool of namespace a is not allow"),
+        ({}, {"failure-policy": "Fail"}, "label gpushare.io/failure-policy of namespace a is not"),
+    ],
+)
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "volcano"])
+def test_a_word_that_means_nothing_as_it_is_written_is_said_wherever_the_pod_goes(
+    annotations: dict[str, str], labels: dict[str, str], words: str, scheduler: str
+) -> None:
+    pod = build_pod("a", annotations=_ours(annotations), schedulerName=scheduler)
+    *_, warning = admit(pod, a_view(), namespace=Namespace("a", _ours(labels))).warnings
+    assert warning.startswith(words)
+    assert warning.endswith("in small letters, and was ignored")
+
+
+def _ours(words: dict[str, str]) -> dict[str, str]:
+    return {f"gpushare.io/{key}": value for key, value in words.items()}
+
+
+def test_doubts_are_told_of_a_pod_too_that_chose_for_itself() -> None:
+    pod = _with(SEES_ALL, selects={"gpushare.io/pool": "training"})
+    assert "other cards" in admit(pod, a_view()).warnings[0]
+    pod = build_pod("a", gib=None, initContainers=[_limited(**{MEMORY: "3"})],
+                    selects={"gpushare.io/pool": "training"})  # fmt: skip
+    (warning,) = admit(pod, a_view(edition="Basic")).warnings
+    assert "only init containers ask" in warning

@@ -1,0 +1,162 @@
+"""Which of the pools that can take a pod gets it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare.api.k8s.pod_request import parse_pod_request
+from gpushare.core.admission.fit import Fit, judge_fit
+from gpushare.core.admission.pool_view import Room
+from gpushare.names import Reason
+from tests.kit.values.manifests import MEMORY, build_pod
+from tests.kit.values.pool_views import CARD, Json, a_room, a_view, admit
+
+ONE_OF_8 = a_room([(8, 1)])
+
+
+def _pod(gib: int = 8, **labels: str) -> Json:
+    pod = build_pod("a", gib=gib)
+    pod["metadata"]["labels"] = {key.replace("_", "/"): value for key, value in labels.items()}
+    return pod
+
+
+def _lost(name: str, reason: str, pod: Json, *pools: Any, **more: Any) -> bool:
+    decision = admit(pod, *pools, **more)
+    return decision.pool != name and f'"{reason}":["{name}"]' in decision.annotation
+
+
+def test_isolation_goes_before_room_and_priority() -> None:
+    full = a_view("full", "cgpu", room=a_room([]), priority=1)
+    roomy = a_view("roomy", "share", priority=1000)
+    assert _lost("roomy", "NotIsolated", _pod(), full, roomy)
+
+
+def test_a_pod_without_isolation_in_mind_goes_where_nobody_counts_on_it() -> None:
+    pod = build_pod("a", env={"CGPU_DISABLE": "1"})
+    assert _lost("strict", "Isolated", pod, a_view("strict", "mps"), a_view("easy", "share"))
+
+
+def test_room_goes_before_priority() -> None:
+    full = a_view("full", room=a_room([(4, 8)]), priority=1000)
+    assert _lost("full", "NoRoom", _pod(), full, a_view("roomy"))
+
+
+def test_room_that_others_were_promised_is_not_called_missing() -> None:
+    promised = a_view("promised", room=a_room([(8, 4)], pending=40), priority=1000)
+    assert _lost("promised", "Reserved", _pod(), promised, a_view("roomy"))
+    unseen = a_view("unseen", room=None, priority=1000)
+    assert _lost("unseen", "CapacityUnknown", _pod(), unseen, a_view("roomy"))
+
+
+def test_priority_goes_before_fullness() -> None:
+    fuller = a_view("fuller", room=ONE_OF_8)
+    assert _lost("fuller", "LowerPriority", _pod(), fuller, a_view("better", priority=101))
+
+
+def test_the_fullest_that_has_room_goes_first_so_that_large_blocks_stay_whole() -> None:
+    assert _lost("empty", "LessFull", _pod(), a_view("empty"), a_view("fuller", room=ONE_OF_8))
+
+
+def test_where_all_room_may_be_taken_first_the_emptiest_goes_first() -> None:
+    rooms = {name: a_room([(8, 1)], pending=pending) for name, pending in (("a", 90), ("b", 40))}
+    pools = [a_view(name, room=room) for name, room in rooms.items()]
+    assert _lost("a", "Fuller", _pod(), *pools)
+
+
+def test_the_name_decides_between_equals() -> None:
+    assert _lost("b", "LaterName", _pod(), a_view("b"), a_view("a"))
+
+
+@pytest.mark.parametrize(
+    ("pool", "fit"),
+    [
+        (a_view(room=a_room([(16, 1)])), Fit.ROOM),
+        (a_view(room=a_room([(8, 1)])), Fit.ROOM),
+        (a_view(room=a_room([(8, 1)], pending=1)), Fit.CARD),
+        (a_view(room=a_room([(8, 1), (7, 5)], pending=5)), Fit.CARD),
+        (a_view(room=a_room([(16, 1)], pending=8)), Fit.ROOM),
+        (a_view(room=a_room([(15, 2)], pending=8)), Fit.ROOM),
+        (a_view(room=a_room([(15, 2)], pending=9)), Fit.CARD),
+        (a_view(room=None), Fit.UNKNOWN),
+        (a_view(room=None, nodes=None), Fit.UNKNOWN),
+        (a_view(room=a_room([(7, 8)])), Fit.FULL),
+        (a_view(room=a_room([])), Fit.FULL),
+        (a_view(nodes=0), Fit.TOO_LARGE),
+        (a_view(nodes=0, room=None), Fit.TOO_LARGE),
+    ],
+)
+def test_fit_counts_whole_places_on_cards_for_those_who_came_before(pool: Any, fit: Fit) -> None:
+    assert admit(_pod(), pool).pool == "training"
+    assert _fit(_pod(), pool) is fit
+
+
+def _fit(pod: Json, pool: Any, booked: int = 0) -> Fit:
+    return judge_fit(parse_pod_request(pod), pool, booked)
+
+
+def test_what_was_given_away_unseen_counts_as_taken() -> None:
+    assert [_fit(_pod(), a_view(room=ONE_OF_8), booked) for booked in (0, 1)] == [
+        Fit.ROOM,
+        Fit.CARD,
+    ]
+    pools = a_view("a", room=ONE_OF_8), a_view("b")
+    assert admit(_pod(), *pools).pool == "a"
+    assert admit(_pod(), *pools, booked={"a": 8}).pool == "b"
+
+
+def test_a_pod_larger_than_any_card_waits_in_vain() -> None:
+    assert _fit(_pod(CARD + 1), a_view()) is Fit.TOO_LARGE
+    unknown = a_view(room=Room(((CARD, 1),), total=CARD))
+    assert _fit(_pod(CARD + 1), unknown) is Fit.FULL
+
+
+def test_a_pod_over_several_cards_needs_as_many_with_its_part_free() -> None:
+    pod = _pod(16, **{"aliyun.com_gpu-count": "2"})
+    assert _fit(pod, a_view(room=a_room([(8, 2)]))) is Fit.ROOM
+    assert _fit(pod, a_view(room=a_room([(15, 1)]))) is Fit.FULL
+    assert _fit(pod, a_view(room=a_room([(8, 2)]), edition="Basic")) is Fit.FULL
+
+
+def test_a_pod_that_shares_its_card_with_nobody_needs_one_that_is_free_as_a_whole() -> None:
+    pod = _pod(4, **{"ack.gpushare.placement": "require-whole-device"})
+    assert _fit(pod, a_view(room=a_room([(15, 8)]))) is Fit.FULL
+    assert _fit(pod, a_view(room=a_room([(CARD, 1)]))) is Fit.ROOM
+    assert _fit(pod, a_view(room=a_room([(15, 8)]), edition="Basic")) is Fit.ROOM
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [
+        (a_view(room=None), "not known yet"),
+        (a_view(room=a_room([(4, 8)])), "no card has 8 GiB free"),
+        (a_view(nodes=0), "no nodes yet"),
+        (a_view(room=Room(largest_card=4, total=4)), "the largest has 4"),
+    ],
+)
+def test_fit_never_excludes_and_who_must_wait_learns_why(pool: Any, words: str) -> None:
+    decision = admit(_pod(), pool)
+    assert (decision.reason, decision.pool) == (Reason.ROUTED, "training")
+    assert words in decision.warnings[0]
+    assert decision.booked == 0
+
+
+def test_a_pod_for_which_there_may_be_room_is_not_told_to_wait() -> None:
+    assert admit(_pod(), a_view(room=a_room([(8, 1)], pending=50))).warnings == ()
+
+
+def test_cards_that_take_few_more_pods_have_less_room_than_their_memory() -> None:
+    pod = parse_pod_request(_pod(1))
+    room = a_room([(8, 1)], pending=3)
+    fits = {
+        left: judge_fit(pod, a_view(room=replace(room, free_pods=left)), 0)
+        for left in (None, 20, 4, 3)
+    }
+    assert fits == {None: Fit.ROOM, 20: Fit.ROOM, 4: Fit.ROOM, 3: Fit.CARD}
+
+
+def test_a_sidecar_needs_no_memory_of_a_card_where_the_extender_leaves_it_out() -> None:
+    sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"limits": {MEMORY: "90"}}}
+    pod = parse_pod_request(build_pod("a", gib=8, initContainers=[sidecar]))
+    assert judge_fit(pod, a_view(edition="Basic"), 0) is Fit.ROOM
+    assert judge_fit(pod, a_view(), 0) is Fit.TOO_LARGE

@@ -1,0 +1,246 @@
+"""What a kubeconfig says is what is sent, and what is wrong in it is told in a sentence."""
+
+import base64
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives import serialization
+
+from gpushare.certs.issue import issue_authority, issue_identity
+from gpushare.kube.auth.kubeconfig import load_kubeconfig
+from gpushare.kube.client import connect
+from gpushare.kube.errors import CredentialsError
+from tests.kit.cluster.kubeconfigs import build_plugin_user, write_kubeconfig
+from tests.kit.values.certificates import HOST, build_tls
+
+TOKEN = {"token": "mine"}
+NOW = datetime.now(UTC)
+AUTHORITY = issue_authority(NOW)
+MINE = issue_identity(AUTHORITY, ("me",), NOW)
+OTHERS = issue_identity(AUTHORITY, ("other",), NOW)
+
+
+def encode(text: bytes) -> str:
+    return base64.b64encode(text).decode()
+
+
+async def find_authorization(path: Path) -> str | None:
+    return await (await load_kubeconfig((path,))).authorize()
+
+
+# Who somebody is.
+
+
+@pytest.mark.parametrize(
+    ("user", "sent"),
+    [
+        (TOKEN, "Bearer mine"),
+        ({"username": "me", "password": "pw"}, "Basic bWU6cHc="),
+        ({"client-certificate-data": encode(MINE.certificate_pem)}, None),
+    ],
+)
+async def test_a_user_is_known_by_what_the_entry_says(
+    tmp_path: Path, user: Mapping[str, str], sent: str | None
+) -> None:
+    key = {"client-key-data": encode(MINE.key_pem)}
+    path = write_kubeconfig(tmp_path / "config", {**user, **key, "exec": None})
+    assert await find_authorization(path) == sent
+
+
+async def test_a_token_goes_before_a_plugin_which_is_not_run(tmp_path: Path) -> None:
+    user = TOKEN | build_plugin_user("/nowhere/plugin")
+    assert await find_authorization(write_kubeconfig(tmp_path / "config", user)) == "Bearer mine"
+
+
+async def test_a_token_file_is_found_beside_the_kubeconfig_and_read_again(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first\n")
+    user = {"token": "older", "tokenFile": "token"}
+    credentials = await load_kubeconfig((write_kubeconfig(tmp_path / "config", user),))
+    assert await credentials.authorize() == "Bearer first"
+    (tmp_path / "token").write_text("second")
+    credentials.forget()
+    assert await credentials.authorize() == "Bearer second"
+
+
+async def test_nothing_of_a_user_goes_over_plain_http(tmp_path: Path) -> None:
+    cluster = {"server": "http://127.0.0.1:8001", "proxy-url": "http://10.0.0.3:3128"}
+    for user in (TOKEN, {}):
+        path = write_kubeconfig(tmp_path / "config", user, cluster=cluster)
+        credentials = await load_kubeconfig((path,))
+        assert (credentials.tls, await credentials.authorize()) == (None, None)
+        assert credentials.host == cluster["server"]
+        assert credentials.proxy == cluster["proxy-url"]
+
+
+async def test_entries_come_from_several_files_each_with_its_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "token").write_text("beside-b")
+    (tmp_path / "ca").write_bytes(AUTHORITY.certificate_pem)
+    a = write_kubeconfig(
+        tmp_path / "a/config", TOKEN, cluster={"certificate-authority": "../ca"}, context="a"
+    )
+    b = write_kubeconfig(tmp_path / "b", {"tokenFile": "token"}, context="b")
+    # The first that has a user or cluster of that name is believed.
+    assert await (await load_kubeconfig((a, b), "b")).authorize() == "Bearer mine"
+    assert await (await load_kubeconfig((b, a), "a")).authorize() == "Bearer beside-b"
+
+
+# What is sent, over TLS.
+
+
+@contextlib.asynccontextmanager
+async def serving(tls: ssl.SSLContext) -> AsyncIterator[str]:
+    """A server that answers with the headers that it got."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"headers": list(request.headers.items())})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=tls)
+    yield str(server.make_url("/"))
+    await server.close()
+
+
+async def ask(path: Path) -> dict[str, Any]:
+    async with connect(await load_kubeconfig((path,))) as api:
+        return await api.get("version")
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_taken"),
+    [
+        ({"certificate-authority": "ca.crt"}, True),
+        ({}, False),
+        ({"certificate-authority-data": encode(AUTHORITY.certificate_pem)}, False),
+        ({"certificate-authority": "ca.crt", "tls-server-name": HOST}, True),
+        ({"certificate-authority": "ca.crt", "tls-server-name": "another.host"}, False),
+    ],
+    ids=["known", "unknown", "another", "known by name", "another name"],
+)
+async def test_a_server_is_told_who_asks_only_where_it_is_known(
+    tmp_path: Path, fields: Mapping[str, str], is_taken: bool
+) -> None:
+    tls, _, authority = build_tls()
+    (tmp_path / "ca.crt").write_bytes(authority.certificate_pem)
+    async with serving(tls) as url:
+        path = write_kubeconfig(tmp_path / "config", TOKEN, cluster={"server": url, **fields})
+        if is_taken:
+            assert ["Authorization", "Bearer mine"] in (await ask(path))["headers"]
+        else:
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await ask(path)
+
+
+async def test_requests_are_made_as_somebody_else_where_the_entry_says_so(tmp_path: Path) -> None:
+    tls, _, _ = build_tls()
+    user = TOKEN | {
+        "as": "somebody",
+        "as-uid": "42",
+        "as-groups": ["readers", "team:vision"],
+        "as-user-extra": {"acme.com/scope": ["one", "two"]},
+    }
+    async with serving(tls) as url:
+        cluster = {"server": url, "insecure-skip-tls-verify": True}
+        told = await ask(write_kubeconfig(tmp_path / "config", user, cluster=cluster))
+    assert [tuple(each) for each in told["headers"] if each[0].startswith("Impersonate")] == [
+        ("Impersonate-User", "somebody"),
+        ("Impersonate-Uid", "42"),
+        ("Impersonate-Group", "readers"),
+        ("Impersonate-Group", "team:vision"),
+        ("Impersonate-Extra-acme.com%2Fscope", "one"),
+        ("Impersonate-Extra-acme.com%2Fscope", "two"),
+    ]
+
+
+# What is wrong.
+
+
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        ({"server": None}, "`$.server`"),
+        ({"server": "10.0.0.2"}, "its server is '10.0.0.2', expected a URL"),
+        ({"server": "https://"}, "expected a URL"),
+        ({"server": "https://[::1"}, "expected a URL"),
+        ({"certificate-authority": "none.crt"}, "its certificate-authority can't be read"),
+        ({"certificate-authority-data": "%"}, "its certificate-authority-data is no base64"),
+        ({"certificate-authority-data": "4pyT"}, "its certificate-authority is of no use"),
+        (
+            {"certificate-authority": "ca.crt", "insecure-skip-tls-verify": True},
+            "insecure-skip-tls-verify goes with no certificate-authority",
+        ),
+        ({"proxy-url": "socks5://me:secret@10.0.0.3"}, "its proxy-url is no http://HOST:PORT"),
+    ],
+)
+async def test_a_bad_cluster_is_told_in_a_sentence(
+    tmp_path: Path, cluster: Mapping[str, Any], says: str
+) -> None:
+    path = write_kubeconfig(tmp_path / "config", TOKEN, cluster=cluster)
+    assert says in await expect_told(path, f"{path}: cluster c: ")
+
+
+PAIR = {
+    # In lines, as `base64` writes it.
+    "client-certificate-data": base64.encodebytes(MINE.certificate_pem).decode(),
+    "client-key-data": encode(MINE.key_pem),
+}
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        (None, "has neither a token nor a client certificate nor a credential plugin"),
+        ({"token": ""}, "has neither a token nor"),
+        ("mine", "Expected `object`, got `str`"),
+        ({"token": "secret✓"}, "a token is one line of ASCII"),
+        ({"tokenFile": "none"}, "its token is of no use: [Errno 2]"),
+        ({"tokenFile": "empty"}, "is empty"),
+        ({"token": "secret", "username": "me"}, "has a token and a password"),
+        ({"auth-provider": {"name": "oidc"}}, "the auth-provider 'oidc' is not supported"),
+        ({"client-certificate": "me.crt"}, "has a client-certificate without its client-key"),
+        ({**PAIR, "client-key-data": "%"}, "its client-key-data is no base64"),
+        (
+            {"client-certificate": "none.crt", "client-key-data": "eA=="},
+            "its client-certificate can't be read",
+        ),
+        ({**PAIR, "client-key-data": encode(OTHERS.key_pem)}, "with its client-key, is of no use"),
+        ({"token": "secret", "as-groups": ["readers"]}, "without as"),
+        ({"token": "secret", "as": "a\nb"}, "which is no name"),
+    ],
+)
+async def test_a_bad_user_is_told_in_a_sentence(tmp_path: Path, user: object, says: str) -> None:
+    (tmp_path / "empty").touch()
+    path = write_kubeconfig(tmp_path / "config", user)
+    assert says in await expect_told(path, f"{path}: user me: ")
+
+
+async def test_a_key_with_a_password_is_refused_rather_than_asked_for(tmp_path: Path) -> None:
+    key = serialization.load_pem_private_key(MINE.key_pem, None)
+    locked = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    path = write_kubeconfig(tmp_path / "config", {**PAIR, "client-key-data": encode(locked)})
+    await expect_told(path, f"{path}: user me: its client-certificate, with its client-key")
+
+
+async def expect_told(path: Path, start: str) -> str:
+    """The sentence in which loading ends; it has no secret in it."""
+    with pytest.raises(CredentialsError) as told:
+        await load_kubeconfig((path,))
+    sentence = str(told.value)
+    assert sentence.startswith(start)
+    assert "\n" not in sentence
+    assert "secret" not in sentence
+    return sentence

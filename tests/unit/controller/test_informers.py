@@ -1,0 +1,80 @@
+"""What a pass sees of the caches, however things came, and where a right is missing."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from gpushare.controller.informers import Informers
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.observe.metrics import Metrics
+from tests.kit.values.fake_api import FakeApi
+from tests.kit.values.manifests import build_bound_pod
+from tests.kit.values.node_plans import applied, under_way
+from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node
+
+CONFIG_MAPS = "api/v1/namespaces/kube-system/configmaps"
+NEEDED = (
+    *("api/v1/nodes", "api/v1/pods", "api/v1/namespaces"),
+    "apis/apps/v1/namespaces/kube-system/daemonsets",
+)
+
+
+async def test_without_the_right_to_config_maps_all_else_goes_on() -> None:
+    fake = FakeApi(*NEEDED)
+    fake.forbidden.add(CONFIG_MAPS)
+    async with fake.connected() as api:
+        metrics = Metrics()
+        informers = Informers(
+            api, plugin_namespace="kube-system", on_change=lambda: None, metrics=metrics
+        )
+        running = asyncio.create_task(informers.run())
+        async with asyncio.timeout(20):
+            await informers.wait_synced()
+        assert informers.is_synced
+        assert not informers.unhealthy.synced.is_set()
+        assert b'{resource="nodes"}' in metrics.generate()
+        # What was never heard of is not silent.
+        assert b'{resource="configmaps"}' not in metrics.generate()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+def _build() -> Informers:
+    api: Any = None
+    return Informers(api, plugin_namespace="kube-system", on_change=lambda: None, metrics=Metrics())
+
+
+def _order(*pods: str) -> list[str]:
+    """The order in which a pass sees the pods of a node that came in this one."""
+    informers = _build()
+    for version, name in enumerate(pods, start=1):
+        pod = build_bound_pod(name, "gpu-1", 3)
+        pod["metadata"]["resourceVersion"] = str(version)
+        informers.pods.offer(pod)
+    snapshot = informers.observe_cluster_snapshot((), frozenset(), (), (), {}, (), {})
+    return [pod.name for pod in snapshot.pods["gpu-1"]]
+
+
+def test_the_pods_of_a_node_are_in_one_order_however_they_came() -> None:
+    assert _order("a", "b") == _order("b", "a") == ["a", "b"]
+
+
+def test_a_zero_counts_for_the_restart_in_which_it_was_seen() -> None:
+    informers, zeroed = _build(), []
+    restarting = under_way(ChangePhase.RESTARTING)
+    for records, offered in ((restarting, 0), (restarting, 15), (applied(), 15), (restarting, 15)):
+        informers._on_node("gpu-1", None, a_node(records=records, allocatable={MEMORY: offered}))
+        snapshot = informers.observe_cluster_snapshot((), frozenset(), (), (), {}, (), {})
+        zeroed.append("gpu-1" in snapshot.zeroed)
+    assert zeroed == [True, True, False, False]
+
+
+def test_a_pod_that_has_ended_waits_for_no_place() -> None:
+    informers = _build()
+    waits = a_gpu_pod(node="", phase="Pending")
+    informers._on_pod("default/train-1", None, waits)
+    assert informers.unschedulable_pods
+    informers._on_pod("default/train-1", waits, replace(waits, phase="Failed"))
+    assert not informers.unschedulable_pods

@@ -1,0 +1,274 @@
+"""The loop: when it comes back, and what it holds back."""
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod_owner import Workload
+from gpushare.api.pool import Pool, Schedule
+from gpushare.api.status import PoolStatus, Releasing
+from gpushare.core.records.change_record import ChangePhase, PluginPod
+from gpushare.core.snapshot.actions import DeletePlugins
+from gpushare.kube.errors import ApiError
+from gpushare.kube.resources import pools as pools_api
+from gpushare.kube.resources.nodes import PATH as NODES
+from gpushare.kube.resources.pools import PoolList
+from gpushare.names import Reason
+from gpushare.observe.metrics import Metrics, Sight
+from tests.kit.values.metrics import a_member, read
+from tests.kit.values.node_plans import CGPU, OURS, SHARE, a_settled, applied, under_way
+from tests.kit.values.objects import MEMORY, a_gpu_pod, a_node, a_plugin_pod, a_pool
+from tests.unit.controller.reconcile_loop import (
+    Json,
+    LoopApi,
+    SlowApi,
+    build_cordoned,
+    build_reconciler,
+    carry_out,
+    pass_and_settle,
+    put_node,
+    settle,
+    until_quiet,
+)
+
+
+async def test_it_comes_back_at_the_resync_even_while_a_node_may_take_longer() -> None:
+    node = a_node(
+        labels={**CGPU, **OURS}, records=under_way(ChangePhase.RESTARTING), unschedulable=True
+    )
+    reconciler = build_reconciler(LoopApi(), [a_pool()], node)
+    assert await reconciler._pass_safely() == 30
+    assert reconciler.find_standstill() is None
+
+
+async def test_pools_are_let_go_of_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, a slow API server would have the loop look as if it hung."""
+    pools = [a_pool(name=f"pool-{number}", deleting=True) for number in range(20)]
+    together, let_go = asyncio.Barrier(len(pools)), []
+
+    async def drop_finalizer(api: object, pool: Pool) -> None:
+        async with asyncio.timeout(1):
+            await together.wait()
+        let_go.append(pool.name)
+
+    monkeypatch.setattr(pools_api, "drop_finalizer", drop_finalizer)
+    await build_reconciler(LoopApi(), pools)._pass_safely()
+    assert sorted(let_go) == sorted(pool.name for pool in pools)
+
+
+async def test_nothing_is_written_for_a_pool_before_our_finalizer_is_on_it() -> None:
+    api = LoopApi(refusal=500, refused=f"{pools_api.PATH}/training")
+    pool = a_pool(finalizers=frozenset())
+    reconciler = build_reconciler(api, [pool], a_node(labels=CGPU))
+    await pass_and_settle(reconciler)
+    assert api.written("/nodes/") == []
+    api.refusal = None
+    await pass_and_settle(reconciler)
+    assert api.written("/nodes/") == ["APPLY"]
+    assert api.writes[0] == ("APPLY", f"{pools_api.PATH}/training")
+
+
+@pytest.mark.parametrize("busy_for", ["training", "other"])
+async def test_a_pool_is_released_once_nothing_is_done_to_its_own_nodes(busy_for: str) -> None:
+    api, pool = LoopApi(), a_pool(deleting=True)
+    metadata = {"uid": pool.uid, "finalizers": [names.FINALIZER]}
+    api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
+    reconciler = build_reconciler(api, [pool])
+    reconciler._busy["gpu-1"] = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
+    reconciler._busy_for["gpu-1"] = busy_for
+    await reconciler._pass_safely()
+    released = [("PATCH", f"{pools_api.PATH}/training")]
+    assert api.writes == (released if busy_for == "other" else [])
+    reconciler._busy["gpu-1"].cancel()
+
+
+async def test_the_finalizer_is_the_last_write_for_a_pool_that_leaves_nodes_behind() -> None:
+    api, since = LoopApi(), datetime.now(UTC) - timedelta(hours=1)
+    stalled = PoolStatus(releasing=Releasing(nodes=1, since=since))
+    pool = a_pool(deleting=True).model_copy(update={"status": stalled})
+    metadata = {"uid": pool.uid, "finalizers": ["somebody-elses", names.FINALIZER]}
+    api.objects[f"{pools_api.PATH}/training"] = {"metadata": metadata}
+    stays = {**CGPU, **OURS}
+    api.objects[f"{NODES}/gpu-1"] = build_cordoned("gpu-1", stays, unschedulable=False)
+    node = a_node(labels=stays, records=applied())
+    reconciler = build_reconciler(api, [pool], node)
+    await pass_and_settle(reconciler)
+    assert api.writes == [("PATCH", f"{pools_api.PATH}/training")]
+
+
+async def test_a_node_is_written_to_once_at_a_time() -> None:
+    api = LoopApi()
+    node = a_node(labels={**SHARE, **OURS}, records=applied(Schedule.SHARE))
+    reconciler = build_reconciler(api, [a_pool()], node)
+    await reconciler._pass_safely()
+    await pass_and_settle(reconciler)
+    assert api.written("/nodes/") == ["APPLY"]
+
+
+async def test_a_change_that_begins_takes_its_place_before_the_watch_shows_it() -> None:
+    api, begun = SlowApi("write"), a_settled("gpu-2")
+    reconciler = build_reconciler(api, [a_pool()], begun)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    for node in (a_settled("gpu-1"), begun):
+        put_node(reconciler, node)
+    await reconciler._pass_safely()
+    await until_quiet(api)
+    assert api.in_flight["write"] == 1
+    reconciler._busy["gpu-2"].cancel()
+
+
+async def test_after_a_conflict_the_node_is_known_as_it_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.reconciler.CONFLICT_SECONDS", 0.0)
+    api = LoopApi(refusal=409)
+    api.objects[f"{NODES}/gpu-1"] = build_cordoned("gpu-1", CGPU)
+    reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
+    await pass_and_settle(reconciler)
+    assert reconciler.informers.nodes.records["gpu-1"].unschedulable
+
+
+@pytest.mark.parametrize("code", [404, 409])
+async def test_a_plugins_pod_that_is_gone_keeps_no_other_from_its_restart(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    deleted: list[str] = []
+
+    async def delete(api: object, namespace: str, plugin: PluginPod) -> Json:
+        if plugin.name == "gone":
+            raise ApiError(code, b"{}", what="delete")
+        deleted.append(plugin.name)
+        return {}
+
+    monkeypatch.setattr("gpushare.controller.executor.delete_plugin", delete)
+    monkeypatch.setattr("gpushare.controller.executor.GONE_SECONDS", 0.0)
+    plugins = tuple(PluginPod(name=name, uid=name) for name in ("gone", "there"))
+    restart = DeletePlugins("gpu-1", plugins)
+    await carry_out(LoopApi(), restart, reason=Reason.PLUGIN_RESTARTING)
+    assert deleted == ["there"]
+
+
+async def test_a_refused_write_shows_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("gpushare.controller.status_writer.PERIOD_SECONDS", 0.0)
+    api = LoopApi(refusal=403)
+    reconciler = build_reconciler(api, [a_pool()], a_node(labels=CGPU))
+    await pass_and_settle(reconciler)
+    await pass_and_settle(reconciler)
+    (pool,) = reconciler._pools.all
+    assert [(s.node, s.reason) for s in pool.status.samples] == [("gpu-1", "WriteRefused")]
+
+
+async def test_a_pool_that_may_not_be_written_does_not_stop_the_others() -> None:
+    api = LoopApi(refusal=403, refused="/other")
+    elsewhere = a_pool("other", finalizers=frozenset(), nodes={"names": ("gpu-2",)})
+    pools = [elsewhere, a_pool()]
+    reconciler = build_reconciler(api, pools, a_node(labels=CGPU))
+    assert await reconciler._pass_safely() == 1
+    await settle(reconciler)
+    assert api.written("/nodes/") == ["APPLY"]
+    assert api.written("/training/status") == ["APPLY"]
+
+
+async def test_a_pass_that_fails_is_timed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics()
+    reconciler = build_reconciler(LoopApi(), [a_pool()], metrics=metrics)
+
+    async def refuse(api: object) -> PoolList:
+        raise ApiError(503, b"{}", what="list pools")
+
+    monkeypatch.setattr(pools_api, "list_pools", refuse)
+    await reconciler._pass_safely()
+    read = metrics.registry.get_sample_value
+    assert read("gpushare_reconcile_total", {"result": "error"}) == 1
+    assert read("gpushare_reconcile_duration_seconds_count") == 1
+
+
+async def test_metrics_show_the_cluster_only_while_it_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics = Metrics()
+    member = a_member(cards=1)
+    pod = a_gpu_pod(cards={0: 4}, workload=Workload("Deployment", "web"))
+    pool = a_pool(schedule="share")
+    reconciler = build_reconciler(LoopApi(), [pool], member, pods=[pod], metrics=metrics)
+    # Standing by, it knows nodes and pods as well as the one that is active.
+    assert metrics.look() == Sight()
+    decided = asyncio.Event()
+    monkeypatch.setattr(reconciler, "_start", lambda plan: decided.set())
+    running = asyncio.create_task(reconciler.run())
+    await decided.wait()
+    assert metrics.look().pools
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert metrics.look() == Sight()
+
+
+async def test_a_pod_that_has_a_place_again_is_unplaced_no_more_before_the_next_look() -> None:
+    metrics = Metrics()
+    selects = frozenset({(names.LABEL_POOL, "nowhere")})
+    lost = a_gpu_pod("p", node="", selects=selects, phase="Pending", unschedulable="none")
+    reconciler = build_reconciler(LoopApi(), [a_pool()], pods=[lost], metrics=metrics)
+    reconciler._has_decided = True
+    await reconciler._pass_safely()
+    count = "unschedulable_pods"
+    assert read(metrics, count, pool="", reason="PoolNotFound") == 1
+    reconciler.informers._on_pod("default/p", lost, replace(lost, node="gpu-1", unschedulable=""))
+    assert read(metrics, count, pool="", reason="PoolNotFound") == 0
+    await reconciler._events.close()
+
+
+def _unseen() -> Node:
+    """In share; while nobody looked its label went and came back."""
+    key = names.LABEL_SCHEDULE
+    records = applied(Schedule.SHARE).model_copy(update={"initial_values": {key: None}})
+    ours = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
+    moments = {key: datetime.now(UTC) - timedelta(hours=1)}
+    return replace(ours, owned=ours.owned - {key}, managers={key: "other"}, written_at=moments)
+
+
+async def test_a_doubt_goes_with_its_node_and_is_not_another_nodes_of_that_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 0.0)
+    api = LoopApi(refusal=500)
+    pool = a_pool(schedule="share")
+    reconciler = build_reconciler(api, [pool], _unseen(), pods=[a_plugin_pod()])
+    await reconciler._pass_safely()
+    # The watch tells that the node is gone only once the write has ended.
+    await settle(reconciler)
+    reconciler.informers.nodes._records = {}
+    reconciler.informers.mark_changed("gpu-1")
+    await reconciler._pass_safely()
+    assert not reconciler._mode_unsaved
+
+
+async def test_a_doubt_that_could_not_be_stored_outlives_the_label_that_brought_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It changed again before our write."""
+    monkeypatch.setattr("gpushare.controller.reconciler.RETRY_SECONDS", 0.0)
+    api, key, foreign = LoopApi(refusal=500), names.LABEL_SCHEDULE, _unseen()
+    pool = a_pool(schedule="share")
+    reconciler = build_reconciler(api, [pool], foreign, pods=[a_plugin_pod()])
+    await pass_and_settle(reconciler)
+    assert api.written("/nodes/") == ["APPLY"]
+    assert api.bodies == [] or "/nodes/" not in api.bodies[-1][0]
+
+    labels = {**foreign.labels, key: "default"}
+    now = datetime.now(UTC)
+    changed = replace(foreign, labels=labels, written_at={key: now}, resource_version="2")
+    put_node(reconciler, changed)
+    api.refusal = None
+    await pass_and_settle(reconciler)
+    annotations = next(
+        body["metadata"]["annotations"] for path, body in api.bodies if "/nodes/" in path
+    )
+    assert names.ANNOTATION_MODULE in annotations
+    assert json.loads(annotations[names.ANNOTATION_APPLIED])["modeUnknown"] is True

@@ -1,0 +1,365 @@
+"""What a member of a pool needs next; what is in force is not always what its labels say."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.snapshot.actions import NodeState, ReleaseNode
+from gpushare.core.snapshot.effective_mode import find_effective_mode
+from gpushare.names import Reason
+from tests.kit.values.node_plans import (
+    CGPU,
+    INSTALLER,
+    NEVER,
+    OURS,
+    SHARE,
+    UNVERIFIED,
+    VERIFIED,
+    a_settled,
+    an_isolating,
+    applied,
+    deferred,
+    expect_applied,
+    expect_apply,
+    expect_change,
+    expect_idle,
+    expect_release,
+    plan_leave_of,
+    plan_of,
+    plan_once_noted,
+    under_way,
+)
+from tests.kit.values.objects import (
+    MEMORY,
+    NOW,
+    PRO_DAEMONSETS,
+    a_gpu_pod,
+    a_node,
+    a_plugin_pod,
+    a_pool,
+)
+
+PLUGIN = a_plugin_pod()
+DEFERRED = a_node(labels={**SHARE, **OURS}, records=deferred(0.4))
+OFFERING = an_isolating(allocatable={MEMORY: 15})
+MIG = a_node(allocatable={"nvidia.com/mig-1g.5gb": 7})
+
+
+def _cordoned(**more: Any) -> Node:
+    records = under_way(ChangePhase.CORDONED)
+    return a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True, **more)
+
+
+def test_a_node_in_the_pools_mode_already_is_labelled_in_one_write_without_a_cordon() -> None:
+    apply = expect_apply(plan_of(a_node(labels=CGPU), a_pool(), a_gpu_pod()))
+    assert (apply.cordon, apply.labels) == (False, {**CGPU, **OURS, **UNVERIFIED})
+    assert apply.annotations == {
+        names.ANNOTATION_INITIAL_VALUES: '{"ack.node.gpu.schedule":"cgpu","gpushare.io/pool":null}',
+        names.ANNOTATION_MODULE: names.MODULE_LOADED,
+    }
+
+
+def test_a_node_that_is_as_the_pool_says_is_ready_and_nothing_is_written() -> None:
+    plan = plan_of(OFFERING, a_pool(), PLUGIN, INSTALLER)
+    assert (plan.state, plan.action) == (NodeState.READY, None)
+
+
+@pytest.mark.parametrize(
+    "node", [a_node(), a_node(labels={**SHARE, names.LABEL_POOL: "ghost"})], ids=["bare", "ghost"]
+)
+def test_a_node_that_joins_takes_no_slot_whatever_its_template_says(node: Node) -> None:
+    plan = plan_of(node, a_pool(), PLUGIN, slot_free=False)
+    assert expect_apply(plan).cordon
+    assert not plan.takes_slot
+
+
+def test_a_change_of_mode_begins_with_the_cordon_and_its_record() -> None:
+    plan = plan_of(a_settled(), a_pool(), PLUGIN)
+    apply = expect_apply(plan)
+    assert (apply.cordon, apply.labels) == (True, {**SHARE, **OURS})
+    assert expect_change(plan).phase is ChangePhase.CORDONED
+    assert plan.takes_slot
+
+
+@pytest.mark.parametrize(
+    ("node", "pods"),
+    [
+        (a_settled(), ()),
+        (a_node(), (a_gpu_pod(requests={names.RESOURCE_TOPOLOGY_GPU: 1}),)),
+    ],
+    ids=["a member", "a new one with pods"],
+)
+def test_without_a_slot_the_node_waits_for_the_budget(node: Node, pods: tuple[Pod, ...]) -> None:
+    plan = plan_of(node, a_pool(), *pods, slot_free=False)
+    expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("node", "pods"),
+    [
+        (a_settled(), (a_gpu_pod(phase="Succeeded"),)),
+        (a_settled(), (a_gpu_pod(phase="Failed"),)),
+        (a_node(labels={**SHARE, **OURS}, records=deferred(0)), ()),
+        (a_node(labels={**SHARE, **OURS}, records=deferred(60 * 24 * 365)), ()),
+    ],
+    ids=["a pod that succeeded", "one that failed", "after its rest", "a rest for too long"],
+)
+def test_a_change_begins_where_nothing_holds_it_up(node: Node, pods: tuple[Pod, ...]) -> None:
+    assert expect_apply(plan_of(node, a_pool(), *pods)).cordon
+
+
+SELECTING = a_gpu_pod(requests={}, selects=frozenset(SHARE.items()))
+STRANGE, BASIC = a_node(labels={names.LABEL_SCHEDULE: "egpu"}), a_node(labels={"cgpu": "true"})
+
+
+@pytest.mark.parametrize(
+    ("node", "pool", "pods", "reason", "told"),
+    [
+        (a_settled(), a_pool(), (a_gpu_pod(),), Reason.WORKLOADS_PRESENT, "default/train-1"),
+        (a_settled(), a_pool(), (a_gpu_pod(phase="Pending"),), Reason.WORKLOADS_PRESENT, ""),
+        (a_settled(), a_pool(), (SELECTING,), Reason.WORKLOADS_PRESENT, ""),
+        (a_node(), a_pool(schedule="default"), (a_gpu_pod(),), Reason.WORKLOADS_PRESENT, ""),
+        (an_isolating(), a_pool(schedule="share"), (), Reason.REQUIRES_TEARDOWN, ""),
+        (STRANGE, a_pool(), (), Reason.REQUIRES_MANUAL_ACTION, "1. "),
+        (MIG, a_pool(), (), Reason.MIG_NODE, ""),
+        (BASIC, a_pool(), (), Reason.OTHER_EDITION_LABELS, "cgpu=true"),
+        (an_isolating(), a_pool(), (PLUGIN, INSTALLER), Reason.RESOURCE_NOT_READY, ""),
+        (OFFERING, a_pool(), (INSTALLER,), Reason.PLUGIN_RESTARTING, ""),
+        (a_settled(ready=False), a_pool(), (), Reason.NODE_NOT_READY, ""),
+    ],
+    ids=[
+        "pods of the old mode", "a pod that starts", "a pod that selects it",
+        "pods whose cards would go", "a teardown",
+        "an unknown mode", "MIG devices", "another edition", "it serves nothing", "no plugin",
+        "not ready",
+    ],
+)  # fmt: skip
+def test_what_holds_a_node_up_is_told_and_nothing_is_written(
+    node: Node, pool: Pool, pods: tuple[Pod, ...], reason: Reason, told: str
+) -> None:
+    plan = plan_of(node, pool, *pods)
+    assert (plan.reason, plan.action) == (reason, None)
+    assert told in plan.message
+
+
+def test_a_missing_daemonset_is_found_before_anything_is_written() -> None:
+    plan = plan_of(a_node(), a_pool(), daemonsets=PRO_DAEMONSETS - {"cgpu-installer"})
+    expect_idle(plan, NodeState.BLOCKED, Reason.COMPONENT_MISSING)
+    assert "cgpu-installer" in plan.message
+
+
+def test_after_a_late_binding_the_node_rests() -> None:
+    plan = plan_of(DEFERRED, a_pool())
+    assert (plan.reason, plan.action) == (Reason.WAITING_AFTER_LATE_BINDING, None)
+    assert plan.requeue_after_seconds == 24
+
+
+@pytest.mark.parametrize(
+    ("labels", "pods"),
+    [({**SHARE, **OURS}, (PLUGIN, a_gpu_pod())), (OURS, (a_gpu_pod(),))],
+    ids=["the plugin is the one that was verified", "label and plugin are gone"],
+)
+def test_drift_that_no_plugin_has_read_is_put_back_at_once(
+    labels: dict[str, str], pods: tuple[Pod, ...]
+) -> None:
+    written = {names.LABEL_SCHEDULE: NOW}
+    node = a_node(labels=labels, records=applied(), owned=frozenset(), written_at=written)
+    apply = expect_apply(plan_of(node, a_pool(), *pods))
+    assert (apply.cordon, apply.labels) == (False, {**CGPU, **OURS, **VERIFIED})
+
+
+@pytest.mark.parametrize("plugin", [a_plugin_pod("plugin-2"), a_plugin_pod("plugin-1", restarts=1)])
+def test_drift_that_a_plugin_may_have_read_takes_the_whole_sequence(plugin: Pod) -> None:
+    node = a_node(labels={**SHARE, **OURS}, records=applied(), owned=frozenset())
+    assert expect_apply(plan_of(node, a_pool(), plugin)).cordon
+
+
+def test_a_plugin_replaced_under_the_right_labels_is_remembered_as_right() -> None:
+    plan = plan_of(an_isolating(), a_pool(), a_plugin_pod("plugin-2", ready=False))
+    assert expect_applied(plan).plugins == {"plugin-2": 0}
+    assert not expect_apply(plan).cordon
+
+
+def test_a_plugin_that_is_away_changes_no_record() -> None:
+    assert plan_of(an_isolating(), a_pool()).action is None
+
+
+def test_a_label_that_somebody_else_took_over_with_our_value_is_owned_again() -> None:
+    node = an_isolating(owned=frozenset({names.LABEL_POOL}))
+    apply = expect_apply(plan_of(node, a_pool(), PLUGIN))
+    assert apply.labels == {**CGPU, **OURS, **UNVERIFIED}
+
+
+def test_placement_changes_without_cordon_or_slot() -> None:
+    pool = a_pool(placement="spread")
+    apply = expect_apply(plan_of(an_isolating(), pool, PLUGIN, a_gpu_pod(), slot_free=False))
+    assert (apply.cordon, apply.labels[names.LABEL_PLACEMENT]) == (False, "spread")
+
+
+def test_with_restart_never_labels_are_written_and_the_node_is_reported() -> None:
+    plan = plan_of(a_settled(), NEVER, PLUGIN)
+    apply = expect_apply(plan)
+    assert (apply.cordon, apply.labels) == (False, {**CGPU, **OURS, **UNVERIFIED})
+    assert expect_applied(plan).restart_pending
+
+
+AWAITS = an_isolating(records=applied(restart_pending=True), allocatable={MEMORY: 15})
+
+
+def test_a_node_whose_plugin_nobody_restarted_is_not_ready() -> None:
+    plan = plan_of(AWAITS, NEVER, PLUGIN)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.PLUGIN_RESTART_NEEDED)
+
+
+def test_a_person_who_restarts_the_plugin_makes_the_node_ready() -> None:
+    plan = plan_of(AWAITS, NEVER, a_plugin_pod("plugin-2"), INSTALLER)
+    assert not expect_applied(plan).restart_pending
+
+
+def test_restarts_allowed_again_are_made_up_for_with_the_whole_sequence() -> None:
+    plan = plan_of(AWAITS, a_pool(), PLUGIN, a_gpu_pod())
+    assert expect_apply(plan).cordon
+    assert expect_change(plan).restart
+
+
+def test_a_node_that_leaves_is_released_with_its_labels() -> None:
+    plan = expect_release(an_isolating())
+    assert plan.action == ReleaseNode("gpu-1", "uid-of-gpu-1", VERIFIED)
+
+
+def test_a_node_on_which_nothing_is_ours_is_not_touched() -> None:
+    assert plan_leave_of(a_node(labels={**CGPU, **OURS})) is None
+
+
+def test_a_node_that_leaves_while_only_cordoned_is_let_go_first() -> None:
+    apply = expect_apply(expect_release(_cordoned(owns_cordon=True)))
+    assert not apply.cordon
+    assert names.ANNOTATION_CHANGE not in apply.annotations
+
+
+def test_a_node_that_leaves_after_its_labels_were_written_is_finished_first() -> None:
+    records = under_way(ChangePhase.LABELLED)
+    plan = expect_release(an_isolating(records=records, unschedulable=True))
+    assert plan.state is NodeState.UPDATING
+    assert not isinstance(plan.action, ReleaseNode)
+
+
+def test_a_change_whose_labels_are_not_written_is_dropped_when_the_spec_changes() -> None:
+    apply = expect_apply(plan_of(_cordoned(), a_pool(schedule="share"), a_gpu_pod()))
+    assert (apply.cordon, apply.labels) == (False, {**SHARE, **OURS})
+    assert names.ANNOTATION_CHANGE not in apply.annotations
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["in service", "its record was removed"])
+def test_a_mode_that_was_labelled_by_hand_is_not_taken_for_one_that_is_in_force(ours: bool) -> None:
+    records = applied(Schedule.SHARE)
+    node = a_node(labels={**CGPU, **OURS}, records=records, unschedulable=ours, owns_cordon=ours)
+    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"))
+    assert expect_apply(plan).cordon
+    change = expect_change(plan)
+    assert (change.from_mode, change.restart) == (Schedule.SHARE, True)
+    held = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), a_gpu_pod())
+    assert held.reason is Reason.WORKLOADS_PRESENT
+    assert ("The cordon is ours" in held.message) is ours
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-0"], ids=["same boot", "after a reboot"])
+@pytest.mark.parametrize("plugin", ["plugin-1", "plugin-2"], ids=["same plugin", "another"])
+def test_isolation_that_was_unlabelled_by_hand_still_needs_its_teardown(
+    plugin: str, boot: str
+) -> None:
+    records = applied(boot_id=boot)
+    node = a_node(labels={**SHARE, **OURS}, records=records, allocatable={MEMORY: 15})
+    plan = plan_of(node, a_pool(schedule="share"), a_plugin_pod(plugin))
+    assert (plan.reason, plan.action) == (Reason.REQUIRES_TEARDOWN, None)
+    assert plan.message.startswith("cgpu -> share:")
+
+
+def test_a_node_moves_to_another_pool_unless_pods_select_the_one_that_it_leaves() -> None:
+    other = {names.LABEL_POOL: "other"}
+    node = a_node(labels={**CGPU, **other}, records=applied(pool="other"))
+    held = plan_of(node, a_pool(), a_gpu_pod(selects=frozenset(other.items())), PLUGIN)
+    assert (held.reason, held.action) == (Reason.WORKLOADS_PRESENT, None)
+    moved = expect_apply(plan_of(node, a_pool(), a_gpu_pod(), PLUGIN))
+    assert moved.labels == {**CGPU, **OURS, **VERIFIED}
+
+
+OFFERS: dict[str, Any] = {"allocatable": {MEMORY: 15}, "gpu_count": 1}
+
+
+def test_a_cordon_of_ours_without_a_record_is_lifted_before_the_node_is_released() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(), unschedulable=True, owns_cordon=True)
+    plan = expect_release(node)
+    assert not expect_apply(plan).cordon
+
+
+def test_a_reboot_that_changed_nothing_is_remembered_as_the_one_that_counts() -> None:
+    records = applied(boot_id="boot-0", before=("train-1",))
+    node = a_node(labels={**CGPU, **OURS}, records=records)
+    record = expect_applied(plan_of(node, a_pool(), a_plugin_pod("plugin-1", restarts=1)))
+    assert (record.boot_id, record.before) == ("boot-1", ())
+
+
+def test_a_node_on_which_only_our_annotations_are_left_is_released_too() -> None:
+    node = a_node(labels={**CGPU, **OURS}, records=applied(), owned=frozenset())
+    plan = expect_release(node)
+    assert isinstance(plan.action, ReleaseNode)
+
+
+def test_a_restart_that_is_forbidden_meanwhile_is_not_begun() -> None:
+    records = under_way(ChangePhase.CORDONED, restart=True)
+    node = a_node(labels={**SHARE, **OURS}, records=records, unschedulable=True)
+    assert not expect_apply(plan_of(node, NEVER)).cordon
+
+
+@pytest.mark.parametrize(
+    ("phase", "effective_mode"), [("Pending", "share"), ("Running", "default")]
+)
+def test_another_modes_plugin_puts_it_in_force_once_it_runs(
+    phase: str, effective_mode: str
+) -> None:
+    """Until then the label is put back at once, and the pod goes with it."""
+    node = a_node(labels={names.LABEL_SCHEDULE: "default", **OURS})
+    foreign = a_plugin_pod("nvidia", daemonset="ack-nvidia-device-plugin", phase=phase)
+    record = applied(Schedule.SHARE).applied
+    assert find_effective_mode(Edition.PROFESSIONAL, node, (foreign,), record) == effective_mode
+
+
+@pytest.mark.parametrize(
+    ("theirs", "plugin", "misread"),
+    [
+        ("SamePlugin", a_plugin_pod("plugin-2"), True),
+        ("SamePlugin", a_plugin_pod("plugin-1", restarts=1), True),
+        ("OtherPlugin", a_plugin_pod("plugin-2"), False),
+        ("OtherPlugin", a_plugin_pod("plugin-1", restarts=1), True),
+        ("OtherPlugin", a_plugin_pod("plugin-1"), False),
+    ],
+)
+def test_a_plugin_that_is_told_of_after_a_label_was_put_back_may_have_read_the_other_one(
+    theirs: str, plugin: Pod, misread: bool
+) -> None:
+    """A pod that left with the foreign label, and came back with ours, has read ours."""
+    node = a_node(labels={**CGPU, **OURS}, records=applied(reverted=theirs), **OFFERS)
+    plan = plan_once_noted(node, a_pool(), plugin, INSTALLER)
+    assert (plan.reason is Reason.CORDONED) is misread
+
+
+@pytest.mark.parametrize(("theirs", "told"), [("share", "SamePlugin"), ("default", "OtherPlugin")])
+def test_what_was_put_back_is_remembered_by_the_plugin_that_it_had(theirs: str, told: str) -> None:
+    records = applied().model_copy(update={"initial_values": {names.LABEL_SCHEDULE: None}})
+    labels = {**CGPU, **OURS, names.LABEL_SCHEDULE: theirs}
+    node = a_node(labels=labels, records=records, **OFFERS)
+    node = replace(node, owned=node.owned - {names.LABEL_SCHEDULE})
+    plan = plan_of(node, a_pool(), a_plugin_pod("plugin-1"), INSTALLER)
+    assert expect_applied(plan).reverted == told
+
+
+def test_a_node_that_gave_way_is_no_step_towards_a_mode_that_nobody_wants_any_more() -> None:
+    assert plan_of(DEFERRED, a_pool(), PLUGIN).kind is not None
+    assert plan_of(DEFERRED, a_pool(schedule="default"), PLUGIN).kind is None

@@ -1,0 +1,304 @@
+"""An isolation change on one node, step by step."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare import names
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition, Schedule
+from gpushare.core.nodechange.change_phases import plan_after_recheck, plan_restart, plan_step
+from gpushare.core.records.applied_record import LastApplied
+from gpushare.core.records.change_record import Change, ChangePhase, PluginPod
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.snapshot.actions import ApplyNode, DeletePlugins, NodeState, StepResult
+from gpushare.core.snapshot.change_policy import Policy
+from gpushare.core.snapshot.node import NodeSnapshot, ReconcileContext, Timing
+from gpushare.names import Reason
+from tests.kit.values import node_plans as members
+from tests.kit.values.node_plans import INSTALLER, UNVERIFIED, applied, expect_apply, expect_change
+from tests.kit.values.objects import MEMORY, NOW, a_gpu_pod, a_node, a_plugin_pod
+
+TIMING = Timing(
+    backoff=timedelta(seconds=30),
+    ready_timeout=timedelta(seconds=600),
+    settle=timedelta(seconds=12),
+)
+SHARE, CGPU = ({**mode, **members.OURS} for mode in (members.SHARE, members.CGPU))
+BASIC_SHARE = {"cgpu": "true", "cgpu.disable.isolation": "true", **members.OURS}
+BASIC_CGPU = {**BASIC_SHARE, "cgpu.disable.isolation": "false"}
+OLD, NEW = a_plugin_pod("old"), a_plugin_pod("new")
+RECORDED = (PluginPod(name=OLD.name, uid="old"),)
+
+
+def _at(
+    phase: ChangePhase, labels: dict[str, str] = CGPU, *, node: Any = None, **change: Any
+) -> Node:
+    """A cordoned node at this step from share to cgpu; nothing is recorded from before."""
+    records = members.under_way(phase, **{"restart": True, **change})
+    records = records.model_copy(update={"applied": None})
+    return a_node(labels=labels, records=records, **{"unschedulable": True, **(node or {})})
+
+
+def _restarting(offered: int = 15) -> Node:
+    node = {"allocatable": {MEMORY: offered}}
+    return _at(ChangePhase.RESTARTING, plugins=RECORDED, node=node)
+
+
+CORDONED = _at(ChangePhase.CORDONED, SHARE)
+LABELLED = _at(ChangePhase.LABELLED)
+
+
+def _seen(node: Node, *pods: Pod, was_zero: bool = True) -> NodeSnapshot:
+    return NodeSnapshot(node, pods, parse_records(node), was_zero)
+
+
+def _step(node: Node, *pods: Pod, seconds: float = 0, was_zero: bool = True) -> StepResult:
+    now = NOW + timedelta(seconds=seconds)
+    return plan_step(_seen(node, *pods, was_zero=was_zero), Policy(), ReconcileContext(now, TIMING))
+
+
+def _look(node: Node, *pods: Pod) -> ApplyNode:
+    apply = plan_after_recheck(_seen(node, *pods), NOW, TIMING)
+    assert apply is not None
+    return apply
+
+
+def _read_change(apply: ApplyNode | None) -> Change:
+    assert apply is not None
+    return Change.model_validate_json(apply.annotations[names.ANNOTATION_CHANGE])
+
+
+def test_a_person_who_uncordons_the_node_is_given_way() -> None:
+    plan = _step(_at(ChangePhase.CORDONED, SHARE, node={"unschedulable": False}))
+    assert not expect_apply(plan).cordon
+    assert expect_change(plan).phase is ChangePhase.DEFERRED
+
+
+def test_a_node_that_is_not_ready_any_more_is_let_go_of_before_its_labels() -> None:
+    plan = _step(_at(ChangePhase.CORDONED, SHARE, node={"ready": False}))
+    apply = expect_apply(plan)
+    assert (plan.reason, apply.cordon, apply.labels) == (Reason.NODE_NOT_READY, False, SHARE)
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_a_pod_seen_after_the_cordon_makes_the_node_let_go_and_rest(phase: str) -> None:
+    apply = _look(CORDONED, a_gpu_pod(phase=phase))
+    assert (apply.cordon, apply.labels) == (False, SHARE)
+    change = _read_change(apply)
+    assert (change.phase, change.not_before) == (ChangePhase.DEFERRED, NOW + timedelta(seconds=30))
+
+
+def test_an_empty_cordoned_node_is_labelled_in_the_write_that_says_so() -> None:
+    apply = _look(CORDONED, OLD)
+    assert (apply.cordon, apply.labels) == (True, {**CGPU, **UNVERIFIED})
+    change = _read_change(apply)
+    assert (change.phase, change.labelled_at) == (ChangePhase.LABELLED, NOW)
+
+
+def test_what_the_node_came_with_is_recorded_in_the_write_of_its_labels() -> None:
+    node = _at(ChangePhase.CORDONED, SHARE, node={"owned": frozenset()})
+    found = parse_records(replace(node, annotations=_look(node, OLD).annotations)).initial_values
+    assert found == SHARE
+
+
+def test_a_write_fails_where_the_node_moved_on_since_it_was_decided() -> None:
+    assert _look(replace(CORDONED, resource_version="7")).resource_version == "7"
+
+
+def _sharing(said: Mapping[str, str], before: LastApplied | None = None, **change: Any) -> Node:
+    """Cordoned on its way from whole cards to sharing, with somebody's labels on it."""
+    way: dict[str, Any] = {"from_mode": Schedule.DEFAULT, "to": Schedule.SHARE, **change}
+    records = members.under_way(ChangePhase.CORDONED, **way).model_copy(update={"applied": before})
+    return a_node(labels={**said, **members.OURS}, records=records, unschedulable=True)
+
+
+ONCE_SHARED = applied(Schedule.SHARE, plugins={OLD.uid: 0}).applied
+OF_AN_EARLIER_START = applied(Schedule.SHARE, plugins={OLD.uid: 1}).applied
+FOREIGN = members.CGPU
+
+
+@pytest.mark.parametrize(
+    ("node", "plugins", "restart"),
+    [
+        pytest.param(_sharing(FOREIGN), (OLD,), True, id="may have read it"),
+        pytest.param(_sharing(FOREIGN), (), False, id="not there yet"),
+        pytest.param(_sharing(SHARE), (OLD,), False, id="has read ours"),
+        pytest.param(_sharing(FOREIGN, ONCE_SHARED), (OLD,), False, id="never left"),
+        pytest.param(_sharing(FOREIGN, OF_AN_EARLIER_START), (OLD,), True, id="came anew"),
+        pytest.param(
+            _sharing({"cgpu": "true"}, edition=Edition.BASIC, to=Schedule.CGPU),
+            (OLD,),
+            False,
+            id="a label says ours in short",
+        ),
+        pytest.param(
+            _sharing({"gpushare": "false"}, edition=Edition.OPEN_SOURCE),
+            (OLD,),
+            False,
+            id="reads no label",
+        ),
+    ],
+)
+def test_a_plugin_that_came_by_anothers_label_is_restarted_under_ours(
+    node: Node, plugins: tuple[Pod, ...], restart: bool
+) -> None:
+    assert _read_change(_look(node, *plugins)).restart is restart
+
+
+def test_where_no_plugin_may_be_restarted_the_node_lets_go_of_one_that_came_by_anothers_label() -> (
+    None
+):
+    apply = plan_after_recheck(_seen(_sharing(FOREIGN), OLD), NOW, TIMING, may_restart=False)
+    assert apply is not None
+    assert (apply.cordon, _read_change(apply).phase) == (False, ChangePhase.DEFERRED)
+
+
+RUNNING, STARTING = a_gpu_pod("a"), a_gpu_pod("b", phase="Pending")
+STRICT = a_gpu_pod(requires_isolation=True)
+TO_SHARE: dict[str, Any] = {"from_mode": Schedule.CGPU, "to": Schedule.SHARE}
+
+
+@pytest.mark.parametrize(
+    ("labels", "way", "pods", "goes_on"),
+    [
+        (BASIC_SHARE, {}, (RUNNING,), True),
+        (BASIC_SHARE, {}, (RUNNING, STARTING), False),
+        (BASIC_CGPU, TO_SHARE, (RUNNING,), True),
+        (BASIC_CGPU, TO_SHARE, (STRICT,), False),
+    ],
+    ids=["running", "starting", "out of isolation", "requires isolation"],
+)
+def test_on_basic_only_pods_that_the_flip_would_harm_end_it(
+    labels: dict[str, str], way: dict[str, Any], pods: tuple[Pod, ...], goes_on: bool
+) -> None:
+    node = _at(ChangePhase.CORDONED, labels, edition=Edition.BASIC, **way)
+    assert _look(node, *pods).cordon is goes_on
+
+
+def test_the_record_names_the_plugins_pods_and_the_gpu_pods_that_were_bound() -> None:
+    node = _at(ChangePhase.LABELLED, BASIC_CGPU, edition=Edition.BASIC)
+    change = _read_change(plan_restart(_seen(node, OLD, INSTALLER, a_gpu_pod("train-1"))))
+    assert (change.phase, change.plugins) == (ChangePhase.RESTARTING, RECORDED)
+    assert change.before == ("uid-of-train-1",)
+
+
+def test_no_plugin_is_recorded_for_deletion_on_a_node_that_is_in_service() -> None:
+    assert plan_restart(_seen(replace(LABELLED, unschedulable=False), OLD)) is None
+
+
+def test_a_pod_that_came_after_the_labels_is_waited_for_before_the_restart() -> None:
+    plan = _step(LABELLED, OLD, a_gpu_pod())
+    members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+    assert plan_restart(_seen(LABELLED, OLD, a_gpu_pod())) is None
+
+
+def test_only_recorded_pods_are_deleted() -> None:
+    assert _step(_restarting(), OLD, NEW).action == DeletePlugins("gpu-1", RECORDED)
+
+
+def test_a_pod_that_is_being_deleted_is_not_deleted_again() -> None:
+    assert _step(_restarting(), a_plugin_pod("old", deleting=True)).action is None
+
+
+def test_a_record_never_makes_a_pod_a_victim_that_is_no_plugin() -> None:
+    proxy = a_plugin_pod("old", daemonset="kube-proxy")
+    assert not isinstance(_step(_restarting(), proxy).action, DeletePlugins)
+
+
+def test_the_pod_is_deleted_by_its_own_name_whatever_the_record_says() -> None:
+    node = _at(ChangePhase.RESTARTING, plugins=(PluginPod(name="../../nodes/x", uid="old"),))
+    assert _step(node, OLD).action == DeletePlugins("gpu-1", RECORDED)
+
+
+NOT_READY = a_plugin_pod("new", ready=False, ready_since=None)
+
+
+@pytest.mark.parametrize(
+    ("offered", "pods", "reason"),
+    [
+        (15, (a_plugin_pod("old", deleting=True), INSTALLER), Reason.PLUGIN_RESTARTING),
+        (15, (NOT_READY, INSTALLER), Reason.PLUGIN_RESTARTING),
+        (15, (NEW,), Reason.COMPONENT_NOT_READY),
+        (0, (NEW, INSTALLER), Reason.RESOURCE_NOT_READY),
+    ],
+    ids=["the old plugin", "a plugin that is not ready", "no installer", "no resource"],
+)
+def test_a_change_is_not_over_before_plugin_installer_and_resource_are_there(
+    offered: int, pods: tuple[Pod, ...], reason: Reason
+) -> None:
+    members.expect_idle(_step(_restarting(offered), *pods), NodeState.UPDATING, reason)
+
+
+def test_a_resource_that_never_went_through_zero_is_believed_only_after_a_while() -> None:
+    plan = _step(_restarting(), NEW, INSTALLER, was_zero=False)
+    assert (plan.reason, plan.requeue_after_seconds) == (Reason.RESOURCE_NOT_READY, 12)
+    expect_apply(_step(_restarting(), NEW, INSTALLER, was_zero=False, seconds=12))
+
+
+def test_the_verified_node_is_uncordoned_in_the_write_that_records_it() -> None:
+    plan = _step(_restarting(), NEW, INSTALLER, a_gpu_pod("train-1"))
+    assert not expect_apply(plan).cordon
+    assert names.ANNOTATION_CHANGE not in expect_apply(plan).annotations
+    record = members.expect_applied(plan)
+    assert (record.schedule, record.plugins) == (Schedule.CGPU, {"new": 0})
+    assert (record.boot_id, record.before) == ("boot-1", ("uid-of-train-1",))
+
+
+def test_leaving_sharing_on_open_source_is_done_when_plugin_and_memory_are_gone() -> None:
+    labels = {names.LABEL_GPUSHARE: "false", **members.OURS}
+    way = {"edition": Edition.OPEN_SOURCE, "to": Schedule.DEFAULT, "restart": False}
+    busy, free = (
+        _at(ChangePhase.LABELLED, labels, node={"allocatable": {MEMORY: offered}}, **way)
+        for offered in (15, 0)
+    )
+    assert _step(busy, OLD).reason is Reason.PLUGIN_RESTARTING
+    assert _step(busy).reason is Reason.RESOURCE_NOT_READY
+    expect_apply(_step(free))
+
+
+def _from_default(**offered: int) -> Node:
+    allocatable = {MEMORY: 15, **offered}
+    way: dict[str, Any] = {"from_mode": Schedule.DEFAULT, "restart": False}
+    return _at(ChangePhase.LABELLED, node={"allocatable": allocatable}, **way)
+
+
+def test_a_node_that_still_offers_the_old_modes_resource_is_not_done() -> None:
+    node = _from_default(**{names.RESOURCE_WHOLE_GPU: 1})
+    plan = _step(node, NEW, INSTALLER)
+    members.expect_idle(plan, NodeState.UPDATING, Reason.RESOURCE_NOT_READY)
+    assert names.RESOURCE_WHOLE_GPU in plan.message
+
+
+def test_a_node_is_not_done_while_pods_hold_cards_of_the_mode_that_went() -> None:
+    whole = a_gpu_pod(requests={names.RESOURCE_WHOLE_GPU: 1})
+    plan = _step(_from_default(), NEW, INSTALLER, whole)
+    members.expect_idle(plan, NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+
+
+@pytest.mark.parametrize(
+    ("labels", "node"),
+    [(SHARE, {}), (CGPU, {"owned": frozenset(members.OURS)})],
+    ids=["another value", "taken away and put back by somebody else"],
+)
+def test_labels_that_somebody_changes_during_the_change_are_put_back_and_the_restart_repeated(
+    labels: dict[str, str], node: dict[str, Any]
+) -> None:
+    """The plugin may have read them."""
+    plan = _step(_at(ChangePhase.RESTARTING, labels, node=node, plugins=RECORDED), NEW, INSTALLER)
+    apply = expect_apply(plan)
+    assert (apply.cordon, apply.labels) == (True, {**CGPU, **UNVERIFIED})
+    change = expect_change(plan)
+    assert (change.phase, change.plugins, change.restart) == (ChangePhase.LABELLED, (), True)
+
+
+@pytest.mark.parametrize("phase", [ChangePhase.LABELLED, ChangePhase.RESTARTING])
+def test_a_cordon_that_a_person_lifts_before_the_plugin_is_back_is_set_again(
+    phase: ChangePhase,
+) -> None:
+    node = _at(phase, node={"unschedulable": False})
+    assert expect_apply(_step(node, NEW, INSTALLER)).cordon

@@ -1,0 +1,154 @@
+"""Pods that hold a change up: waited for before the cordon, under it, or evicted."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.k8s.pod import Pod
+from gpushare.api.pool import Edition, Pool, Schedule
+from gpushare.core.nodechange.change_phases import plan_after_recheck
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.records.node_records import parse_records
+from gpushare.core.snapshot.actions import EvictedPod, EvictPods, NodeState, RecheckPods
+from gpushare.core.snapshot.node import NodeSnapshot, Timing
+from gpushare.editions.mode import MODES
+from gpushare.names import Reason
+from tests.kit.values.node_plans import (
+    OURS,
+    SHARE,
+    a_kind,
+    a_settled,
+    expect_apply,
+    expect_change,
+    expect_idle,
+    on_basic,
+    plan_of,
+    under_way,
+)
+from tests.kit.values.objects import LATER, NOW, a_gpu_pod, a_node, a_pool
+
+WAIT, CORDON, EVICT = (
+    a_pool(rollout={"workloads": policy}) for policy in ("Wait", "CordonAndWait", "Evict")
+)
+TRAIN = EvictedPod("default", "train-1", "uid-of-train-1")
+
+
+def _cordoned(**more: Any) -> Node:
+    """A node that was cordoned for share -> cgpu, and has no other label yet."""
+    records = under_way(ChangePhase.CORDONED)
+    values: dict[str, Any] = {"unschedulable": True, "owns_cordon": True, **more}
+    return a_node(labels={**SHARE, **OURS}, records=records, **values)
+
+
+def _cordoned_on_basic() -> Node:
+    """The same on the Basic edition, where running pods keep what they have."""
+    records = on_basic(Schedule.SHARE, Schedule.CGPU, ChangePhase.CORDONED, labelled_at=None)
+    labels = {**MODES[Edition.BASIC, Schedule.SHARE].labels, **OURS}
+    return a_node(labels=labels, records=records, unschedulable=True, owns_cordon=True)
+
+
+def _evicted(*pods: Pod, node: Node | None = None, pool: Pool = EVICT) -> tuple[EvictedPod, ...]:
+    plan = plan_of(node or _cordoned(), pool, *pods, may_evict=True)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+    return plan.action.pods if isinstance(plan.action, EvictPods) else ()
+
+
+def test_wait_leaves_the_node_in_service_until_the_pods_are_gone() -> None:
+    plan = plan_of(a_settled(), WAIT, a_gpu_pod())
+    assert (plan.reason, plan.action, plan.in_line) == (Reason.WORKLOADS_PRESENT, None, False)
+    assert expect_apply(plan_of(a_settled(), WAIT)).cordon
+
+
+@pytest.mark.parametrize(("pool", "may_evict"), [(CORDON, False), (EVICT, True)])
+def test_where_the_pool_does_not_wait_a_change_begins_with_the_pods_on_the_node(
+    pool: Pool, may_evict: bool
+) -> None:
+    plan = plan_of(a_settled(), pool, a_gpu_pod(), may_evict=may_evict)
+    assert expect_change(plan).phase is ChangePhase.CORDONED
+    assert plan.takes_slot
+
+
+@pytest.mark.parametrize("node", [a_settled(), _cordoned()], ids=["in service", "cordoned"])
+def test_where_eviction_is_not_allowed_nothing_is_done_for_it(node: Node) -> None:
+    plan = plan_of(node, EVICT, a_gpu_pod())
+    expect_idle(plan, NodeState.BLOCKED, Reason.EVICTION_DISABLED)
+    assert plan.halts == ""
+    assert "eviction.enabled" in plan.message
+    assert "default/train-1" in plan.message
+
+
+def test_where_eviction_is_not_allowed_an_empty_node_changes_all_the_same() -> None:
+    assert expect_apply(plan_of(a_settled(), EVICT)).cordon
+
+
+def test_the_policy_is_part_of_the_kind_of_change() -> None:
+    kinds = {plan_of(a_settled(), pool, may_evict=True).kind for pool in (WAIT, CORDON, EVICT)}
+    assert len(kinds) == 3
+    assert a_kind() in kinds
+
+
+@pytest.mark.parametrize("pool", [CORDON, EVICT])
+@pytest.mark.parametrize("now", [NOW, NOW + timedelta(days=3650)], ids=["now", "for years"])
+def test_pods_are_waited_for_under_the_cordon_without_an_end(pool: Pool, now: datetime) -> None:
+    plan = plan_of(_cordoned(), pool, a_gpu_pod(), may_evict=True, now=now)
+    assert (plan.state, plan.reason) == (NodeState.BLOCKED, Reason.WORKLOADS_PRESENT)
+    assert (plan.halts, plan.deadline) == ("", None)
+    assert isinstance(plan.action, EvictPods) is (pool is EVICT)
+
+
+@pytest.mark.parametrize("pool", [CORDON, EVICT])
+def test_a_node_that_waited_for_long_has_its_look_when_its_pods_are_gone(pool: Pool) -> None:
+    plan = plan_of(_cordoned(), pool, may_evict=True, now=LATER)
+    assert (plan.state, plan.action) == (NodeState.UPDATING, RecheckPods("gpu-1", stays=True))
+
+
+def test_a_pool_that_turned_to_wait_has_its_cordoned_node_looked_at_to_let_go() -> None:
+    plan = plan_of(_cordoned(), WAIT, a_gpu_pod())
+    assert plan.action == RecheckPods("gpu-1", stays=False)
+
+
+def test_a_node_that_stays_cordoned_is_written_to_once_its_pods_are_gone() -> None:
+    node = _cordoned()
+    found = [
+        plan_after_recheck(NodeSnapshot(node, pods, parse_records(node)), NOW, Timing(), stays=True)
+        for pods in ((a_gpu_pod(),), ())
+    ]
+    assert [apply and apply.cordon for apply in found] == [None, True]
+
+
+def test_pods_that_hold_the_resource_are_evicted_by_their_uid_in_order() -> None:
+    found = _evicted(a_gpu_pod("b"), a_gpu_pod("a", phase="Pending"))
+    assert [(pod.name, pod.uid) for pod in found] == [("a", "uid-of-a"), ("b", "uid-of-b")]
+
+
+@pytest.mark.parametrize(
+    "spared",
+    [
+        a_gpu_pod("spared", is_evictable=False),
+        a_gpu_pod("spared", deleting=True),
+        a_gpu_pod("spared", requests={}, selects=frozenset(SHARE.items())),
+        a_gpu_pod("spared", phase="Succeeded"),
+        a_gpu_pod("spared", phase="Failed"),
+    ],
+    ids=["it would come back", "it is on its way", "it holds no GPU", "succeeded", "failed"],
+)
+def test_a_pod_is_spared_where_evicting_it_frees_nothing(spared: Pod) -> None:
+    assert _evicted(spared, a_gpu_pod()) == (TRAIN,)
+
+
+def test_where_running_pods_keep_what_they_have_nobody_is_evicted() -> None:
+    """One that has not started is waited for, and the others are none of the change's."""
+    pool, node = a_pool(edition="Basic", rollout={"workloads": "Evict"}), _cordoned_on_basic()
+    assert _evicted(a_gpu_pod(phase="Pending"), node=node, pool=pool) == ()
+    plan = plan_of(node, pool, a_gpu_pod(), may_evict=True)
+    assert plan.action == RecheckPods("gpu-1", stays=True)
+
+
+@pytest.mark.parametrize("pool", [WAIT, CORDON, EVICT])
+def test_the_pods_that_hold_the_change_up_are_counted(pool: Pool) -> None:
+    pods = (a_gpu_pod("a"), a_gpu_pod("b", phase="Pending"), a_gpu_pod("c", phase="Failed"))
+    for slot_free in (False, True):
+        plan = plan_of(a_settled(), pool, *pods, slot_free=slot_free, may_evict=True)
+        assert plan.pods == 2

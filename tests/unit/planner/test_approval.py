@@ -1,0 +1,284 @@
+"""Kinds of change, what a person has agreed to, and how agreements and retries are written."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool, Schedule
+from gpushare.api.rollout import WorkloadPolicy
+from gpushare.api.status import ConditionStatus, NodeCounts, PoolPlan, PoolStatus
+from gpushare.core.planner.approve_and_retry import (
+    NotCalledForError,
+    explain_no_pool,
+    judge_approval,
+    judge_node_retry,
+    judge_pool_retry,
+    judge_told_retry,
+)
+from gpushare.core.planner.planner import Planner
+from gpushare.core.records.drift_record import Drift, LabelConflict
+from gpushare.core.rollout.approval import find_approval, is_approved
+from gpushare.core.rollout.change_kinds import Kind, hash_kinds
+from gpushare.core.snapshot.actions import NodeState, StepResult
+from gpushare.core.snapshot.cluster import ClusterSnapshot
+from gpushare.core.snapshot.node import Timing
+from gpushare.editions.transitions import Outcome
+from gpushare.names import Reason
+from tests.kit.values.node_plans import (
+    CGPU,
+    OURS,
+    a_failure,
+    a_kind,
+    a_settled,
+    agreed,
+    applied,
+    done,
+    expect_idle,
+    failed,
+    has_failed,
+    plan_of,
+)
+from tests.kit.values.objects import LATER, NOW, a_node, a_pool, a_snapshot
+from tests.unit.planner.planner_output import plan_snapshot
+
+FLIP = a_kind()
+FOLLOW = a_kind("default", "cgpu", Outcome.APPLY)
+EVICTING = replace(FLIP, workloads=WorkloadPolicy.EVICT)
+FIRST, SECOND = a_settled("gpu-1"), a_settled("gpu-2")
+
+
+def _manual(*approved: Kind, status: PoolStatus | None = None, **rollout: Any) -> Pool:
+    """A pool with manual approval whose `approvedPlan` stands for the kinds `approved`."""
+    wanted = {"approval": "Manual", "approved_plan": hash_kinds(approved) or None, **rollout}
+    return a_pool(rollout=wanted, status=status or PoolStatus())
+
+
+def _only(snapshot: ClusterSnapshot) -> StepResult:
+    (plan,) = plan_snapshot(snapshot).members["training"]
+    return plan
+
+
+def test_the_hash_does_not_depend_on_order_or_repetition() -> None:
+    assert hash_kinds([FLIP, FOLLOW]) == hash_kinds([FOLLOW, FLIP, FLIP])
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [replace(FLIP, from_mode="default")],
+        [replace(FLIP, to="topology")],
+        [replace(FLIP, outcome=Outcome.APPLY)],
+        [EVICTING],
+        [FLIP, FOLLOW],
+    ],
+    ids=["from", "to", "outcome", "policy", "one more"],
+)
+def test_each_kind_and_each_part_of_it_changes_the_hash(others: list[Kind]) -> None:
+    assert hash_kinds(others) != hash_kinds([FLIP])
+
+
+def test_the_hash_of_a_kind_stays_the_same_for_ever() -> None:
+    """People's approvals stand in specs: another hash for the same kinds would void them."""
+    assert str(FLIP) == "share -> cgpu: apply and restart the plugin; workloads Wait"
+    assert hash_kinds([FLIP]) == "9f2b209da3b5"
+    assert hash_kinds([]) == ""
+
+
+def _kinds(pool: Pool, *left: Kind) -> tuple[str, ...] | None:
+    """What the approval of the pool covers; None without one."""
+    found = find_approval(pool, left)
+    assert found is None or found.hash == pool.spec.rollout.approved_plan
+    return found.kinds if found is not None else None
+
+
+BOTH = tuple(sorted([str(FLIP), str(FOLLOW)]))
+
+
+@pytest.mark.parametrize(
+    ("pool", "left", "kinds"),
+    [
+        (_manual(FLIP, FOLLOW), [FOLLOW, FLIP], BOTH),
+        (_manual(FOLLOW), [FLIP], None),
+        (_manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW)), [FLIP], BOTH),
+        (_manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW)), [FOLLOW], BOTH),
+        (_manual(FLIP, FOLLOW, status=agreed(FLIP, FOLLOW)), [], BOTH),
+        (_manual(FLIP, status=agreed(FLIP)), [FLIP, FOLLOW], (str(FLIP),)),
+        (_manual(FOLLOW, status=agreed(FLIP)), [FLIP], None),
+        (_manual(status=agreed(FLIP)), [FLIP], None),
+        (a_pool(rollout={"approved_plan": hash_kinds([FLIP])}), [FLIP], None),
+    ],
+    ids=["same", "other", "one left", "other left", "none left", "new", "changed", "back", "auto"],
+)
+def test_an_approval_covers_what_was_agreed_to_while_its_hash_stands_in_the_spec(
+    pool: Pool, left: list[Kind], kinds: tuple[str, ...] | None
+) -> None:
+    assert _kinds(pool, *left) == kinds
+
+
+@pytest.mark.parametrize(
+    ("pool", "kind", "approved"),
+    [
+        (_manual(FLIP), FLIP, False),
+        (_manual(FLIP, status=PoolStatus(plan=PoolPlan())), FLIP, False),
+        (_manual(FLIP, status=agreed(FLIP)), FLIP, True),
+        (_manual(FLIP, status=agreed(FLIP)), FOLLOW, False),
+        (_manual(FLIP, status=agreed(FLIP)), EVICTING, False),
+        (_manual(FOLLOW, status=agreed(FLIP)), FLIP, False),
+        (_manual(status=agreed(FLIP)), FLIP, False),
+        (a_pool(rollout={"approved_plan": hash_kinds([FLIP])}), FLIP, True),
+    ],
+    ids=["unseen", "empty", "seen", "kind", "policy", "changed", "taken back", "automatic"],
+)
+def test_a_kind_is_approved_once_its_approval_stands_in_the_status(
+    pool: Pool, kind: Kind, approved: bool
+) -> None:
+    assert is_approved(pool, kind) is approved
+
+
+@pytest.mark.parametrize("node", [FIRST, a_node()], ids=["a member", "one that joins"])
+def test_without_an_approval_no_node_begins_and_it_says_what_to_do(node: Node) -> None:
+    plan = _only(a_snapshot(pools=(_manual(),), nodes=(node,)))
+    expect_idle(plan, NodeState.WAITING, Reason.WAITING_FOR_APPROVAL)
+    assert "approvedPlan" in plan.message
+
+
+def test_an_approval_that_is_taken_back_holds_the_nodes_that_have_not_begun() -> None:
+    planner, pool = Planner(Timing()), _manual(FLIP, status=agreed(FLIP))
+    busy = replace(FIRST, ready=False)
+    snapshot = a_snapshot(pools=(pool,), nodes=(busy, SECOND))
+    planner.update(snapshot, None, NOW)
+    back = _manual(status=agreed(FLIP)).model_copy(update={"generation": 2})
+    planner.update(replace(snapshot, pools=(back,)), set(), NOW)
+    assert planner.books["training"].plans["gpu-2"].reason is Reason.WAITING_FOR_APPROVAL
+
+
+@pytest.mark.parametrize("canary", [0, 1])
+def test_a_new_kind_stops_alone_and_takes_nobodys_turn(canary: int) -> None:
+    pool = _manual(FLIP, status=agreed(FLIP), canary=canary)
+    new = a_node("gpu-0", {**OURS}, records=applied("default", plugins={}))
+    plan = plan_snapshot(a_snapshot(pools=(pool,), nodes=(new, FIRST)))
+    assert [decided.node for decided in plan.decided.values() if decided.takes_slot] == ["gpu-1"]
+    reasons = {member.node: member.reason for member in plan.members["training"]}
+    assert reasons["gpu-0"] is Reason.WAITING_FOR_APPROVAL
+
+
+def test_a_change_that_began_is_finished_though_its_approval_was_taken_back() -> None:
+    pool = _manual()
+    node = a_node(labels={**CGPU, **OURS}, records=failed(), unschedulable=True)
+    assert plan_of(node, pool, now=LATER).reason is not Reason.WAITING_FOR_APPROVAL
+
+
+SEEN = "0123456789ab"
+TIME = "2026-01-02T03:04:05"
+
+
+def a_waiting_pool(
+    reason: str = "WaitingForApproval", *, plan: PoolPlan | None = None, **more: Any
+) -> Pool:
+    condition = ConditionStatus(
+        type="RolloutComplete", status="False", last_transition_time=NOW, reason=reason, message=""
+    )
+    status = PoolStatus(
+        observed_generation=1,
+        conditions=(condition,),
+        plan=plan or PoolPlan(hash=SEEN, summary="share -> cgpu on 3 nodes"),
+    )
+    rollout = {"approval": "Manual", **more.pop("rollout", {})}
+    return a_pool(status=status, rollout=rollout, **more)
+
+
+@pytest.mark.parametrize(
+    ("pool", "value"),
+    [
+        (a_waiting_pool(), SEEN),
+        (a_waiting_pool("RolloutHalted"), SEEN),
+        (a_waiting_pool(rollout={"approved_plan": SEEN}), ""),
+    ],
+    ids=["it waits", "it is halted besides", "the agreement stands"],
+)
+@pytest.mark.parametrize("seen", ["", SEEN])
+def test_the_plans_hash_is_agreed_to_once(pool: Pool, value: str, seen: str) -> None:
+    word = judge_approval(pool, seen)
+    assert (word.value, word.about) == (value, "share -> cgpu on 3 nodes")
+
+
+@pytest.mark.parametrize(
+    ("pool", "seen", "sentence"),
+    [
+        (a_waiting_pool(), "ba9876543210", "is 0123456789ab by now, and not ba9876543210"),
+        (a_waiting_pool(rollout={"approval": "Automatic"}), "", "is Automatic"),
+        (a_waiting_pool(deleting=True), "", "is being deleted"),
+        (a_waiting_pool(generation=2), "", "has not read the latest spec"),
+        (a_waiting_pool(plan=PoolPlan()), SEEN, "nothing left to change"),
+        (a_waiting_pool("RequiresManualAction"), "", "nothing in the plan 0123456789ab"),
+    ],
+)
+def test_where_nothing_waits_for_it_no_agreement_is_written(
+    pool: Pool, seen: str, sentence: str
+) -> None:
+    with pytest.raises(NotCalledForError, match=sentence):
+        judge_approval(pool, seen)
+
+
+def test_a_pool_with_a_node_that_failed_is_tried_again_once() -> None:
+    nodes = [has_failed("gpu-2"), has_failed("gpu-1"), a_settled("gpu-3")]
+    word = judge_pool_retry(a_pool(), nodes, TIME)
+    assert (word.value, word.about) == (TIME, "gpu-1, gpu-2 failed")
+    assert judge_pool_retry(a_pool(retry=TIME), nodes, "later").value == ""
+
+
+def test_a_node_of_another_pool_is_no_reason() -> None:
+    with pytest.raises(NotCalledForError, match="no change of a node of pool other has failed"):
+        judge_pool_retry(a_pool("other"), [has_failed(), done("gpu-1")], TIME)
+
+
+@pytest.mark.parametrize(("failed", "reason"), [(1, "ChangesLeft"), (0, "RolloutHalted")])
+def test_who_may_not_list_nodes_goes_by_what_the_controller_told(failed: int, reason: str) -> None:
+    pool = a_waiting_pool(reason)
+    status = pool.status.model_copy(update={"nodes": NodeCounts(failed=failed)})
+    assert judge_told_retry(pool.model_copy(update={"status": status}), TIME).value == TIME
+
+
+def test_who_may_not_list_nodes_writes_nothing_where_the_controller_told_of_no_failure() -> None:
+    with pytest.raises(NotCalledForError, match="can't be listed"):
+        judge_told_retry(a_waiting_pool(), TIME)
+
+
+def test_a_node_that_failed_is_tried_again_once() -> None:
+    word = judge_node_retry(has_failed(), a_pool(), TIME)
+    assert word.value == TIME
+    assert word.about.startswith("gpu-0 failed in phase Restarting: ")
+    assert judge_node_retry(has_failed(), a_pool(retry="meanwhile"), TIME).value == ""
+
+
+def test_a_node_that_was_rolled_back_is_tried_again() -> None:
+    node = done("gpu-1", failure=a_failure())
+    assert judge_node_retry(node, a_pool(), TIME).value == TIME
+
+
+def test_a_node_whose_label_was_left_to_another_is_tried_again() -> None:
+    conflict = LabelConflict(key="cgpu", manager="terraform", ours="true", since=NOW)
+    drift = Drift(claim="training/1", conflicts=(conflict,))
+    records = applied(Schedule.SHARE).model_copy(update={"drift": drift})
+    word = judge_node_retry(a_node(records=records), a_pool(), TIME)
+    assert (word.value, word.about) == (TIME, "cgpu was left to terraform")
+    retried = replace(a_node(records=records), retry=TIME)
+    with pytest.raises(NotCalledForError, match="no change of node"):
+        judge_node_retry(retried, a_pool(), "later")
+
+
+def test_of_a_node_that_no_pool_has_it_is_told_which_one_only_observes_it() -> None:
+    node = a_node("gpu-1")
+    looking_on = a_pool("careful", reconcile="Observe", nodes={"names": ["gpu-1"]})
+    elsewhere = a_pool("other", nodes={"names": ["gpu-2"]}, reconcile="Observe")
+    acting = a_pool(nodes={"names": ["gpu-1"]})
+    told = str(explain_no_pool(node, [elsewhere, acting, looking_on]))
+    assert told.startswith("pool careful only observes node gpu-1 (its reconcile is Observe)")
+    assert "gpu-1 belongs to no pool" in str(explain_no_pool(node, [elsewhere, acting]))
+
+
+def test_a_node_that_has_not_failed_is_left_alone() -> None:
+    with pytest.raises(NotCalledForError, match="no change of node gpu-1 has failed"):
+        judge_node_retry(a_settled("gpu-1"), a_pool(), TIME)

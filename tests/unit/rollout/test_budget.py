@@ -1,0 +1,318 @@
+"""How many nodes may change at once, whose turn it is, and what a failure does to the others."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpushare.api.k8s.node import Node
+from gpushare.api.pool import Pool
+from gpushare.api.rollout import Rollout as Spec
+from gpushare.core.planner import planner as planning
+from gpushare.core.records.change_record import ChangePhase
+from gpushare.core.rollout.budget import Progress, count_max_unavailable, plan_turn
+from gpushare.core.snapshot.cluster import ClusterSnapshot, NodeContext, build_node_context
+from gpushare.names import Reason
+from tests.kit.values.node_plans import (
+    CGPU,
+    OURS,
+    SHARE,
+    a_failure,
+    a_settled,
+    applied,
+    changing,
+    done,
+    has_failed,
+    some_settled,
+    under_way,
+)
+from tests.kit.values.objects import MEMORY, NOW, a_node, a_pool, a_snapshot
+from tests.unit.planner.planner_output import Rollout, plan_snapshot
+
+WIDE: dict[str, Any] = {"max_unavailable": 3}
+
+
+def test_as_many_nodes_begin_as_the_budget_says() -> None:
+    assert Rollout(*some_settled(5), **WIDE).started == {"gpu-1", "gpu-2", "gpu-3"}
+
+
+def test_nodes_out_of_service_for_another_reason_use_the_budget() -> None:
+    down, cordoned = a_settled("gpu-8", ready=False), a_settled("gpu-9", unschedulable=True)
+    rollout = Rollout(*some_settled(4), down, cordoned, changing(), **WIDE)
+    # The one that a person cordoned is out of service anyway: it has its own place.
+    assert rollout.started == {"gpu-9"}
+
+
+def test_no_node_begins_beside_the_canaries_until_they_are_verified() -> None:
+    rollout = Rollout(*some_settled(5), canary=2, max_unavailable=4)
+    assert rollout.started == {"gpu-1", "gpu-2"}
+    assert set(rollout.reasons.values()) == {Reason.CORDONED, Reason.WAITING_FOR_CANARY}
+    rollout.set(changing("gpu-1"), changing("gpu-2"))
+    assert rollout.started == set()
+    rollout.set(done("gpu-1"))
+    assert rollout.started == set()
+    rollout.set(done("gpu-2"))
+    assert rollout.started == {"gpu-3", "gpu-4", "gpu-5"}
+
+
+def test_nodes_that_were_in_the_pools_mode_already_prove_nothing() -> None:
+    right = a_node("gpu-0", {**CGPU, **OURS}, records=applied(plugins={"plugin-gpu-0": 0}),
+                   allocatable={MEMORY: 15})  # fmt: skip
+    assert Rollout(right, *some_settled(3), canary=1, max_unavailable=3).started == {"gpu-1"}
+
+
+@pytest.fixture
+def context(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the nodes whose records are read, in order."""
+    names: list[str] = []
+
+    def count(snapshot: ClusterSnapshot, name: str) -> NodeContext:
+        names.append(name)
+        return build_node_context(snapshot, name)
+
+    monkeypatch.setattr(planning, "build_node_context", count)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("first", "event", "read", "reason"),
+    [
+        (changing(), has_failed(), ["gpu-0"], Reason.ROLLOUT_HALTED),
+        (changing(), done("gpu-0"), ["gpu-0", "gpu-1"], Reason.WAITING_FOR_BUDGET),
+        (has_failed(), a_settled("gpu-7"), ["gpu-7"], Reason.ROLLOUT_HALTED),
+    ],
+    ids=["a halt", "a free slot", "a node that waits"],
+)
+def test_an_event_has_only_the_nodes_read_that_it_concerns(
+    context: list[str], first: Node, event: Node, read: list[str], reason: Reason
+) -> None:
+    rollout = Rollout(first, *some_settled(1000))
+    context.clear()
+    rollout.set(event)
+    assert context == read
+    assert rollout.reasons["gpu-1000"] is reason
+
+
+def test_a_node_that_waits_is_counted_once_for_each_reason() -> None:
+    rollout = Rollout(changing(), *some_settled(2))
+    book = rollout.planner.books["training"]
+    assert book.take_turned() == {Reason.WAITING_FOR_BUDGET: 2}
+    rollout.set(has_failed())
+    assert book.take_turned() == {Reason.DEADLINE_EXCEEDED: 1, Reason.ROLLOUT_HALTED: 2}
+    rollout.set(rollout.nodes["gpu-1"])
+    assert not book.take_turned()
+
+
+def test_a_node_that_begins_at_once_is_not_counted_as_waiting() -> None:
+    assert not Rollout(a_settled("gpu-1")).planner.books["training"].take_turned()
+
+
+def _progress(**more: int | str) -> Progress:
+    values: dict[str, int | str] = {
+        "total": 10, "unavailable": 0, "changing": 0, "verified": 0, **more,
+    }  # fmt: skip
+    return Progress(**values)  # type: ignore[arg-type]
+
+
+def _budget(limit: int | str) -> Spec:
+    return Spec.model_validate({"maxUnavailable": limit})
+
+
+@pytest.mark.parametrize(
+    ("limit", "total", "nodes"),
+    [
+        (3, 0, 3), (3, 5000, 3),
+        ("10%", 200, 20), ("10%", 199, 19), ("10%", 20, 2), ("10%", 19, 1), ("33%", 10, 3),
+        ("99%", 100, 99), ("100%", 7, 7), ("1%", 5000, 50),
+        ("10%", 9, 1), ("1%", 99, 1), ("50%", 1, 1), ("5%", 0, 1),
+    ],
+)  # fmt: skip
+def test_a_percentage_is_rounded_down_but_for_the_first_node(
+    limit: int | str, total: int, nodes: int
+) -> None:
+    assert count_max_unavailable(_budget(limit), total) == nodes
+
+
+@pytest.mark.parametrize("limit", [0, -1, "0%", "101%", "5.5%", "%", "05%", "all"])
+def test_a_budget_that_means_nothing_is_refused(limit: int | str) -> None:
+    with pytest.raises(ValueError, match="maxUnavailable"):
+        _budget(limit)
+
+
+PAIR, CANARIES = Spec(max_unavailable=2), Spec(canary=2, max_unavailable=8)
+BUDGET, CANARY = Reason.WAITING_FOR_BUDGET, Reason.WAITING_FOR_CANARY
+
+
+@pytest.mark.parametrize(
+    ("rollout", "progress", "reason"),
+    [
+        pytest.param(PAIR, {"unavailable": 1}, None, id="one place of two is free"),
+        pytest.param(PAIR, {"unavailable": 2}, BUDGET, id="the budget is used up"),
+        pytest.param(PAIR, {"unavailable": 5}, BUDGET, id="more than the budget is out"),
+        pytest.param(Spec(canary=1), {"unavailable": 1, "changing": 1}, BUDGET, id="budget first"),
+        pytest.param(CANARIES, {}, None, id="the first canary"),
+        pytest.param(CANARIES, {"changing": 1}, None, id="the second"),
+        pytest.param(CANARIES, {"changing": 2}, CANARY, id="both are in their change"),
+        pytest.param(CANARIES, {"changing": 1, "verified": 1}, CANARY, id="one of two is done"),
+        pytest.param(CANARIES, {"verified": 1}, None, id="the second may begin after the first"),
+        pytest.param(CANARIES, {"changing": 5, "verified": 2}, None, id="others follow both"),
+        pytest.param(CANARIES, {"unavailable": 3}, None, id="nodes that are down are no canaries"),
+    ],
+)
+def test_a_node_begins_where_budget_and_canaries_leave_it_a_place(
+    rollout: Spec, progress: dict[str, int], reason: Reason | None
+) -> None:
+    out = {"unavailable": progress.get("changing", 0), **progress}
+    turn = plan_turn(rollout, _progress(**out))
+    assert (turn.reason if not turn.may_begin else None) is reason
+    if reason is CANARY:
+        assert f"{progress.get('verified', 0)} did so far" in turn.message
+
+
+def test_a_halt_holds_where_budget_and_canary_would_not() -> None:
+    assert not plan_turn(Spec(max_unavailable=9), _progress(halted_by="gpu-1 failed")).may_begin
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        _progress(unavailable=5, changing=5),
+        _progress(halted_by="gpu-1 failed"),
+        _progress(changing=1),
+    ],
+    ids=["budget", "halt", "canary"],
+)
+def test_a_node_that_joins_waits_for_no_other(progress: Progress) -> None:
+    turn = plan_turn(Spec(canary=1, max_unavailable=2), progress)
+    assert (turn.may_begin, turn.may_join) == (False, True)
+
+
+def _at(phase: ChangePhase, **more: object) -> Node:
+    node = a_settled("gpu-2", unschedulable=True, owns_cordon=True)
+    return replace(node, annotations=under_way(phase, **more).annotations())
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (_at(ChangePhase.LABELLED), Reason.LABELLED),
+        (_at(ChangePhase.CORDONED, initializing=True), Reason.CORDONED),
+        (_at(ChangePhase.CORDONED, labelled_at=NOW), Reason.CORDONED),
+        (a_node("gpu-2", {"ack.node.gpu.schedule": "share"}), Reason.CORDONED),
+    ],
+    ids=["labelled", "cordoned and joining", "after a failure", "initializing"],
+)
+def test_what_takes_no_capacity_away_goes_on_in_a_halted_pool(node: Node, reason: Reason) -> None:
+    rollout = Rollout(has_failed(), node, **WIDE)
+    assert rollout.reasons["gpu-2"] is reason
+
+
+def test_nodes_that_are_only_cordoned_are_let_go_of_when_the_pool_halts() -> None:
+    rollout = Rollout(changing(), _at(ChangePhase.CORDONED), **WIDE)
+    assert rollout.reasons["gpu-2"] is Reason.CORDONED
+    rollout.update(set(), NOW + timedelta(minutes=10))
+    assert set(rollout.reasons.values()) == {Reason.DEADLINE_EXCEEDED, Reason.ROLLOUT_HALTED}
+
+
+def test_a_failure_halts_no_other_pool() -> None:
+    conflicts = a_pool("other", nodes={"names": ["gpu-9"]}, priority=200)
+    node = replace(a_settled("gpu-9"), labels={**a_settled().labels, "gpushare.io/pool": "other"})
+    snapshot = a_snapshot(pools=(a_pool(), conflicts), nodes=(has_failed(), node))
+    assert plan_snapshot(snapshot).decided["gpu-9"].takes_slot
+
+
+def test_a_halting_node_that_goes_away_lets_the_others_begin() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2))
+    assert rollout.started == set()
+    rollout.remove("gpu-0")
+    assert rollout.started == {"gpu-1"}
+    assert rollout.reasons["gpu-2"] is Reason.WAITING_FOR_BUDGET
+
+
+def test_the_pool_stays_halted_until_its_last_failure_is_resumed() -> None:
+    rollout = Rollout(has_failed("gpu-0"), has_failed("gpu-5"), *some_settled(2), max_unavailable=9)
+    rollout.set(replace(has_failed("gpu-0"), retry="now"))
+    assert rollout.started == set()
+    rollout.set(replace(has_failed("gpu-5"), retry="now"))
+    assert rollout.started == {"gpu-1", "gpu-2"}
+
+
+@pytest.mark.parametrize("what", ["generation", "retry"])
+def test_a_pool_that_is_resumed_goes_on(what: str) -> None:
+    rollout = Rollout(has_failed(), *some_settled(2), max_unavailable=2)
+    news = {"generation": 2, "retry": "now"}[what]
+    rollout.pool = rollout.pool.model_copy(update={what: news})
+    rollout.update(set())
+    assert rollout.started == {"gpu-1"}
+    assert rollout.reasons["gpu-0"] is Reason.UPDATING
+    rollout.update(set())
+    assert rollout.started == set(), "the same pool again resumes nothing"
+
+
+def _deleted(**rollout: Any) -> Pool:
+    return a_pool(schedule="share", deleting=True, deletion_policy="WholeCard", rollout=rollout)
+
+
+def test_a_failure_does_not_hold_up_the_deletion_of_its_pool() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2), pool=_deleted(max_unavailable=2))
+    assert "gpu-1" in rollout.started
+
+
+def test_no_canary_is_waited_for_when_nodes_are_given_back() -> None:
+    rollout = Rollout(*some_settled(4), pool=_deleted(canary=1, max_unavailable=3))
+    assert rollout.started == {"gpu-1", "gpu-2", "gpu-3"}
+
+
+def test_the_budget_holds_when_nodes_are_given_back() -> None:
+    assert len(Rollout(*some_settled(20, 10), pool=_deleted(max_unavailable="10%")).started) == 2
+
+
+def test_a_canary_that_leaves_is_replaced_by_another_node() -> None:
+    rollout = Rollout(changing("gpu-0"), *some_settled(3), canary=1, max_unavailable=4)
+    assert rollout.started == set()
+    rollout.remove("gpu-0")
+    assert rollout.started == {"gpu-1"}
+
+
+def test_a_node_that_goes_on_waiting_for_the_same_is_counted_once() -> None:
+    rollout = Rollout(*some_settled(2), approval="Manual")
+    book = rollout.planner.books["training"]
+    assert book.take_turned() == {Reason.WAITING_FOR_APPROVAL: 2}
+    rollout.set(rollout.nodes["gpu-1"])
+    rollout.set(rollout.nodes["gpu-2"])
+    assert not book.take_turned()
+    rollout.update(None)
+    assert not rollout.planner.books["training"].take_turned()
+
+
+BACK = under_way(ChangePhase.CORDONED, rolls_back=a_failure())
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        a_node("gpu-0", {**SHARE, **OURS}, records=BACK, unschedulable=True, owns_cordon=True),
+        done("gpu-0", failure=a_failure()),
+    ],
+    ids=["it goes back", "it finished too late"],
+)
+def test_the_pool_stays_halted_whatever_becomes_of_the_failed_node(failed: Node) -> None:
+    rollout = Rollout(failed, *some_settled(2), max_unavailable=9)
+    assert rollout.reasons["gpu-1"] is Reason.ROLLOUT_HALTED
+
+
+def test_a_halting_node_that_leaves_the_pool_lets_the_others_begin() -> None:
+    rollout = Rollout(has_failed(), *some_settled(2))
+    rollout.set(replace(has_failed(), labels={}, annotations={}, owned=frozenset()))
+    assert rollout.started == {"gpu-1"}
+
+
+def test_the_nodes_of_another_pool_are_not_counted() -> None:
+    named = [f"gpu-{index}" for index in range(20)]
+    other = a_pool("other", nodes={"names": named[10:]})
+    rollout = {"max_unavailable": "20%"}
+    mine = a_pool(nodes={"names": named}, rollout=rollout, priority=1)
+    snapshot = a_snapshot(pools=(mine, other), nodes=tuple(some_settled(20, 0)))
+    begun = [plan.node for plan in plan_snapshot(snapshot).members["training"] if plan.takes_slot]
+    assert begun == ["gpu-0", "gpu-1"]

@@ -1,0 +1,253 @@
+"""The page's server in this process: what it gives to whom, and how long it reads a cluster."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import orjson
+import pytest
+
+from gpushare.api.pruned.cluster import Cluster
+from gpushare.cli.cluster.snapshot_file import parse_snapshot
+from gpushare.cli.exit_codes import CommandError, Exit
+from gpushare.cli.ui import feed as feeding
+from gpushare.cli.ui import server as serving_page
+from gpushare.cli.ui.document import build_state
+from gpushare.cli.ui.feed import LONGEST_SECONDS, PERIOD_SECONDS, Feed, find_pause
+from gpushare.cli.ui.guard import HEADERS
+from gpushare.cli.ui.server import Address, PageServer
+from tests.browser.ui_server import Answer, send
+from tests.kit.cluster.command_line import run_command
+
+SNAPSHOT = Path(__file__).parents[2] / "browser/cluster.json"
+CLUSTER = parse_snapshot(SNAPSHOT.read_bytes(), "cluster.json")
+STATE = build_state(CLUSTER)
+Read = Callable[[], Awaitable[Cluster]]
+
+
+def build_feed(read: Read | None = None) -> Feed:
+    return Feed("context test", CLUSTER, read)
+
+
+class Client:
+    """A browser, or somebody else of this machine."""
+
+    def __init__(self, address: Address) -> None:
+        page = urlsplit(address.page)
+        assert page.port is not None
+        self.port, self.path, self.ticket = page.port, page.path, urlsplit(address.ticket).path
+
+    async def ask(self, path: str = "", method: str = "GET", **headers: str) -> Answer:
+        return await self.ask_path(f"{self.path}{path}", method, **headers)
+
+    async def ask_path(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await asyncio.to_thread(send, self.port, path, method, named)
+
+
+@asynccontextmanager
+async def serving(feed: Feed | None = None) -> AsyncIterator[Client]:
+    async with PageServer(feed or build_feed()).listening(0) as address:
+        yield Client(address)
+
+
+async def test_the_state_is_what_inspect_says_and_a_little_more() -> None:
+    async with serving() as client:
+        answer = await client.ask("state")
+    told = orjson.loads(answer.body)
+    printed = run_command("inspect", "--pools", "-o", "json", "--snapshot", str(SNAPSHOT)).out
+    said = orjson.loads(printed)
+    assert {key: told[key] for key in said} == said
+    assert [node["name"] for node in told["outside"]] == ["cn-beijing.10.0.1.41"]
+
+
+async def test_without_the_secret_nothing_is_there() -> None:
+    async with serving() as client:
+        for path in ("/", "/state", "/index.html", f"{client.path[:-2]}/state", "//state"):
+            assert (await client.ask_path(path)).status == 404, path
+        assert (await client.ask("state")).status == 200
+        async with serving() as other:
+            assert client.path != other.path
+        assert len(client.path.strip("/")) >= 32
+
+
+async def test_a_ticket_leads_to_the_page_once() -> None:
+    async with serving() as client:
+        first = await client.ask_path(client.ticket)
+        second = await client.ask_path(client.ticket)
+    assert (first.status, first.headers["Location"]) == (303, client.path)
+    assert (second.status, "Location" in second.headers) == (410, False)
+
+
+async def test_a_wrong_ticket_leads_nowhere_and_uses_nothing_up() -> None:
+    async with serving() as client:
+        assert (await client.ask_path("/open/guess")).status == 404
+        assert (await client.ask_path("/open/%C3%A9")).status == 404
+        assert (await client.ask_path(client.ticket)).status == 303
+
+
+async def test_a_ticket_of_whom_it_is_not_for_leads_nowhere_and_stays_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving() as client:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(serving_page, "is_own", lambda peer, here: False)
+            stolen = await client.ask_path(client.ticket)
+        assert (stolen.status, "Location" in stolen.headers) == (403, False)
+        assert (await client.ask_path(client.ticket)).status == 303
+
+
+async def test_the_address_without_its_last_slash_leads_to_the_page() -> None:
+    async with serving() as client:
+        answer = await client.ask_path(client.path.removesuffix("/"))
+    assert (answer.status, answer.headers["Location"]) == (303, client.path)
+
+
+@pytest.mark.parametrize("path", ["", "main.js", "page.css", "icon.svg", "state", "nothing"])
+async def test_every_answer_has_the_headers_that_keep_other_sites_out(path: str) -> None:
+    async with serving() as client:
+        answer = await client.ask(path)
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
+
+async def test_who_asks_under_another_name_or_from_another_site_gets_only_a_refusal() -> None:
+    async with serving() as client:
+        rebound = await client.ask("state", Host=f"attacker.example:{client.port}")
+        foreign = await client.ask("state", Sec_Fetch_Site="cross-site")
+        posted = await client.ask("state", "POST")
+    assert [each.status for each in (rebound, foreign, posted)] == [421, 403, 405]
+    assert not any(b"pools" in each.body for each in (rebound, foreign, posted))
+    assert rebound.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("path", ["../main.py", "..%2fmain.py", "%2e%2e/guard.py", "guard.py", "."])
+async def test_no_file_but_the_page_s_own_is_given(path: str) -> None:
+    async with serving() as client:
+        assert (await client.ask(path)).status == 404
+
+
+@pytest.mark.parametrize("since", ["x", "-1", "", "9" * 5000, "1.5", "٣"])
+async def test_a_version_that_is_none_gets_the_whole_state(since: str) -> None:
+    async with serving() as client:
+        answer = await client.ask(f"state?epoch=1&since={quote(since)}")
+    assert orjson.loads(answer.body)["whole"]
+
+
+async def test_another_start_of_the_program_tells_everything_anew() -> None:
+    feed = build_feed()
+    told = orjson.loads(feed.tell())
+    assert not orjson.loads(feed.tell(told["epoch"], told["version"]))["whole"]
+    assert orjson.loads(build_feed().tell(told["epoch"], told["version"]))["whole"]
+
+
+async def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"port {port} of 127.0.0.1 can't be had") as told:
+            async with PageServer(build_feed()).listening(port):
+                pass
+    assert told.value.exit_code is Exit.FAILURE
+
+
+async def test_nobody_but_this_machine_can_reach_it() -> None:
+    async with serving() as client:
+        for family, address in ((socket.AF_INET, "127.0.0.2"), (socket.AF_INET6, "::1")):
+            with socket.socket(family) as other:
+                assert other.connect_ex((address, client.port)) == errno.ECONNREFUSED
+
+
+class Reads:
+    """A cluster that is read when the test says so."""
+
+    def __init__(self) -> None:
+        self.results: asyncio.Queue[Cluster | Exception] = asyncio.Queue()
+        self.begun = asyncio.Event()
+
+    async def __call__(self) -> Cluster:
+        self.begun.set()
+        result = await self.results.get()
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "PERIOD_SECONDS", 0.01)
+    monkeypatch.setattr(feeding, "REST", 0.0)
+
+
+@asynccontextmanager
+async def following(feed: Feed) -> AsyncIterator[None]:
+    task = asyncio.create_task(feed.follow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def tell_when(feed: Feed, holds: Callable[[Any], bool]) -> Any:
+    """What is told once that holds."""
+    async with asyncio.timeout(15):
+        while True:
+            told = orjson.loads(feed.tell())
+            if holds(told):
+                return told
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_failure_is_told_with_its_code_and_the_old_data_stay_until_a_reading_succeeds() -> (
+    None
+):
+    reads = Reads()
+    feed = build_feed(reads)
+    async with following(feed):
+        reads.results.put_nowait(CommandError(Exit.FORBIDDEN, "a right is missing"))
+        told = await tell_when(feed, lambda told: told["problem"] is not None)
+        assert (told["problem"]["code"], told["problem"]["message"]) == (5, "a right is missing")
+        assert told["takenAt"] == CLUSTER.taken_at.isoformat(timespec="seconds")
+        assert told["pools"] == STATE["pools"]
+        since = told["problem"]["since"]
+
+        reads.results.put_nowait(ValueError("a mistake"))
+        told = await tell_when(feed, lambda told: told["problem"]["code"] == Exit.FAILURE)
+        assert told["problem"]["since"] == since
+
+        now = datetime.now(UTC)
+        reads.results.put_nowait(replace(CLUSTER, taken_at=now, pools=None))
+        told = await tell_when(feed, lambda told: told["problem"] is None)
+        assert told["takenAt"] == now.isoformat(timespec="seconds")
+        assert (told["installed"], told["pools"]) == (False, [])
+        assert len(told["outside"]) == 10
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_cluster_is_not_read_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "UNWATCHED_SECONDS", -1.0)
+    reads = Reads()
+    feed = build_feed(reads)
+    async with following(feed):
+        await asyncio.sleep(0)
+        assert not reads.begun.is_set()
+        feed.tell()
+        async with asyncio.timeout(15):
+            await reads.begun.wait()
+
+
+def test_the_pause_is_longer_the_more_often_a_reading_fails_and_short_again_after_one() -> None:
+    pauses = [find_pause(0.1, failures) for failures in range(1, 8)]
+    assert pauses == [PERIOD_SECONDS * n for n in (1, 2, 4, 8)] + [LONGEST_SECONDS] * 3
+    assert find_pause(0.1, 10**6) == LONGEST_SECONDS
+    assert find_pause(0.1, 0) == PERIOD_SECONDS
+    # Who took long to answer is given twice as long to rest.
+    assert [find_pause(40.0, failures) for failures in (0, 1, 20)] == [80.0] * 3
